@@ -1,0 +1,8 @@
+//! What the standard library lacks: clock, locks, durable files, processes, owned tasks, error chains.
+
+pub mod chain;
+pub mod clock;
+pub mod file;
+pub mod lock;
+pub mod process;
+pub mod task;

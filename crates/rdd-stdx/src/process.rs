@@ -1,0 +1,137 @@
+//! Starting processes, and signalling those that others started.
+
+use std::{
+    ffi::OsStr,
+    io,
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use rustix::process::Pid;
+pub use rustix::process::Signal;
+
+/// A child that outlives us: its own process group, so that Ctrl-C in our terminal does not reach it, no standard input,
+/// and a working folder of its own, so that it does not hold the user's folder busy.
+pub fn background(program: impl AsRef<OsStr>, cwd: &Path) -> Command {
+    let mut command = foreground(program);
+    command.current_dir(cwd).stdin(Stdio::null()).process_group(0);
+    command
+}
+
+/// A child that belongs to our terminal: it shares our process group, standard streams and working folder.
+#[expect(clippy::disallowed_methods, reason = "this is the one place that makes commands")]
+pub fn foreground(program: impl AsRef<OsStr>) -> Command {
+    Command::new(program)
+}
+
+/// A process that somebody else started, held so that a recycled PID is never mistaken for it.
+#[derive(Debug)]
+pub struct Process {
+    pid: Pid,
+    #[cfg(target_os = "linux")]
+    fd: rustix::fd::OwnedFd,
+}
+
+impl Process {
+    /// Takes hold of the process that has this PID now; `None` if there is none.
+    ///
+    /// Between learning a PID and calling this the process may have gone and the PID been given away. Check after the
+    /// call that what told you the PID still says so; from then on the handle means that process only.
+    pub fn open(pid: u32) -> io::Result<Option<Self>> {
+        let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
+        Self::hold(pid)
+    }
+
+    /// Its PID.
+    pub fn pid(&self) -> u32 {
+        self.pid.as_raw_nonzero().get().unsigned_abs()
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Process {
+    fn hold(pid: Pid) -> io::Result<Option<Self>> {
+        use rustix::{io::Errno, process::PidfdFlags};
+        match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(fd) => Ok(Some(Self { pid, fd })),
+            Err(Errno::SRCH) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Sends a signal; `false` if the process has ended.
+    pub fn signal(&self, signal: Signal) -> io::Result<bool> {
+        sent(rustix::process::pidfd_send_signal(&self.fd, signal))
+    }
+
+    /// Waits until the process has ended, at most this long; `true` if it has. A zombie has ended.
+    pub fn wait(&self, at_most: Duration) -> io::Result<bool> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let deadline = std::time::Instant::now() + at_most;
+        loop {
+            let left = deadline.saturating_duration_since(std::time::Instant::now());
+            let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+            match poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&timeout)) {
+                Ok(ready) => return Ok(ready > 0),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Process {
+    fn hold(pid: Pid) -> io::Result<Option<Self>> {
+        Ok(sent(rustix::process::test_kill_process(pid))?.then_some(Self { pid }))
+    }
+
+    /// Sends a signal; `false` if the process has ended.
+    pub fn signal(&self, signal: Signal) -> io::Result<bool> {
+        sent(rustix::process::kill_process(self.pid, signal))
+    }
+
+    /// Waits until the process has ended, at most this long; `true` if it has.
+    pub fn wait(&self, at_most: Duration) -> io::Result<bool> {
+        let deadline = std::time::Instant::now() + at_most;
+        while sent(rustix::process::test_kill_process(self.pid))? {
+            if std::time::Instant::now() >= deadline {
+                return Ok(false);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(true)
+    }
+}
+
+fn sent(result: rustix::io::Result<()>) -> io::Result<bool> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::SRCH) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_signalled_once_and_then_known_to_be_gone() {
+        let mut child = background("sleep", Path::new("/")).arg("600").spawn().unwrap();
+        let process = Process::open(child.id()).unwrap().unwrap();
+        assert!(!process.wait(Duration::from_millis(1)).unwrap(), "it lives");
+        assert!(process.signal(Signal::TERM).unwrap());
+        assert!(process.wait(Duration::from_secs(10)).unwrap());
+        child.wait().unwrap();
+        assert!(!process.signal(Signal::TERM).unwrap(), "after it was reaped the handle reaches nobody");
+        assert!(Process::open(child.id()).unwrap().is_none());
+    }
+
+    #[test]
+    fn pid_zero_is_nobody() {
+        assert!(Process::open(0).unwrap().is_none(), "signalling 0 would reach our own process group");
+    }
+}
