@@ -1,0 +1,193 @@
+//! Every environment variable this program reads: one table, one reader.
+
+use std::ffi::{OsStr, OsString};
+
+/// A variable, as `docs/reference/environment.md` shows it.
+#[derive(Debug, Clone, Copy)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// Which part of the program looks at it.
+    pub read_by: &'static str,
+    /// What it does.
+    pub effect: &'static str,
+}
+
+/// All of them. The reference page is generated from this table, and [`Environment`] reads nothing else.
+pub const VARIABLES: &[Variable] = &[
+    Variable {
+        name: "RDD_INSTANCE",
+        read_by: "every command",
+        effect: "The instance to use, when `--instance` does not say; empty means `2`.",
+    },
+    Variable {
+        name: "RDD_DEVELOPER_MODE",
+        read_by: "every command",
+        effect: "`1`, `t`, `T`, `true`, `True` or `TRUE` turns developer mode on: messages down to debug, hidden \
+                 commands and flags shown in help, no check that client and server have the same version. Anything else turns it off.",
+    },
+    Variable {
+        name: "RDD_LOG_LEVEL",
+        read_by: "every command",
+        effect: "`panic`, `fatal`, `error`, `warn`, `info`, `debug` or `trace`, when `--log-level` does not say.",
+    },
+    Variable {
+        name: "RDD_LOG_DIR",
+        read_by: "every command, the daemon",
+        effect: "The folder for logs, taken as it is, for every instance.",
+    },
+    Variable {
+        name: "RDD_KEEP_LOGS",
+        read_by: "`svc start`, `svc delete`, the daemon",
+        effect: "If not empty, old logs are neither pruned nor removed with the instance.",
+    },
+    Variable {
+        name: "RDD_LOG_TITLE",
+        read_by: "`svc start`",
+        effect: "First line of each new log of the daemon, as `=== TITLE ===`.",
+    },
+    Variable {
+        name: "RDD_ALLOW_NETWORK_HOME",
+        read_by: "the daemon",
+        effect: "If not empty, the datastore may lie on a network file system, at your own risk: such file systems do not always keep locks and syncs.",
+    },
+    Variable {
+        name: "RDD_NO_SYMLINKS",
+        read_by: "the daemon",
+        effect: "If not empty, the links in the instance's bin folder are hard links.",
+    },
+    Variable { name: "HOME", read_by: "every command", effect: "Base of every path on Linux and macOS." },
+    Variable { name: "USERPROFILE", read_by: "every command", effect: "Base of every path on Windows." },
+    Variable {
+        name: "PATH",
+        read_by: "`kubectl`, `yq`",
+        effect: "Where the real program is looked for; this program itself is passed over.",
+    },
+    Variable { name: "NO_COLOR", read_by: "every command", effect: "If not empty, no colour on a terminal." },
+    Variable {
+        name: "TERM",
+        read_by: "every command",
+        effect: "`dumb` means no colour and no line that is drawn over.",
+    },
+    Variable {
+        name: "NOTIFY_SOCKET",
+        read_by: "the daemon",
+        effect: "Where readiness is announced, as systemd defines it. `svc start` uses it too.",
+    },
+];
+
+/// What the variables said when the program started. Empty values count as unset.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Environment {
+    /// `RDD_INSTANCE`
+    pub instance: Option<String>,
+    /// `HOME`, or `USERPROFILE` on Windows
+    pub home: Option<OsString>,
+    /// `RDD_DEVELOPER_MODE`, as far as it is set
+    pub developer_mode: Option<bool>,
+    /// `RDD_LOG_LEVEL`, trimmed
+    pub log_level: Option<String>,
+    /// `RDD_LOG_DIR`
+    pub log_dir: Option<OsString>,
+    /// `RDD_KEEP_LOGS`
+    pub keep_logs: bool,
+    /// `RDD_LOG_TITLE`
+    pub log_title: Option<String>,
+    /// `RDD_ALLOW_NETWORK_HOME`
+    pub allow_network_home: bool,
+    /// `RDD_NO_SYMLINKS`
+    pub no_symlinks: bool,
+    /// `PATH`
+    pub path: Option<OsString>,
+    /// `NO_COLOR`
+    pub no_color: bool,
+    /// `TERM`
+    pub term: Option<String>,
+    /// `NOTIFY_SOCKET`
+    pub notify_socket: Option<OsString>,
+}
+
+impl Environment {
+    /// Reads the environment of this process.
+    pub fn of_process() -> Self {
+        Self::from_lookup(|name| std::env::var_os(name))
+    }
+
+    /// Reads from anywhere; what a test uses.
+    pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Self {
+        let raw = |name| lookup(name).filter(|value| !value.is_empty());
+        let text = |name| raw(name).map(|value| value.to_string_lossy().into_owned());
+        let home = raw(crate::Platform::current().home_variable());
+        Self {
+            instance: text("RDD_INSTANCE"),
+            home,
+            developer_mode: text("RDD_DEVELOPER_MODE").map(|value| is_true(value.trim())),
+            log_level: text("RDD_LOG_LEVEL").map(|level| level.trim().to_owned()).filter(|level| !level.is_empty()),
+            log_dir: raw("RDD_LOG_DIR"),
+            keep_logs: raw("RDD_KEEP_LOGS").is_some(),
+            log_title: text("RDD_LOG_TITLE"),
+            allow_network_home: raw("RDD_ALLOW_NETWORK_HOME").is_some(),
+            no_symlinks: raw("RDD_NO_SYMLINKS").is_some(),
+            path: raw("PATH"),
+            no_color: raw("NO_COLOR").is_some(),
+            term: text("TERM"),
+            notify_socket: raw("NOTIFY_SOCKET"),
+        }
+    }
+
+    /// The same environment for another instance.
+    #[must_use]
+    pub fn with_instance(mut self, instance: &str) -> Self {
+        self.instance = Some(instance.to_owned());
+        self
+    }
+
+    /// Where the socket for readiness is, if somebody listens.
+    pub fn notify_socket(&self) -> Option<&OsStr> {
+        self.notify_socket.as_deref()
+    }
+}
+
+/// The words that Go's `strconv.ParseBool` takes for true, because scripts were written for that.
+fn is_true(value: &str) -> bool {
+    matches!(value, "1" | "t" | "T" | "true" | "True" | "TRUE")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn developer_mode_is_on_off_or_unset() {
+        for (value, expected) in [
+            (None, None),
+            (Some(""), None),
+            (Some("1"), Some(true)),
+            (Some(" true "), Some(true)),
+            (Some("TRUE"), Some(true)),
+            (Some("yes"), Some(false)),
+            (Some("0"), Some(false)),
+        ] {
+            let env = Environment::from_lookup(|name| {
+                (name == "RDD_DEVELOPER_MODE").then_some(value).flatten().map(OsString::from)
+            });
+            assert_eq!(env.developer_mode, expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn every_variable_that_is_read_is_in_the_table_and_the_other_way_round() {
+        let asked = std::cell::RefCell::new(vec!["HOME", "USERPROFILE"]);
+        Environment::from_lookup(|name| {
+            if let Some(variable) = VARIABLES.iter().find(|variable| variable.name == name) {
+                asked.borrow_mut().push(variable.name);
+                return None;
+            }
+            panic!("{name} is read but not documented");
+        });
+        let asked = asked.into_inner();
+        let unread: Vec<_> =
+            VARIABLES.iter().map(|variable| variable.name).filter(|name| !asked.contains(name)).collect();
+        assert!(unread.is_empty(), "documented but never read: {unread:?}");
+    }
+}

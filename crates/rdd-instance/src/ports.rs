@@ -1,0 +1,38 @@
+//! The ports an instance tries first. Each is only a wish: what was bound is what gets published.
+
+/// Loopback ports by purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ports {
+    /// The API server, HTTPS.
+    pub api: u16,
+    /// Health of the embedded controller manager.
+    pub embedded_health: u16,
+    /// Health of an external controller manager.
+    pub external_health: u16,
+    /// Kubernetes inside the VM, as seen from the host.
+    pub kubernetes: u16,
+}
+
+impl Ports {
+    /// The ports of the instance with this index.
+    pub const fn of(index: u16) -> Self {
+        Self {
+            api: 6443 + index,
+            embedded_health: 8083 + 4 * index,
+            external_health: 8081 + 4 * index,
+            kubernetes: 7441 + index,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_follow_the_index() {
+        let expected = Ports { api: 6445, embedded_health: 8091, external_health: 8089, kubernetes: 7443 };
+        assert_eq!(Ports::of(2), expected);
+        assert_eq!(Ports::of(199).external_health, 8877, "the largest index stays far from the ephemeral range");
+    }
+}
