@@ -1,0 +1,362 @@
+//! The writer's loop: batches in, one disk transaction, batches and answers out.
+
+mod answer;
+
+use std::{collections::VecDeque, ops::ControlFlow, path::PathBuf, sync::Arc, time::Duration};
+
+use rdd_stdx::{chain::Chain, clock::SharedClock};
+
+use super::{
+    Shared,
+    horizon::{Ages, crowded_out},
+    index::Index,
+    loads::Loads,
+    row::{Failure, Log, State, Write},
+    stage::{Staged, Staging},
+    time::{StoreTime, millis},
+};
+use crate::{
+    Commits, Error, Limits, Revision, Txn,
+    hub::Hub,
+    queue::{Request, Wait},
+    reply::Answer,
+};
+
+/// Rows removed with a commit beyond twice its own, and when there is nothing else to do.
+const REMOVE_EXTRA: usize = 16;
+const REMOVE_IDLE: usize = 1_024;
+/// Rows that gather before a busy store removes any, per live key and within bounds.
+const GATHER_PER_KEY: usize = 4;
+const GATHER_MIN: usize = 1_024;
+const GATHER_MAX: usize = 16_384;
+/// A store is quiet when nobody has written for this long.
+const QUIET_AFTER_MS: u64 = 500;
+/// Keys that expire in one disk transaction.
+const EXPIRE_AT_ONCE: usize = 512;
+/// A write of the store's own that found no space is tried again after this.
+const RETRY_MS: u64 = 1_000;
+/// Upkeep begins this long after a write, and goes on at this pace.
+const TIDY_AFTER_MS: u64 = 1_000;
+const TIDY_PACE_MS: u64 = 20;
+
+/// The writer's state, apart from the log itself.
+pub(crate) struct Core {
+    limits: Limits,
+    time: StoreTime,
+    index: Index,
+    ages: Ages,
+    loads: Loads,
+    hub: Hub,
+    shared: Arc<Shared>,
+    commits: Commits,
+    poisoned: Option<Error>,
+    full: Option<Error>,
+    /// The horizon that was asked for.
+    wish: u64,
+    /// Writes of the store's own wait until then.
+    retry_at: u64,
+    /// The horizon of a quiet store moves at most this often.
+    advance_at: u64,
+    tidy_at: Option<u64>,
+    /// From then on nobody has written for a while.
+    quiet_at: u64,
+    backups: VecDeque<(PathBuf, Answer<Revision>)>,
+    closing: bool,
+    close_answers: Vec<Answer<()>>,
+}
+
+type Commit = (Txn, Answer<Revision>);
+
+impl Core {
+    pub(crate) fn new(limits: Limits, clock: SharedClock, mut index: Index, shared: Arc<Shared>) -> Self {
+        index.settle();
+        let time = StoreTime::resume(clock, &index.state, limits.closed_time);
+        let now = time.now();
+        Self {
+            ages: Ages::new(millis(limits.history_age), index.state.compacted, index.head, now),
+            loads: Loads::new(millis(limits.load_idle), millis(limits.load_total)),
+            hub: Hub::new(limits.subscriber_batches),
+            commits: Commits::default(),
+            poisoned: None,
+            full: None,
+            wish: 0,
+            retry_at: 0,
+            advance_at: 0,
+            tidy_at: Some(now + TIDY_AFTER_MS),
+            quiet_at: now,
+            backups: VecDeque::new(),
+            closing: false,
+            close_answers: Vec::new(),
+            limits,
+            time,
+            index,
+            shared,
+        }
+    }
+
+    /// Serves until told to close; gives back whom to tell when the files are given up.
+    pub(crate) fn run<L: Log>(mut self, log: &mut L) -> Vec<Answer<()>> {
+        while !self.closing {
+            let wait = self.wait();
+            self.round(log, wait);
+            if let Some((target, answer)) = self.backups.pop_front() {
+                self.back_up(log, target, answer);
+            }
+        }
+        self.shut_down(log);
+        self.close_answers
+    }
+
+    /// Takes what is waiting and deals with it: commits first, in one disk transaction, then the rest.
+    fn round<L: Log>(&mut self, log: &mut L, wait: Wait) {
+        let requests = self.shared.queue.take(wait, self.limits.batch_requests, self.limits.batch_bytes);
+        let idle = requests.is_empty();
+        let (mut commits, mut compacts, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        for request in requests {
+            match request {
+                Request::Commit { txn, answer } => commits.push((txn, answer)),
+                Request::Compact { upto, answer } => match self.check_not_future(upto) {
+                    Ok(()) => {
+                        self.wish = self.wish.max(upto.0);
+                        // Who asks for it wants the space now.
+                        self.quiet_at = 0;
+                        compacts.push(answer);
+                    }
+                    Err(error) => answer.send(Err(error)),
+                },
+                // At once: who let go of a load and then compacts expects the horizon to be free.
+                Request::EndLoad { load } => self.loads.end(load),
+                other => others.push(other),
+            }
+        }
+        let now = self.time.now();
+        let outcome = self.write(log, now, commits, idle || !compacts.is_empty());
+        for answer in compacts {
+            answer.send(outcome.clone().map(|()| self.index.compacted()));
+        }
+        for request in others {
+            self.answer(log, now, request);
+        }
+        if idle {
+            self.tidy(log, now);
+        }
+        self.report();
+    }
+
+    /// One disk transaction with the commits, what has expired, and some of what history no longer needs.
+    fn write<L: Log>(&mut self, log: &mut L, now: u64, commits: Vec<Commit>, own: bool) -> Result<(), Error> {
+        if let Some(error) = self.poisoned.clone() {
+            for (_, answer) in commits {
+                answer.send(Err(error.clone()));
+            }
+            return Err(error);
+        }
+        let mut staging = Staging::new(&self.index, now);
+        if now >= self.retry_at {
+            staging.expire(EXPIRE_AT_ONCE);
+        }
+        let stage = |(txn, answer)| (answer, staging.add(txn));
+        let answers: Vec<_> = commits.into_iter().map(stage).collect();
+        let staged = staging.finish();
+        let outcome = self.write_staged(log, now, &staged, own);
+        self.commits.conflicts += staged.conflicts;
+        if outcome.is_ok() {
+            for batch in &staged.batches {
+                self.hub.publish(batch);
+            }
+        }
+        // Before the answers: who has one and asks for the status finds its commit there.
+        self.report();
+        for (answer, result) in answers {
+            // A conflict may be one with a transaction that failed just now, so it fails along with it.
+            answer.send(outcome.clone().and(result));
+        }
+        outcome
+    }
+
+    fn write_staged<L: Log>(&mut self, log: &mut L, now: u64, staged: &Staged, own: bool) -> Result<(), Error> {
+        let own = own && now >= self.retry_at;
+        let compacted = self.horizon(now, own);
+        let remove: Vec<_> = self.index.removable(self.removals(now, staged.rows.len(), own)).collect();
+        // After a full disk the state alone is written now and then: that tells whether there is space again.
+        let due = own && (compacted != self.index.state.compacted || self.full.is_some());
+        if staged.rows.is_empty() && remove.is_empty() && !due {
+            return Ok(());
+        }
+        let (remove, removed_sums): (Vec<_>, Vec<_>) = remove.into_iter().unzip();
+        let mut state = State { compacted, ..self.stamped(now) };
+        state.rows = state.rows + staged.rows.len() as u64 - remove.len() as u64;
+        let sums = staged.notes.iter().map(|note| note.live.sum).chain(removed_sums);
+        state.digest = sums.fold(state.digest, |digest, sum| digest ^ sum);
+
+        let started = self.time.steady();
+        let written = log.write(&Write { rows: &staged.rows, remove: &remove, state });
+        self.count(self.time.steady().saturating_sub(started), written.is_ok());
+        if let Err(failure) = written {
+            return Err(self.failed(log, now, &failure));
+        }
+        self.full = None;
+        self.index.state = state;
+        self.index.removed(remove.len());
+        for note in &staged.notes {
+            self.index.add(note.clone());
+        }
+        self.index.settle();
+        if !staged.rows.is_empty() {
+            self.ages.note(self.index.head, now);
+            self.quiet_at = now + QUIET_AFTER_MS;
+        }
+        self.commits.transactions += staged.batches.len() as u64;
+        self.commits.expired += staged.expired;
+        self.tidy_at = Some(self.tidy_at.map_or(now + TIDY_AFTER_MS, |at| at.max(now + TIDY_PACE_MS)));
+        Ok(())
+    }
+
+    /// How many rows that nobody needs go with a disk transaction of so many rows.
+    ///
+    /// While the store is busy some are left to gather, about as many as there are keys: then their neighbours are dead
+    /// too when their turn comes, and a page is written once instead of once for each of its rows. When it is quiet all go.
+    fn removals(&self, now: u64, rows: usize, own: bool) -> usize {
+        let slack =
+            (GATHER_PER_KEY * self.index.live.len()).clamp(GATHER_MIN, GATHER_MAX).min(self.limits.history_rows);
+        match rows {
+            0 if own && now >= self.quiet_at => REMOVE_IDLE,
+            0 => 0,
+            rows if self.index.backlog() > slack => 2 * rows + REMOVE_EXTRA,
+            _ => 0,
+        }
+    }
+
+    /// Where the horizon should be. It stays where a load holds it.
+    fn horizon(&mut self, now: u64, own: bool) -> u64 {
+        let current = self.index.state.compacted;
+        if self.loads.hold(now) {
+            return current;
+        }
+        let Limits { history_rows, history_bytes, .. } = self.limits;
+        let crowded = crowded_out(&self.index.dead, self.index.dead_bytes, history_rows, history_bytes);
+        let due = self.ages.passed(now);
+        if own && due > current {
+            self.advance_at = now + millis(self.limits.history_age) / 16;
+        }
+        current.max(crowded).max(due).max(self.wish.min(self.index.head))
+    }
+
+    fn stamped(&self, now: u64) -> State {
+        State { time: now, wall: self.time.wall(), ..self.index.state }
+    }
+
+    fn count(&mut self, took: Duration, succeeded: bool) {
+        self.commits.groups += 1;
+        self.commits.failures += u64::from(!succeeded);
+        self.commits.busy += took;
+        self.commits.longest = self.commits.longest.max(took);
+    }
+
+    /// What callers are told of a failed write, and what follows from it.
+    fn failed<L: Log>(&mut self, log: &mut L, now: u64, failure: &Failure) -> Error {
+        self.retry_at = now + RETRY_MS;
+        let (error, known) = match failure {
+            Failure::Full(cause) => (Error::DiskFull { source: Arc::clone(cause) }, self.full.is_some()),
+            Failure::Broken(cause) => (Error::Poisoned { cause: Chain(&**cause).to_string() }, false),
+        };
+        if !known {
+            tracing::error!(error = %Chain(failure.cause()), "{error}");
+        }
+        match failure {
+            Failure::Full(_) => self.full = Some(error.clone()),
+            Failure::Broken(_) => {
+                log.seal();
+                self.poisoned = Some(error.clone());
+            }
+        }
+        error
+    }
+
+    /// Copies the store, serving everyone between the steps.
+    fn back_up<L: Log>(&mut self, log: &mut L, target: PathBuf, answer: Answer<Revision>) {
+        let copied = log.copy(&target, &mut |log, wait| {
+            self.round(log, wait);
+            if self.closing { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        answer.send(copied);
+    }
+
+    fn tidy<L: Log>(&mut self, log: &mut L, now: u64) {
+        if self.poisoned.is_some() || self.tidy_at.is_none_or(|at| at > now) {
+            return;
+        }
+        self.tidy_at = match log.tidy() {
+            Ok(true) => Some(now + TIDY_PACE_MS),
+            Ok(false) => None,
+            Err(failure) => {
+                self.failed(log, now, &failure);
+                Some(now + RETRY_MS)
+            }
+        };
+    }
+
+    /// How long there is nothing to do unless someone asks. A store with nothing ahead of it sleeps until then.
+    fn wait(&mut self) -> Wait {
+        let now = self.time.now();
+        let holding = self.loads.hold(now);
+        let mut next = self.loads.next();
+        let mut at = |time: u64| next = Some(next.map_or(time, |next| next.min(time)));
+        if self.poisoned.is_none() {
+            let compacted = self.index.state.compacted;
+            if let Some((expires, _)) = self.index.expiries.first() {
+                at((*expires).max(self.retry_at));
+            }
+            if self.index.backlog() > 0 {
+                at(self.quiet_at.max(self.retry_at));
+            }
+            if !holding && self.wish.min(self.index.head) > compacted {
+                at(self.retry_at);
+            }
+            if !holding && let Some(passes) = self.ages.next(compacted) {
+                at(passes.max(self.advance_at).max(self.retry_at));
+            }
+            if self.full.is_some() {
+                at(self.retry_at);
+            }
+            if let Some(tidy) = self.tidy_at {
+                at(tidy);
+            }
+        }
+        match next {
+            None => Wait::Forever,
+            Some(time) if time <= now => Wait::No,
+            Some(time) => Wait::AtMost(Duration::from_millis(time - now)),
+        }
+    }
+
+    fn report(&self) {
+        let mut status = self.shared.status.lock().expect("nothing panics while holding the status");
+        status.head = self.index.head();
+        status.compacted = self.index.compacted();
+        status.live_keys = self.index.live.len() as u64;
+        status.dead_rows = self.index.dead_rows();
+        status.subscribers = self.hub.len();
+        status.lagged = self.hub.lagged();
+        status.commits = self.commits;
+        status.writable = match self.poisoned.as_ref().or(self.full.as_ref()) {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        };
+    }
+
+    /// The last word on time, so that it continues from here; then the files as complete as can be.
+    fn shut_down<L: Log>(&mut self, log: &mut L) {
+        if self.poisoned.is_some() {
+            return;
+        }
+        let state = self.stamped(self.time.now());
+        let written = log.write(&Write { rows: &[], remove: &[], state }).and_then(|()| log.finish());
+        if let Err(failure) = written {
+            tracing::warn!(error = %Chain(failure.cause()), "the store was closed with its write-ahead log left in place");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

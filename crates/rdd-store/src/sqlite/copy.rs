@@ -1,0 +1,134 @@
+//! Copying a datastore while it is in use.
+
+use std::{
+    fs, io,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rdd_stdx::file;
+use rusqlite::{
+    Connection,
+    backup::{Backup, StepResult},
+};
+
+use super::{Error, header, io_error, place, replay, sqlite_error};
+use crate::{Revision, queue::Wait};
+
+/// Pages per step: a quarter of a megabyte, a fraction of a millisecond.
+const STEP_PAGES: i32 = 64;
+/// While the copy is being verified, requests are awaited this long at a time.
+const PATIENCE: Duration = Duration::from_millis(2);
+
+/// Why there is no copy.
+#[derive(Debug)]
+pub(super) enum Problem {
+    /// It was told to stop.
+    Stopped,
+    /// It failed.
+    Failed(Error),
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// A file that is removed unless it got its real name.
+struct Staged(PathBuf);
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Copies what `source` holds to a new file, and gives the newest revision in it. What is committed through `source`
+/// between the steps goes into the copy too, so that it never has to begin again.
+pub(super) fn copy_serving(
+    source: &Connection,
+    target: &Path,
+    between: &mut dyn FnMut(Wait) -> ControlFlow<()>,
+) -> Result<Revision, Problem> {
+    refuse_existing(target)?;
+    let staged = stage(target)?;
+    let mut copy = open_copy(&staged.0)?;
+    let backup = Backup::new(source, &mut copy).map_err(sqlite_error("begin copying to", target))?;
+    while backup.step(STEP_PAGES).map_err(sqlite_error("copy to", target))? != StepResult::Done {
+        if between(Wait::No).is_break() {
+            return Err(Problem::Stopped);
+        }
+    }
+    drop(backup);
+    copy.close().map_err(|(_, error)| sqlite_error("close", target)(error))?;
+    let (revision, stopped) = std::thread::scope(|scope| {
+        let verifier = scope.spawn(|| verify(&staged.0));
+        let mut stopped = false;
+        while !verifier.is_finished() && !stopped {
+            stopped = between(Wait::AtMost(PATIENCE)).is_break();
+        }
+        (verifier.join(), stopped)
+    });
+    if stopped {
+        return Err(Problem::Stopped);
+    }
+    let revision = revision.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    publish(&staged, target)?;
+    Ok(revision)
+}
+
+/// Copies everything at once, replacing an earlier copy.
+pub(super) fn copy_whole(source: &Connection, target: &Path) -> Result<(), Error> {
+    let staged = stage(target)?;
+    let mut copy = open_copy(&staged.0)?;
+    let backup = Backup::new(source, &mut copy).map_err(sqlite_error("begin copying to", target))?;
+    let step = backup.step(-1).map_err(sqlite_error("copy to", target))?;
+    debug_assert_eq!(step, StepResult::Done);
+    drop(backup);
+    copy.close().map_err(|(_, error)| sqlite_error("close", target)(error))?;
+    place::sync(&staged.0)?;
+    fs::rename(&staged.0, target).map_err(io_error("create", target))?;
+    Ok(file::sync_dir(place::folder(target))?)
+}
+
+fn refuse_existing(target: &Path) -> Result<(), Error> {
+    match fs::symlink_metadata(target) {
+        Ok(_) => Err(io_error("create", target)(io::ErrorKind::AlreadyExists.into())),
+        Err(_) => Ok(()),
+    }
+}
+
+fn stage(target: &Path) -> Result<Staged, Error> {
+    let staged = place::beside(target, &format!(".{}.partial", std::process::id()));
+    file::remove_if_present(&staged)?;
+    place::create_private(&staged)?;
+    Ok(Staged(staged))
+}
+
+/// The copy needs no journal: until it is synced and named, nobody looks at it.
+fn open_copy(path: &Path) -> Result<Connection, Error> {
+    let copy = Connection::open(path).map_err(sqlite_error("create", path))?;
+    copy.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF").map_err(sqlite_error("create", path))?;
+    Ok(copy)
+}
+
+/// Makes the copy durable and reads it back.
+fn verify(path: &Path) -> Result<Revision, Error> {
+    place::sync(path)?;
+    header::recognise(path)?;
+    let copy = header::open_immutable(path).map_err(sqlite_error("read back", path))?;
+    Ok(replay::verify(&copy, path)?.head())
+}
+
+/// Gives the copy its name, unless something has it by now.
+fn publish(staged: &Staged, target: &Path) -> Result<(), Error> {
+    match fs::hard_link(&staged.0, target) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(io_error("create", target)(error)),
+        // Some file systems have no links.
+        Err(_) => fs::rename(&staged.0, target).map_err(io_error("create", target))?,
+    }
+    Ok(file::sync_dir(place::folder(target))?)
+}

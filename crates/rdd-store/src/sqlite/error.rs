@@ -1,0 +1,144 @@
+//! Why a datastore was not opened, inspected or restored.
+
+use std::path::{Path, PathBuf};
+
+use rdd_stdx::{file, lock};
+
+/// Why a datastore was not opened, inspected or restored. Whatever the reason, its files are as they were.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Somebody else has it open.
+    #[error("datastore {} is in use by {}", path.display(), holder.map_or_else(|| "a process that is not visible from here".to_owned(), |pid| format!("process {pid}")))]
+    InUse {
+        /// The datastore.
+        path: PathBuf,
+        /// Who, where it can be told.
+        holder: Option<u32>,
+    },
+    /// The library is too old to be trusted with data.
+    #[error("SQLite {version} can corrupt a datastore; 3.51.3 or newer is needed")]
+    OldSqlite {
+        /// What is linked.
+        version: String,
+    },
+    /// It is on a network file system.
+    #[error("datastore {} is on a network file system ({kind}), where neither locks nor syncs can be relied on; move it to a local disk", path.display())]
+    Network {
+        /// The datastore.
+        path: PathBuf,
+        /// Which one.
+        kind: String,
+    },
+    /// It is broken.
+    #[error("datastore {} is damaged: {reason}; it was left as it is. Restore a backup with `rdd svc restore`, or start afresh with `rdd svc reset`", path.display())]
+    Damaged {
+        /// The datastore.
+        path: PathBuf,
+        /// How.
+        reason: String,
+    },
+    /// A newer version of the program wrote it.
+    #[error("datastore {} has format {found}, newer than format {known} of this version; update rdd, or restore a backup made by this version with `rdd svc restore`", path.display())]
+    Newer {
+        /// The datastore.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// Ours.
+        known: u32,
+    },
+    /// It is the original program's.
+    #[error("datastore {} was written by the Go version of rdd and cannot be read by this one; it was left as it is. Move the file away, or start afresh with `rdd svc reset`; to keep its objects, export them with that version and apply them here", path.display())]
+    Kine {
+        /// The datastore.
+        path: PathBuf,
+    },
+    /// It is some other database.
+    #[error("{} is not an rdd datastore: {reason}; it was left as it is. Move the file away, or restore a backup with `rdd svc restore`", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        reason: String,
+    },
+    /// A restore did not finish.
+    #[error("a restore of datastore {} was interrupted ({left} is left over); run `rdd svc restore` again", path.display())]
+    Interrupted {
+        /// The datastore.
+        path: PathBuf,
+        /// What tells so.
+        left: String,
+    },
+    /// An older format could not be brought up to date.
+    #[error("upgrade datastore {} from format {from}; it was left as it is", path.display())]
+    Upgrade {
+        /// The datastore.
+        path: PathBuf,
+        /// Its format.
+        from: u32,
+        /// Why.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// SQLite failed.
+    #[error("{action} {}", path.display())]
+    Sqlite {
+        /// What was attempted.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// The file system failed.
+    #[error("{action} {}", path.display())]
+    Io {
+        /// What was attempted.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file system failed.
+    #[error(transparent)]
+    File(#[from] file::Error),
+    /// The lock could not be tried.
+    #[error(transparent)]
+    Lock(lock::Error),
+}
+
+pub(super) fn sqlite_error(action: &'static str, path: &Path) -> impl FnOnce(rusqlite::Error) -> Error {
+    move |source| Error::Sqlite { action, path: path.to_owned(), source }
+}
+
+pub(super) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    move |source| Error::Io { action, path: path.to_owned(), source }
+}
+
+/// What SQLite says while a file is being checked is damage, unless it speaks of the machine.
+pub(super) fn damaged_or(path: &Path, action: &'static str, error: rusqlite::Error) -> Error {
+    use rusqlite::ErrorCode as Code;
+    let short_read = matches!(&error, rusqlite::Error::SqliteFailure(failure, _)
+        if failure.extended_code == libsqlite3_sys::SQLITE_IOERR_SHORT_READ);
+    let machine = matches!(
+        error.sqlite_error_code(),
+        Some(
+            Code::CannotOpen
+                | Code::PermissionDenied
+                | Code::ReadOnly
+                | Code::SystemIoFailure
+                | Code::OutOfMemory
+                | Code::DiskFull
+                | Code::DatabaseBusy
+                | Code::DatabaseLocked
+        )
+    );
+    if machine && !short_read {
+        return sqlite_error(action, path)(error);
+    }
+    Error::Damaged { path: path.to_owned(), reason: rdd_stdx::chain::Chain(&error).to_string() }
+}

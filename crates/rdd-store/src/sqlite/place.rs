@@ -1,0 +1,135 @@
+//! Where the files are: names beside the datastore, private modes, and disks that are none.
+
+use std::{
+    ffi::OsString,
+    fs::{self, OpenOptions, Permissions},
+    io,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use rdd_stdx::file;
+
+use super::{Error, io_error};
+
+/// The file that is named like the datastore, with this after it.
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// The folder a file is in.
+pub(super) fn folder(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+pub(super) fn size(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |meta| meta.len())
+}
+
+/// Makes the folder, private, and refuses one on a network file system.
+pub(super) fn prepare_folder(path: &Path, allow_network: bool) -> Result<(), Error> {
+    let folder = folder(path);
+    file::create_dir_private(folder)?;
+    match network(folder).map_err(io_error("inspect the file system of", folder))? {
+        Some(kind) if !allow_network => Err(Error::Network { path: path.to_owned(), kind }),
+        _ => Ok(()),
+    }
+}
+
+/// A main file that is missing while others are there is not a new datastore.
+pub(super) fn check_not_interrupted(path: &Path) -> Result<(), Error> {
+    for suffix in ["-wal", ".restoring"] {
+        let left = beside(path, suffix);
+        if left.exists() {
+            let left = left.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            return Err(Error::Interrupted { path: path.to_owned(), left });
+        }
+    }
+    Ok(())
+}
+
+/// Makes an empty private file unless something is there. A file that is there is not even opened: closing it again
+/// would drop a lock that this process holds on it.
+pub(super) fn create_private(path: &Path) -> Result<(), Error> {
+    match OpenOptions::new().write(true).create_new(true).mode(file::PRIVATE).open(path) {
+        Ok(created) => {
+            created.set_permissions(Permissions::from_mode(file::PRIVATE)).map_err(io_error("make private", path))
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(io_error("create", path)(error)),
+    }
+}
+
+/// Tightens the modes of files that were laxer.
+pub(super) fn make_private(path: &Path) -> Result<(), Error> {
+    for path in [path.to_owned(), beside(path, "-wal")] {
+        match fs::metadata(&path) {
+            Ok(meta) if meta.permissions().mode() & 0o7777 != file::PRIVATE => {
+                fs::set_permissions(&path, Permissions::from_mode(file::PRIVATE))
+                    .map_err(io_error("make private", &path))?;
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(io_error("inspect", &path)(error)),
+        }
+    }
+    Ok(())
+}
+
+/// Makes a file's content durable.
+pub(super) fn sync(path: &Path) -> Result<(), Error> {
+    fs::File::open(path).and_then(|file| file.sync_all()).map_err(io_error("sync", path))
+}
+
+#[cfg(target_os = "linux")]
+fn network(folder: &Path) -> io::Result<Option<String>> {
+    // The width and sign of the field differ between machines; the magic numbers have 32 bits.
+    #[allow(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "only the low 32 bits mean anything")]
+    let magic = rustix::fs::statfs(folder)?.f_type as u32;
+    Ok(network_kind(magic).map(str::to_owned))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn network(_folder: &Path) -> io::Result<Option<String>> {
+    Ok(None)
+}
+
+/// The network file system that has this magic number (statfs(2) and the kernel's `magic.h`).
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "other systems have no magic numbers"))]
+fn network_kind(magic: u32) -> Option<&'static str> {
+    Some(match magic {
+        0x0000_6969 => "NFS",
+        0x0000_517b => "SMB",
+        0xfe53_4d42 => "SMB2",
+        0xff53_4d42 => "CIFS",
+        0x0102_1997 => "9p",
+        0x5346_414f | 0x6b41_4653 => "AFS",
+        0x7375_7245 => "Coda",
+        0x0000_564c => "NCP",
+        0x00c3_6400 => "Ceph",
+        0x0bd0_0bd0 => "Lustre",
+        0x4750_4653 => "GPFS",
+        0x0116_1970 => "GFS2",
+        0x7461_636f => "OCFS2",
+        0x786f_4256 => "VirtualBox shared folder",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_file_systems_are_known_by_their_magic_and_local_ones_are_not() {
+        for (magic, kind) in [(0x6969, "NFS"), (0xff53_4d42, "CIFS"), (0x0102_1997, "9p"), (0x00c3_6400, "Ceph")] {
+            assert_eq!(network_kind(magic), Some(kind));
+        }
+        // ext4, xfs, btrfs, tmpfs, zfs, overlayfs, FUSE (which may be either).
+        for magic in [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x2fc1_2fc1, 0x794c_7630, 0x6573_5546] {
+            assert_eq!(network_kind(magic), None, "{magic:x}");
+        }
+    }
+}
