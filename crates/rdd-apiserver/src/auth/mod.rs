@@ -1,0 +1,195 @@
+//! Who is asking: authenticators tried in order, and what they may find.
+
+mod origin;
+mod token;
+
+use std::{fmt, sync::Arc};
+
+use http::{HeaderMap, header::AUTHORIZATION};
+
+pub use self::{
+    origin::{Refusal, check_origin},
+    token::{Token, Tokens},
+};
+use crate::tls::Holder;
+
+/// The group whose members may do everything.
+pub const MASTERS: &str = "system:masters";
+/// The group of everyone who is known at all.
+pub const AUTHENTICATED: &str = "system:authenticated";
+/// The user of the first context in the daemon's kubeconfig, a member of [`MASTERS`].
+pub const ADMIN: &str = "system-admin";
+/// The user of the second context, without a group of their own.
+pub const USER: &str = "user";
+
+/// Somebody we know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    user: String,
+    groups: Vec<String>,
+}
+
+impl Identity {
+    /// A user with these groups, and [`AUTHENTICATED`], which nobody can be without.
+    pub fn new(user: impl Into<String>, groups: impl IntoIterator<Item = String>) -> Self {
+        let mut groups: Vec<String> = groups.into_iter().collect();
+        if !groups.iter().any(|group| group == AUTHENTICATED) {
+            groups.push(AUTHENTICATED.to_owned());
+        }
+        Self { user: user.into(), groups }
+    }
+
+    /// [`ADMIN`], who is a member of [`MASTERS`].
+    pub fn admin() -> Self {
+        Self::new(ADMIN, [MASTERS.to_owned()])
+    }
+
+    /// [`USER`], who is a member of nothing.
+    pub fn user() -> Self {
+        Self::new(USER, [])
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.user
+    }
+
+    /// The groups, [`AUTHENTICATED`] among them.
+    pub fn groups(&self) -> &[String] {
+        &self.groups
+    }
+
+    /// Whether this is one of those who may do everything.
+    pub fn is_master(&self) -> bool {
+        self.groups.iter().any(|group| group == MASTERS)
+    }
+}
+
+impl From<Holder> for Identity {
+    fn from(holder: Holder) -> Self {
+        Self::new(holder.user, holder.groups)
+    }
+}
+
+/// What a request presents. A token in the URL is not among it, so none is ever accepted.
+#[derive(Clone, Copy)]
+pub struct Credentials<'a> {
+    /// Whom the client certificate names, if there was one. TLS has verified that our authority signed it.
+    pub certificate: Option<&'a Arc<Identity>>,
+    /// The bearer token, if there was one.
+    pub bearer: Option<&'a str>,
+}
+
+impl fmt::Debug for Credentials<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bearer = self.bearer.map(|_| "***");
+        f.debug_struct("Credentials").field("certificate", &self.certificate).field("bearer", &bearer).finish()
+    }
+}
+
+/// One way of knowing somebody.
+pub trait Authenticator: Send + Sync {
+    /// Who it is; `None` if this way says nothing, and the next one is tried.
+    fn authenticate(&self, credentials: &Credentials<'_>) -> Option<Arc<Identity>>;
+}
+
+/// Knows the holders of client certificates.
+#[derive(Debug)]
+pub struct ClientCertificates;
+
+impl Authenticator for ClientCertificates {
+    fn authenticate(&self, credentials: &Credentials<'_>) -> Option<Arc<Identity>> {
+        credentials.certificate.cloned()
+    }
+}
+
+/// Authenticators in the order in which they are tried.
+pub struct Authenticators(Vec<Box<dyn Authenticator>>);
+
+impl fmt::Debug for Authenticators {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Authenticators({})", self.0.len())
+    }
+}
+
+impl Authenticators {
+    /// What the daemon has: client certificates, then these tokens.
+    pub fn standard(tokens: Tokens) -> Self {
+        Self(vec![Box::new(ClientCertificates), Box::new(tokens)])
+    }
+
+    /// Adds one to be tried after the others.
+    #[must_use]
+    pub fn then(mut self, authenticator: impl Authenticator + 'static) -> Self {
+        self.0.push(Box::new(authenticator));
+        self
+    }
+
+    /// The first answer.
+    pub fn authenticate(&self, credentials: &Credentials<'_>) -> Option<Arc<Identity>> {
+        self.0.iter().find_map(|authenticator| authenticator.authenticate(credentials))
+    }
+}
+
+/// The token of an `Authorization: Bearer …` header. Two such headers are none: which one counts would be a guess.
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    let (scheme, token) = value.to_str().ok()?.trim().split_once(' ')?;
+    let token = token.trim_start();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && !token.contains(' ')).then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bearer_of(values: &[&'static str]) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(AUTHORIZATION, http::HeaderValue::from_static(value));
+        }
+        bearer(&headers).map(str::to_owned)
+    }
+
+    #[test]
+    fn only_one_well_formed_bearer_header_is_a_credential() {
+        let found = Some("abc".to_owned());
+        assert_eq!(bearer_of(&["Bearer abc"]), found);
+        assert_eq!(bearer_of(&["bearer   abc "]), found);
+        for values in
+            [&["Basic abc"][..], &["Bearer"], &["Bearer "], &["Bearer a b"], &["abc"], &[], &["Bearer abc"; 2]]
+        {
+            assert_eq!(bearer_of(values), None, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn everyone_known_is_authenticated_exactly_once() {
+        assert_eq!(Identity::admin().groups(), [MASTERS, AUTHENTICATED]);
+        assert_eq!(Identity::user().groups(), [AUTHENTICATED]);
+        assert_eq!(Identity::new("x", [AUTHENTICATED.to_owned()]).groups(), [AUTHENTICATED]);
+        assert!(Identity::admin().is_master() && !Identity::user().is_master());
+    }
+
+    #[test]
+    fn a_certificate_counts_before_a_token() {
+        let token = Token::random();
+        let authenticators = Authenticators::standard(Tokens::new([(token.clone(), Identity::user())]));
+        let holder = Arc::new(Identity::new("holder", []));
+        let who = |certificate, bearer| {
+            let identity = authenticators.authenticate(&Credentials { certificate, bearer });
+            identity.map(|identity| identity.name().to_owned())
+        };
+        assert_eq!(who(Some(&holder), Some(token.reveal())).as_deref(), Some("holder"));
+        assert_eq!(who(None, Some(token.reveal())).as_deref(), Some(USER));
+        assert_eq!(who(None, Some("wrong")), None);
+        assert_eq!(who(None, None), None);
+    }
+
+    #[test]
+    fn credentials_do_not_print_the_token() {
+        let credentials = Credentials { certificate: None, bearer: Some("secret") };
+        assert!(!format!("{credentials:?}").contains("secret"));
+    }
+}

@@ -1,0 +1,148 @@
+//! Whether a request was meant for us: the defence against web pages that reach loopback through the user's browser.
+
+use http::{HeaderMap, Uri, header, uri::Authority};
+
+/// Why a request is refused although its sender is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It names no host, or several that differ, or one that cannot be read.
+    #[error("the request must name its host once")]
+    NoHost,
+    /// It names a host that is not this machine's loopback: the mark of DNS rebinding.
+    #[error("the Host of a request must be 127.0.0.1, [::1] or localhost")]
+    ForeignHost,
+    /// It comes from a page of another origin.
+    #[error("the Origin of a request, if any, must be that of this server")]
+    ForeignOrigin,
+    /// The browser says that it comes from a page of another site.
+    #[error("requests from other web sites are refused")]
+    CrossSite,
+}
+
+/// Checks the host, the origin and what the browser says about where it comes from. `port` is the one we serve on.
+pub fn check_origin(uri: &Uri, headers: &HeaderMap, port: u16) -> Result<(), Refusal> {
+    check_host(uri, headers)?;
+    let mut origins = headers.get_all(header::ORIGIN).iter().peekable();
+    // No page can forge its Origin. A desktop program that shows pages of its own and speaks for them sets ours, and
+    // its engine still marks the request as cross-site.
+    let comes_from_us = origins.peek().is_some();
+    if !origins.all(|origin| origin.to_str().is_ok_and(|origin| is_own_origin(origin, port))) {
+        return Err(Refusal::ForeignOrigin);
+    }
+    let sites = headers.get_all("sec-fetch-site");
+    if !comes_from_us && sites.iter().any(|site| site.as_bytes().eq_ignore_ascii_case(b"cross-site")) {
+        return Err(Refusal::CrossSite);
+    }
+    Ok(())
+}
+
+/// HTTP/2 names the host in the URI, HTTP/1.1 in a header or, seldom, in both. Each that is there must be ours.
+fn check_host(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let (named, more) = (hosts.next(), hosts.next());
+    if more.is_some() || (named.is_none() && uri.authority().is_none()) {
+        return Err(Refusal::NoHost);
+    }
+    if let Some(authority) = uri.authority()
+        && !is_loopback(authority)
+    {
+        return Err(Refusal::ForeignHost);
+    }
+    let Some(named) = named else { return Ok(()) };
+    let authority = named.to_str().ok().and_then(|host| host.parse::<Authority>().ok()).ok_or(Refusal::NoHost)?;
+    if is_loopback(&authority) { Ok(()) } else { Err(Refusal::ForeignHost) }
+}
+
+fn is_loopback(authority: &Authority) -> bool {
+    let host = authority.host();
+    let known = host == "127.0.0.1" || host == "[::1]" || host.eq_ignore_ascii_case("localhost");
+    known && !authority.as_str().contains('@')
+}
+
+fn is_own_origin(origin: &str, port: u16) -> bool {
+    let Some(authority) = origin.strip_prefix("https://").and_then(|rest| rest.parse::<Authority>().ok()) else {
+        return false;
+    };
+    is_loopback(&authority) && authority.port_u16().unwrap_or(443) == port
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(headers: &[(&'static str, &'static str)], expected: Result<(), Refusal>) {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, http::HeaderValue::from_static(value));
+        }
+        assert_eq!(check_origin(&Uri::from_static("/api"), &map, 6445), expected, "{headers:?}");
+    }
+
+    #[test]
+    fn only_loopback_names_are_hosts_of_ours() {
+        for host in ["127.0.0.1", "127.0.0.1:6445", "[::1]:6445", "[::1]", "localhost", "LocalHost:1"] {
+            check(&[("host", host)], Ok(()));
+        }
+        for host in [
+            "evil.example",
+            "evil.example:6445",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example:6445",
+            "127.0.0.2",
+            "0.0.0.0:6445",
+            "127.1",
+            "[::2]",
+            "user@127.0.0.1",
+        ] {
+            check(&[("host", host)], Err(Refusal::ForeignHost));
+        }
+        check(&[], Err(Refusal::NoHost));
+        check(&[("host", "")], Err(Refusal::NoHost));
+        check(&[("host", "127.0.0.1"), ("host", "127.0.0.1")], Err(Refusal::NoHost));
+    }
+
+    #[test]
+    fn the_host_in_the_uri_counts_as_well_as_the_header() {
+        let mut headers = HeaderMap::new();
+        let ours = Uri::from_static("https://127.0.0.1:6445/api");
+        let theirs = Uri::from_static("https://evil.example/api");
+        assert_eq!(check_origin(&ours, &headers, 6445), Ok(()));
+        assert_eq!(check_origin(&theirs, &headers, 6445), Err(Refusal::ForeignHost));
+        headers.insert("host", http::HeaderValue::from_static("127.0.0.1"));
+        assert_eq!(check_origin(&theirs, &headers, 6445), Err(Refusal::ForeignHost));
+        headers.insert("host", http::HeaderValue::from_static("evil.example"));
+        assert_eq!(check_origin(&ours, &headers, 6445), Err(Refusal::ForeignHost));
+    }
+
+    #[test]
+    fn an_origin_must_be_our_own_to_the_port() {
+        let host = ("host", "127.0.0.1:6445");
+        for origin in ["https://127.0.0.1:6445", "https://localhost:6445", "https://[::1]:6445"] {
+            check(&[host, ("origin", origin)], Ok(()));
+        }
+        for origin in [
+            "null",
+            "",
+            "http://127.0.0.1:6445",
+            "https://127.0.0.1",
+            "https://127.0.0.1:6446",
+            "https://evil.example:6445",
+            "https://127.0.0.1:6445.evil.example",
+        ] {
+            check(&[host, ("origin", origin)], Err(Refusal::ForeignOrigin));
+        }
+    }
+
+    #[test]
+    fn what_a_browser_marks_as_cross_site_is_refused_unless_its_origin_is_ours() {
+        let host = ("host", "127.0.0.1:6445");
+        for site in ["same-origin", "none", "same-site"] {
+            check(&[host, ("sec-fetch-site", site)], Ok(()));
+        }
+        check(&[host, ("sec-fetch-site", "cross-site")], Err(Refusal::CrossSite));
+        check(&[host, ("sec-fetch-site", "cross-site"), ("origin", "https://127.0.0.1:6445")], Ok(()));
+        let foreign = ("origin", "https://evil.example");
+        check(&[host, ("sec-fetch-site", "cross-site"), foreign], Err(Refusal::ForeignOrigin));
+    }
+}

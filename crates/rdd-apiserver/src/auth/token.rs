@@ -1,0 +1,84 @@
+//! Bearer tokens: made at random, never printed, compared in constant time.
+
+use std::{fmt, sync::Arc};
+
+use subtle::{ConditionallySelectable, ConstantTimeEq};
+
+use super::{Authenticator, Credentials, Identity};
+
+/// A secret that whoever presents it is known by. Its `Debug` is `***`.
+#[derive(Clone)]
+pub struct Token(String);
+
+impl Token {
+    /// A new one, in the form of a random UUID: 122 bits from the operating system.
+    pub fn random() -> Self {
+        Self(uuid::Uuid::new_v4().to_string())
+    }
+
+    /// The secret itself. Write it to files that only the owner can read, and nowhere else.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// The tokens that are known, and whom each stands for.
+#[derive(Debug)]
+pub struct Tokens(Vec<(Token, Arc<Identity>)>);
+
+impl Tokens {
+    /// Knows these.
+    pub fn new(known: impl IntoIterator<Item = (Token, Identity)>) -> Self {
+        Self(known.into_iter().map(|(token, identity)| (token, Arc::new(identity))).collect())
+    }
+
+    /// Compares with every token to its end, whichever matches: how long it takes says nothing but the length, which
+    /// is the same for all and no secret.
+    fn find(&self, presented: &str) -> Option<&Arc<Identity>> {
+        let mut found = u32::MAX;
+        for (index, (token, _)) in (0u32..).zip(&self.0) {
+            let equal = token.0.as_bytes().ct_eq(presented.as_bytes());
+            found = u32::conditional_select(&found, &index, equal);
+        }
+        self.0.get(usize::try_from(found).ok()?).map(|(_, identity)| identity)
+    }
+}
+
+impl Authenticator for Tokens {
+    fn authenticate(&self, credentials: &Credentials<'_>) -> Option<Arc<Identity>> {
+        self.find(credentials.bearer?).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_token_stands_for_its_own_identity_and_nothing_else_for_any() {
+        let (first, second) = (Token::random(), Token::random());
+        let tokens = Tokens::new([(first.clone(), Identity::admin()), (second.clone(), Identity::user())]);
+        let who = |presented: &str| tokens.find(presented).map(|identity| identity.name().to_owned());
+        assert_eq!(who(first.reveal()).as_deref(), Some("system-admin"));
+        assert_eq!(who(second.reveal()).as_deref(), Some("user"));
+        assert_eq!(who(Token::random().reveal()), None);
+        assert_eq!(who(&first.reveal()[..35]), None);
+        assert_eq!(who(""), None);
+        assert!(Tokens::new([]).find("").is_none(), "knowing no token is not knowing the empty one");
+    }
+
+    #[test]
+    fn a_token_is_a_random_uuid_that_is_never_printed() {
+        let token = Token::random();
+        assert_eq!(uuid::Uuid::parse_str(token.reveal()).unwrap().get_version_num(), 4);
+        assert_ne!(token.reveal(), Token::random().reveal());
+        assert_eq!(format!("{token:?}"), "***");
+        assert!(!format!("{:?}", Tokens::new([(token.clone(), Identity::user())])).contains(token.reveal()));
+    }
+}

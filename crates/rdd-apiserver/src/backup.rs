@@ -1,0 +1,131 @@
+//! `/datastore/backup`: streams a copy of the store that somebody else makes.
+
+use std::{
+    fs::File,
+    future::Future,
+    io::{self, Read},
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
+use http_body_util::BodyExt;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use rdd_meta::Status;
+use rdd_stdx::chain::Chain;
+use tokio::task::JoinHandle;
+
+use crate::respond::{self, BoxError, Response};
+
+/// Where it is served.
+pub const PATH: &str = "/datastore/backup";
+/// How much is read and sent at a time.
+const CHUNK_BYTES: usize = 256 * 1024;
+const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/vnd.sqlite3");
+
+/// A finished copy of the store.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Open for reading, at its beginning.
+    pub file: File,
+    /// Dropped when the last byte was sent or the client went away; its owner removes the file then.
+    pub keep: Box<dyn std::fmt::Debug + Send>,
+}
+
+/// What a snapshot is awaited as.
+pub type Making = Pin<Box<dyn Future<Output = Result<Snapshot, BoxError>> + Send>>;
+
+/// Makes a consistent copy of the store while it is in use.
+pub trait Backup: Send + Sync {
+    /// Begins a new copy. What goes wrong is logged; the client only learns that it did.
+    fn make(&self) -> Making;
+}
+
+pub(crate) async fn answer(copy: Making) -> Response {
+    let opened = match copy.await {
+        Ok(copy) => Stream::open(copy),
+        Err(error) => {
+            tracing::error!(error = %Chain(&*error), "the backup could not be made");
+            return respond::status(&Status::internal("the backup could not be made; the server's log says why"));
+        }
+    };
+    match opened {
+        Ok(stream) => {
+            let length = stream.left;
+            let mut response = Response::new(stream.boxed_unsync());
+            *response.status_mut() = StatusCode::OK;
+            response.headers_mut().insert(header::CONTENT_TYPE, CONTENT_TYPE);
+            // A client can tell a copy that was cut off from a whole one by this.
+            response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+            response
+        }
+        Err(error) => {
+            tracing::error!(error = %Chain(&error), "the backup could not be read");
+            respond::status(&Status::internal("the backup could not be read; the server's log says why"))
+        }
+    }
+}
+
+/// A file as a body, read chunk by chunk where blocking is allowed.
+struct Stream {
+    state: State,
+    left: u64,
+    _keep: Box<dyn std::fmt::Debug + Send>,
+}
+
+enum State {
+    Idle(File),
+    Reading(JoinHandle<(File, io::Result<Bytes>)>),
+    Ended,
+}
+
+impl Stream {
+    fn open(copy: Snapshot) -> io::Result<Self> {
+        let left = copy.file.metadata()?.len();
+        Ok(Self { state: State::Idle(copy.file), left, _keep: copy.keep })
+    }
+}
+
+impl HttpBody for Stream {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        loop {
+            match std::mem::replace(&mut self.state, State::Ended) {
+                State::Ended => return Poll::Ready(None),
+                State::Idle(_) if self.left == 0 => return Poll::Ready(None),
+                State::Idle(file) => {
+                    let size = usize::try_from(self.left).unwrap_or(usize::MAX).min(CHUNK_BYTES);
+                    self.state = State::Reading(tokio::task::spawn_blocking(move || read_chunk(file, size)));
+                }
+                State::Reading(mut reading) => {
+                    let Poll::Ready(read) = Pin::new(&mut reading).poll(context) else {
+                        self.state = State::Reading(reading);
+                        return Poll::Pending;
+                    };
+                    let (file, chunk) = read?;
+                    let chunk = chunk?;
+                    self.left -= chunk.len() as u64;
+                    self.state = State::Idle(file);
+                    return Poll::Ready(Some(Ok(Frame::data(chunk))));
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+fn read_chunk(mut file: File, size: usize) -> (File, io::Result<Bytes>) {
+    let mut chunk = vec![0; size];
+    let read = file.read_exact(&mut chunk).map(|()| chunk.into());
+    (file, read)
+}

@@ -1,0 +1,190 @@
+//! `/metrics`: what the server counts, what the process costs, and figures that others contribute.
+//!
+//! | name | labels | what it is |
+//! |---|---|---|
+//! | `apiserver_request_total` | `verb`, `code` | requests answered |
+//! | `apiserver_request_duration_seconds` | `verb` | time until the head of the response was ready, watches excepted |
+//! | `apiserver_current_inflight_requests` | `request_kind`: `readOnly`, `mutating`, `longRunning` | requests in flight |
+//! | `apiserver_connections` | | connections open |
+//! | `kubernetes_build_info` | those of `/version` | always 1 |
+//! | `process_start_time_seconds`, `process_resident_memory_bytes`, `process_cpu_seconds_total`, `process_open_fds` | | the process |
+
+mod process;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use http::{HeaderValue, StatusCode};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric},
+    metrics::{
+        counter::{ConstCounter, Counter},
+        family::Family,
+        gauge::{ConstGauge, Gauge},
+        histogram::Histogram,
+    },
+    registry::Registry,
+};
+
+use crate::{
+    respond::{self, Response},
+    version::Version,
+};
+
+const CONTENT_TYPE: HeaderValue =
+    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+
+/// Bounds of the duration histogram, in seconds: fine where an answer should be, coarse up to the request timeout.
+const DURATION_BUCKETS: [f64; 14] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0];
+
+/// A number that some other component contributes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// Its name with its unit, without `_total`, which is added to what only grows.
+    pub name: &'static str,
+    /// What it is, as a clause without a full stop.
+    pub help: &'static str,
+    /// Its value now.
+    pub value: Value,
+}
+
+/// The value of a [`Figure`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Value {
+    /// Only grows.
+    Counter(f64),
+    /// Goes up and down.
+    Gauge(f64),
+}
+
+/// Asked for its figures at each scrape. It must be quick and must not block.
+pub type Figures = Box<dyn Fn() -> Vec<Figure> + Send + Sync>;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    verb: &'static str,
+    code: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Verb {
+    verb: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestKind {
+    request_kind: &'static str,
+}
+
+/// All metrics of one server.
+pub struct Metrics {
+    registry: Registry,
+    requests: Family<Answered, Counter>,
+    durations: Family<Verb, Histogram, fn() -> Histogram>,
+    in_flight: Family<RequestKind, Gauge>,
+    connections: Gauge,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl Metrics {
+    /// Metrics of a process that started at `started` (since the Unix epoch).
+    pub fn new(version: &Version, started: Duration, contributed: Vec<Figures>) -> Self {
+        let requests = Family::default();
+        let durations = Family::new_with_constructor((|| Histogram::new(DURATION_BUCKETS)) as fn() -> Histogram);
+        let in_flight = Family::default();
+        let connections = Gauge::default();
+        let mut registry = Registry::default();
+        registry.register("apiserver_request", "Requests answered, by verb and code", requests.clone());
+        registry.register(
+            "apiserver_request_duration_seconds",
+            "Time until the head of the response was ready, of requests that end by themselves",
+            durations.clone(),
+        );
+        registry.register("apiserver_current_inflight_requests", "Requests in flight now, by kind", in_flight.clone());
+        registry.register("apiserver_connections", "Connections open now", connections.clone());
+        let build: Family<Vec<(&'static str, String)>, Gauge> = Family::default();
+        build.get_or_create(&version.labels()).set(1);
+        registry.register("kubernetes_build_info", "What was built, from what; its value is always 1", build);
+        registry.register_collector(Box::new(Contributed(Box::new(move || process::figures(started)))));
+        for figures in contributed {
+            registry.register_collector(Box::new(Contributed(figures)));
+        }
+        Self { registry, requests, durations, in_flight, connections }
+    }
+
+    pub(crate) fn answered(&self, verb: &'static str, code: u16, took: Option<Duration>) {
+        self.requests.get_or_create(&Answered { verb, code }).inc();
+        if let Some(took) = took {
+            self.durations.get_or_create(&Verb { verb }).observe(took.as_secs_f64());
+        }
+    }
+
+    /// Counts one more of a kind for as long as the guard lives.
+    pub(crate) fn enter(&self, request_kind: &'static str) -> Entered {
+        Entered::new(self.in_flight.get_or_create_owned(&RequestKind { request_kind }))
+    }
+
+    pub(crate) fn connected(&self) -> Entered {
+        Entered::new(self.connections.clone())
+    }
+
+    pub(crate) fn answer(&self) -> Response {
+        let mut text = String::new();
+        match prometheus_client::encoding::text::encode(&mut text, &self.registry) {
+            Ok(()) => respond::content(StatusCode::OK, CONTENT_TYPE, text),
+            Err(fmt::Error) => respond::status(&rdd_meta::Status::internal("the metrics could not be written")),
+        }
+    }
+}
+
+/// One that is counted by a gauge until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Entered(Gauge);
+
+impl Entered {
+    fn new(gauge: Gauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+struct Contributed(Figures);
+
+impl fmt::Debug for Contributed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Contributed")
+    }
+}
+
+impl Collector for Contributed {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        for Figure { name, help, value } in (self.0)() {
+            match value {
+                Value::Counter(value) => {
+                    let metric = ConstCounter::new(value);
+                    metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)?;
+                }
+                Value::Gauge(value) => {
+                    let metric = ConstGauge::new(value);
+                    metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Metrics that several owners share.
+pub(crate) type SharedMetrics = Arc<Metrics>;

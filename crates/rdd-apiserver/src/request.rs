@@ -1,0 +1,212 @@
+//! What a handler is given: an authenticated request, and the seam through which handlers plug in.
+
+use std::{borrow::Cow, future::Future, pin::Pin, sync::Arc};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Method, request::Parts};
+use http_body_util::BodyExt;
+use rdd_meta::Status;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    auth::Identity,
+    respond::{self, Body, Response},
+};
+
+/// A request whose sender is known and which has passed every limit.
+#[derive(Debug)]
+pub struct Request {
+    /// Method, URI, headers; without the `Authorization` header, which nobody needs any more.
+    pub head: Parts,
+    /// Who asks.
+    pub identity: Arc<Identity>,
+    /// Names this request in logs and in the response.
+    pub audit_id: AuditId,
+    /// Cancelled when the server shuts down and requests of [`Class::Endless`] are to end by themselves.
+    pub stopping: CancellationToken,
+    pub(crate) body: Body,
+    pub(crate) body_bytes_max: usize,
+}
+
+impl Request {
+    /// Reads the whole body, or says in a `Status` why not: too large, or broken off.
+    pub async fn read_body(&mut self) -> Result<Bytes, Status> {
+        let limit = self.body_bytes_max;
+        let mut read = BytesMut::new();
+        while let Some(frame) = self.body.frame().await {
+            let frame = frame.map_err(|_| Status::bad_request("the request body could not be read"))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if data.len() > limit - read.len() {
+                return Err(Status::request_entity_too_large(limit));
+            }
+            read.extend_from_slice(&data);
+        }
+        Ok(read.freeze())
+    }
+
+    /// The decoded values of a query parameter, in order.
+    pub fn query<'a>(&'a self, name: &'a str) -> impl Iterator<Item = Cow<'a, str>> {
+        let pairs = query_pairs(self.head.uri.query().unwrap_or_default());
+        pairs.filter(move |(found, _)| found == name).map(|(_, value)| value)
+    }
+}
+
+/// How the server treats a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// An ordinary one: counted against the limits of requests in flight, and ended by the request timeout.
+    Bounded,
+    /// One that may take as long as it needs, such as a download: neither counted nor timed. Shutdown waits for it.
+    Unbounded,
+    /// One that does not end by itself, such as a watch: as [`Unbounded`](Self::Unbounded), and ended by shutdown.
+    Endless,
+}
+
+/// What a handler says about a request before it handles it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Classified {
+    /// The verb for metrics, in capitals: `GET`, `LIST`, `WATCH`. From a closed set, or the metrics grow without bound.
+    pub verb: &'static str,
+    /// How it is treated.
+    pub class: Class,
+}
+
+/// What a handler's answer is awaited as.
+pub type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+/// The seam: what is served behind authentication, limits and the built-in paths.
+pub trait Handler: Send + Sync {
+    /// Judges a request by its head. Called once for each; must be quick.
+    fn classify(&self, head: &Parts) -> Classified {
+        Classified { verb: verb_of(&head.method), class: Class::Bounded }
+    }
+
+    /// The paths to show in the index.
+    fn paths(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Answers. A panic in it is answered with 500 and does not reach other requests.
+    fn handle(&self, request: Request) -> Answer;
+}
+
+/// A handler that knows no path.
+#[derive(Debug)]
+pub struct Nothing;
+
+impl Handler for Nothing {
+    fn handle(&self, _: Request) -> Answer {
+        Box::pin(async { respond::not_found() })
+    }
+}
+
+/// The verb of a request of which nothing but the method is known.
+pub fn verb_of(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    }
+}
+
+/// The name of one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditId(HeaderValue);
+
+impl AuditId {
+    /// The header that carries it both ways.
+    pub const HEADER: &'static str = "audit-id";
+    const LENGTH_MAX: usize = 64;
+
+    /// The client's own, if it is one that a log line can carry, otherwise a new one.
+    pub fn of(headers: &HeaderMap) -> Self {
+        let given = headers.get(Self::HEADER).filter(|value| Self::is_sane(value.as_bytes()));
+        Self(given.cloned().unwrap_or_else(Self::random))
+    }
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        self.0.to_str().unwrap_or_default()
+    }
+
+    pub(crate) fn to_header(&self) -> HeaderValue {
+        self.0.clone()
+    }
+
+    fn is_sane(value: &[u8]) -> bool {
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+        !value.is_empty() && value.len() <= Self::LENGTH_MAX && value.iter().all(plain)
+    }
+
+    fn random() -> HeaderValue {
+        HeaderValue::try_from(uuid::Uuid::new_v4().to_string()).expect("a UUID is hexadecimal digits and dashes")
+    }
+}
+
+/// The decoded names and values of a query string, in order. A name without `=` has an empty value.
+pub fn query_pairs(query: &str) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (decode(name), decode(value))
+    })
+}
+
+/// Undoes `%41` and `+`. What is not valid stays as it is: no parameter of ours means anything then.
+fn decode(text: &str) -> Cow<'_, str> {
+    if !text.contains(['%', '+']) {
+        return Cow::Borrowed(text);
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let escaped = || u8::from_str_radix(std::str::from_utf8(tail.get(..2)?).ok()?, 16).ok();
+        match (first, escaped()) {
+            (b'%', Some(byte)) if !tail.starts_with(b"+") => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            (b'+', _) => {
+                bytes.push(b' ');
+                rest = tail;
+            }
+            (plain, _) => {
+                bytes.push(*plain);
+                rest = tail;
+            }
+        }
+    }
+    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn query_strings_are_decoded_and_garbage_is_left_alone() {
+        let pairs = |query| query_pairs(query).map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
+        assert_eq!(pairs("verbose&exclude=a&exclude=b%20c+d"), ["verbose=", "exclude=a", "exclude=b c d"]);
+        assert_eq!(pairs("&&a=%zz&b=%4&c=%&d=%+1&e=%41=B"), ["a=%zz", "b=%4", "c=%", "d=% 1", "e=A=B"]);
+        assert!(pairs("").is_empty());
+    }
+
+    #[test]
+    fn a_clients_audit_id_is_kept_only_if_it_is_plain_and_short() {
+        let of = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(AuditId::HEADER, HeaderValue::from_str(value).unwrap());
+            AuditId::of(&headers).as_str().to_owned()
+        };
+        assert_eq!(of("deploy-17.a_b"), "deploy-17.a_b");
+        for bad in ["", "a b", "<script>", "a=b", &"x".repeat(65)] {
+            let made = of(bad);
+            assert_ne!(made, bad);
+            assert!(uuid::Uuid::parse_str(&made).is_ok(), "{made}");
+        }
+    }
+}

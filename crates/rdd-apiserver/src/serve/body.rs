@@ -1,0 +1,88 @@
+//! The body of a response on its way out: counted, timed, ended by shutdown, and with panics contained.
+
+use std::{
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use rdd_stdx::task::panic_message;
+use tokio_util::sync::WaitForCancellationFutureOwned;
+
+use crate::respond::{Body, BoxError};
+
+/// Why a body was cut off; the client sees a broken transfer, never a whole one.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CutOff {
+    #[error("the response took longer than the request timeout")]
+    Timeout,
+    #[error("the handler panicked while it was responding")]
+    Panic,
+}
+
+/// A handler's body with what belongs to its request.
+pub(super) struct Guarded<G> {
+    /// `None` once it has ended.
+    inner: Option<(Body, G)>,
+    /// Ends it without an error.
+    stopping: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    /// Ends it with an error.
+    deadline: Option<Pin<Box<tokio::time::Sleep>>>,
+}
+
+impl<G> Guarded<G> {
+    /// `guard` is dropped when the body has ended or nobody wants it any more.
+    pub(super) fn new(body: Body, guard: G) -> Self {
+        Self { inner: Some((body, guard)), stopping: None, deadline: None }
+    }
+
+    pub(super) fn until_cancelled(mut self, stopping: WaitForCancellationFutureOwned) -> Self {
+        self.stopping = Some(Box::pin(stopping));
+        self
+    }
+
+    pub(super) fn until(mut self, deadline: tokio::time::Instant) -> Self {
+        self.deadline = Some(Box::pin(tokio::time::sleep_until(deadline)));
+        self
+    }
+
+    fn poll_inner(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let Some((body, _)) = &mut self.inner else { return Poll::Ready(None) };
+        let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(body).poll_frame(context)));
+        polled.unwrap_or_else(|payload| {
+            tracing::error!(panic = panic_message(&*payload), "a handler panicked while it was responding");
+            Poll::Ready(Some(Err(CutOff::Panic.into())))
+        })
+    }
+}
+
+impl<G: Unpin> HttpBody for Guarded<G> {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        // The ends come first: a body that always has something ready would never come to them.
+        let polled = if self.stopping.as_mut().is_some_and(|stop| stop.as_mut().poll(context).is_ready()) {
+            Poll::Ready(None)
+        } else if self.deadline.as_mut().is_some_and(|end| end.as_mut().poll(context).is_ready()) {
+            Poll::Ready(Some(Err(CutOff::Timeout.into())))
+        } else {
+            self.poll_inner(context)
+        };
+        if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
+            self.inner = None;
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.as_ref().is_none_or(|(body, _)| body.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), |(body, _)| body.size_hint())
+    }
+}

@@ -1,0 +1,96 @@
+//! How much of anything the server takes.
+
+use std::time::Duration;
+
+/// Connections at once; further ones wait to be accepted. Half of the file descriptors that a process usually has.
+pub const CONNECTIONS: usize = 512;
+/// From the first byte to the end of the TLS handshake.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// From the end of one request to the end of the next one's head on an HTTP/1.1 connection, so also how long it may be
+/// idle: Kubernetes' own value for that. Before anyone is known, [`AUTHENTICATION_TIMEOUT`] is the shorter one.
+pub const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(90);
+/// From the end of the handshake until a connection has made a request whose sender is known. One that has not is closed.
+pub const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(30);
+/// Size of a request's head.
+pub const HEADER_BYTES: u32 = 64 * 1024;
+/// Headers of an HTTP/1.1 request.
+pub const HEADERS: usize = 100;
+/// Size of a request's body: Kubernetes' own limit.
+pub const BODY_BYTES: usize = 3 * 1024 * 1024;
+/// Requests in flight that change something.
+pub const MUTATING_IN_FLIGHT: usize = 200;
+/// Requests in flight that do not.
+pub const READ_ONLY_IN_FLIGHT: usize = 400;
+/// From the end of a request's head to the end of its response, for requests that end by themselves.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// What a client that got 429 is told to wait, in seconds.
+pub const RETRY_AFTER_SECONDS: u32 = 1;
+/// Streams at once on one HTTP/2 connection: Kubernetes' value since Rapid Reset.
+pub const STREAMS: u32 = 100;
+/// Streams that the client has reset before we looked at them; more close the connection.
+pub const PENDING_RESETS: usize = 20;
+/// Streams that we have reset because of what the client did; more close the connection.
+pub const ERROR_RESETS: usize = 256;
+/// What a client may send on one stream ahead of our reading it.
+pub const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
+/// What it may send on all streams of a connection together: one body of the greatest size and some.
+pub const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+/// An HTTP/2 connection on which nothing has come in for so long is asked whether it is alive.
+pub const PING_INTERVAL: Duration = Duration::from_secs(120);
+/// How long it may take to answer that.
+pub const PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long shutdown waits for requests in flight.
+pub const DRAIN: Duration = Duration::from_secs(60);
+/// How long shutdown waits for clients that have nothing in flight to close their connections.
+pub const CLOSE: Duration = Duration::from_secs(1);
+
+/// The limits that an owner, or a test, may choose. The defaults are the constants of this module.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// See [`CONNECTIONS`].
+    pub connections: usize,
+    /// See [`HANDSHAKE_TIMEOUT`].
+    pub handshake_timeout: Duration,
+    /// See [`HEADER_READ_TIMEOUT`].
+    pub header_read_timeout: Duration,
+    /// See [`AUTHENTICATION_TIMEOUT`].
+    pub authentication_timeout: Duration,
+    /// See [`HEADER_BYTES`].
+    pub header_bytes: u32,
+    /// See [`HEADERS`].
+    pub headers: usize,
+    /// See [`BODY_BYTES`].
+    pub body_bytes: usize,
+    /// See [`MUTATING_IN_FLIGHT`].
+    pub mutating_in_flight: usize,
+    /// See [`READ_ONLY_IN_FLIGHT`].
+    pub read_only_in_flight: usize,
+    /// See [`REQUEST_TIMEOUT`].
+    pub request_timeout: Duration,
+    /// See [`STREAMS`].
+    pub streams: u32,
+    /// See [`PING_INTERVAL`].
+    pub ping_interval: Duration,
+    /// See [`PING_TIMEOUT`].
+    pub ping_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: CONNECTIONS,
+            handshake_timeout: HANDSHAKE_TIMEOUT,
+            header_read_timeout: HEADER_READ_TIMEOUT,
+            authentication_timeout: AUTHENTICATION_TIMEOUT,
+            header_bytes: HEADER_BYTES,
+            headers: HEADERS,
+            body_bytes: BODY_BYTES,
+            mutating_in_flight: MUTATING_IN_FLIGHT,
+            read_only_in_flight: READ_ONLY_IN_FLIGHT,
+            request_timeout: REQUEST_TIMEOUT,
+            streams: STREAMS,
+            ping_interval: PING_INTERVAL,
+            ping_timeout: PING_TIMEOUT,
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The server: accepts connections on one socket, and shuts down so that nobody loses an answer.
+
+mod body;
+mod connection;
+mod frame;
+pub mod limits;
+mod listener;
+
+use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
+
+use rdd_stdx::{
+    clock::SharedClock,
+    task::{Ended, Group},
+};
+use tokio::{
+    net::TcpListener,
+    sync::{Semaphore, oneshot, watch},
+};
+use tokio_util::sync::CancellationToken;
+
+use self::{frame::Frame, limits::CLOSE};
+pub use self::{
+    limits::Limits,
+    listener::{Error as BindError, Listener, bind},
+};
+use crate::{
+    auth::Authenticators,
+    backup::Backup,
+    endpoints::Endpoints,
+    health::Health,
+    metrics::{Figures, Metrics},
+    request::Handler,
+    tls::Tls,
+    version::Version,
+};
+
+/// After the system refused a connection, for want of file descriptors for one, how long until the next is accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a server is made of.
+pub struct Parts {
+    /// Certificates.
+    pub tls: Arc<Tls>,
+    /// Who is known.
+    pub authenticators: Authenticators,
+    /// Checks.
+    pub health: Health,
+    /// What `/version` says.
+    pub version: Version,
+    /// Figures of others for `/metrics`.
+    pub figures: Vec<Figures>,
+    /// What `/datastore/backup` serves; without it there is no such path.
+    pub backup: Option<Arc<dyn Backup>>,
+    /// Everything that is not built in.
+    pub handler: Arc<dyn Handler>,
+    /// How much of anything is taken.
+    pub limits: Limits,
+    /// Where time comes from.
+    pub clock: SharedClock,
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+/// A server that serves. Dropping it cuts everything off; [`shutdown`](Self::shutdown) ends it well.
+pub struct Server {
+    address: SocketAddr,
+    frame: Arc<Frame>,
+    health: Arc<Health>,
+    accepting: CancellationToken,
+    listener_closed: oneshot::Receiver<()>,
+    tasks: Group<()>,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// How a shutdown went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drained {
+    /// Requests that had to be cut off because they took longer than the drain.
+    pub cut_off: usize,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+impl Server {
+    /// Begins to serve what `listener` is bound to.
+    pub fn start(listener: Listener, parts: Parts) -> Self {
+        let Parts { tls, authenticators, health, version, figures, backup, handler, limits, clock } = parts;
+        let health = Arc::new(health);
+        let metrics = Arc::new(Metrics::new(&version, clock.wall(), figures));
+        let endpoints = Endpoints { health: health.clone(), metrics: metrics.clone(), version, backup, next: handler };
+        let address = listener.address();
+        let frame = Arc::new(Frame {
+            authenticators,
+            handler: Arc::new(endpoints),
+            limits,
+            metrics,
+            clock,
+            port: address.port(),
+            mutating: Arc::new(Semaphore::new(limits.mutating_in_flight)),
+            read_only: Arc::new(Semaphore::new(limits.read_only_in_flight)),
+            draining: CancellationToken::new(),
+            ending: CancellationToken::new(),
+            in_flight: watch::Sender::new(0),
+        });
+        let accepting = CancellationToken::new();
+        let (closed, listener_closed) = oneshot::channel();
+        let mut tasks = Group::default();
+        tasks.spawn("apiserver", accept_all(listener.socket, tls, frame.clone(), accepting.clone(), closed));
+        Self { address, frame, health, accepting, listener_closed, tasks }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits until it has ended, which it does by itself only if something is broken.
+    pub async fn ended(&mut self) -> Option<Ended<()>> {
+        self.tasks.next().await
+    }
+
+    /// Ends it: not ready any more → no new connections → connections take no further requests → watches end → requests in
+    /// flight are answered, for at most `drain`. When this returns nothing of the server runs any more, so the owner
+    /// may close what handlers used.
+    pub async fn shutdown(mut self, drain: Duration) -> Drained {
+        let began = self.frame.clock.steady();
+        self.health.begin_shutdown();
+        tracing::info!("shutdown: readiness ended");
+        self.accepting.cancel();
+        // An error means that the task is gone, and the socket with it.
+        let _ = (&mut self.listener_closed).await;
+        tracing::info!("shutdown: no new connections");
+        self.frame.draining.cancel();
+        tracing::info!("shutdown: connections take no further requests");
+        self.frame.ending.cancel();
+        tracing::info!("shutdown: watches ended");
+        let cut_off = self.drain(drain).await;
+        // Whatever is left is cancelled and waited for, so that nothing uses the store after its owner closed it.
+        self.tasks.cancel();
+        while self.tasks.next().await.is_some() {}
+        let mut in_flight = self.frame.in_flight.subscribe();
+        // The requests of an HTTP/2 connection notice its end by themselves, each when it is next polled.
+        if tokio::time::timeout(CLOSE, in_flight.wait_for(|count| *count == 0)).await.is_err() {
+            tracing::error!("shutdown: a request does not let itself be cut off");
+        }
+        let elapsed = self.frame.clock.steady().saturating_sub(began);
+        if cut_off > 0 {
+            tracing::warn!(cut_off, ?elapsed, "shutdown: requests were cut off");
+        } else {
+            tracing::info!(?elapsed, "shutdown: drained");
+        }
+        Drained { cut_off, elapsed }
+    }
+
+    /// Returns how many requests are still in flight when it gives up waiting.
+    async fn drain(&mut self, at_most: Duration) -> usize {
+        let mut in_flight = self.frame.in_flight.subscribe();
+        let idle = async {
+            // It cannot fail: we hold the sender.
+            let _ = in_flight.wait_for(|count| *count == 0).await;
+            // A client that does not answer a GOAWAY must not hold up the end of a server that owes it nothing.
+            tokio::time::sleep(CLOSE).await;
+        };
+        tokio::select! {
+            _ = self.tasks.next() => {}
+            () = idle => {}
+            () = tokio::time::sleep(at_most) => {}
+        }
+        *self.frame.in_flight.borrow()
+    }
+}
+
+/// Accepts until told to stop, then waits for the connections to end.
+async fn accept_all(
+    listener: TcpListener,
+    tls: Arc<Tls>,
+    frame: Arc<Frame>,
+    accepting: CancellationToken,
+    closed: oneshot::Sender<()>,
+) {
+    let mut connections = Group::default();
+    let places = Arc::new(Semaphore::new(frame.limits.connections));
+    let mut refused = false;
+    loop {
+        let next = async {
+            let place = places.clone().acquire_owned().await.expect("the semaphore is never closed");
+            (place, listener.accept().await)
+        };
+        tokio::select! {
+            () = accepting.cancelled() => break,
+            Some(ended) = connections.next(), if !connections.is_empty() => note_end(&ended),
+            (place, accepted) = next => match accepted {
+                Ok((stream, _)) => {
+                    refused = false;
+                    let counted = frame.metrics.connected();
+                    let serving = connection::serve(stream, tls.clone(), frame.clone());
+                    connections.spawn("connection", async move {
+                        serving.await;
+                        drop((place, counted));
+                    });
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut refused, true) {
+                        tracing::warn!(%error, "connections cannot be accepted");
+                    }
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+    drop(listener);
+    // Nobody may be waiting for it.
+    let _ = closed.send(());
+    while let Some(ended) = connections.next().await {
+        note_end(&ended);
+    }
+}
+
+fn note_end(ended: &Ended<()>) {
+    if let Err(failure) = &ended.outcome {
+        tracing::error!(task = ended.name, error = %failure, "a connection's task failed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rdd_stdx::clock::SystemClock;
+
+    use super::*;
+    use crate::{auth::Tokens, request::Nothing};
+
+    #[tokio::test]
+    async fn readiness_ends_with_shutdown() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = SystemClock::shared();
+        let text = || "test".to_owned();
+        let parts = Parts {
+            tls: Arc::new(Tls::open(folder.path(), clock.clone(), Box::new(|_| {})).unwrap()),
+            authenticators: Authenticators::standard(Tokens::new([])),
+            health: Health::default(),
+            version: Version {
+                major: text(),
+                minor: text(),
+                git_version: text(),
+                git_commit: text(),
+                git_tree_state: text(),
+                build_date: text(),
+                go_version: text(),
+                compiler: text(),
+                platform: text(),
+            },
+            figures: Vec::new(),
+            backup: None,
+            handler: Arc::new(Nothing),
+            limits: Limits::default(),
+            clock,
+        };
+        let server = Server::start(bind(0).await.unwrap(), parts);
+        let health = server.health.clone();
+        let code = |path| health.answer(path, "").unwrap().status().as_u16();
+        assert_eq!((code("/readyz"), code("/livez")), (200, 200));
+        server.shutdown(Duration::from_secs(1)).await;
+        assert_eq!((code("/readyz"), code("/livez")), (500, 200));
+    }
+}

@@ -1,0 +1,102 @@
+//! Making certificates: the authority, what it serves with, and what a client may authenticate with.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    time::Duration,
+};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType,
+};
+
+use super::decide::{CA_VALIDITY, LEAF_VALIDITY};
+
+/// The address that the serving certificate stands for.
+pub(super) const SERVING_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+/// The name that it stands for besides.
+pub(super) const SERVING_NAME: &str = "localhost";
+
+/// A machine whose clock is a little behind ours accepts a fresh certificate all the same.
+const BACKDATED: Duration = Duration::from_secs(60 * 60);
+
+/// A certificate and its key, both as PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Pair {
+    /// The certificate.
+    pub certificate: String,
+    /// Its private key, PKCS#8.
+    pub key: String,
+}
+
+impl std::fmt::Debug for Pair {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pair").field("certificate", &self.certificate).field("key", &"***").finish()
+    }
+}
+
+/// Whom a client certificate stands for.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// Becomes the user's name.
+    pub common_name: &'a str,
+    /// Becomes the user's group. One, because the library behind this writes one per name; reading knows any number.
+    pub organization: Option<&'a str>,
+}
+
+/// Makes a self-signed authority, valid from now for ten years.
+///
+/// Its name carries the time, as Kubernetes' own self-signed ones do, so that one that was replaced is not mistaken for its
+/// successor.
+pub(super) fn authority(now: Duration) -> Result<Pair, rcgen::Error> {
+    let mut params = params(now, now + CA_VALIDITY, &format!("{SERVING_ADDRESS}-ca@{}", now.as_secs()));
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::CrlSign];
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+    let certificate = params.self_signed(&key)?;
+    Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+}
+
+/// Makes a serving certificate, valid from now for a year, but not past `no_later_than`.
+pub(super) fn serving(authority: &Pair, now: Duration, no_later_than: Duration) -> Result<Pair, rcgen::Error> {
+    let not_after = (now + LEAF_VALIDITY).min(no_later_than);
+    let mut params = params(now, not_after, &format!("{SERVING_ADDRESS}@{}", now.as_secs()));
+    params.subject_alt_names = vec![SanType::IpAddress(SERVING_ADDRESS), SanType::DnsName(SERVING_NAME.try_into()?)];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    sign(authority, params)
+}
+
+/// Makes a client certificate, valid from now for a year, but not past `no_later_than`.
+pub(super) fn client(
+    authority: &Pair,
+    subject: Subject<'_>,
+    now: Duration,
+    no_later_than: Duration,
+) -> Result<Pair, rcgen::Error> {
+    let mut params = params(now, (now + LEAF_VALIDITY).min(no_later_than), subject.common_name);
+    if let Some(organization) = subject.organization {
+        params.distinguished_name.push(DnType::OrganizationName, organization);
+    }
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    sign(authority, params)
+}
+
+fn sign(authority: &Pair, mut params: CertificateParams) -> Result<Pair, rcgen::Error> {
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.use_authority_key_identifier_extension = true;
+    let issuer = Issuer::from_ca_cert_pem(&authority.certificate, KeyPair::from_pem(&authority.key)?)?;
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+    let certificate = params.signed_by(&key, &issuer)?;
+    Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+}
+
+fn params(not_before: Duration, not_after: Duration, common_name: &str) -> CertificateParams {
+    let epoch = rcgen::date_time_ymd(1970, 1, 1);
+    let mut distinguished_name = DistinguishedName::new();
+    distinguished_name.push(DnType::CommonName, common_name);
+    let mut params = CertificateParams::default();
+    params.not_before = epoch + not_before.saturating_sub(BACKDATED);
+    params.not_after = epoch + not_after;
+    params.distinguished_name = distinguished_name;
+    params
+}

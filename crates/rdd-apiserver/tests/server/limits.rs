@@ -1,0 +1,193 @@
+//! How much the server takes, and that one client's excess is nobody else's trouble.
+
+use std::time::Duration;
+
+use rdd_apiserver::serve::Limits;
+use rdd_client::http::Error;
+use rdd_stdx::task::Group;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+use crate::support::{PATIENCE, TestServer, body, code, header, read_to_end};
+
+#[tokio::test]
+async fn a_body_over_the_limit_is_413_whether_announced_or_not() {
+    let server = TestServer::start_limited(|limits| limits.body_bytes = 1_000).await;
+    let fits = format!("Content-Length: 1000\r\n\r\n{}", "x".repeat(1_000));
+    let response = server.raw("POST", "/echo", &fits).await;
+    assert_eq!((code(&response), body(&response)), (200, "1000 bytes"));
+    let announced = server.raw("POST", "/echo", "Content-Length: 1001\r\n").await;
+    let chunk = "x".repeat(600);
+    let chunked = format!("Transfer-Encoding: chunked\r\n\r\n258\r\n{chunk}\r\n258\r\n{chunk}\r\n0\r\n");
+    let chunked = server.raw("POST", "/echo", &chunked).await;
+    for response in [announced, chunked] {
+        assert_eq!(code(&response), 413, "{response}");
+        assert!(body(&response).contains("\"message\":\"Request entity too large: limit is 1000\""), "{response}");
+    }
+}
+
+#[tokio::test]
+async fn one_request_too_many_is_429_and_a_watch_does_not_count() {
+    let server = TestServer::start_limited(|limits| {
+        limits.read_only_in_flight = 1;
+        limits.mutating_in_flight = 1;
+    })
+    .await;
+    let mut watch = server.connect().await;
+    let head =
+        format!("GET /watch HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {}\r\n\r\n", server.admin.reveal());
+    watch.write_all(head.as_bytes()).await.unwrap();
+    let client = server.client();
+    let mut tasks = Group::default();
+    tasks.spawn("slow", async move { client.get("/slow").await.unwrap().status.as_u16() });
+    server.until_begun(1).await;
+    let refused = server.raw("GET", "/version", "").await;
+    assert_eq!((code(&refused), header(&refused, "retry-after")), (429, Some("1")));
+    assert!(body(&refused).contains("\"details\":{\"retryAfterSeconds\":1}"), "{refused}");
+    let posted = server.raw("POST", "/echo", "Content-Length: 0\r\n").await;
+    assert_eq!(code(&posted), 200, "what changes something is counted apart");
+    server.handler.gate.0.add_permits(1);
+    assert_eq!(tasks.next().await.unwrap().outcome, Ok(200));
+    assert_eq!(server.get("/version").await.0, 200, "the place is free again");
+}
+
+#[tokio::test]
+async fn a_request_that_takes_too_long_is_504_and_a_watch_is_not() {
+    let server = TestServer::start_limited(|limits| limits.request_timeout = Duration::from_millis(200)).await;
+    let mut watch = server.connect().await;
+    let token = server.admin.reveal();
+    let head = format!("GET /watch HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\r\n");
+    watch.write_all(head.as_bytes()).await.unwrap();
+    let (code, text) = server.get("/slow").await;
+    assert_eq!(code, 504);
+    assert!(text.contains("\"message\":\"Timeout: request did not complete within the allotted timeout\""), "{text}");
+    let mut bytes = vec![0; 4_096];
+    let mut seen = String::new();
+    while !seen.contains("event\n") {
+        let read = tokio::time::timeout(PATIENCE, watch.read(&mut bytes)).await.unwrap().unwrap();
+        assert!(read > 0, "the watch was cut off: {seen}");
+        seen.push_str(std::str::from_utf8(&bytes[..read]).unwrap());
+    }
+    let silent = tokio::time::timeout(Duration::from_millis(100), watch.read(&mut bytes)).await;
+    assert!(silent.is_err(), "the watch goes on");
+}
+
+#[tokio::test]
+async fn a_response_that_does_not_come_to_its_end_is_cut_off() {
+    let server = TestServer::start_limited(|limits| {
+        limits.request_timeout = SOON;
+        limits.read_only_in_flight = 1;
+    })
+    .await;
+    let error = server.client().get("/stuck").await.unwrap_err();
+    assert!(matches!(error, Error::Broken { .. }), "it does not pass for a whole one: {error:?}");
+    assert_eq!(server.get("/livez").await.0, 200, "and its place is free again");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_for_the_client_is_an_error() {
+    let server = TestServer::start().await;
+    let error = server.client().with_body_limit(10).get("/version").await.unwrap_err();
+    let url = server.client().url("/version");
+    assert_eq!(error.to_string(), format!("get {url}: the answer is larger than 10 bytes"));
+}
+
+#[tokio::test]
+async fn too_many_or_too_large_headers_are_refused() {
+    let server = TestServer::start().await;
+    let many: String = (0..120).map(|index| format!("X-{index}: y\r\n")).collect();
+    assert_eq!(code(&server.raw("GET", "/version", &many).await), 431);
+    let large = format!("X-Large: {}\r\n", "y".repeat(70_000));
+    assert_eq!(code(&server.raw("GET", "/version", &large).await), 431);
+    let fair = format!("X-Fair: {}\r\n", "y".repeat(8_000));
+    assert_eq!(code(&server.raw("GET", "/version", &fair).await), 200);
+    let (mut sender, _tasks) = server.connect_http2().await;
+    let mut request = server.http2_request("GET", "/version");
+    let value = http::HeaderValue::try_from("y".repeat(10_000)).unwrap();
+    for index in 0..8 {
+        let name = http::HeaderName::try_from(format!("x-{index}")).unwrap();
+        request.headers_mut().insert(name, value.clone());
+    }
+    assert_eq!(sender.send_request(request).await.unwrap().status(), 431, "over HTTP/2 too");
+}
+
+/// Opens a connection, says half a head, and waits for it to be closed while another client is served.
+async fn dawdle(limit: impl FnOnce(&mut Limits)) {
+    let server = TestServer::start_limited(limit).await;
+    let mut slow = server.connect().await;
+    slow.write_all(b"GET /version HTTP/1.1\r\nHost: 127.0").await.unwrap();
+    assert_eq!(server.get("/version").await.0, 200, "others are served meanwhile");
+    assert_eq!(read_to_end(&mut slow).await, "");
+}
+
+const SOON: Duration = Duration::from_millis(300);
+
+#[tokio::test]
+async fn a_connection_that_dawdles_over_its_head_is_closed_while_others_are_served() {
+    dawdle(|limits| limits.header_read_timeout = SOON).await;
+    dawdle(|limits| limits.authentication_timeout = SOON).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_dawdles_over_its_handshake_is_closed_while_others_are_served() {
+    let server = TestServer::start_limited(|limits| limits.handshake_timeout = SOON).await;
+    let mut mute = TcpStream::connect(server.server.address()).await.unwrap();
+    assert_eq!(server.get("/version").await.0, 200);
+    let mut bytes = Vec::new();
+    let closed = tokio::time::timeout(PATIENCE, mute.read_to_end(&mut bytes)).await;
+    closed.expect("the connection is closed").unwrap();
+}
+
+#[tokio::test]
+async fn an_http2_connection_that_authenticates_nobody_is_closed() {
+    let server = TestServer::start_limited(|limits| limits.authentication_timeout = Duration::from_millis(300)).await;
+    let (mut known, _known_task) = server.connect_http2().await;
+    let (mut unknown, mut unknown_task) = server.connect_http2().await;
+    assert_eq!(known.send_request(server.http2_request("GET", "/livez")).await.unwrap().status(), 200);
+    let mut request = server.http2_request("GET", "/livez");
+    request.headers_mut().remove("authorization");
+    assert_eq!(unknown.send_request(request).await.unwrap().status(), 401);
+    let ended = tokio::time::timeout(PATIENCE, unknown_task.next()).await;
+    ended.expect("the connection is closed").unwrap().outcome.unwrap();
+    assert_eq!(known.send_request(server.http2_request("GET", "/livez")).await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn connections_over_the_limit_wait_for_a_place() {
+    let server = TestServer::start_limited(|limits| limits.connections = 1).await;
+    let first = server.connect().await;
+    let client = server.client().with_timeout(Duration::from_millis(200));
+    let error = client.get("/livez").await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
+    drop(first);
+    assert_eq!(server.get("/livez").await.0, 200);
+}
+
+#[tokio::test]
+async fn a_panicking_handler_is_a_500_and_its_connection_lives_on() {
+    let server = TestServer::start().await;
+    let (mut sender, _tasks) = server.connect_http2().await;
+    for path in ["/panic", "/panic-at-once"] {
+        let response = sender.send_request(server.http2_request("GET", path)).await.unwrap();
+        assert_eq!(response.status(), 500, "{path}");
+    }
+    assert_eq!(sender.send_request(server.http2_request("GET", "/livez")).await.unwrap().status(), 200);
+    let token = server.admin.reveal();
+    let head = |path| format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n");
+    let both = format!("{}\r\n{}Connection: close\r\n\r\n", head("/panic"), head("/livez"));
+    let responses = server.send(&both).await;
+    assert!(responses.contains("HTTP/1.1 500") && responses.contains("\"reason\":\"InternalError\""), "{responses}");
+    assert!(responses.ends_with("\r\n\r\nok"), "the second request of the connection is answered: {responses}");
+    assert!(!responses.contains("on purpose"), "the text of the panic stays in the log");
+    assert!(crate::log::text().contains("at once, on purpose"));
+}
+
+#[tokio::test]
+async fn a_panic_in_a_body_breaks_that_response_off() {
+    let server = TestServer::start().await;
+    let error = server.client().get("/panic-in-body").await.unwrap_err();
+    assert!(matches!(error, Error::Broken { .. }), "{error:?}");
+    assert_eq!(server.get("/livez").await.0, 200);
+}

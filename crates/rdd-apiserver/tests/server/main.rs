@@ -1,0 +1,12 @@
+//! The real server on a free port, with real TLS, as its clients see it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+mod access;
+mod certificates;
+mod endpoints;
+mod kubectl;
+mod limits;
+mod log;
+mod shutdown;
+mod support;

@@ -1,0 +1,300 @@
+//! A server of one test, and ways to talk to it: through our client, as raw HTTP/1.1, and as HTTP/2.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::request::Parts as Head;
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Frame;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rdd_apiserver::{
+    auth::{Authenticators, Identity, Token, Tokens},
+    health::Health,
+    request::{Answer, Class, Classified, Handler, Request, verb_of},
+    respond::{self, Response},
+    serve::{self, Limits, Parts, Server},
+    tls::Tls,
+    version::{self, Version},
+};
+use rdd_client::{Client, Kubeconfig};
+use rdd_stdx::{clock::SystemClock, task::Group};
+use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::pem::PemObject};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    sync::Semaphore,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+/// Nothing that is waited for in these tests takes longer, unless it never comes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct TestServer {
+    pub(crate) server: Server,
+    pub(crate) handler: Arc<TestHandler>,
+    pub(crate) admin: Token,
+    pub(crate) user: Token,
+    pub(crate) tls: Arc<Tls>,
+    _folder: tempfile::TempDir,
+}
+
+/// Behaves as the path says.
+#[derive(Default)]
+pub(crate) struct TestHandler {
+    /// Requests of `/slow` that have begun.
+    pub(crate) begun: AtomicUsize,
+    /// One permit lets one request of `/slow` end.
+    pub(crate) gate: Arc<GateInner>,
+}
+
+pub(crate) struct GateInner(pub(crate) Semaphore);
+
+impl Default for GateInner {
+    fn default() -> Self {
+        Self(Semaphore::new(0))
+    }
+}
+
+impl Handler for TestHandler {
+    fn classify(&self, head: &Head) -> Classified {
+        match head.uri.path() {
+            "/watch" => Classified { verb: "WATCH", class: Class::Endless },
+            _ => Classified { verb: verb_of(&head.method), class: Class::Bounded },
+        }
+    }
+
+    fn paths(&self) -> Vec<String> {
+        vec!["/echo".to_owned()]
+    }
+
+    fn handle(&self, mut request: Request) -> Answer {
+        let gate = self.gate.clone();
+        match request.head.uri.path() {
+            "/echo" => Box::pin(async move {
+                match request.read_body().await {
+                    Ok(body) => text(format!("{} bytes", body.len())),
+                    Err(status) => respond::status(&status),
+                }
+            }),
+            "/whoami" => {
+                Box::pin(
+                    async move { text(format!("{} {}", request.identity.name(), request.identity.groups().join(","))) },
+                )
+            }
+            "/debug" => Box::pin(async move { text(format!("{request:?}")) }),
+            "/slow" => {
+                self.begun.fetch_add(1, Ordering::SeqCst);
+                Box::pin(async move {
+                    gate.0.acquire().await.unwrap().forget();
+                    text("done".to_owned())
+                })
+            }
+            "/watch" => Box::pin(async { Response::new(endless().boxed_unsync()) }),
+            "/stuck" => Box::pin(async { Response::new(endless().boxed_unsync()) }),
+            "/panic" => Box::pin(async { panic!("on purpose") }),
+            "/panic-at-once" => panic!("at once, on purpose"),
+            "/panic-in-body" => Box::pin(async { Response::new(panicking().boxed_unsync()) }),
+            _ => Box::pin(async { respond::not_found() }),
+        }
+    }
+}
+
+fn text(text: String) -> Response {
+    respond::content(http::StatusCode::OK, respond::TEXT, text)
+}
+
+type Item = Result<Frame<Bytes>, respond::BoxError>;
+
+/// Polls like a stream, from a function of how often it was polled.
+struct Polled<F>(usize, F);
+
+impl<F: FnMut(usize) -> std::task::Poll<Option<Item>> + Unpin> hyper::body::Body for Polled<F> {
+    type Data = Bytes;
+    type Error = respond::BoxError;
+
+    fn poll_frame(mut self: std::pin::Pin<&mut Self>, _: &mut std::task::Context<'_>) -> std::task::Poll<Option<Item>> {
+        self.0 += 1;
+        let count = self.0;
+        (self.1)(count)
+    }
+}
+
+fn line() -> std::task::Poll<Option<Item>> {
+    std::task::Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"event\n")))))
+}
+
+fn endless() -> impl hyper::body::Body<Data = Bytes, Error = respond::BoxError> {
+    Polled(0, |count| if count == 1 { line() } else { std::task::Poll::Pending })
+}
+
+fn panicking() -> impl hyper::body::Body<Data = Bytes, Error = respond::BoxError> {
+    Polled(0, |count| if count == 1 { line() } else { panic!("in the body, on purpose") })
+}
+
+pub(crate) fn mk_version() -> Version {
+    Version {
+        major: "1".to_owned(),
+        minor: "35".to_owned(),
+        git_version: "v1.35.4+rdd-0.0.0".to_owned(),
+        git_commit: "0123456789abcdef".to_owned(),
+        git_tree_state: "clean".to_owned(),
+        build_date: "2026-01-01T00:00:00Z".to_owned(),
+        go_version: "rustc 1.95.0".to_owned(),
+        compiler: "rustc".to_owned(),
+        platform: version::platform(),
+    }
+}
+
+impl TestServer {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    pub(crate) async fn start_limited(limit: impl FnOnce(&mut Limits)) -> Self {
+        Self::start_with(|parts| limit(&mut parts.limits)).await
+    }
+
+    pub(crate) async fn start_with(change: impl FnOnce(&mut Parts)) -> Self {
+        crate::log::keep();
+        let folder = tempfile::tempdir().unwrap();
+        let clock = SystemClock::shared();
+        let tls = Arc::new(Tls::open(&folder.path().join("tls"), clock.clone(), Box::new(|_| {})).unwrap());
+        let (admin, user) = (Token::random(), Token::random());
+        let tokens = Tokens::new([(admin.clone(), Identity::admin()), (user.clone(), Identity::user())]);
+        let handler = Arc::new(TestHandler::default());
+        let mut parts = Parts {
+            tls,
+            authenticators: Authenticators::standard(tokens),
+            health: Health::default(),
+            version: mk_version(),
+            figures: Vec::new(),
+            backup: None,
+            handler: handler.clone(),
+            limits: Limits::default(),
+            clock,
+        };
+        change(&mut parts);
+        let tls = parts.tls.clone();
+        let server = Server::start(serve::bind(0).await.unwrap(), parts);
+        Self { server, handler, admin, user, tls, _folder: folder }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.server.address().port()
+    }
+
+    pub(crate) fn kubeconfig(&self) -> Kubeconfig {
+        Kubeconfig::for_daemon(self.port(), &self.tls.bundle(), self.admin.reveal(), self.user.reveal())
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::from_kubeconfig(&self.kubeconfig(), None).unwrap().with_timeout(PATIENCE)
+    }
+
+    /// `GET` with the administrator's token: code and body.
+    pub(crate) async fn get(&self, path: &str) -> (u16, String) {
+        let response = self.client().get(path).await.unwrap();
+        (response.status.as_u16(), String::from_utf8(response.body.to_vec()).unwrap())
+    }
+
+    /// A TLS connection that nothing has been said on.
+    pub(crate) async fn connect(&self) -> TlsStream<TcpStream> {
+        self.connect_with(&[]).await
+    }
+
+    async fn connect_with(&self, protocols: &[&[u8]]) -> TlsStream<TcpStream> {
+        let mut roots = RootCertStore::empty();
+        for certificate in rustls::pki_types::CertificateDer::pem_slice_iter(self.tls.bundle().as_bytes()) {
+            roots.add(certificate.unwrap()).unwrap();
+        }
+        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        let stream = TcpStream::connect(self.server.address()).await.unwrap();
+        TlsConnector::from(Arc::new(config)).connect("127.0.0.1".try_into().unwrap(), stream).await.unwrap()
+    }
+
+    /// An HTTP/2 connection, and the task that drives it.
+    pub(crate) async fn connect_http2(&self) -> (hyper::client::conn::http2::SendRequest<Empty<Bytes>>, Group<()>) {
+        let stream = self.connect_with(&[b"h2"]).await;
+        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+        let (sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+        let mut tasks = Group::default();
+        tasks.spawn("http2 client", async move {
+            let _ = connection.await;
+        });
+        (sender, tasks)
+    }
+
+    pub(crate) fn http2_request(&self, method: &str, path: &str) -> http::Request<Empty<Bytes>> {
+        http::Request::builder()
+            .method(method)
+            .uri(format!("https://127.0.0.1:{}{path}", self.port()))
+            .header("authorization", format!("Bearer {}", self.admin.reveal()))
+            .body(Empty::new())
+            .unwrap()
+    }
+
+    /// A raw request with the administrator's token and a proper Host; `more` are further headers, each with its line end.
+    pub(crate) async fn raw(&self, method: &str, path: &str, more: &str) -> String {
+        let (port, token) = (self.port(), self.admin.reveal());
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n{more}\r\n"
+        );
+        self.send(&head).await
+    }
+
+    /// Sends these bytes and reads until the server closes.
+    pub(crate) async fn send(&self, bytes: &str) -> String {
+        let mut stream = self.connect().await;
+        stream.write_all(bytes.as_bytes()).await.unwrap();
+        read_to_end(&mut stream).await
+    }
+
+    /// Waits until so many requests of `/slow` have begun.
+    pub(crate) async fn until_begun(&self, count: usize) {
+        let began = async {
+            while self.handler.begun.load(Ordering::SeqCst) < count {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, began).await.unwrap();
+    }
+}
+
+/// Everything until the server closes, which it must do in time; a connection that is cut counts as closed.
+pub(crate) async fn read_to_end(stream: &mut TlsStream<TcpStream>) -> String {
+    let mut bytes = Vec::new();
+    let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes)).await;
+    let _ = read.expect("the server closes the connection in time");
+    String::from_utf8(bytes).unwrap()
+}
+
+/// The value of a header in a raw response.
+pub(crate) fn header<'a>(response: &'a str, name: &str) -> Option<&'a str> {
+    let head = response.split("\r\n\r\n").next().unwrap();
+    head.lines().skip(1).find_map(|line| {
+        let (found, value) = line.split_once(": ")?;
+        found.eq_ignore_ascii_case(name).then_some(value)
+    })
+}
+
+/// The status code of a raw response.
+pub(crate) fn code(response: &str) -> u16 {
+    response.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_else(|| panic!("no response: {response:?}"))
+}
+
+/// The body of a raw response.
+pub(crate) fn body(response: &str) -> &str {
+    response.split_once("\r\n\r\n").map_or("", |(_, body)| body)
+}
