@@ -1,0 +1,47 @@
+//! `rdd help` and every `--help`.
+
+use crate::{context::Context, help, report::Outcome};
+
+/// Explains the command that these words name.
+pub fn run(context: &Context<'_>, words: Vec<String>) -> Outcome {
+    let path: Vec<String> = std::iter::once("rdd".to_owned()).chain(words).collect();
+    if help::render(&help::tree(context.is_developer_mode()), &path).is_some() {
+        return print(context, &path);
+    }
+    context.record.warn(&format!("Unknown help topic {}", path[1..].join(" ")));
+    print(context, &path[..1])
+}
+
+/// Prints the help of the command at the end of this path.
+pub fn print(context: &Context<'_>, path: &[String]) -> Outcome {
+    let tree = help::tree(context.is_developer_mode());
+    if let Some(help) = help::render(&tree, path) {
+        let text = if context.stdout_is_colorful() { help.ansi().to_string() } else { help.to_string() };
+        context.printer.line(text.trim_end())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::User;
+
+    #[test]
+    fn help_goes_to_standard_output_and_succeeds() {
+        let user = User::new();
+        for line in ["", "help", "--help", "svc", "svc nonsense", "help svc start", "completion", "svc start -h"] {
+            let ran = user.run(line);
+            assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{line}");
+            assert!(ran.stdout.contains("Usage: rdd"), "{line}: {}", ran.stdout);
+        }
+        assert!(user.run("help svc start").stdout.contains("--timeout"));
+    }
+
+    #[test]
+    fn an_unknown_topic_is_named_and_the_root_is_explained() {
+        let ran = User::new().run("help nothing here");
+        assert_eq!(ran.code, 0);
+        assert_eq!(ran.messages(), ["Unknown help topic nothing here"]);
+        assert!(ran.stdout.contains("Usage: rdd"));
+    }
+}

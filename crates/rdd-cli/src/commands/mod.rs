@@ -1,0 +1,29 @@
+//! The commands: one verb, one file.
+
+pub mod completion;
+pub mod help;
+pub mod kubectl;
+pub mod program;
+pub mod service;
+pub mod version;
+pub mod yq;
+
+use crate::{
+    args::{Command, Global},
+    context::Context,
+    report::Outcome,
+};
+
+/// Runs a command.
+pub fn dispatch(context: &Context<'_>, global: &Global, command: Command) -> Outcome {
+    match command {
+        Command::Service { verb: Some(verb) } => service::dispatch(context, global, verb),
+        Command::Service { verb: None } => help::print(context, &["rdd", "service"].map(str::to_owned)),
+        Command::Completion { shell: Some(shell) } => completion::run(context, shell),
+        Command::Completion { shell: None } => help::print(context, &["rdd", "completion"].map(str::to_owned)),
+        Command::Help(words) => help::run(context, words.words),
+        Command::Kubectl(passed) => kubectl::run(context, &passed.args),
+        Command::Version(_) => version::print(context, "true"),
+        Command::Yq(passed) => yq::run(context, &passed.args),
+    }
+}

@@ -1,0 +1,104 @@
+//! Programs of this machine that we stand in front of: found on PATH, never ourselves.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt},
+        process::CommandExt,
+    },
+    path::{Path, PathBuf},
+};
+
+use rdd_stdx::process;
+
+use crate::{
+    context::Context,
+    report::{Failure, Outcome},
+};
+
+/// Replaces this process by the first program of that name on PATH that is not this program. Returns only to say why not.
+pub fn become_other(context: &Context<'_>, name: &str, args: &[OsString], how_to_install: &str) -> Outcome {
+    let ourselves = context.executable()?;
+    let path = context.environment.path.as_deref().unwrap_or_default();
+    let Some(program) = find(path, name, &ourselves) else {
+        let message = format!("there is no {name} on PATH besides this program");
+        return Err(Failure::message(message).hint(how_to_install));
+    };
+    let mut command = process::foreground(&program);
+    command.args(args);
+    if let Some(instance) = &context.environment.instance {
+        command.env("RDD_INSTANCE", instance);
+    }
+    Err(Failure::caused(format!("run {}", program.display()), command.exec()))
+}
+
+/// Links to us under that name, hard or symbolic, are passed over: they would come back here without end.
+fn find(path: &OsStr, name: &str, ourselves: &Path) -> Option<PathBuf> {
+    std::env::split_paths(path)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(name))
+        .find(|candidate| is_executable(candidate) && !is_same(candidate, ourselves))
+}
+
+fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
+    let resolved = |path: &Path| path.canonicalize().ok();
+    (identity(one).is_some() && identity(one) == identity(other))
+        || (resolved(one).is_some() && resolved(one) == resolved(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::User;
+
+    fn program(folder: &Path, name: &str, mode: u32) -> PathBuf {
+        fs::create_dir_all(folder).unwrap();
+        let path = folder.join(name);
+        fs::write(&path, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    #[test]
+    fn the_first_program_that_is_not_ourselves_is_taken() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        let ourselves = program(&at("own"), "rdd", 0o755);
+        for folder in ["symlink", "hardlink", "folder"] {
+            fs::create_dir(at(folder)).unwrap();
+        }
+        std::os::unix::fs::symlink(&ourselves, at("symlink").join("kubectl")).unwrap();
+        fs::hard_link(&ourselves, at("hardlink").join("kubectl")).unwrap();
+        fs::create_dir(at("folder").join("kubectl")).unwrap();
+        program(&at("plain"), "kubectl", 0o644);
+        let real = program(&at("real"), "kubectl", 0o755);
+        program(&at("later"), "kubectl", 0o755);
+
+        let path = |folders: &[&str]| std::env::join_paths(folders.iter().map(|folder| at(folder))).unwrap();
+        let everything = path(&["missing", "symlink", "hardlink", "folder", "plain", "real", "later"]);
+        assert_eq!(find(&everything, "kubectl", &ourselves), Some(real));
+        assert_eq!(find(&path(&["symlink", "hardlink", "plain"]), "kubectl", &ourselves), None);
+        assert_eq!(find(OsStr::new(""), "kubectl", &ourselves), None);
+        assert_eq!(find(OsStr::new("relative:."), "kubectl", &ourselves), None, "the working folder is not trusted");
+    }
+
+    #[test]
+    fn a_missing_program_is_named_with_what_to_install() {
+        let mut user = User::new();
+        user.variables.push(("PATH", "/nonexistent".to_owned()));
+        for name in ["kubectl", "yq"] {
+            let ran = user.run(&format!("{name} --version"));
+            assert_eq!(ran.code, 1);
+            assert_eq!(ran.messages(), [format!("there is no {name} on PATH besides this program")]);
+            assert!(ran.stderr.contains(&format!("hint: install {name}")), "{}", ran.stderr);
+        }
+        let ran = user.run_argv(vec!["/x/yq.exe".into(), "--instance=y".into()], &|_| Ok(()));
+        assert!(ran.stderr.contains("there is no yq"), "{}", ran.stderr);
+    }
+}

@@ -1,0 +1,146 @@
+//! `rdd service backup`.
+
+use std::{
+    fs::{self, OpenOptions, Permissions},
+    io::{self, BufWriter, Write},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use rdd_stdx::file;
+
+use crate::{
+    args::Backup,
+    progress::Progress,
+    record::timestamp,
+    report::{Failure, Outcome},
+    service::{ControlPlane, command_lock, datastore::Offline, deadline::Deadline, readiness},
+};
+
+/// Another command that changes the instance is done sooner than this.
+const LOCK_BOUND: Duration = Duration::from_secs(90);
+
+/// Saves the datastore and prints where.
+pub fn run(plane: &ControlPlane<'_>, args: &Backup) -> Outcome {
+    let target = match &args.file {
+        Some(file) => file.clone(),
+        None => PathBuf::from(default_name(&plane.name(), timestamp(plane.context.clock().as_ref()))),
+    };
+    refuse_existing(&target)?;
+    let progress = Progress::on_terminal(plane.record(), "saving the datastore");
+    if plane.observe()?.daemon.is_running() {
+        let api = readiness::connect(plane)?;
+        write_new(&target, |writer| Ok(api.download("/datastore/backup", writer)?))?;
+    } else {
+        save_offline(plane, &target)?;
+    }
+    drop(progress);
+    plane.record().success(&format!("saved the datastore of {:?} in {}", plane.name(), target.display()));
+    Ok(plane.context.printer.line(target.display())?)
+}
+
+fn save_offline(plane: &ControlPlane<'_>, target: &Path) -> Outcome {
+    let datastore = &plane.paths().datastore;
+    if !datastore.exists() {
+        let message = format!("{:?} control plane has no datastore to save", plane.name());
+        return Err(Failure::message(message).hint("it gets one when it is started: rdd service start"));
+    }
+    let _command = command_lock::hold(plane, Deadline::after(Some(LOCK_BOUND)))?;
+    let environment = &plane.context.environment;
+    Offline { clock: plane.context.clock().clone(), allow_network: environment.allow_network_home }
+        .backup(datastore, target)
+}
+
+fn default_name(instance: &str, now: Timestamp) -> String {
+    format!("{instance}-{}.rdd-backup.db", now.strftime("%Y%m%dT%H%M%SZ"))
+}
+
+fn refuse_existing(target: &Path) -> Outcome {
+    match fs::symlink_metadata(target) {
+        Ok(_) => {
+            let message = format!("{} exists already and is not overwritten", target.display());
+            Err(Failure::message(message).hint("name another file, or remove that one"))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Failure::caused(format!("look for {}", target.display()), error)),
+    }
+}
+
+/// Makes a private file that is whole or absent, and replaces none.
+fn write_new(target: &Path, fill: impl FnOnce(&mut (dyn Write + Send)) -> Outcome) -> Outcome {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let staged = target.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
+    let fail = |error: io::Error| Failure::caused(format!("write {}", target.display()), error);
+    let written = || {
+        let file = OpenOptions::new().write(true).create_new(true).mode(file::PRIVATE).open(&staged).map_err(fail)?;
+        file.set_permissions(Permissions::from_mode(file::PRIVATE)).map_err(fail)?;
+        let mut writer = BufWriter::new(file);
+        fill(&mut writer)?;
+        writer.into_inner().map_err(io::IntoInnerError::into_error).and_then(|file| file.sync_all()).map_err(fail)?;
+        publish(&staged, target).map_err(fail)
+    };
+    let outcome = written();
+    // Ours alone; if it cannot be removed, the first failure is still the one to tell.
+    let _ = fs::remove_file(&staged);
+    outcome?;
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok(file::sync_dir(folder)?)
+}
+
+/// A hard link is the one way to give a name that fails if the name is taken; some file systems have none.
+fn publish(staged: &Path, target: &Path) -> io::Result<()> {
+    match fs::hard_link(staged, target) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        Err(_) if !target.exists() => fs::rename(staged, target),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{User, mode};
+
+    #[test]
+    fn the_default_name_has_the_instance_and_the_time() {
+        let now = Timestamp::from_second(1_700_000_000).unwrap();
+        assert_eq!(default_name("rancher-desktop-2", now), "rancher-desktop-2-20231114T221320Z.rdd-backup.db");
+    }
+
+    #[test]
+    fn a_file_is_whole_and_private_or_absent() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("b.db");
+        let failure = write_new(&target, |writer| {
+            writer.write_all(b"half")?;
+            Err(Failure::message("broke off"))
+        });
+        assert_eq!(failure.unwrap_err().text(), "broke off");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        write_new(&target, |writer| Ok(writer.write_all(b"whole")?)).unwrap();
+        assert_eq!((fs::read(&target).unwrap(), mode(&target)), (b"whole".to_vec(), 0o600));
+        let failure = write_new(&target, |writer| Ok(writer.write_all(b"other")?)).unwrap_err();
+        assert!(failure.text().starts_with(&format!("write {}", target.display())), "{}", failure.text());
+        assert_eq!(fs::read(&target).unwrap(), b"whole", "what came first stays");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn an_existing_file_and_a_missing_datastore_are_refused() {
+        let user = User::new();
+        let taken = user.home.path().join("taken");
+        fs::write(&taken, "mine").unwrap();
+        let ran = user.run(&format!("svc backup {}", taken.display()));
+        assert_eq!(
+            (ran.code, ran.messages()),
+            (1, vec![format!("{} exists already and is not overwritten", taken.display())])
+        );
+        assert_eq!(fs::read_to_string(&taken).unwrap(), "mine");
+        let ran = user.run(&format!("svc backup {}", user.home.path().join("new").display()));
+        assert_eq!(ran.code, 1);
+        assert_eq!(ran.messages(), ["\"rancher-desktop-2\" control plane has no datastore to save"]);
+        assert!(!user.home.path().join("new").exists() && !user.instance().paths.dir.exists());
+    }
+}

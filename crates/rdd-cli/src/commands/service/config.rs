@@ -1,0 +1,12 @@
+//! `rdd service config`.
+
+use crate::{
+    report::Outcome,
+    service::{self, ControlPlane, readiness},
+};
+
+/// Prints the kubeconfig of the daemon, which is started if needed.
+pub fn run(plane: &ControlPlane<'_>) -> Outcome {
+    service::ensure_running(plane)?;
+    Ok(plane.context.printer.line(readiness::read_config(plane)?)?)
+}

@@ -1,0 +1,144 @@
+//! `rdd service create`.
+
+use std::time::Duration;
+
+use crate::{
+    args::Create,
+    report::Outcome,
+    service::{ControlPlane, args_file, command_lock, deadline::Deadline},
+};
+
+/// Another command that changes the instance is done sooner than this.
+const LOCK_BOUND: Duration = Duration::from_secs(90);
+
+/// Stores the arguments of the daemon. An instance that exists is left as it is.
+pub fn run(plane: &ControlPlane<'_>, args: &Create) -> Outcome {
+    let (port, positional) = (super::port(args.secure_port)?, super::texts(&args.args)?);
+    let exists = format!("{:?} control plane already exists", plane.name());
+    if plane.observe()?.created {
+        plane.record().info(&exists);
+        return Ok(());
+    }
+    let _lock = command_lock::hold(plane, Deadline::after(Some(LOCK_BOUND)))?;
+    if plane.observe()?.created {
+        plane.record().info(&exists);
+        return Ok(());
+    }
+    let settings = args_file::Settings {
+        default_port: plane.instance.ports.api,
+        positional: &positional,
+        controllers: &args.controllers,
+        port,
+        verbosity: plane.context.level.verbosity(),
+    };
+    args_file::write(&plane.paths().args_file, &args_file::of_create(&settings))?;
+    plane.record().success(&format!("successfully created {:?} control plane", plane.name()));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{User, mode};
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    #[test]
+    fn creating_stores_the_arguments_once() {
+        let mut user = User::new();
+        user.variables.push(("RDD_LOG_LEVEL", "debug".to_owned()));
+        let paths = user.instance().paths;
+        let ran = user.run("svc create --controllers=app one");
+        assert_eq!(
+            (ran.code, ran.messages()),
+            (0, vec!["successfully created \"rancher-desktop-2\" control plane".to_owned()])
+        );
+        let stored: Vec<String> = serde_json::from_slice(&fs::read(&paths.args_file).unwrap()).unwrap();
+        assert_eq!(stored, ["--secure-port", "6445", "one", "--controllers", "app", "-v", "2"]);
+        assert_eq!([mode(&paths.dir), mode(&paths.args_file)], [0o700, 0o600]);
+        let before = fs::read(&paths.args_file).unwrap();
+        let ran = user.run("svc create --controllers=other --log-level=info");
+        assert_eq!(
+            (ran.code, ran.messages()),
+            (0, vec!["\"rancher-desktop-2\" control plane already exists".to_owned()])
+        );
+        assert_eq!(fs::read(&paths.args_file).unwrap(), before);
+        assert!(!paths.log_dir.exists() && !paths.datastore.exists() && !paths.tls_dir.exists());
+    }
+
+    /// Tells a second run of this program in which home to create.
+    const HOME_OF_CHILD: &str = "RDD_CLI_TEST_UMASK_HOME";
+
+    #[test]
+    fn under_any_umask_the_owner_gets_in_and_nobody_else() {
+        if let Some(home) = std::env::var_os(HOME_OF_CHILD) {
+            let mut user = User::new();
+            user.variables.push(("HOME", home.into_string().unwrap()));
+            assert_eq!(user.run("svc create").code, 0);
+            assert_eq!(user.run("svc create").code, 0, "and again, with what the first one left");
+            fs::set_permissions(user.home.path(), fs::Permissions::from_mode(0o700)).unwrap(); // so that it can go
+            return;
+        }
+        let name = "commands::service::create::tests::under_any_umask_the_owner_gets_in_and_nobody_else";
+        let program = std::env::current_exe().unwrap();
+        for umask in ["000", "777"] {
+            let user = User::new();
+            let child = rdd_stdx::process::background("sh", std::path::Path::new("/"))
+                .args(["-c", &format!("umask {umask}; exec \"$0\" --exact {name}")])
+                .arg(&program)
+                .env(HOME_OF_CHILD, user.home.path())
+                .output()
+                .unwrap();
+            assert!(child.status.success(), "{umask}: {}", String::from_utf8_lossy(&child.stdout));
+            let paths = user.instance().paths;
+            let modes = [&paths.dir, &paths.args_file, &paths.command_lock_file].map(|path| mode(path));
+            assert_eq!(modes, [0o700, 0o600, 0o600], "{umask}");
+        }
+    }
+
+    #[test]
+    fn an_invalid_name_touches_no_file() {
+        let user = User::new();
+        for line in ["--instance=../x svc create", "--instance A svc create", "--instance=a/b svc start"] {
+            let ran = user.run(line);
+            assert_eq!(ran.code, 1);
+            assert!(ran.messages()[0].starts_with("invalid instance name "), "{:?}", ran.messages());
+        }
+        assert_eq!(fs::read_dir(user.home.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_home_that_is_no_folder_is_named_and_explained() {
+        let mut user = User::new();
+        let file = user.home.path().join("file");
+        fs::write(&file, "").unwrap();
+        user.variables.push(("HOME", file.to_str().unwrap().to_owned()));
+        let ran = user.run("svc create");
+        assert_eq!(ran.code, 1);
+        assert!(ran.messages()[0].contains(file.to_str().unwrap()), "{:?}", ran.messages());
+        assert!(ran.stderr.contains("hint: "), "{}", ran.stderr);
+    }
+
+    #[test]
+    fn a_home_that_may_not_be_written_is_named_and_explained() {
+        if rustix::process::geteuid().is_root() {
+            println!("skipped: nothing is closed to root");
+            return;
+        }
+        let user = User::new();
+        fs::set_permissions(user.home.path(), fs::Permissions::from_mode(0o500)).unwrap();
+        for line in ["svc create", "svc start", "svc config"] {
+            let ran = user.run(line);
+            assert_eq!(ran.code, 1, "{line}");
+            assert!(ran.messages()[0].contains(user.home.path().to_str().unwrap()), "{line}: {:?}", ran.messages());
+            assert!(ran.stderr.contains("hint: check who owns"), "{line}: {}", ran.stderr);
+        }
+        fs::set_permissions(user.home.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(fs::read_dir(user.home.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_bad_port_is_refused_before_anything_is_written() {
+        let user = User::new();
+        assert_eq!(user.run("svc create --secure-port=0").code, 1);
+        assert_eq!(fs::read_dir(user.home.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,216 @@
+//! `rdd service log`.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read, Seek, SeekFrom},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use crate::{
+    args::Log,
+    record::Level,
+    report::{Failure, Outcome},
+    service::ControlPlane,
+};
+
+/// How often a followed file is looked at.
+const POLL: Duration = Duration::from_millis(100);
+const CHUNK: usize = 64 * 1024;
+
+/// Prints the log, and with `--follow` what comes after it, until it is interrupted.
+pub fn run(plane: &ControlPlane<'_>, args: &Log) -> Outcome {
+    let path = if args.stdout { &plane.paths().stdout_log } else { &plane.paths().stderr_log };
+    let mut reader = Follower::new(path, u64::try_from(args.tail).ok());
+    let mut told = false;
+    loop {
+        let found = reader.copy_new(&mut |bytes| Ok(plane.context.printer.bytes(bytes)?))?;
+        if !found && !told {
+            told = true;
+            let message = format!("Waiting for {} to appear...", path.display());
+            plane.record().showing(Level::Info).info(&message);
+        }
+        if !args.follow {
+            return Ok(());
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// Reads a file that grows, and may be cut or replaced meanwhile.
+#[derive(Debug)]
+struct Follower {
+    path: PathBuf,
+    /// Lines to begin with in the first file; `None` means all.
+    tail: Option<u64>,
+    file: Option<File>,
+}
+
+impl Follower {
+    fn new(path: &Path, tail: Option<u64>) -> Self {
+        Self { path: path.to_owned(), tail, file: None }
+    }
+
+    /// Hands on what is new; `false` if there is no file yet.
+    fn copy_new(&mut self, write: &mut dyn FnMut(&[u8]) -> Outcome) -> Outcome<bool> {
+        let path = self.path.clone();
+        let fail = |error: io::Error| Failure::caused(format!("read {}", path.display()), error);
+        loop {
+            if self.file.is_none() && !self.open().map_err(fail)? {
+                return Ok(false);
+            }
+            let file = self.file.as_mut().expect("opened above");
+            // Asked before the rest is read: what was written before the file was replaced is not missed.
+            let replaced = rewind_if_cut(file).and_then(|()| is_replaced(file, &path)).map_err(fail)?;
+            let mut buffer = vec![0; CHUNK];
+            loop {
+                match file.read(&mut buffer).map_err(fail)? {
+                    0 => break,
+                    length => write(&buffer[..length])?,
+                }
+            }
+            if !replaced {
+                return Ok(true);
+            }
+            self.file = None;
+        }
+    }
+
+    fn open(&mut self) -> io::Result<bool> {
+        let mut file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        if let Some(lines) = self.tail.take() {
+            let start = start_of_last(&mut file, lines)?;
+            file.seek(SeekFrom::Start(start))?;
+        }
+        self.file = Some(file);
+        Ok(true)
+    }
+}
+
+/// What is in a file that was cut is new.
+fn rewind_if_cut(file: &mut File) -> io::Result<()> {
+    if file.metadata()?.len() < file.stream_position()? {
+        file.rewind()?;
+    }
+    Ok(())
+}
+
+/// Whether the name means another file by now. A name that means nothing at the moment will soon.
+fn is_replaced(file: &File, path: &Path) -> io::Result<bool> {
+    let ours = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(named) => Ok((named.dev(), named.ino()) != (ours.dev(), ours.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Where the last `lines` lines begin. A last line without a newline counts.
+fn start_of_last(file: &mut File, lines: u64) -> io::Result<u64> {
+    let length = file.metadata()?.len();
+    if lines == 0 {
+        return Ok(length);
+    }
+    let mut found = 0;
+    let mut end = length;
+    let mut buffer = vec![0; CHUNK];
+    while end > 0 {
+        let begin = end.saturating_sub(CHUNK as u64);
+        let chunk = &mut buffer[..usize::try_from(end - begin).expect("at most one chunk")];
+        file.seek(SeekFrom::Start(begin))?;
+        file.read_exact(chunk)?;
+        for (index, _) in chunk.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
+            let after = begin + index as u64 + 1;
+            // The newline that ends the last line begins no other.
+            if after < length {
+                found += 1;
+            }
+            if found == lines {
+                return Ok(after);
+            }
+        }
+        end = begin;
+    }
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::User;
+    use std::io::Write;
+
+    fn new_text(follower: &mut Follower) -> Option<String> {
+        let mut bytes = Vec::new();
+        let found = follower
+            .copy_new(&mut |chunk| {
+                bytes.extend_from_slice(chunk);
+                Ok(())
+            })
+            .unwrap();
+        found.then(|| String::from_utf8(bytes).unwrap())
+    }
+
+    #[test]
+    fn appending_cutting_and_rotating_are_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.log");
+        let mut follower = Follower::new(&path, None);
+        assert_eq!(new_text(&mut follower), None);
+        fs::write(&path, "one\n").unwrap();
+        assert_eq!(new_text(&mut follower).as_deref(), Some("one\n"));
+        assert_eq!(new_text(&mut follower).as_deref(), Some(""));
+        let append = |text: &str| fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(text.as_bytes());
+        append("two").unwrap();
+        assert_eq!(new_text(&mut follower).as_deref(), Some("two"), "a partial line too");
+        fs::OpenOptions::new().write(true).truncate(true).open(&path).unwrap().write_all(b"3\n").unwrap();
+        assert_eq!(new_text(&mut follower).as_deref(), Some("3\n"), "cut");
+        append("late\n").unwrap();
+        fs::rename(&path, dir.path().join("x.1.log")).unwrap();
+        fs::write(&path, "fresh\n").unwrap();
+        assert_eq!(new_text(&mut follower).as_deref(), Some("late\nfresh\n"), "rotated");
+        fs::remove_file(&path).unwrap();
+        assert_eq!(new_text(&mut follower).as_deref(), Some(""), "removed, for now");
+    }
+
+    #[test]
+    fn the_last_lines_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.log");
+        let long = "x".repeat(CHUNK);
+        for (text, lines, expected) in [
+            ("a\nb\nc\n", 0, ""),
+            ("a\nb\nc\n", 1, "c\n"),
+            ("a\nb\nc\n", 2, "b\nc\n"),
+            ("a\nb\nc\n", 3, "a\nb\nc\n"),
+            ("a\nb\nc\n", 9, "a\nb\nc\n"),
+            ("a\nb", 1, "b"),
+            ("\n\n", 1, "\n"),
+            ("", 1, ""),
+            (&format!("a\n{long}\nb\n"), 2, &format!("{long}\nb\n")),
+        ] {
+            fs::write(&path, text).unwrap();
+            assert_eq!(new_text(&mut Follower::new(&path, Some(lines))).as_deref(), Some(expected), "{lines}");
+        }
+    }
+
+    #[test]
+    fn the_chosen_file_is_printed_and_a_missing_one_is_named() {
+        let user = User::new();
+        let paths = user.instance().paths;
+        let ran = user.run("svc log --log-level=fatal");
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, ""));
+        assert_eq!(ran.messages(), [format!("Waiting for {} to appear...", paths.stderr_log.display())]);
+        fs::create_dir_all(&paths.log_dir).unwrap();
+        fs::write(&paths.stderr_log, "err 1\nerr 2").unwrap();
+        fs::write(&paths.stdout_log, "out\n").unwrap();
+        assert_eq!(user.run("svc log").stdout, "err 1\nerr 2");
+        assert_eq!(user.run("svc logs -o").stdout, "out\n");
+        assert_eq!(user.run("svc log --tail=1").stdout, "err 2");
+    }
+}

@@ -1,0 +1,84 @@
+//! `rdd service`: one verb, one file.
+
+pub mod backup;
+pub mod config;
+pub mod create;
+pub mod delete;
+pub mod log;
+pub mod paths;
+pub mod reset;
+pub mod restore;
+pub mod serve;
+pub mod start;
+pub mod status;
+pub mod stop;
+pub mod unit;
+
+use std::ffi::OsString;
+
+use crate::{
+    args::{Global, Service},
+    context::Context,
+    report::{Failure, Outcome},
+    service::ControlPlane,
+};
+
+/// Runs a verb.
+pub fn dispatch(context: &Context<'_>, global: &Global, verb: Service) -> Outcome {
+    if let Service::Serve(serve) = &verb {
+        return serve::run(context, global, serve);
+    }
+    let plane = ControlPlane::of(context)?;
+    match verb {
+        Service::Backup(args) => backup::run(&plane, &args),
+        Service::Config => config::run(&plane),
+        Service::Create(args) => create::run(&plane, &args),
+        Service::Delete(args) => delete::run(&plane, &args),
+        Service::Log(args) => log::run(&plane, &args),
+        Service::Paths(args) => paths::run(&plane, &args),
+        Service::Reset(args) => reset::run(&plane, &args),
+        Service::Restore(args) => restore::run(&plane, &args),
+        Service::Serve(_) => unreachable!("handled above"),
+        Service::Start(args) => start::run(&plane, &args),
+        Service::Status(args) => status::run(&plane, &args),
+        Service::Stop(args) => stop::run(&plane, &args),
+        Service::Unit(args) => unit::run(&plane, &args),
+    }
+}
+
+/// A port as the daemon will take it; what it would refuse is refused here already.
+fn port(given: Option<i64>) -> Outcome<Option<u16>> {
+    let Some(given) = given else { return Ok(None) };
+    match u16::try_from(given) {
+        Ok(port) if port != 0 => Ok(Some(port)),
+        _ => Err(Failure::message(format!(
+            "--secure-port {given} must be between 1 and 65535, inclusive. It cannot be turned off with 0"
+        ))),
+    }
+}
+
+/// Words that go into a JSON file.
+fn texts(words: &[OsString]) -> Outcome<Vec<String>> {
+    let text = |word: &OsString| {
+        word.to_str()
+            .map(str::to_owned)
+            .ok_or_else(|| Failure::message(format!("argument {word:?} is not valid UTF-8 and cannot be stored")))
+    };
+    words.iter().map(text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_refused_in_the_words_of_the_daemon() {
+        assert_eq!(port(None).unwrap(), None);
+        assert_eq!(port(Some(6443)).unwrap(), Some(6443));
+        for bad in [0, -1, 65536] {
+            let expected =
+                format!("--secure-port {bad} must be between 1 and 65535, inclusive. It cannot be turned off with 0");
+            assert_eq!(port(Some(bad)).unwrap_err().text(), expected);
+        }
+    }
+}

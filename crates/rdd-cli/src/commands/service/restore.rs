@@ -1,0 +1,121 @@
+//! `rdd service restore`.
+
+use std::{fs::File, time::Duration};
+
+use rdd_stdx::file;
+
+use crate::{
+    args::Restore,
+    report::{Failure, Outcome},
+    service::{ControlPlane, args_file, command_lock, datastore::Offline, deadline::Deadline},
+};
+
+/// Another command that changes the instance is done sooner than this.
+const LOCK_BOUND: Duration = Duration::from_secs(90);
+
+/// Puts a backup in the place of the datastore. The daemon must not run.
+pub fn run(plane: &ControlPlane<'_>, args: &Restore) -> Outcome {
+    let (name, paths) = (plane.name(), plane.paths());
+    plane.refuse_linked_folder()?;
+    refuse_running(plane)?;
+    let offline =
+        Offline { clock: plane.context.clock().clone(), allow_network: plane.context.environment.allow_network_home };
+    // Nothing is left beside the backup, which may lie on a medium that is read-only; the restore itself verifies it
+    // before anything is touched.
+    File::open(&args.file).map_err(|error| Failure::caused(format!("open {}", args.file.display()), error))?;
+    let what =
+        format!("this replaces the datastore of {name:?} by {}; the present one is set aside", args.file.display());
+    plane.context.confirm(&what, args.yes)?;
+    let _command = command_lock::hold(plane, Deadline::after(Some(LOCK_BOUND)))?;
+    refuse_running(plane)?;
+    let _daemon = command_lock::hold_daemon_lock(plane)?;
+    if let Some(folder) = paths.datastore.parent() {
+        file::create_dir_private(folder)?;
+    }
+    let restored = offline.restore(&args.file, &paths.datastore)?;
+    if !paths.args_file.exists() {
+        args_file::write(&paths.args_file, &args_file::of_start(plane.instance.ports.api, &[]))?;
+    }
+    if let Some(set_aside) = restored.set_aside {
+        plane.record().info(&format!("what was there is now {}", set_aside.display()));
+    }
+    let (objects, revision) = (restored.objects, restored.revision);
+    let message = format!("{name:?} control plane has been restored: {objects} objects, revision {revision}");
+    plane.record().success(&message);
+    Ok(())
+}
+
+fn refuse_running(plane: &ControlPlane<'_>) -> Outcome {
+    if !plane.observe()?.daemon.is_running() {
+        return Ok(());
+    }
+    let message = format!("{:?} control plane is running and has its datastore open", plane.name());
+    Err(Failure::message(message).hint("stop it first: rdd service stop"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{User, mode};
+    use rdd_stdx::{file, lock::ProcessLock};
+    use rdd_store::{Store, sqlite};
+    use std::fs;
+
+    fn with_datastore() -> User {
+        let user = User::new();
+        user.run("svc create");
+        let store = sqlite::open(&user.instance().paths.datastore, sqlite::Options::default()).unwrap();
+        store.close().wait().unwrap();
+        user
+    }
+
+    #[test]
+    fn what_was_saved_is_restored_and_what_was_there_is_set_aside() {
+        let user = with_datastore();
+        let target = user.home.path().join("saved.db");
+        let ran = user.run(&format!("svc backup {}", target.display()));
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, format!("{}\n", target.display()).as_str()), "{}", ran.stderr);
+        assert_eq!(mode(&target), 0o600);
+        let ran = user.run(&format!("svc restore {}", target.display()));
+        assert_eq!(ran.code, 1, "nobody confirmed");
+        assert!(ran.stderr.contains("--yes"), "{}", ran.stderr);
+        let ran = user.run(&format!("svc restore {} --yes", target.display()));
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        assert!(!user.home.path().join("saved.db.lock").exists(), "nothing is left beside the backup");
+        assert!(ran.messages()[0].starts_with("what was there is now "), "{:?}", ran.messages());
+        assert!(ran.messages()[1].contains("has been restored: 0 objects, revision "), "{:?}", ran.messages());
+    }
+
+    #[test]
+    fn a_backup_can_be_restored_into_an_instance_that_was_not_there() {
+        let user = with_datastore();
+        let target = user.home.path().join("saved.db");
+        user.run(&format!("svc backup {}", target.display()));
+        let ran = user.run(&format!("--instance=new svc restore {} --yes", target.display()));
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let ran = user.run("--instance=new svc status");
+        assert!(ran.stderr.contains("has been created: true"), "{}", ran.stderr);
+    }
+
+    #[test]
+    fn a_running_daemon_and_a_bad_file_are_refused_and_nothing_changes() {
+        let user = with_datastore();
+        let paths = user.instance().paths;
+        let before = fs::read(&paths.datastore).unwrap();
+        let bad = user.home.path().join("bad.db");
+        fs::write(&bad, "not a datastore").unwrap();
+        for line in ["svc restore /nonexistent/x.db --yes".to_owned(), format!("svc restore {} --yes", bad.display())] {
+            let ran = user.run(&line);
+            assert_eq!(ran.code, 1, "{line}");
+            assert_eq!(fs::read(&paths.datastore).unwrap(), before);
+        }
+        let _lock = ProcessLock::acquire(&paths.lock_file).unwrap();
+        let ran = user.run(&format!("svc restore {} --yes", bad.display()));
+        assert_eq!(
+            (ran.code, ran.stderr.contains("hint: stop it first: rdd service stop")),
+            (1, true),
+            "{}",
+            ran.stderr
+        );
+        file::remove_if_present(&bad).unwrap();
+    }
+}

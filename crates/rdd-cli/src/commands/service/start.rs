@@ -1,0 +1,22 @@
+//! `rdd service start`.
+
+use crate::{
+    args::Start,
+    report::Outcome,
+    service::{
+        ControlPlane,
+        deadline::Deadline,
+        start::{self, Request, Session},
+    },
+};
+
+/// Starts the daemon in the background.
+pub fn run(plane: &ControlPlane<'_>, args: &Start) -> Outcome {
+    let session = Session {
+        controllers: args.controllers.clone(),
+        secure_port: super::port(args.secure_port)?,
+        positional: super::texts(&args.args)?,
+    };
+    let deadline = Deadline::after(args.timeout.as_bound());
+    start::start(plane, &Request { session, wait: args.wait, announce: true }, deadline)
+}

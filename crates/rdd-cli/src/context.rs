@@ -1,0 +1,158 @@
+//! What every command is given: its surroundings, resolved once.
+
+use std::{
+    cell::OnceCell,
+    fmt,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use rdd_instance::{Environment, Instance, Platform};
+use rdd_stdx::clock::SharedClock;
+
+use crate::{
+    BuildInfo, Serve, World,
+    args::{Command, Global, Service},
+    printer::Printer,
+    record::{Format, Level, Look, Recorder, resolve_level},
+    report::{Failure, Outcome},
+};
+
+/// Files that only a source tree has, relative to the folder of the executable.
+const SOURCE_TREE_MARKS: [&str; 2] = ["../cmd/rdd/main.go", "../../crates/rdd/src/main.rs"];
+
+/// The surroundings of a command.
+pub struct Context<'a> {
+    /// What the variables said.
+    pub environment: Environment,
+    /// What is known about this build.
+    pub build: &'a BuildInfo,
+    /// The daemon.
+    pub serve: Serve<'a>,
+    /// Standard output.
+    pub printer: Printer,
+    /// Standard error.
+    pub record: Recorder,
+    /// What the user wants to see; also decides the `-v` of a daemon.
+    pub level: Level,
+    /// The shape of records.
+    pub format: Format,
+    world: World,
+    developer: OnceCell<bool>,
+}
+
+impl fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("environment", &self.environment).field("level", &self.level).finish()
+    }
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(
+        world: World,
+        environment: Environment,
+        build: &'a BuildInfo,
+        serve: Serve<'a>,
+        record: Recorder,
+    ) -> Self {
+        let printer = Printer::new(world.stdout.clone());
+        let (level, format, developer) = (Level::Warn, Format::Text, OnceCell::new());
+        Self { environment, build, serve, printer, record, level, format, world, developer }
+    }
+
+    /// Applies the global flags. The format is judged before the level.
+    pub(crate) fn configure(&mut self, global: &Global, command: &Command) -> Outcome {
+        self.format = Format::parse(&global.log_format)?;
+        // The version is a constant: printing it must not depend on where the executable lies.
+        let developer = || !matches!(command, Command::Version(_)) && self.is_developer_mode();
+        let serving = matches!(command, Command::Service { verb: Some(Service::Serve(_)) });
+        let variable = self.environment.log_level.as_deref().filter(|_| !serving);
+        let flag = if serving { "" } else { global.log_level.as_str() };
+        let (level, chosen) = resolve_level(flag, variable, developer)?;
+        self.level = level;
+        let (no_color, term) = (self.environment.no_color, self.environment.term.as_deref());
+        let look = Look::of(self.format, self.world.stderr_is_terminal, no_color, term);
+        let silent = !chosen && level < Level::Info && matches!(look, Look::Terminal { .. });
+        // Someone who sits there and asked for nothing else wants to see what is being done.
+        let threshold = if silent { Level::Info } else { level };
+        self.record = Recorder::new(self.world.stderr.clone(), self.world.clock.clone(), look, threshold);
+        Ok(())
+    }
+
+    /// Whether this is a developer's build or session.
+    pub fn is_developer_mode(&self) -> bool {
+        *self.developer.get_or_init(|| match self.environment.developer_mode {
+            Some(chosen) => chosen,
+            None => self.executable().is_ok_and(|executable| is_in_source_tree(&executable)),
+        })
+    }
+
+    /// The instance that is meant.
+    pub fn instance(&self) -> Outcome<Instance> {
+        Ok(Instance::resolve(&self.environment, Platform::current())?)
+    }
+
+    /// This program's own file.
+    pub fn executable(&self) -> io::Result<PathBuf> {
+        match &self.world.executable {
+            Some(executable) => Ok(executable.clone()),
+            None => std::env::current_exe(),
+        }
+    }
+
+    /// Where the time comes from.
+    pub fn clock(&self) -> &SharedClock {
+        &self.world.clock
+    }
+
+    /// Whether help may be coloured.
+    pub fn stdout_is_colorful(&self) -> bool {
+        self.world.stdout_is_terminal && !self.environment.no_color && self.environment.term.as_deref() != Some("dumb")
+    }
+
+    /// Asks before something is lost. Without a terminal nobody can answer, so `--yes` is needed there.
+    pub fn confirm(&self, what: &str, yes: bool) -> Outcome {
+        if yes {
+            return Ok(());
+        }
+        if !(self.world.stdin_is_terminal && self.world.stderr_is_terminal) {
+            return Err(
+                Failure::message(format!("{what}; nobody is there to confirm it")).hint("add --yes to go ahead")
+            );
+        }
+        {
+            let mut stream = self.world.stderr.lock();
+            write!(stream, "{what}. Go ahead? [y/N] ")?;
+            stream.flush()?;
+        }
+        let mut answer = String::new();
+        self.world.stdin.lock().unwrap_or_else(std::sync::PoisonError::into_inner).read_line(&mut answer)?;
+        match answer.trim().to_lowercase().as_str() {
+            "y" | "yes" => Ok(()),
+            _ => Err(Failure::message("not confirmed, nothing was changed")),
+        }
+    }
+}
+
+fn is_in_source_tree(executable: &Path) -> bool {
+    let real = executable.canonicalize().unwrap_or_else(|_| executable.to_owned());
+    real.parent().is_some_and(|folder| SOURCE_TREE_MARKS.iter().any(|mark| folder.join(mark).exists()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_executable_in_a_source_tree_means_developer_mode() {
+        let tree = tempfile::tempdir().unwrap();
+        let executable = tree.path().join("target/debug/rdd");
+        std::fs::create_dir_all(executable.parent().unwrap()).unwrap();
+        std::fs::write(&executable, "").unwrap();
+        assert!(!is_in_source_tree(&executable));
+        std::fs::create_dir_all(tree.path().join("crates/rdd/src")).unwrap();
+        std::fs::write(tree.path().join("crates/rdd/src/main.rs"), "").unwrap();
+        assert!(is_in_source_tree(&executable));
+        assert!(!is_in_source_tree(Path::new("/usr/bin/rdd")));
+    }
+}

@@ -1,0 +1,226 @@
+//! Help: commands in groups, with examples, as wide as the terminal.
+
+use clap::{Command, CommandFactory, builder::StyledStr};
+
+use crate::args::Cli;
+
+/// The commands of a group, under a heading.
+type Group = (&'static str, &'static [&'static str]);
+
+const ROOT_GROUPS: &[Group] = &[
+    ("The service", &["service"]),
+    ("Tools", &["kubectl", "yq"]),
+    ("About this program", &["version", "help", "completion"]),
+];
+
+const SERVICE_GROUPS: &[Group] = &[
+    ("Life cycle", &["create", "start", "stop", "delete", "serve"]),
+    ("Looking at it", &["status", "config", "paths", "log"]),
+    ("Its data", &["backup", "restore", "reset"]),
+    ("Starting at login", &["unit"]),
+];
+
+/// Not a flag like the others: it counts in one place only.
+const INSTANCES: &str = "Instances:\n  --instance=NAME directly after rdd, or the variable RDD_INSTANCE, chooses the instance; the default\n  \
+     is 2. Each instance has its own service, files and ports.\n\n";
+
+/// Shown in help only in developer mode; they always work.
+const HIDDEN_FLAGS: [&str; 2] = ["controllers", "secure_port"];
+
+/// Examples, by the path of the command.
+const EXAMPLES: &[(&str, &str)] = &[
+    (
+        "rdd",
+        "  rdd service start               start the service in the background\n  \
+           rdd --instance=test svc start   the same for a second, separate instance\n  \
+           KUBECONFIG=$(rdd service paths config) rdd kubectl get namespaces",
+    ),
+    (
+        "rdd service",
+        "  rdd svc start                start it, creating it if needed\n  \
+           rdd svc status -o json       what is there, for a script\n  \
+           rdd svc log --follow         what it says\n  \
+           rdd svc delete               stop it and remove everything",
+    ),
+    (
+        "rdd service start",
+        "  rdd svc start                start and wait until it can be used\n  \
+           rdd svc start --wait=false   start and return at once\n  \
+           rdd svc start --timeout=5m   wait longer, on a slow machine",
+    ),
+    ("rdd service stop", "  rdd svc stop --timeout=30s   kill it if it has not stopped by then"),
+    (
+        "rdd service log",
+        "  rdd svc log --tail=20        the last lines\n  \
+           rdd svc log -f               go on as it grows, across restarts",
+    ),
+    (
+        "rdd service paths",
+        "  rdd svc paths config               one path\n  \
+           eval \"$(rdd svc paths -o shell)\"   all of them, as RDD_CONFIG and so on",
+    ),
+    (
+        "rdd service backup",
+        "  rdd svc backup               into a new file in this folder\n  \
+           rdd svc backup /mnt/rdd.db   into this one",
+    ),
+    ("rdd service restore", "  rdd svc stop && rdd svc restore /mnt/rdd.db && rdd svc start"),
+    (
+        "rdd service unit",
+        "  rdd svc unit > ~/.config/systemd/user/rancher-desktop-2.service\n  \
+           systemctl --user enable --now rancher-desktop-2.service",
+    ),
+    ("rdd service serve", "  rdd svc serve --controllers=   an API server and nothing else"),
+    (
+        "rdd completion",
+        "  source <(rdd completion bash)\n  \
+           rdd completion fish > ~/.config/fish/completions/rdd.fish",
+    ),
+    ("rdd help", "  rdd help service start"),
+];
+
+/// The table of commands, ready to be searched.
+pub fn tree(developer: bool) -> Command {
+    let mut tree = Cli::command();
+    if developer {
+        tree = unhide(tree);
+    }
+    tree.build();
+    tree
+}
+
+fn unhide(command: Command) -> Command {
+    command
+        .mut_args(|arg| if HIDDEN_FLAGS.contains(&arg.get_id().as_str()) { arg.hide(false) } else { arg })
+        .mut_subcommands(|command| unhide(command.hide(false)))
+}
+
+/// Help on the command at the end of `path`; `None` if there is no such command.
+pub fn render(tree: &Command, path: &[String]) -> Option<StyledStr> {
+    let mut command = tree;
+    for name in path.iter().skip(1) {
+        command = command.find_subcommand(name)?;
+    }
+    let names: Vec<&str> = std::iter::once("rdd").chain(names_of(tree, path)).collect();
+    let groups = match names.as_slice() {
+        ["rdd"] => ROOT_GROUPS,
+        ["rdd", "service"] => SERVICE_GROUPS,
+        _ => &[],
+    };
+    let mut shown = command.clone();
+    let mut template = String::from("{about-with-newline}\n{usage-heading} {usage}\n\n");
+    if !groups.is_empty() {
+        template.push_str(&grouped(command, groups));
+        let instance = if names.len() == 1 { " [--instance=NAME]" } else { "" };
+        let usage = format!("{}{instance} COMMAND [FLAGS]", names.join(" "));
+        shown = shown.mut_subcommands(|command| command.hide(true)).override_usage(usage);
+    }
+    if let ["rdd"] = names.as_slice() {
+        template.push_str(INSTANCES);
+    }
+    template.push_str("{all-args}{after-help}\n");
+    if let Some((_, examples)) = EXAMPLES.iter().find(|(path, _)| *path == names.join(" ")) {
+        shown = shown.after_help(format!("Examples:\n{examples}"));
+    }
+    Some(shown.help_template(template).render_help())
+}
+
+/// The commands on a path by their own names, where the path may use aliases.
+fn names_of<'t>(tree: &'t Command, path: &[String]) -> Vec<&'t str> {
+    let mut command = tree;
+    let mut names = Vec::new();
+    for word in path.iter().skip(1) {
+        let Some(next) = command.find_subcommand(word) else { break };
+        names.push(next.get_name());
+        command = next;
+    }
+    names
+}
+
+fn grouped(command: &Command, groups: &[Group]) -> String {
+    let visible: Vec<&Command> = command.get_subcommands().filter(|command| !command.is_hide_set()).collect();
+    let width = visible.iter().map(|command| command.get_name().len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (heading, names) in groups {
+        let members = names.iter().filter_map(|name| visible.iter().find(|command| command.get_name() == *name));
+        let lines: String = members
+            .map(|command| {
+                let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+                format!("  {:width$}  {about}\n", command.get_name())
+            })
+            .collect();
+        if !lines.is_empty() {
+            text.push_str(&format!("{heading}:\n{lines}\n"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn help(developer: bool, path: &str) -> String {
+        let path: Vec<String> = path.split(' ').map(str::to_owned).collect();
+        render(&tree(developer), &path).unwrap().to_string()
+    }
+
+    fn every_path(command: &Command, prefix: &str, paths: &mut Vec<String>) {
+        let path = format!("{prefix}{}", command.get_name());
+        for subcommand in command.get_subcommands() {
+            every_path(subcommand, &format!("{path} "), paths);
+        }
+        paths.push(path);
+    }
+
+    #[test]
+    fn every_command_is_in_exactly_one_group() {
+        let tree = tree(true);
+        for (command, groups) in [(&tree, ROOT_GROUPS), (tree.find_subcommand("service").unwrap(), SERVICE_GROUPS)] {
+            let mut grouped: Vec<&str> = groups.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+            let mut all: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+            grouped.sort_unstable();
+            all.sort_unstable();
+            assert_eq!(grouped, all, "of {}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn every_example_belongs_to_a_command_and_every_command_has_help() {
+        let mut paths = Vec::new();
+        every_path(&tree(true), "", &mut paths);
+        for (path, _) in EXAMPLES {
+            assert!(paths.contains(&(*path).to_owned()), "{path} has examples but does not exist");
+        }
+        for path in paths {
+            let help = help(true, &path);
+            assert!(help.contains("Usage: rdd"), "{path}: {help}");
+            assert!(!help.contains("{"), "{path}: {help}");
+        }
+    }
+
+    #[test]
+    fn hidden_commands_and_flags_are_shown_in_developer_mode_only() {
+        assert!(!help(false, "rdd").contains("yq"));
+        assert!(help(true, "rdd").contains("yq"));
+        assert!(!help(false, "rdd service start").contains("--secure-port"));
+        assert!(help(true, "rdd service start").contains("--secure-port"));
+        assert!(help(true, "rdd svc start").contains("--controllers"));
+    }
+
+    #[test]
+    fn help_shows_groups_defaults_and_examples() {
+        let service = help(false, "rdd svc");
+        assert!(service.contains("Life cycle:\n  create"), "{service}");
+        assert!(service.contains("Examples:\n  rdd svc start"), "{service}");
+        assert!(!service.contains("Commands:"), "{service}");
+        assert!(service.contains("Usage: rdd service COMMAND [FLAGS]"), "{service}");
+        assert!(help(false, "rdd").contains("--instance=NAME directly after rdd"));
+        assert!(help(false, "rdd service start").contains("[default: 1m30s]"));
+    }
+
+    #[test]
+    fn there_is_no_help_on_what_does_not_exist() {
+        assert!(render(&tree(false), &["rdd".to_owned(), "nothing".to_owned()]).is_none());
+    }
+}

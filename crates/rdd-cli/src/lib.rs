@@ -1,0 +1,163 @@
+//! The command line: arguments, commands, output and exit codes.
+//!
+//! [`run`] is all that `main` calls. Words become a command in [`parse`], commands live in [`commands`], what they share
+//! about the daemon in [`service`]. Data goes to standard output through [`printer`], everything else to standard error
+//! through [`record`].
+
+use std::{
+    ffi::OsString,
+    io::{self, BufRead, IsTerminal},
+    path::PathBuf,
+    sync::Mutex,
+};
+
+use rdd_instance::{Environment, Instance, Name};
+use rdd_stdx::clock::{SharedClock, SystemClock};
+
+pub mod args;
+pub mod commands;
+pub mod context;
+pub mod go;
+pub mod help;
+pub mod multicall;
+pub mod parse;
+pub mod printer;
+pub mod progress;
+pub mod record;
+pub mod report;
+pub mod service;
+#[cfg(test)]
+mod testing;
+
+use context::Context;
+use parse::Parsed;
+use printer::Stream;
+use record::{Format, Level, Look, Recorder};
+use report::{ExitCode, Outcome};
+
+/// What is known about this build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BuildInfo {
+    /// The product's version, from `git describe`.
+    pub version: &'static str,
+    /// The commit it was built from.
+    pub git_commit: &'static str,
+    /// When it was built, RFC 3339.
+    pub build_date: &'static str,
+    /// The toolchain and its version.
+    pub toolchain: &'static str,
+    /// The compiler.
+    pub compiler: &'static str,
+    /// `os/arch`.
+    pub platform: &'static str,
+    /// What the API server reports as `gitVersion`.
+    pub git_version: &'static str,
+}
+
+/// What the daemon is asked to do.
+#[derive(Debug, Clone)]
+pub struct ServeOptions {
+    /// Whose daemon it is.
+    pub instance: Instance,
+    /// The port to try first.
+    pub secure_port: u16,
+    /// Which controllers to run, as the flag said.
+    pub controllers: String,
+    /// `-v`.
+    pub verbosity: u8,
+    /// The shape of log lines.
+    pub log_format: Format,
+    /// The environment the program started with.
+    pub environment: Environment,
+    /// What is known about this build.
+    pub build: BuildInfo,
+}
+
+/// The daemon, as the binary wires it: returns when it was told to stop.
+pub type Serve<'a> = &'a dyn Fn(ServeOptions) -> anyhow::Result<()>;
+
+/// Runs one command line and gives its exit code.
+pub fn run(argv: Vec<OsString>, environment: Environment, build: &BuildInfo, serve: Serve<'_>) -> i32 {
+    run_in(World::of_process(), argv, environment, build, serve)
+}
+
+/// What surrounds a command: its streams, its clock and its own program.
+pub(crate) struct World {
+    pub(crate) stdout: Stream,
+    pub(crate) stderr: Stream,
+    pub(crate) stdin: Mutex<Box<dyn BufRead + Send>>,
+    pub(crate) stdin_is_terminal: bool,
+    pub(crate) stdout_is_terminal: bool,
+    pub(crate) stderr_is_terminal: bool,
+    pub(crate) clock: SharedClock,
+    /// This program; `None` means that the operating system is asked when it matters.
+    pub(crate) executable: Option<PathBuf>,
+}
+
+impl World {
+    fn of_process() -> Self {
+        Self {
+            stdout: Stream::new(io::stdout()),
+            stderr: Stream::new(io::stderr()),
+            stdin: Mutex::new(Box::new(io::BufReader::new(io::stdin()))),
+            stdin_is_terminal: io::stdin().is_terminal(),
+            stdout_is_terminal: io::stdout().is_terminal(),
+            stderr_is_terminal: io::stderr().is_terminal(),
+            clock: SystemClock::shared(),
+            executable: None,
+        }
+    }
+}
+
+pub(crate) fn run_in(
+    world: World,
+    argv: Vec<OsString>,
+    environment: Environment,
+    build: &BuildInfo,
+    serve: Serve<'_>,
+) -> i32 {
+    let mut record = early_recorder(&world, &environment);
+    match execute(world, argv, environment, build, serve, &mut record) {
+        Ok(()) => ExitCode::Success.number(),
+        Err(failure) if failure.is_broken_pipe() => ExitCode::Success.number(),
+        Err(failure) => {
+            record.failure(&failure);
+            failure.exit_code().number()
+        }
+    }
+}
+
+fn execute(
+    world: World,
+    argv: Vec<OsString>,
+    environment: Environment,
+    build: &BuildInfo,
+    serve: Serve<'_>,
+    record: &mut Recorder,
+) -> Outcome {
+    let words = multicall::expand(argv).into_iter().skip(1).collect();
+    let (instance, words) = parse::take_instance(words);
+    let environment = match instance {
+        Some(instance) => environment.with_instance(Name::parse(&instance)?.as_str()),
+        None => environment,
+    };
+    let tree = help::tree(false);
+    let parsed = parse::parse(&tree, words)?;
+    let mut context = Context::new(world, environment, build, serve, record.clone());
+    let cli = match parsed {
+        Parsed::Version(format) => return commands::version::print(&context, &format),
+        Parsed::Help(path) => return commands::help::print(&context, &path),
+        Parsed::Run(cli) => cli,
+    };
+    let Some(command) = cli.command else { return commands::help::print(&context, &["rdd".to_owned()]) };
+    context.configure(&cli.global, &command)?;
+    *record = context.record.clone();
+    commands::dispatch(&context, &cli.global, command)
+}
+
+/// For what goes wrong before the flags are read.
+fn early_recorder(world: &World, environment: &Environment) -> Recorder {
+    let level = environment.log_level.as_deref().and_then(|level| Level::parse(level).ok()).unwrap_or(Level::Warn);
+    let look = Look::of(Format::Text, world.stderr_is_terminal, environment.no_color, environment.term.as_deref());
+    Recorder::new(world.stderr.clone(), world.clock.clone(), look, level)
+}

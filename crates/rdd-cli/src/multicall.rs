@@ -1,0 +1,55 @@
+//! Which program we were called as: a link named `kubectl` or `yq` is that command.
+
+use std::{ffi::OsString, path::Path};
+
+/// The names under which this binary stands for one of its commands.
+const NAMES: [&str; 2] = ["kubectl", "yq"];
+
+/// Puts the command that `argv[0]` names in front of the other words.
+///
+/// The literal word decides, not what it links to; it counts up to its first dot, so `kubectl.exe` is `kubectl`.
+pub fn expand(mut argv: Vec<OsString>) -> Vec<OsString> {
+    if let Some(name) = argv.first().and_then(|program| command_named_by(Path::new(program))) {
+        argv.insert(1, name.into());
+    }
+    argv
+}
+
+fn command_named_by(program: &Path) -> Option<&'static str> {
+    let base = program.file_name()?.to_str()?;
+    let stem = base.split('.').next().unwrap_or(base);
+    NAMES.into_iter().find(|name| *name == stem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_name_up_to_its_first_dot_chooses_the_command() {
+        for (program, command) in [
+            ("kubectl", Some("kubectl")),
+            ("/x/kubectl", Some("kubectl")),
+            ("./kubectl.exe", Some("kubectl")),
+            ("yq", Some("yq")),
+            ("yq.rdd", Some("yq")),
+            ("/opt/yq.rdd.exe", Some("yq")),
+            ("kubectllike", None),
+            ("notacommand", None),
+            ("rdd", None),
+            ("rdd.kubectl", None),
+            ("/kubectl/rdd", None),
+            ("", None),
+        ] {
+            let expanded = expand(vec![program.into(), "--instance=x".into()]);
+            let expected: Vec<OsString> =
+                [Some(program), command, Some("--instance=x")].into_iter().flatten().map(OsString::from).collect();
+            assert_eq!(expanded, expected, "{program}");
+        }
+    }
+
+    #[test]
+    fn an_empty_argv_stays_empty() {
+        assert!(expand(Vec::new()).is_empty());
+    }
+}

@@ -1,0 +1,384 @@
+//! Messages on standard error: log records for scripts, plain lines for people at a terminal.
+
+use std::io::Write;
+
+use jiff::{Timestamp, Zoned, tz::TimeZone};
+use rdd_stdx::clock::{Clock, SharedClock};
+
+use crate::{
+    go,
+    printer::Stream,
+    report::{ExitCode, Failure},
+};
+
+/// How much a message matters. Ordered: what is smaller is shown sooner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Only the end of the world.
+    Panic,
+    /// The command failed.
+    Fatal,
+    /// The command failed in a way that has its own exit code.
+    Error,
+    /// Something a person should know.
+    Warn,
+    /// What was done.
+    Info,
+    /// How it was done.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+impl Level {
+    /// Reads a level as `--log-level` and `RDD_LOG_LEVEL` give it.
+    pub fn parse(text: &str) -> Result<Self, Failure> {
+        Ok(match text.to_ascii_lowercase().as_str() {
+            "panic" => Self::Panic,
+            "fatal" => Self::Fatal,
+            "error" => Self::Error,
+            "warn" | "warning" => Self::Warn,
+            "info" => Self::Info,
+            "debug" => Self::Debug,
+            "trace" => Self::Trace,
+            _ => return Err(Failure::message(format!("not a valid logrus Level: {}", go::quote(text)))),
+        })
+    }
+
+    /// The word in a record.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Panic => "panic",
+            Self::Fatal => "fatal",
+            Self::Error => "error",
+            Self::Warn => "warning",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+
+    /// The `-v` that a daemon started at this level gets.
+    pub const fn verbosity(self) -> u8 {
+        match self {
+            Self::Debug => 2,
+            Self::Trace => 4,
+            _ => 0,
+        }
+    }
+}
+
+/// Which level counts: the flag, else the variable, else by mode. `chosen` is whether the user had a say.
+pub fn resolve_level(
+    flag: &str,
+    variable: Option<&str>,
+    developer: impl FnOnce() -> bool,
+) -> Result<(Level, bool), Failure> {
+    match (flag, variable) {
+        ("", None) => Ok((if developer() { Level::Debug } else { Level::Warn }, false)),
+        ("", Some(variable)) => Ok((Level::parse(variable)?, true)),
+        (flag, _) => Ok((Level::parse(flag)?, true)),
+    }
+}
+
+/// The shape of records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// `key=value`, or plain lines on a terminal.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+impl Format {
+    /// Reads `--log-format`.
+    pub fn parse(text: &str) -> Result<Self, Failure> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(Failure::message(format!("invalid log format: {}", go::quote(text)))),
+        }
+    }
+}
+
+/// How messages look to whoever reads standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Records, for scripts.
+    Record(Format),
+    /// Lines, for people.
+    Terminal {
+        /// Whether colour is welcome.
+        color: bool,
+        /// Whether a line may be drawn over.
+        redraw: bool,
+    },
+}
+
+impl Look {
+    /// The look for these circumstances.
+    pub fn of(format: Format, terminal: bool, no_color: bool, term: Option<&str>) -> Self {
+        let capable = term != Some("dumb");
+        match (format, terminal) {
+            (Format::Text, true) => Self::Terminal { color: capable && !no_color, redraw: capable },
+            (format, _) => Self::Record(format),
+        }
+    }
+}
+
+/// Writes messages.
+#[derive(Debug, Clone)]
+pub struct Recorder {
+    stream: Stream,
+    clock: SharedClock,
+    look: Look,
+    threshold: Level,
+}
+
+impl Recorder {
+    /// A recorder that shows messages down to `threshold`.
+    pub fn new(stream: Stream, clock: SharedClock, look: Look, threshold: Level) -> Self {
+        Self { stream, clock, look, threshold }
+    }
+
+    /// The same recorder, showing at least this much. A few commands exist to tell something.
+    #[must_use]
+    pub fn showing(&self, level: Level) -> Self {
+        Self { threshold: level, ..self.clone() }
+    }
+
+    /// How messages look.
+    pub fn look(&self) -> Look {
+        self.look
+    }
+
+    pub(crate) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// What was done.
+    pub fn info(&self, message: &str) {
+        self.write(Level::Info, message, "");
+    }
+
+    /// What was done at last: on a terminal it gets its mark.
+    pub fn success(&self, message: &str) {
+        self.write(Level::Info, message, "✓ ");
+    }
+
+    /// What a person should know.
+    pub fn warn(&self, message: &str) {
+        self.write(Level::Warn, message, "");
+    }
+
+    /// A way on, for people and scripts alike; shown unless the user wants nothing but errors.
+    pub fn hint(&self, hint: &str) {
+        if self.threshold < Level::Warn {
+            return;
+        }
+        let line = match self.look {
+            Look::Record(Format::Text) => format!("hint: {hint}\n"),
+            Look::Record(Format::Json) => json_record(Level::Info, &format!("hint: {hint}"), None, &self.now()),
+            Look::Terminal { color, .. } => format!("{}\n", paint(color, "36", "Hint:") + " " + hint),
+        };
+        self.emit(&line);
+    }
+
+    /// Tells why a command failed.
+    pub fn failure(&self, failure: &Failure) {
+        let text = failure.text();
+        let coded = failure.exit_code() != ExitCode::Failure;
+        let level = if coded { Level::Error } else { Level::Fatal };
+        if self.threshold >= level {
+            let line = match self.look {
+                Look::Record(Format::Text) => text_record(level, &text, &self.now()),
+                Look::Record(Format::Json) => {
+                    json_record(level, &text, coded.then_some(failure.exit_code().number()), &self.now())
+                }
+                Look::Terminal { color, .. } => format!("{} {text}\n", paint(color, "1;31", "Error:")),
+            };
+            self.emit(&line);
+        }
+        failure.hints().iter().for_each(|hint| self.hint(hint));
+    }
+
+    fn write(&self, level: Level, message: &str, mark: &str) {
+        if level > self.threshold {
+            return;
+        }
+        let line = match self.look {
+            Look::Record(Format::Text) => text_record(level, message, &self.now()),
+            Look::Record(Format::Json) => json_record(level, message, None, &self.now()),
+            Look::Terminal { color, .. } => match (level, mark) {
+                (Level::Warn, _) => format!("{} {message}\n", paint(color, "1;33", "Warning:")),
+                (_, "") => format!("{message}\n"),
+                (_, mark) => format!("{}{message}\n", paint(color, "32", mark)),
+            },
+        };
+        self.emit(&line);
+    }
+
+    /// A message that cannot be delivered has nowhere else to go.
+    fn emit(&self, line: &str) {
+        let mut stream = self.stream.lock();
+        let _ = stream.write_all(line.as_bytes()).and_then(|()| stream.flush());
+    }
+
+    fn now(&self) -> Zoned {
+        local_time(self.clock.as_ref())
+    }
+}
+
+/// The wall clock in the user's time zone.
+pub fn local_time(clock: &dyn Clock) -> Zoned {
+    timestamp(clock).to_zoned(TimeZone::system())
+}
+
+/// The wall clock.
+pub fn timestamp(clock: &dyn Clock) -> Timestamp {
+    let wall = clock.wall();
+    Timestamp::new(i64::try_from(wall.as_secs()).unwrap_or(i64::MAX), wall.subsec_nanos().cast_signed())
+        .unwrap_or(Timestamp::MAX)
+}
+
+/// `msg` is the last field and always quoted: scripts match `msg="(.*)"$`.
+fn text_record(level: Level, message: &str, time: &Zoned) -> String {
+    format!("time=\"{}\" level={} msg={}\n", rfc3339(time), level.word(), go::quote(message))
+}
+
+fn json_record(level: Level, message: &str, exit_code: Option<i32>, time: &Zoned) -> String {
+    let mut record = serde_json::Map::new();
+    if let Some(code) = exit_code {
+        record.insert("exit-code".to_owned(), code.into());
+    }
+    record.insert("level".to_owned(), level.word().into());
+    record.insert("msg".to_owned(), message.into());
+    record.insert("time".to_owned(), rfc3339(time).into());
+    format!("{}\n", serde_json::Value::Object(record))
+}
+
+fn rfc3339(time: &Zoned) -> String {
+    if time.offset().is_zero() {
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    }
+    time.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
+}
+
+fn paint(color: bool, code: &str, text: &str) -> String {
+    if color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Captured;
+    use rdd_stdx::clock::ManualClock;
+    use std::time::Duration;
+
+    fn at(offset_hours: i8) -> Zoned {
+        Timestamp::from_second(1_700_000_000)
+            .unwrap()
+            .to_zoned(TimeZone::fixed(jiff::tz::Offset::from_hours(offset_hours).unwrap()))
+    }
+
+    fn recorder(look: Look, threshold: Level) -> (Recorder, Captured) {
+        let captured = Captured::default();
+        let clock = ManualClock::shared(Duration::from_secs(1_700_000_000));
+        (Recorder::new(captured.stream(), clock, look, threshold), captured)
+    }
+
+    #[test]
+    fn a_record_has_its_message_quoted_and_last() {
+        for (level, message, offset, expected) in [
+            (Level::Info, "done", 0, r#"time="2023-11-14T22:13:20Z" level=info msg="done""#),
+            (Level::Warn, "a b", 1, r#"time="2023-11-14T23:13:20+01:00" level=warning msg="a b""#),
+            (Level::Fatal, "x \"y\"\n", -5, r#"time="2023-11-14T17:13:20-05:00" level=fatal msg="x \"y\"\n""#),
+        ] {
+            assert_eq!(text_record(level, message, &at(offset)), format!("{expected}\n"));
+        }
+    }
+
+    #[test]
+    fn a_json_record_names_the_exit_code_only_when_there_is_one() {
+        assert_eq!(
+            json_record(Level::Info, "a \"b\"", None, &at(0)),
+            "{\"level\":\"info\",\"msg\":\"a \\\"b\\\"\",\"time\":\"2023-11-14T22:13:20Z\"}\n"
+        );
+        assert_eq!(
+            json_record(Level::Error, "old", Some(5), &at(0)),
+            "{\"exit-code\":5,\"level\":\"error\",\"msg\":\"old\",\"time\":\"2023-11-14T22:13:20Z\"}\n"
+        );
+    }
+
+    #[test]
+    fn levels_are_read_in_any_case_and_refused_in_the_known_words() {
+        for (text, level) in [
+            ("panic", Level::Panic),
+            ("FATAL", Level::Fatal),
+            ("error", Level::Error),
+            ("warn", Level::Warn),
+            ("Warning", Level::Warn),
+            ("info", Level::Info),
+            ("debug", Level::Debug),
+            ("trace", Level::Trace),
+        ] {
+            assert_eq!(Level::parse(text).unwrap(), level);
+        }
+        assert_eq!(Level::parse("invalid").unwrap_err().text(), "not a valid logrus Level: \"invalid\"");
+    }
+
+    #[test]
+    fn the_flag_beats_the_variable_and_the_variable_beats_the_mode() {
+        for (flag, variable, developer, expected) in [
+            ("", None, false, (Level::Warn, false)),
+            ("", None, true, (Level::Debug, false)),
+            ("", Some("error"), true, (Level::Error, true)),
+            ("trace", Some("error"), false, (Level::Trace, true)),
+            ("info", Some("nonsense"), false, (Level::Info, true)),
+        ] {
+            assert_eq!(resolve_level(flag, variable, || developer).unwrap(), expected, "{flag} {variable:?}");
+        }
+        assert!(resolve_level("", Some("nonsense"), || false).is_err());
+        assert_eq!([Level::Info, Level::Debug, Level::Trace].map(Level::verbosity), [0, 2, 4]);
+    }
+
+    #[test]
+    fn colour_needs_a_capable_terminal_and_consent() {
+        for (format, terminal, no_color, term, expected) in [
+            (Format::Text, true, false, Some("xterm"), Look::Terminal { color: true, redraw: true }),
+            (Format::Text, true, true, Some("xterm"), Look::Terminal { color: false, redraw: true }),
+            (Format::Text, true, false, Some("dumb"), Look::Terminal { color: false, redraw: false }),
+            (Format::Text, false, false, Some("xterm"), Look::Record(Format::Text)),
+            (Format::Json, true, false, Some("xterm"), Look::Record(Format::Json)),
+        ] {
+            assert_eq!(Look::of(format, terminal, no_color, term), expected);
+        }
+    }
+
+    #[test]
+    fn failures_are_fatal_or_coded_and_hints_follow() {
+        let (record, captured) = recorder(Look::Record(Format::Text), Level::Warn);
+        record.info("not shown");
+        record.failure(&Failure::message("no such thing").hint("make one"));
+        record.failure(&Failure::deadline("wait"));
+        let lines: Vec<String> = captured.text().lines().map(|line| line.replace("T23", "T22")).collect();
+        assert!(lines[0].ends_with("level=fatal msg=\"no such thing\""), "{lines:?}");
+        assert_eq!(lines[1], "hint: make one");
+        assert!(lines[2].ends_with("level=error msg=\"wait: context deadline exceeded\""), "{lines:?}");
+        assert_eq!(lines.len(), 3);
+    }
+
+    #[test]
+    fn people_get_plain_lines_with_a_mark_at_the_end() {
+        let (record, captured) = recorder(Look::Terminal { color: false, redraw: false }, Level::Info);
+        record.info("starting");
+        record.success("ready");
+        record.warn("slow");
+        record.failure(&Failure::message("broken").hint("fix it"));
+        assert_eq!(captured.text(), "starting\n✓ ready\nWarning: slow\nError: broken\nHint: fix it\n");
+        let (record, captured) = recorder(Look::Terminal { color: true, redraw: true }, Level::Fatal);
+        record.failure(&Failure::message("broken").hint("not wanted at this level"));
+        assert_eq!(captured.text(), "\u{1b}[1;31mError:\u{1b}[0m broken\n");
+    }
+}

@@ -1,0 +1,141 @@
+//! `args.json`: the arguments that every start of the daemon begins with.
+
+use std::{ffi::OsString, fs, io, path::Path};
+
+use rdd_stdx::file;
+
+use crate::{
+    help, parse,
+    report::{Failure, Outcome},
+};
+
+/// What `svc create` was told.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings<'a> {
+    /// The port that follows from the instance.
+    pub default_port: u16,
+    /// Words to be passed on.
+    pub positional: &'a [String],
+    /// `--controllers`
+    pub controllers: &'a str,
+    /// `--secure-port`, if given.
+    pub port: Option<u16>,
+    /// `-v`
+    pub verbosity: u8,
+}
+
+/// What `svc create` stores. Of two equal flags the later one counts, so the given port comes after the default.
+pub fn of_create(settings: &Settings<'_>) -> Vec<String> {
+    let mut args = of_start(settings.default_port, settings.positional);
+    args.extend(["--controllers".to_owned(), settings.controllers.to_owned()]);
+    if let Some(port) = settings.port {
+        args.extend(["--secure-port".to_owned(), port.to_string()]);
+    }
+    args.extend(["-v".to_owned(), settings.verbosity.to_string()]);
+    args
+}
+
+/// What is stored when a start finds nothing.
+pub fn of_start(default_port: u16, positional: &[String]) -> Vec<String> {
+    let port = ["--secure-port".to_owned(), default_port.to_string()];
+    port.into_iter().chain(positional.iter().cloned()).collect()
+}
+
+/// Stores the arguments: whole or not at all, for the owner alone.
+pub fn write(path: &Path, args: &[String]) -> Outcome {
+    let text = serde_json::to_string_pretty(args)?;
+    Ok(file::write_atomic(path, text.as_bytes(), file::PRIVATE)?)
+}
+
+/// Reads them back; `None` if the instance was not created.
+pub fn read(path: &Path) -> Outcome<Option<Vec<String>>> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Failure::caused(format!("read {}", path.display()), error)),
+    };
+    serde_json::from_slice(&text).map(Some).map_err(|error| {
+        with_remedies(Failure::caused(format!("{} is not a list of arguments", path.display()), error))
+    })
+}
+
+/// Whether the daemon would take what is stored; better found out here than by a daemon that dies of it.
+pub fn check(path: &Path, stored: &[String]) -> Outcome {
+    let words = ["service", "serve"].into_iter().chain(stored.iter().map(String::as_str)).map(OsString::from);
+    match parse::parse(&help::tree(false), words.collect()) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(with_remedies(Failure::message(format!(
+            "{} holds arguments that the daemon does not take: {}",
+            path.display(),
+            error.text()
+        )))),
+    }
+}
+
+fn with_remedies(failure: Failure) -> Failure {
+    failure
+        .hint("repair the file: it holds a JSON array of strings, such as [\"--secure-port\", \"6445\"]")
+        .hint("or begin anew, losing what the instance holds: rdd service delete")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::mode;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn what_the_daemon_would_not_take_is_named_with_its_file() {
+        let path = Path::new("/x/args.json");
+        check(path, &words(&["--secure-port", "6445", "--controllers", "*", "-v", "2"])).unwrap();
+        let failure = check(path, &words(&["--no-such-flag"])).unwrap_err();
+        assert_eq!(
+            failure.text(),
+            "/x/args.json holds arguments that the daemon does not take: unknown flag: --no-such-flag"
+        );
+        assert_eq!(failure.hints().len(), 2);
+    }
+
+    #[test]
+    fn the_order_is_that_of_the_original() {
+        let positional = words(&["one"]);
+        let settings =
+            Settings { default_port: 6445, positional: &positional, controllers: "*", port: None, verbosity: 2 };
+        assert_eq!(of_create(&settings), words(&["--secure-port", "6445", "one", "--controllers", "*", "-v", "2"]));
+        let given = Settings { port: Some(7000), positional: &[], controllers: "", verbosity: 0, ..settings };
+        assert_eq!(
+            of_create(&given),
+            words(&["--secure-port", "6445", "--controllers", "", "--secure-port", "7000", "-v", "0"])
+        );
+        assert_eq!(of_start(6445, &positional), words(&["--secure-port", "6445", "one"]));
+    }
+
+    #[test]
+    fn the_file_is_indented_private_and_has_no_newline_at_its_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("args.json");
+        assert_eq!(read(&path).unwrap(), None);
+        write(&path, &words(&["-v", "a \"b\""])).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "[\n  \"-v\",\n  \"a \\\"b\\\"\"\n]");
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(read(&path).unwrap(), Some(words(&["-v", "a \"b\""])));
+    }
+
+    #[test]
+    fn garbage_is_refused_with_the_file_the_problem_and_the_fix() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("args.json");
+        for garbage in ["", "{}", "[1]", "[\"a\"", "\u{0}", "null"] {
+            fs::write(&path, garbage).unwrap();
+            let failure = read(&path).unwrap_err();
+            let start = format!("{} is not a list of arguments: ", path.display());
+            assert!(failure.text().starts_with(&start), "{}", failure.text());
+            assert!(failure.text().len() > start.len(), "says what is wrong");
+            assert!(failure.hints().join("\n").contains("rdd service delete"));
+            assert_eq!(fs::read_to_string(&path).unwrap(), garbage, "and changes nothing");
+        }
+    }
+}

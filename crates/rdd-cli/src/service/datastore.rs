@@ -1,0 +1,49 @@
+//! The datastore while no daemon has it open: copied, looked at, replaced.
+
+use std::path::{Path, PathBuf};
+
+use rdd_stdx::clock::SharedClock;
+use rdd_store::{Store, sqlite};
+
+use crate::report::{Failure, Outcome};
+
+/// What a restore did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restored {
+    /// The newest revision now. It is far ahead of any that a client has seen, so that every client starts over.
+    pub revision: u64,
+    /// How many objects are there now.
+    pub objects: u64,
+    /// Where the datastore that was there is now.
+    pub set_aside: Option<PathBuf>,
+}
+
+/// The ways into a datastore that nobody else has open.
+#[derive(Debug, Clone)]
+pub struct Offline {
+    /// Where the time comes from.
+    pub clock: SharedClock,
+    /// Whether it may lie on a network file system.
+    pub allow_network: bool,
+}
+
+impl Offline {
+    fn options(&self) -> sqlite::Options {
+        sqlite::Options { clock: self.clock.clone(), allow_network: self.allow_network, ..sqlite::Options::default() }
+    }
+
+    /// Copies the datastore at `path` to `target`, which must not exist.
+    pub fn backup(&self, path: &Path, target: &Path) -> Outcome {
+        let fail = |error| Failure::caused(format!("back up {}", path.display()), error);
+        let store = sqlite::open(path, self.options())?;
+        store.backup(target).wait().map_err(fail)?;
+        store.close().wait().map_err(fail)
+    }
+
+    /// Puts `backup` in the place of the datastore at `path`. It is verified first and not changed.
+    pub fn restore(&self, backup: &Path, path: &Path) -> Outcome<Restored> {
+        let restored = sqlite::restore(backup, path, &self.options())?;
+        let (revision, objects) = (restored.revision.0, restored.live_keys);
+        Ok(Restored { revision, objects, set_aside: restored.set_aside })
+    }
+}

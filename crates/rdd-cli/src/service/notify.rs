@@ -1,0 +1,186 @@
+//! A socket on which a starting daemon tells how far it is, in the words of systemd's notify protocol.
+
+use std::{
+    env,
+    fs::{self, Permissions},
+    io,
+    os::unix::{
+        fs::{DirBuilderExt, MetadataExt, PermissionsExt},
+        net::UnixDatagram,
+    },
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rdd_stdx::{file, process::Process};
+
+/// The folders we make are named for the process that made them, so that one left behind by Ctrl-C can be recognised.
+const PREFIX: &str = "rdd-notify-";
+/// What fits into a socket's address everywhere.
+const PATH_BYTES_MAX: usize = 100;
+
+/// What a daemon said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// What it is doing.
+    Status(String),
+    /// Why it will not come up.
+    Error(String),
+    /// It can be used.
+    Ready,
+}
+
+/// Listens until dropped; the folder goes with it.
+#[derive(Debug)]
+pub struct Listener {
+    folder: PathBuf,
+    path: PathBuf,
+    socket: UnixDatagram,
+}
+
+impl Listener {
+    /// Makes a socket in a fresh folder that only this user can enter.
+    pub fn open() -> io::Result<Self> {
+        let temporary = short_enough(env::temp_dir());
+        sweep(&temporary);
+        let folder = fresh_folder(&temporary)?;
+        let path = folder.join("s");
+        let bound = UnixDatagram::bind(&path);
+        // Explicit, so that a hostile umask does not lock the daemon out.
+        let bound =
+            bound.and_then(|socket| fs::set_permissions(&path, Permissions::from_mode(file::PRIVATE)).map(|()| socket));
+        let socket = bound.inspect_err(|_| drop(fs::remove_dir_all(&folder)))?;
+        Ok(Self { folder, path, socket })
+    }
+
+    /// What the daemon gets as `NOTIFY_SOCKET`.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Waits for one message, at most this long; nothing means that none came.
+    pub fn receive(&self, at_most: Duration) -> io::Result<Vec<News>> {
+        let mut buffer = [0; 4096];
+        self.socket.set_read_timeout(Some(at_most.max(Duration::from_millis(1))))?;
+        match self.socket.recv(&mut buffer) {
+            Ok(length) => Ok(parse(&String::from_utf8_lossy(&buffer[..length]))),
+            Err(error) if is_nothing_yet(&error) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // In a temporary folder: what cannot be removed now is swept by the next start.
+        let _ = file::remove_dir_if_present(&self.folder);
+    }
+}
+
+fn is_nothing_yet(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+/// Lines that we do not know are for others.
+fn parse(message: &str) -> Vec<News> {
+    let news = |line: &str| match line.split_once('=')? {
+        ("READY", "1") => Some(News::Ready),
+        ("STATUS", text) => Some(News::Status(text.to_owned())),
+        ("X_RDD_ERROR", text) => Some(News::Error(text.to_owned())),
+        _ => None,
+    };
+    message.lines().filter_map(news).collect()
+}
+
+fn short_enough(folder: PathBuf) -> PathBuf {
+    if folder.as_os_str().len() + PREFIX.len() + 24 > PATH_BYTES_MAX { PathBuf::from("/tmp") } else { folder }
+}
+
+fn fresh_folder(temporary: &Path) -> io::Result<PathBuf> {
+    let mut last = io::ErrorKind::AlreadyExists.into();
+    for attempt in 0..1000 {
+        let folder = temporary.join(format!("{PREFIX}{}-{attempt}", std::process::id()));
+        match fs::DirBuilder::new().mode(0o700).create(&folder) {
+            Ok(()) => {
+                fs::set_permissions(&folder, Permissions::from_mode(file::PRIVATE_DIR))?;
+                return Ok(folder);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last)
+}
+
+/// Removes what commands left behind that were interrupted while they waited. Only our own, only of the dead.
+fn sweep(temporary: &Path) {
+    let Ok(entries) = fs::read_dir(temporary) else { return };
+    let user = rustix::process::getuid().as_raw();
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(pid) = maker_of(&name) else { continue };
+        let is_ours = fs::symlink_metadata(entry.path()).is_ok_and(|meta| meta.is_dir() && meta.uid() == user);
+        if is_ours && matches!(Process::open(pid), Ok(None)) {
+            let _ = file::remove_dir_if_present(&entry.path());
+        }
+    }
+}
+
+fn maker_of(name: &str) -> Option<u32> {
+    name.strip_prefix(PREFIX)?.split_once('-')?.0.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::mode;
+
+    #[test]
+    fn messages_are_read_line_by_line_and_foreign_lines_are_skipped() {
+        for (message, expected) in [
+            ("READY=1", vec![News::Ready]),
+            ("READY=0", vec![]),
+            ("", vec![]),
+            ("nonsense", vec![]),
+            ("MAINPID=1\nSTATUS=waiting for API server\n", vec![News::Status("waiting for API server".to_owned())]),
+            ("ERRNO=98\nX_RDD_ERROR=port = 1: taken", vec![News::Error("port = 1: taken".to_owned())]),
+            ("STATUS=up\nREADY=1", vec![News::Status("up".to_owned()), News::Ready]),
+        ] {
+            assert_eq!(parse(message), expected, "{message:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_sent_arrives_and_nothing_stays_behind() {
+        let listener = Listener::open().unwrap();
+        let folder = listener.folder.clone();
+        assert_eq!(mode(&folder), 0o700);
+        assert!(listener.path().as_os_str().len() <= PATH_BYTES_MAX);
+        assert_eq!(listener.receive(Duration::ZERO).unwrap(), []);
+        UnixDatagram::unbound().unwrap().send_to(b"READY=1", listener.path()).unwrap();
+        assert_eq!(listener.receive(Duration::from_secs(30)).unwrap(), [News::Ready]);
+        drop(listener);
+        assert!(!folder.exists());
+    }
+
+    #[test]
+    fn a_long_temporary_folder_is_not_used() {
+        assert_eq!(short_enough(PathBuf::from("/var/tmp")), PathBuf::from("/var/tmp"));
+        assert_eq!(short_enough(PathBuf::from(format!("/{}", "x".repeat(80)))), PathBuf::from("/tmp"));
+    }
+
+    #[test]
+    fn what_the_dead_left_is_swept_and_what_the_living_use_is_not() {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = |name: String| {
+            let folder = temporary.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            folder
+        };
+        let dead = folder(format!("{PREFIX}{}-0", i32::MAX));
+        let living = folder(format!("{PREFIX}{}-0", std::process::id()));
+        let foreign = folder("rdd-notifications-1".to_owned());
+        sweep(temporary.path());
+        assert_eq!([dead, living, foreign].map(|folder| folder.exists()), [false, true, true]);
+    }
+}

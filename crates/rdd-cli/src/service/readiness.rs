@@ -1,0 +1,242 @@
+//! Whether the daemon can be used, asked from outside.
+
+use std::{fs, time::Duration};
+
+use super::{ControlPlane, api::Api, deadline::Deadline, state};
+use crate::{
+    progress::Progress,
+    report::{ExitCode, Failure, Outcome},
+};
+
+/// How soon the first repetition comes, and how slow they get.
+const FIRST_DELAY: Duration = Duration::from_millis(5);
+const LAST_DELAY: Duration = Duration::from_millis(200);
+
+/// What a start waits for, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Nothing answers yet.
+    ApiServer,
+    /// It answers, but not everything behind it is there.
+    Controllers,
+    /// The kinds of the controllers are being made known.
+    Crds,
+}
+
+impl Phase {
+    const ALL: [Self; 3] = [Self::ApiServer, Self::Controllers, Self::Crds];
+
+    /// The message that scripts know.
+    pub const fn message(self) -> &'static str {
+        match self {
+            Self::ApiServer => "waiting for API server",
+            Self::Controllers => "waiting for controllers to register",
+            Self::Crds => "waiting for CRDs to be established",
+        }
+    }
+
+    /// The phase that a daemon's status line names.
+    pub fn of_status(status: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|phase| phase.message() == status)
+    }
+}
+
+/// Phases are told once each and never go back.
+#[derive(Debug, Default)]
+pub struct Phases {
+    told: Option<Phase>,
+}
+
+impl Phases {
+    /// The message to show, if this phase is news.
+    pub fn advance(&mut self, phase: Phase) -> Option<&'static str> {
+        (Some(phase) > self.told).then(|| {
+            self.told = Some(phase);
+            phase.message()
+        })
+    }
+}
+
+/// What one look at the daemon found.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Where the server is, from the kubeconfig.
+    pub server: Option<String>,
+    /// What it reports as `gitVersion`.
+    pub version: Option<String>,
+    /// Whether `/readyz` says yes.
+    pub ready: bool,
+    /// What stood in the way of asking.
+    pub problem: Option<String>,
+}
+
+/// What that means.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It can be used.
+    Ready,
+    /// Not yet.
+    Waiting(Phase),
+    /// It never can be, by us.
+    Incompatible {
+        /// What it is.
+        found: String,
+    },
+}
+
+/// Judges what was seen. `expected` is the version to insist on, if any.
+pub fn judge(seen: &Seen, expected: Option<&str>) -> Verdict {
+    match (&seen.version, expected) {
+        (None, _) => Verdict::Waiting(Phase::ApiServer),
+        (Some(found), Some(expected)) if found != expected => Verdict::Incompatible { found: found.clone() },
+        (Some(_), _) if !seen.ready => Verdict::Waiting(Phase::Controllers),
+        (Some(_), _) => Verdict::Ready,
+    }
+}
+
+/// Looks once. What cannot be asked yet is simply not there yet.
+pub fn look(plane: &ControlPlane<'_>) -> Seen {
+    let mut seen = Seen::default();
+    if let Err(failure) = look_closely(plane, &mut seen) {
+        seen.problem = Some(failure.text());
+    }
+    seen
+}
+
+fn look_closely(plane: &ControlPlane<'_>, seen: &mut Seen) -> Outcome {
+    let api = connect(plane)?;
+    seen.server = Some(api.server());
+    let (status, body) = api.get("/version")?;
+    let unexpected = |path: &str, status: u16| Failure::message(format!("{}{path} answered {status}", api.server()));
+    seen.version = Some(git_version(status, &body).ok_or_else(|| unexpected("/version", status))?);
+    let (status, _) = api.get("/readyz")?;
+    seen.ready = status == 200;
+    if seen.ready { Ok(()) } else { Err(unexpected("/readyz", status)) }
+}
+
+fn git_version(status: u16, body: &[u8]) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Version {
+        git_version: String,
+    }
+    (status == 200).then(|| serde_json::from_slice::<Version>(body).ok()).flatten().map(|version| version.git_version)
+}
+
+/// Waits until the running daemon can be used. `progress` is made when there is something to wait for.
+pub fn wait(plane: &ControlPlane<'_>, deadline: Deadline, mut progress: Option<Progress>) -> Outcome {
+    let mut phases = Phases::default();
+    let mut delay = FIRST_DELAY;
+    loop {
+        let seen = look(plane);
+        match judge(&seen, plane.expected_version()) {
+            Verdict::Ready => return Ok(()),
+            Verdict::Incompatible { found } => return Err(incompatible(&found, plane.context.build.git_version)),
+            Verdict::Waiting(phase) => {
+                if let Some(message) = phases.advance(phase) {
+                    match &progress {
+                        Some(progress) => progress.phase(message),
+                        None => progress = Some(Progress::start(plane.record(), message)),
+                    }
+                }
+            }
+        }
+        if deadline.has_passed() {
+            return Err(timed_out(plane, seen.problem));
+        }
+        if !state::daemon(plane.paths())?.is_running() {
+            let message = format!("{:?} control plane stopped before it was ready", plane.name());
+            return Err(Failure::message(message).hint("see why: rdd service log"));
+        }
+        std::thread::sleep(deadline.left_up_to(delay));
+        delay = (delay * 3 / 2).min(LAST_DELAY);
+    }
+}
+
+/// The error for a wait that ended before the daemon was ready, with what stood in the way, if that is known.
+pub fn timed_out(plane: &ControlPlane<'_>, problem: Option<String>) -> Failure {
+    let mut failure = Failure::deadline(format!("timed out waiting for {:?} control plane to be ready", plane.name()));
+    if let Some(problem) = problem {
+        failure = failure.hint(format!("what stood in the way: {problem}"));
+    }
+    failure
+        .hint("it goes on starting; watch it: rdd service log --follow")
+        .hint("or wait longer: rdd service start --timeout=5m")
+}
+
+fn incompatible(found: &str, expected: &str) -> Failure {
+    Failure::message(format!("unsupported server version {found} (expected {expected})"))
+        .code(ExitCode::IncompatibleServer)
+        .hint("restart the service with this version: rdd service stop && rdd service start")
+}
+
+/// Connects to the running daemon.
+pub fn connect(plane: &ControlPlane<'_>) -> Outcome<Api> {
+    Ok(Api::from_kubeconfig(&read_config(plane)?)?)
+}
+
+/// The text of the daemon's kubeconfig.
+pub fn read_config(plane: &ControlPlane<'_>) -> Outcome<String> {
+    let path = &plane.paths().config;
+    fs::read_to_string(path).map_err(|error| {
+        let reason = format!("{error} (control plane may still be starting)");
+        Failure::message(format!("could not read config from {}: {reason}", path.display()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(version: Option<&str>, ready: bool) -> Seen {
+        Seen { version: version.map(str::to_owned), ready, ..Seen::default() }
+    }
+
+    #[test]
+    fn verdicts() {
+        for (seen, expected, verdict) in [
+            (seen(None, false), Some("v1"), Verdict::Waiting(Phase::ApiServer)),
+            (seen(None, true), None, Verdict::Waiting(Phase::ApiServer)),
+            (seen(Some("v1"), false), Some("v1"), Verdict::Waiting(Phase::Controllers)),
+            (seen(Some("v1"), true), Some("v1"), Verdict::Ready),
+            (seen(Some("v2"), true), Some("v1"), Verdict::Incompatible { found: "v2".to_owned() }),
+            (seen(Some("v2"), false), Some("v1"), Verdict::Incompatible { found: "v2".to_owned() }),
+            (seen(Some("v2"), true), None, Verdict::Ready),
+        ] {
+            assert_eq!(judge(&seen, expected), verdict, "{seen:?} {expected:?}");
+        }
+    }
+
+    #[test]
+    fn another_version_has_its_words_and_its_code() {
+        let failure = incompatible("v2", "v1");
+        assert_eq!(failure.text(), "unsupported server version v2 (expected v1)");
+        assert_eq!(failure.exit_code().number(), 5);
+    }
+
+    #[test]
+    fn phases_are_told_once_and_never_go_back() {
+        use Phase::*;
+        let mut phases = Phases::default();
+        let told: Vec<_> = [ApiServer, ApiServer, Crds, Controllers, Crds].map(|phase| phases.advance(phase)).into();
+        assert_eq!(
+            told,
+            [Some("waiting for API server"), None, Some("waiting for CRDs to be established"), None, None]
+        );
+    }
+
+    #[test]
+    fn a_status_line_names_its_phase_or_none() {
+        for phase in Phase::ALL {
+            assert_eq!(Phase::of_status(phase.message()), Some(phase));
+        }
+        assert_eq!(Phase::of_status("replaying the datastore"), None);
+    }
+
+    #[test]
+    fn the_version_is_read_from_a_good_answer_only() {
+        assert_eq!(git_version(200, br#"{"gitVersion":"v1","major":"1"}"#).as_deref(), Some("v1"));
+        assert_eq!(git_version(401, br#"{"gitVersion":"v1"}"#), None);
+        assert_eq!(git_version(200, b"<html>"), None);
+    }
+}

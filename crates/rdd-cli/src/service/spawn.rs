@@ -1,0 +1,141 @@
+//! Starting the daemon's process and hearing how it gets on.
+
+use std::{
+    ffi::OsString,
+    fs,
+    path::Path,
+    process::{Child, ExitStatus},
+    time::Duration,
+};
+
+use rdd_stdx::{file, process};
+
+use super::{
+    ControlPlane, logfile,
+    notify::{Listener, News},
+    state::{self, Daemon},
+};
+use crate::report::{Failure, Outcome};
+
+/// How long one look for news may take; the daemon's death is noticed within this.
+const TICK: Duration = Duration::from_millis(10);
+
+/// A daemon on its way up.
+#[derive(Debug)]
+pub struct Starting {
+    child: Child,
+    listener: Listener,
+    /// What it gave as its reason to end.
+    reason: Option<String>,
+}
+
+/// What a look at it found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// What it said it does.
+    pub statuses: Vec<String>,
+    /// It can be used.
+    pub ready: bool,
+}
+
+/// The words after the program's name.
+pub fn arguments(stored: Vec<String>, session: Vec<String>) -> Vec<OsString> {
+    ["service", "serve"].into_iter().map(str::to_owned).chain(stored).chain(session).map(OsString::from).collect()
+}
+
+/// Starts the daemon in the background with fresh logs.
+pub fn spawn(plane: &ControlPlane<'_>, arguments: &[OsString]) -> Outcome<Starting> {
+    let (paths, environment) = (plane.paths(), &plane.context.environment);
+    let fail = |what: &str, error: std::io::Error| Failure::caused(what.to_owned(), error);
+    let executable = plane.context.executable().map_err(|error| fail("find this program's own file", error))?;
+    file::create_dir_private(&paths.log_dir)?;
+    let rotate = |path: &Path| logfile::rotate(path, environment.keep_logs, environment.log_title.as_deref());
+    let (stdout, stderr) = (rotate(&paths.stdout_log)?, rotate(&paths.stderr_log)?);
+    let listener = Listener::open().map_err(|error| fail("make a socket for news from the daemon", error))?;
+    let mut command = process::background(&executable, &paths.dir);
+    command.args(arguments).stdout(stdout).stderr(stderr);
+    command.env("RDD_INSTANCE", plane.instance.name.as_str()).env("NOTIFY_SOCKET", listener.path());
+    if environment.log_dir.is_some() {
+        // The daemon works in another folder, where a relative path would mean another place.
+        let log_dir = std::path::absolute(&paths.log_dir).map_err(|error| fail("resolve RDD_LOG_DIR", error))?;
+        command.env("RDD_LOG_DIR", log_dir);
+    }
+    let child = command.spawn().map_err(|error| fail(&format!("start {}", executable.display()), error))?;
+    Ok(Starting { child, listener, reason: None })
+}
+
+impl Starting {
+    /// Waits a moment for news. That the daemon has ended is an error that says why.
+    pub fn step(&mut self, plane: &ControlPlane<'_>, at_most: Duration) -> Outcome<Step> {
+        let news = self.listener.receive(at_most.min(TICK))?;
+        let mut step = self.take(news);
+        if step.ready {
+            return Ok(step);
+        }
+        if let Some(status) = self.child.try_wait()? {
+            // Its last words may have come between our two looks.
+            let last = self.listener.receive(Duration::ZERO)?;
+            step = self.take(last);
+            return if step.ready { Ok(step) } else { Err(self.ended(plane, status)) };
+        }
+        Ok(step)
+    }
+
+    /// Whether it has the daemon's lock, so that no other start can come between.
+    pub fn holds_lock(&self, plane: &ControlPlane<'_>) -> Outcome<bool> {
+        Ok(state::daemon(plane.paths())? == Daemon::Running(Some(self.child.id())))
+    }
+
+    fn take(&mut self, news: Vec<News>) -> Step {
+        let mut step = Step::default();
+        for item in news {
+            match item {
+                News::Ready => step.ready = true,
+                News::Status(status) => step.statuses.push(status),
+                News::Error(reason) => self.reason = Some(reason),
+            }
+        }
+        step
+    }
+
+    fn ended(&self, plane: &ControlPlane<'_>, status: ExitStatus) -> Failure {
+        let log = &plane.paths().stderr_log;
+        let text = fs::read(log).unwrap_or_default();
+        let reason = self.reason.clone().or_else(|| last_line(&String::from_utf8_lossy(&text)));
+        let reason = reason.unwrap_or_else(|| "it said nothing".to_owned());
+        Failure::message(format!("{:?} control plane ended while starting ({status}): {reason}", plane.name()))
+            .hint(format!("its log is {}", log.display()))
+    }
+}
+
+/// The last line that says anything; the title of the log says nothing.
+fn last_line(text: &str) -> Option<String> {
+    let is_title = |line: &str| line.starts_with("=== ") && line.ends_with(" ===");
+    text.lines().map(str::trim).rfind(|line| !line.is_empty() && !is_title(line)).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_arguments_come_before_those_of_the_session() {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            arguments(words(&["--secure-port", "6445"]), words(&["-v", "2"])),
+            ["service", "serve", "--secure-port", "6445", "-v", "2"]
+        );
+    }
+
+    #[test]
+    fn the_last_line_that_says_anything_is_the_reason() {
+        for (text, expected) in [
+            ("", None),
+            ("=== title ===\n", None),
+            ("=== title ===\n  first\n last \n\n", Some("last")),
+            ("only", Some("only")),
+        ] {
+            assert_eq!(last_line(text).as_deref(), expected, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Bringing the daemon up, once, however many commands want it.
+
+use std::time::Duration;
+
+use super::{
+    ControlPlane, args_file, command_lock,
+    deadline::Deadline,
+    readiness::{self, Phase, Phases},
+    spawn::{self, Starting},
+};
+use crate::{progress::Progress, report::Outcome};
+
+/// A daemon that is alive after this long but has not taken its lock is left to itself.
+const LOCK_BOUND: Duration = Duration::from_secs(10);
+/// The longest look for news; a look is over sooner when there is some.
+const TURN: Duration = Duration::from_secs(1);
+
+/// What counts for this run of the daemon only.
+#[derive(Debug, Default, Clone)]
+pub struct Session {
+    /// `--controllers`, if given.
+    pub controllers: Option<String>,
+    /// `--secure-port`, if given.
+    pub secure_port: Option<u16>,
+    /// Words to be passed on.
+    pub positional: Vec<String>,
+}
+
+/// What is wanted.
+#[derive(Debug)]
+pub struct Request {
+    /// Arguments for this run.
+    pub session: Session,
+    /// Whether to wait until the daemon can be used.
+    pub wait: bool,
+    /// Whether a person asked for it, and is told about everything that is done.
+    pub announce: bool,
+}
+
+impl Session {
+    fn arguments(&self, verbosity: u8) -> Vec<String> {
+        let mut arguments = Vec::new();
+        if let Some(controllers) = &self.controllers {
+            arguments.extend(["--controllers".to_owned(), controllers.clone()]);
+        }
+        if let Some(port) = self.secure_port {
+            arguments.extend(["--secure-port".to_owned(), port.to_string()]);
+        }
+        arguments.extend(["-v".to_owned(), verbosity.to_string()]);
+        arguments.extend(self.positional.iter().cloned());
+        arguments
+    }
+}
+
+/// Starts the daemon, or finds it running. With `wait`, returns when it can be used.
+pub fn start(plane: &ControlPlane<'_>, request: &Request, deadline: Deadline) -> Outcome {
+    if plane.observe()?.daemon.is_running() {
+        return await_running(plane, request, deadline);
+    }
+    let lock = command_lock::hold(plane, deadline)?;
+    if plane.observe()?.daemon.is_running() {
+        drop(lock);
+        return await_running(plane, request, deadline);
+    }
+    let stored = stored_arguments(plane, request)?;
+    let session = request.session.arguments(plane.context.level.verbosity());
+    let mut daemon = spawn::spawn(plane, &spawn::arguments(stored, session))?;
+    let name = plane.name();
+    if !request.wait {
+        until_locked(&mut daemon, plane, Deadline::after(Some(LOCK_BOUND)))?;
+        drop(lock);
+        plane.record().success(&format!("{name:?} control plane is starting"));
+        return Ok(());
+    }
+    let progress = Progress::start(plane.record(), &format!("starting {name:?} control plane"));
+    let mut up = Up { phases: Phases::default(), progress, last_status: None };
+    up.tell(Phase::ApiServer.message());
+    // Until the daemon has its lock, another start could not know of it.
+    let mut ready = false;
+    while !ready && !deadline.has_passed() && !daemon.holds_lock(plane)? {
+        ready = up.follow(&mut daemon, plane, deadline)?;
+    }
+    drop(lock);
+    while !ready {
+        if deadline.has_passed() {
+            return Err(readiness::timed_out(plane, up.last_status.take()));
+        }
+        ready = up.follow(&mut daemon, plane, deadline)?;
+    }
+    drop(up);
+    if request.announce {
+        plane.record().success(&format!("{name:?} control plane is ready"));
+    }
+    Ok(())
+}
+
+/// What the user has been told on the way up.
+struct Up {
+    phases: Phases,
+    progress: Progress,
+    /// The last thing that the daemon said it was doing.
+    last_status: Option<String>,
+}
+
+impl Up {
+    fn follow(&mut self, daemon: &mut Starting, plane: &ControlPlane<'_>, deadline: Deadline) -> Outcome<bool> {
+        let step = daemon.step(plane, deadline.left_up_to(TURN))?;
+        step.statuses.iter().for_each(|status| self.tell(status));
+        self.last_status = step.statuses.into_iter().next_back().or(self.last_status.take());
+        Ok(step.ready)
+    }
+
+    /// Only the phases that scripts know become messages.
+    fn tell(&mut self, status: &str) {
+        if let Some(message) = Phase::of_status(status).and_then(|phase| self.phases.advance(phase)) {
+            self.progress.phase(message);
+        }
+    }
+}
+
+fn until_locked(daemon: &mut Starting, plane: &ControlPlane<'_>, deadline: Deadline) -> Outcome {
+    while !deadline.has_passed() && !daemon.holds_lock(plane)? {
+        if daemon.step(plane, deadline.left_up_to(TURN))?.ready {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn stored_arguments(plane: &ControlPlane<'_>, request: &Request) -> Outcome<Vec<String>> {
+    if let Some(stored) = args_file::read(&plane.paths().args_file)? {
+        args_file::check(&plane.paths().args_file, &stored)?;
+        return Ok(stored);
+    }
+    let stored = args_file::of_start(plane.instance.ports.api, &request.session.positional);
+    args_file::write(&plane.paths().args_file, &stored)?;
+    if request.announce {
+        plane.record().info(&format!("successfully created {:?} control plane", plane.name()));
+    }
+    Ok(stored)
+}
+
+fn await_running(plane: &ControlPlane<'_>, request: &Request, deadline: Deadline) -> Outcome {
+    let name = plane.name();
+    if request.announce {
+        plane.record().info(&format!("{name:?} control plane is already running"));
+    }
+    if !request.wait {
+        return Ok(());
+    }
+    let waiting = format!("waiting for {name:?} control plane to be ready");
+    let progress = request.announce.then(|| Progress::start(plane.record(), &waiting));
+    readiness::wait(plane, deadline, progress)?;
+    if request.announce {
+        plane.record().success(&format!("{name:?} control plane is ready"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "start_tests.rs"]
+mod tests;
