@@ -1,0 +1,85 @@
+//! Joins the store to the server: its health, its figures, its backup.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rdd_apiserver::{
+    backup::{Backup, Making, Snapshot},
+    metrics::{Figure, Value},
+};
+use rdd_stdx::chain::Chain;
+use rdd_store::Store;
+
+/// Whether the store takes writes; the text is for the log, since health answers withhold reasons.
+pub(crate) fn is_writable(store: &dyn Store) -> Result<(), String> {
+    store.status().writable.map_err(|error| Chain(&error).to_string())
+}
+
+/// What `/metrics` shows of the store.
+#[expect(clippy::cast_precision_loss, reason = "metrics are floating point by their format")]
+pub(crate) fn figures(store: &dyn Store) -> Vec<Figure> {
+    let status = store.status();
+    let gauge = |name, help, value: u64| Figure { name, help, value: Value::Gauge(value as f64) };
+    let counter = |name, help, value: f64| Figure { name, help, value: Value::Counter(value) };
+    vec![
+        gauge("rdd_store_revision", "Newest revision", status.head.0),
+        gauge("rdd_store_compacted_revision", "Revision up to which history is gone", status.compacted.0),
+        gauge("rdd_store_live_keys", "Keys that have a value", status.live_keys),
+        gauge("rdd_store_dead_rows", "Rows kept for history only", status.dead_rows),
+        gauge("rdd_store_subscribers", "Subscriptions that receive live events", status.subscribers),
+        gauge("rdd_store_file_bytes", "Size of the datastore's files", status.file_bytes),
+        gauge("rdd_store_writable", "1 while writes are accepted", u64::from(status.writable.is_ok())),
+        counter("rdd_store_lagged_subscribers", "Subscriptions cut off for reading too slowly", status.lagged as f64),
+        counter("rdd_store_transactions", "Transactions that changed something", status.commits.transactions as f64),
+        counter("rdd_store_conflicts", "Transactions refused by an expectation", status.commits.conflicts as f64),
+        counter("rdd_store_commits", "Commits to disk, of one or more transactions", status.commits.groups as f64),
+        counter("rdd_store_commit_failures", "Commits to disk that failed", status.commits.failures as f64),
+        counter("rdd_store_commit_seconds", "Time spent in commits to disk", status.commits.busy.as_secs_f64()),
+    ]
+}
+
+/// Copies the store into a file beside it, for `GET /datastore/backup`.
+#[derive(Debug)]
+pub(crate) struct OnlineBackup {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) folder: PathBuf,
+}
+
+/// Removes the copy when it has been sent.
+#[derive(Debug)]
+struct RemoveOnDrop(PathBuf);
+
+impl Drop for RemoveOnDrop {
+    fn drop(&mut self) {
+        if let Err(error) = rdd_stdx::file::remove_if_present(&self.0) {
+            tracing::warn!(error = %Chain(&error), "a copy of the datastore was left behind");
+        }
+    }
+}
+
+impl Backup for OnlineBackup {
+    fn make(&self) -> Making {
+        let target = self.folder.join(format!("{COPY_PREFIX}{}", rdd_apiserver::auth::Token::random().reveal()));
+        let reply = self.store.backup(&target);
+        Box::pin(async move {
+            let keep = Box::new(RemoveOnDrop(target.clone()));
+            let revision = reply.await?;
+            tracing::info!(%revision, "made a copy of the datastore");
+            Ok(Snapshot { file: std::fs::File::open(&target)?, keep })
+        })
+    }
+}
+
+/// Names of copies on their way to a client.
+const COPY_PREFIX: &str = ".sending-";
+
+/// Removes copies that a killed daemon left.
+pub(crate) fn remove_stale_copies(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(COPY_PREFIX) {
+            drop(RemoveOnDrop(entry.path()));
+        }
+    }
+}

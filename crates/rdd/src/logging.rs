@@ -1,0 +1,304 @@
+//! The daemon's log: one line per event on standard error, in klog's text form or as JSON, cut into files of bounded size.
+
+use std::{
+    fmt::{self, Write as _},
+    io::{self, Write as _},
+    path::PathBuf,
+    sync::Mutex,
+};
+
+use rdd_stdx::clock::SharedClock;
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
+use tracing_subscriber::{
+    Layer,
+    layer::{Context, SubscriberExt as _},
+    registry::LookupSpan,
+};
+
+/// How lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `I1115 07:00:00.000000 4711 serve.rs:88] "message" key="value"`, which tools for Kubernetes logs read.
+    Text,
+    /// One object per line.
+    Json,
+}
+
+/// Beyond this a log file is set aside and a new one begun.
+const FILE_SIZE_MAX: u64 = 16 << 20;
+
+/// What to do when the file is full: set it aside and continue in a new one under the old name.
+pub(crate) trait Rotate: Send {
+    /// Sets the present file aside and points standard error to a new one.
+    fn rotate(&self) -> io::Result<()>;
+}
+
+/// Makes this the process's log. Events below `level` cost next to nothing.
+pub(crate) fn install(form: Form, level: Level, clock: SharedClock, rotation: Option<Box<dyn Rotate>>) {
+    let written = rotation.as_ref().map_or(0, |_| size_of_stderr());
+    let layer = Lines { form, level, clock, pid: std::process::id(), sink: Mutex::new(Sink { written, rotation }) };
+    let subscriber = tracing_subscriber::registry().with(layer);
+    // A second installation can only come from a test; the first one stays.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+    std::panic::set_hook(Box::new(log_panic));
+}
+
+/// A panic is one line of the log like everything else, with the stack where `RUST_BACKTRACE` asks for it. What becomes
+/// of the task is its owner's matter.
+fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
+    let place = panic.location().map(ToString::to_string).unwrap_or_default();
+    let message = rdd_stdx::task::panic_message(panic.payload());
+    let stack = std::backtrace::Backtrace::capture();
+    tracing::error!(panic = message, place, %stack, "a task panicked");
+}
+
+fn size_of_stderr() -> u64 {
+    rustix::fs::fstat(rustix::stdio::stderr()).map_or(0, |stat| stat.st_size.unsigned_abs())
+}
+
+struct Lines {
+    form: Form,
+    level: Level,
+    clock: SharedClock,
+    pid: u32,
+    sink: Mutex<Sink>,
+}
+
+struct Sink {
+    written: u64,
+    rotation: Option<Box<dyn Rotate>>,
+}
+
+impl Sink {
+    /// A log that cannot be written must not take the daemon down with it, so failures end here.
+    fn write(&mut self, line: &str) {
+        if self.written >= FILE_SIZE_MAX
+            && let Some(rotation) = &self.rotation
+        {
+            // If it failed the old file simply goes on growing until the next attempt, a file's length later.
+            let _ = rotation.rotate();
+            self.written = 0;
+        }
+        let _ = io::stderr().lock().write_all(line.as_bytes());
+        self.written += line.len() as u64;
+    }
+}
+
+/// The fields of an enclosing span, kept with it and appended to each of its lines.
+struct SpanFields(Vec<(&'static str, String)>);
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        // Libraries below us speak at debug of their every frame; their warnings are enough.
+        let ours = metadata.target().starts_with("rdd");
+        *metadata.level() <= if ours { self.level } else { self.level.min(Level::INFO) }
+    }
+
+    fn on_new_span(&self, attributes: &span::Attributes<'_>, id: &span::Id, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().insert(SpanFields(fields.values));
+        }
+    }
+
+    fn on_record(&self, id: &span::Id, values: &span::Record<'_>, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        values.record(&mut fields);
+        if let Some(span) = context.span(id)
+            && let Some(kept) = span.extensions_mut().get_mut::<SpanFields>()
+        {
+            kept.0.extend(fields.values);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        for span in context.event_scope(event).into_iter().flatten() {
+            if let Some(kept) = span.extensions().get::<SpanFields>() {
+                fields.values.extend(kept.0.iter().cloned());
+            }
+        }
+        let now = jiff::Timestamp::from_duration(self.clock.wall().try_into().unwrap_or_default()).unwrap_or_default();
+        let line = match self.form {
+            Form::Text => text_line(event.metadata(), &fields, now, self.pid),
+            Form::Json => json_line(event.metadata(), &fields, now),
+        };
+        // A panic while this lock is held would have to come from the formatting above it; the log goes on regardless.
+        self.sink.lock().unwrap_or_else(std::sync::PoisonError::into_inner).write(&line);
+    }
+}
+
+/// The message and the other fields of an event, in order.
+#[derive(Default)]
+struct Fields {
+    message: String,
+    values: Vec<(&'static str, String)>,
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let text = format!("{value:?}");
+        if field.name() == "message" { self.message = text } else { self.values.push((field.name(), text)) }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "message" {
+            value.clone_into(&mut self.message);
+        } else {
+            self.values.push((field.name(), value.to_owned()));
+        }
+    }
+}
+
+fn text_line(metadata: &Metadata<'_>, fields: &Fields, now: jiff::Timestamp, pid: u32) -> String {
+    let letter = match *metadata.level() {
+        Level::ERROR => 'E',
+        Level::WARN => 'W',
+        _ => 'I',
+    };
+    let local = now.to_zoned(jiff::tz::TimeZone::system());
+    let file = metadata.file().and_then(|path| path.rsplit('/').next()).unwrap_or("unknown");
+    let mut line = format!(
+        "{letter}{} {pid:>7} {file}:{}] {:?}",
+        local.strftime("%m%d %H:%M:%S.%6f"),
+        metadata.line().unwrap_or(0),
+        fields.message
+    );
+    for (key, value) in &fields.values {
+        // Quoted by Rust's rules: line feeds and control characters in hostile text cannot forge a line.
+        write!(line, " {key}={value:?}").expect("a string takes everything");
+    }
+    line.push('\n');
+    line
+}
+
+fn json_line(metadata: &Metadata<'_>, fields: &Fields, now: jiff::Timestamp) -> String {
+    let mut object = serde_json::Map::new();
+    for (key, value) in &fields.values {
+        object.insert((*key).to_owned(), value.as_str().into());
+    }
+    object.insert("ts".to_owned(), now.to_string().into());
+    object.insert("level".to_owned(), metadata.level().as_str().to_ascii_lowercase().into());
+    object.insert("target".to_owned(), metadata.target().into());
+    object.insert("msg".to_owned(), fields.message.as_str().into());
+    format!("{}\n", serde_json::Value::Object(object))
+}
+
+/// Rotation for a daemon whose standard error is a log file: what `svc start` does at each start, done in flight.
+#[derive(Debug)]
+pub(crate) struct RotateStderr {
+    path: PathBuf,
+    keep_all: bool,
+}
+
+impl RotateStderr {
+    /// For the file at `path`, if standard error is that file.
+    pub(crate) fn for_log(path: PathBuf, keep_all: bool) -> Option<Self> {
+        let (ours, named) = (rustix::fs::fstat(rustix::stdio::stderr()).ok()?, rustix::fs::stat(&path).ok()?);
+        ((ours.st_dev, ours.st_ino) == (named.st_dev, named.st_ino)).then_some(Self { path, keep_all })
+    }
+}
+
+impl Rotate for RotateStderr {
+    fn rotate(&self) -> io::Result<()> {
+        let fresh = rdd_cli::service::logfile::rotate(&self.path, self.keep_all, None)
+            .map_err(|failure| io::Error::other(failure.text()))?;
+        rustix::stdio::dup2_stderr(&fresh)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn metadata_of(line: &str) -> &str {
+        line.split_once("] ").expect("a header").1
+    }
+
+    /// Runs `body` under a subscriber that keeps its lines.
+    fn lines(form: Form, level: Level, body: impl FnOnce()) -> Vec<String> {
+        struct Keep(Arc<Mutex<Vec<String>>>, Lines);
+        impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Keep {
+            fn enabled(&self, metadata: &Metadata<'_>, context: Context<'_, S>) -> bool {
+                Layer::<S>::enabled(&self.1, metadata, context)
+            }
+            fn on_new_span(&self, attributes: &span::Attributes<'_>, id: &span::Id, context: Context<'_, S>) {
+                self.1.on_new_span(attributes, id, context);
+            }
+            fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+                let mut fields = Fields::default();
+                event.record(&mut fields);
+                for span in context.event_scope(event).into_iter().flatten() {
+                    if let Some(kept) = span.extensions().get::<SpanFields>() {
+                        fields.values.extend(kept.0.iter().cloned());
+                    }
+                }
+                let now = jiff::Timestamp::from_second(0).unwrap();
+                self.0.lock().unwrap().push(match self.1.form {
+                    Form::Text => text_line(event.metadata(), &fields, now, self.1.pid),
+                    Form::Json => json_line(event.metadata(), &fields, now),
+                });
+            }
+        }
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let clock = rdd_stdx::clock::SystemClock::shared();
+        let sink = Mutex::new(Sink { written: 0, rotation: None });
+        let layer = Keep(kept.clone(), Lines { form, level, clock, pid: 7, sink });
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), body);
+        Arc::into_inner(kept).unwrap().into_inner().unwrap()
+    }
+
+    #[test]
+    fn a_text_line_has_klogs_header_and_quoted_fields() {
+        let lines = lines(Form::Text, Level::INFO, || {
+            tracing::info!(port = 6445, name = "a\"b\nI0101 forged", "apiserver is up")
+        });
+        assert!(lines[0].starts_with('I') && lines[0].contains("       7 logging.rs:"), "{}", lines[0]);
+        assert_eq!(metadata_of(&lines[0]), "\"apiserver is up\" port=\"6445\" name=\"a\\\"b\\nI0101 forged\"\n");
+    }
+
+    #[test]
+    fn fields_of_the_enclosing_span_follow() {
+        let lines = lines(Form::Text, Level::DEBUG, || {
+            tracing::info_span!("request", path = "/readyz").in_scope(|| tracing::debug!(code = 200, "served"));
+        });
+        assert_eq!(metadata_of(&lines[0]), "\"served\" code=\"200\" path=\"/readyz\"\n");
+    }
+
+    #[test]
+    fn json_lines_are_objects() {
+        let lines = lines(Form::Json, Level::INFO, || tracing::warn!(attempt = 2, "late"));
+        let line: serde_json::Value = serde_json::from_str(&lines[0]).unwrap();
+        assert_eq!((&line["level"], &line["msg"], &line["attempt"]), (&"warn".into(), &"late".into(), &"2".into()));
+    }
+
+    #[test]
+    fn what_is_below_the_level_is_not_written() {
+        assert!(lines(Form::Text, Level::INFO, || tracing::debug!("quiet")).is_empty());
+    }
+
+    #[test]
+    fn a_full_file_is_set_aside_once_per_length() {
+        struct Count(Arc<Mutex<u32>>);
+        impl Rotate for Count {
+            fn rotate(&self) -> io::Result<()> {
+                *self.0.lock().unwrap() += 1;
+                Ok(())
+            }
+        }
+        let count = Arc::new(Mutex::new(0));
+        let mut sink = Sink { written: FILE_SIZE_MAX, rotation: Some(Box::new(Count(count.clone()))) };
+        sink.write("");
+        sink.write("");
+        assert_eq!(*count.lock().unwrap(), 1);
+    }
+}

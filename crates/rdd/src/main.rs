@@ -1,0 +1,17 @@
+//! The binary: wiring only.
+
+mod binlinks;
+mod build;
+mod datastore;
+mod logging;
+mod notify;
+mod serve;
+
+use std::process::ExitCode;
+
+use rdd_instance::Environment;
+
+fn main() -> ExitCode {
+    let code = rdd_cli::run(std::env::args_os().collect(), Environment::of_process(), &build::INFO, &serve::serve);
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
+}

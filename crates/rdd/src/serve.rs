@@ -1,0 +1,230 @@
+//! The daemon on one screen: what it opens, in which order, and how it ends.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, bail};
+use rdd_apiserver::{
+    auth::{Authenticators, Identity, Token, Tokens},
+    health::Health,
+    request::Nothing,
+    serve::{self, Limits, Parts, Server},
+    tls::Tls,
+};
+use rdd_cli::ServeOptions;
+use rdd_client::kubeconfig::Kubeconfig;
+use rdd_instance::Instance;
+use rdd_stdx::{
+    chain::Chain,
+    clock::{SharedClock, SystemClock},
+    file,
+    lock::{self, ProcessLock},
+};
+use rdd_store::{Store, sqlite};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::Level;
+
+use crate::{
+    binlinks, build,
+    datastore::{self, OnlineBackup},
+    logging::{self, RotateStderr},
+    notify::Notifier,
+};
+
+/// How long requests in flight may take to end after the first signal.
+const DRAIN: Duration = Duration::from_secs(60);
+
+/// Runs the daemon until a signal ends it.
+pub(crate) fn serve(options: ServeOptions) -> anyhow::Result<()> {
+    let notifier = Notifier::new(options.environment.notify_socket());
+    let served = run(&options, &notifier);
+    if let Err(error) = &served {
+        notifier.failed(&Chain(error.as_ref()).to_string());
+    }
+    served
+}
+
+fn run(options: &ServeOptions, notifier: &Notifier) -> anyhow::Result<()> {
+    let clock = SystemClock::shared();
+    let instance = &options.instance;
+    let paths = &instance.paths;
+    start_logging(options, &clock);
+    file::create_dir_private(&paths.dir)?;
+    // From here to the end of the process: the lock is what "running" means.
+    let _running = take_lock(instance)?;
+    file::write_atomic(&paths.pid_file, std::process::id().to_string().as_bytes(), file::PRIVATE)?;
+    tracing::info!(instance = %instance.name, version = build::INFO.version, verbosity = options.verbosity, "starting");
+    refresh_links(options);
+
+    let workers = std::thread::available_parallelism().map_or(2, usize::from).min(4);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .max_blocking_threads(4)
+        .thread_stack_size(512 << 10)
+        .enable_all()
+        .build()
+        .context("start the runtime")?;
+    let served = runtime.block_on(serve_until_signal(options, &clock, notifier));
+    // Whatever blocks by now has had its time; the exit of the process must not wait for it.
+    runtime.shutdown_background();
+    served
+}
+
+fn start_logging(options: &ServeOptions, clock: &SharedClock) {
+    let level = match options.verbosity {
+        ..=1 => Level::INFO,
+        2 | 3 => Level::DEBUG,
+        4.. => Level::TRACE,
+    };
+    let form =
+        if options.log_format == rdd_cli::record::Format::Json { logging::Form::Json } else { logging::Form::Text };
+    let log = options.instance.paths.stderr_log.clone();
+    let rotation = RotateStderr::for_log(log, options.environment.keep_logs);
+    logging::install(form, level, clock.clone(), rotation.map(|rotation| Box::new(rotation) as Box<_>));
+}
+
+fn take_lock(instance: &Instance) -> anyhow::Result<ProcessLock> {
+    match ProcessLock::acquire(&instance.paths.lock_file) {
+        Err(lock::Error::Held { .. }) => bail!("control plane {:?} is already running", instance.full_name()),
+        other => Ok(other?),
+    }
+}
+
+/// Links are a convenience: a daemon without them works.
+fn refresh_links(options: &ServeOptions) {
+    let bin = &options.instance.paths.bin_dir;
+    let refreshed =
+        std::env::current_exe().and_then(|program| binlinks::refresh(&program, bin, options.environment.no_symlinks));
+    if let Err(error) = refreshed {
+        tracing::warn!(error = %Chain(&error), "Failed to link bundled binaries");
+    }
+}
+
+async fn serve_until_signal(options: &ServeOptions, clock: &SharedClock, notifier: &Notifier) -> anyhow::Result<()> {
+    let mut signals = Signals::install().context("handle signals")?;
+    notifier.status("opening the datastore");
+    let store = open_store(options, clock)?;
+    notifier.status("starting the API server");
+    let mut server = start_server(options, clock, &store).await?;
+    tracing::info!(address = %server.address(), revision = %store.status().head, "apiserver is serving");
+    notifier.ready();
+
+    let ended_by = tokio::select! {
+        name = signals.first() => Ok(name),
+        ended = server.ended() => Err(ended),
+    };
+    notifier.stopping();
+    let outcome = match ended_by {
+        Ok(name) => {
+            tracing::info!(signal = name, "shutting down");
+            Ok(())
+        }
+        Err(ended) => Err(anyhow::anyhow!("the API server ended by itself: {ended:?}")),
+    };
+    tokio::select! {
+        drained = server.shutdown(DRAIN) => {
+            tracing::info!(cut_off = drained.cut_off, elapsed = ?drained.elapsed, "apiserver has stopped");
+        }
+        name = signals.first() => bail!("ended at once by a second signal ({name})"),
+    }
+    store.close().await.context("close the datastore")?;
+    tracing::info!("the datastore is closed");
+    outcome
+}
+
+fn open_store(options: &ServeOptions, clock: &SharedClock) -> anyhow::Result<Arc<dyn Store>> {
+    let path = &options.instance.paths.datastore;
+    let store_options = sqlite::Options {
+        clock: clock.clone(),
+        allow_network: options.environment.allow_network_home,
+        ..sqlite::Options::default()
+    };
+    let store = sqlite::open(path, store_options)?;
+    if let Some(folder) = path.parent() {
+        datastore::remove_stale_copies(folder);
+    }
+    Ok(Arc::new(store))
+}
+
+async fn start_server(options: &ServeOptions, clock: &SharedClock, store: &Arc<dyn Store>) -> anyhow::Result<Server> {
+    let paths = &options.instance.paths;
+    let listener = serve::bind(options.secure_port).await?;
+    if listener.port() != options.secure_port {
+        tracing::warn!(wanted = options.secure_port, bound = listener.port(), "the port is taken, using another");
+    }
+    let (admin, user) = (Token::random(), Token::random());
+    let published = Arc::new(Published {
+        path: paths.config.clone(),
+        port: listener.port(),
+        admin_token: admin.reveal().to_owned(),
+        user_token: user.reveal().to_owned(),
+    });
+    let on_renewal = {
+        let published = published.clone();
+        Box::new(move |bundle: &str| {
+            if let Err(error) = published.write(bundle) {
+                tracing::error!(error = %Chain(error.as_ref()), "could not publish the renewed certificate");
+            }
+        })
+    };
+    let tls = Tls::open(&paths.tls_dir, clock.clone(), on_renewal)?;
+    published.write(&tls.bundle())?;
+
+    let tokens = Tokens::new([(admin, Identity::admin()), (user, Identity::user())]);
+    let (checked, measured) = (store.clone(), store.clone());
+    let folder = paths.datastore.parent().expect("the datastore lies in a folder").to_owned();
+    let parts = Parts {
+        tls: Arc::new(tls),
+        authenticators: Authenticators::standard(tokens),
+        health: Health::default().check("datastore", move || datastore::is_writable(&*checked)),
+        version: build::kubernetes_version(),
+        figures: vec![Box::new(move || datastore::figures(&*measured))],
+        backup: Some(Arc::new(OnlineBackup { store: store.clone(), folder })),
+        handler: Arc::new(Nothing),
+        limits: Limits::default(),
+        clock: clock.clone(),
+    };
+    Ok(Server::start(listener, parts))
+}
+
+/// The kubeconfig we publish: written at start, and again should the certificate have to change in flight.
+struct Published {
+    path: PathBuf,
+    port: u16,
+    admin_token: String,
+    user_token: String,
+}
+
+impl Published {
+    fn write(&self, bundle: &str) -> anyhow::Result<()> {
+        let config = Kubeconfig::for_daemon(self.port, bundle, &self.admin_token, &self.user_token);
+        Ok(file::write_atomic(&self.path, config.render()?.as_bytes(), file::PRIVATE)?)
+    }
+}
+
+/// The signals that end the daemon, and the one that must not.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn install() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for a signal that ends us; a terminal that closes does not.
+    async fn first(&mut self) -> &'static str {
+        loop {
+            tokio::select! {
+                _ = self.interrupt.recv() => return "SIGINT",
+                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.hangup.recv() => tracing::debug!("the terminal went away"),
+            }
+        }
+    }
+}
