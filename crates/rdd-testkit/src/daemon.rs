@@ -1,0 +1,137 @@
+//! A real daemon for one test.
+
+use std::{fs, ops::Deref, path::PathBuf};
+
+use crate::{Sandbox, bounded::Output};
+
+/// A started daemon in a [`Sandbox`], which it also is. Dropping it ends the daemon, with evidence if the test fails.
+#[derive(Debug)]
+pub struct Daemon {
+    sandbox: Sandbox,
+}
+
+impl Deref for Daemon {
+    type Target = Sandbox;
+
+    fn deref(&self) -> &Sandbox {
+        &self.sandbox
+    }
+}
+
+impl Daemon {
+    /// Starts one in an ordinary sandbox and waits until `rdd svc start` says that it is ready.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[track_caller]
+    pub fn start() -> Self {
+        Self::start_in(Sandbox::new())
+    }
+
+    /// Starts one in this sandbox.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[track_caller]
+    pub fn start_in(sandbox: Sandbox) -> Self {
+        sandbox.rdd(&["svc", "start"]).expect_success();
+        Self { sandbox }
+    }
+
+    /// Stops it with `rdd svc stop`; the sandbox with its files remains, for another start.
+    ///
+    /// # Panics
+    /// When it does not stop.
+    #[track_caller]
+    pub fn stop(self) -> Sandbox {
+        self.sandbox.rdd(&["svc", "stop"]).expect_success();
+        self.sandbox
+    }
+
+    /// The daemon's PID, as its PID file has it.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[track_caller]
+    pub fn pid(&self) -> u32 {
+        let path = self.path("pid_file");
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()));
+        text.trim().parse().unwrap_or_else(|_| panic!("{} holds no PID but {text:?}", path.display()))
+    }
+
+    /// The daemon's kubeconfig.
+    #[track_caller]
+    pub fn config_path(&self) -> PathBuf {
+        self.path("config")
+    }
+
+    /// A path of the instance by its key in `rdd svc paths`.
+    ///
+    /// # Panics
+    /// When there is no such key.
+    #[track_caller]
+    pub fn path(&self, key: &str) -> PathBuf {
+        let Output { stdout, .. } = self.sandbox.rdd(&["svc", "paths", key]).expect_success();
+        PathBuf::from(stdout.trim_end_matches('\n'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::{processes::look_at, sandbox::place::copy_program};
+
+    /// A program that keeps to the commands we use, with a sleep for a daemon.
+    const STAND_IN: &str = r#"#!/bin/sh
+case "$1 $2 $3" in
+"svc start ") setsid sleep 621 >/dev/null 2>&1 & echo $! > "$HOME/rdd.pid" ;;
+"svc stop ") kill "$(cat "$HOME/rdd.pid")" ;;
+"svc paths pid_file") echo "$HOME/rdd.pid" ;;
+"svc paths config") echo "$HOME/config.yaml" ;;
+*) echo "unknown: $*" >&2; exit 1 ;;
+esac
+"#;
+
+    fn sandbox(folder: &Path) -> Sandbox {
+        fs::write(folder.join("text"), STAND_IN).unwrap();
+        let program = copy_program(&folder.join("text"), &folder.join("rdd")).unwrap();
+        Sandbox::builder().binary(&program).build()
+    }
+
+    fn is_alive(pid: u32) -> bool {
+        look_at(pid).is_some_and(|process| !process.is_zombie())
+    }
+
+    #[test]
+    fn a_daemon_is_started_found_and_stopped_and_its_files_remain() {
+        let folder = tempfile::tempdir().unwrap();
+        let daemon = Daemon::start_in(sandbox(folder.path()));
+        let pid = daemon.pid();
+        assert!(is_alive(pid));
+        assert_eq!(daemon.config_path(), daemon.home().join("config.yaml"));
+        let sandbox = daemon.stop();
+        crate::eventually("the daemon's end", std::time::Duration::from_secs(10), || (!is_alive(pid)).then_some(()));
+        assert!(sandbox.home().join("rdd.pid").exists());
+    }
+
+    #[test]
+    fn a_daemon_that_nobody_stops_ends_with_its_value() {
+        let folder = tempfile::tempdir().unwrap();
+        let daemon = Daemon::start_in(sandbox(folder.path()));
+        let (pid, home) = (daemon.pid(), daemon.home().to_owned());
+        drop(daemon);
+        assert!(!is_alive(pid));
+        assert!(!home.exists());
+    }
+
+    #[test]
+    #[should_panic(expected = "unknown: svc paths typo")]
+    fn a_command_that_fails_fails_the_test_with_its_words() {
+        let folder = tempfile::tempdir().unwrap();
+        // The sandbox is gone before the panic, so this test, which passes, leaves no evidence of failing.
+        let output = sandbox(folder.path()).rdd(&["svc", "paths", "typo"]);
+        output.expect_success();
+    }
+}

@@ -1,0 +1,97 @@
+//! Waiting for a state, with a bound and without guessing how long it takes.
+
+use std::{
+    fmt::Display,
+    time::{Duration, Instant},
+};
+
+const FIRST_DELAY: Duration = Duration::from_millis(2);
+const LONGEST_DELAY: Duration = Duration::from_millis(100);
+
+/// One look at a state: it holds, or it does not yet.
+pub trait Probe {
+    /// What is known once the state holds.
+    type Found;
+
+    /// The value, or what was seen instead, in words.
+    fn look(self) -> Result<Self::Found, String>;
+}
+
+impl<T> Probe for Option<T> {
+    type Found = T;
+
+    fn look(self) -> Result<T, String> {
+        self.ok_or_else(|| "it did not hold".to_owned())
+    }
+}
+
+/// The error is the observation that a time-out reports.
+impl<T, E: Display> Probe for Result<T, E> {
+    type Found = T;
+
+    fn look(self) -> Result<T, String> {
+        self.map_err(|error| error.to_string())
+    }
+}
+
+/// Looks again and again until the state holds, and returns what was found.
+///
+/// It is level-triggered: the probe must say how things are, not what has happened. It is asked at once, then after
+/// growing delays of at most 100 ms, and once more when the time is up.
+///
+/// # Panics
+/// When the state does not hold `within` this time, naming `what` was awaited and what was seen last.
+#[track_caller]
+pub fn eventually<P: Probe>(what: &str, within: Duration, mut probe: impl FnMut() -> P) -> P::Found {
+    let deadline = Instant::now() + within;
+    let mut delay = FIRST_DELAY;
+    let mut last_chance = false;
+    loop {
+        match probe().look() {
+            Ok(found) => return found,
+            Err(seen) if last_chance => panic!("waited {within:?} for {what}; last seen: {seen}"),
+            Err(_) => {}
+        }
+        std::thread::sleep(delay.min(deadline.saturating_duration_since(Instant::now())));
+        delay = (delay * 2).min(LONGEST_DELAY);
+        last_chance = Instant::now() >= deadline;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use rdd_stdx::task::panic_message;
+
+    use super::*;
+
+    #[test]
+    fn it_returns_what_was_found_at_the_first_look_that_holds() {
+        let mut looks = 0;
+        let found = eventually("the third look", Duration::from_secs(10), || {
+            looks += 1;
+            (looks == 3).then_some(looks)
+        });
+        assert_eq!((found, looks), (3, 3));
+    }
+
+    #[test]
+    fn a_time_out_says_what_was_awaited_and_what_was_seen_last() {
+        let panic = catch_unwind(|| {
+            eventually("two replicas", Duration::from_millis(5), || Err::<(), _>("one replica"));
+        });
+        let message = panic_message(&*panic.unwrap_err());
+        assert_eq!(message, "waited 5ms for two replicas; last seen: one replica");
+    }
+
+    #[test]
+    fn it_looks_at_least_twice_however_short_the_time() {
+        let mut looks = 0;
+        eventually("the second look", Duration::ZERO, || {
+            looks += 1;
+            (looks > 1).then_some(())
+        });
+        assert_eq!(looks, 2);
+    }
+}

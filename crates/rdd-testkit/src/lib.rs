@@ -1,0 +1,14 @@
+//! Helpers with names for tests: bounded waits, an instance for each test, evidence on failure, nothing left behind.
+
+pub mod bounded;
+pub mod bundle;
+pub mod capability;
+mod daemon;
+mod eventually;
+pub mod processes;
+mod sandbox;
+
+pub use bounded::Output;
+pub use daemon::Daemon;
+pub use eventually::{Probe, eventually};
+pub use sandbox::{Sandbox, SandboxBuilder};
