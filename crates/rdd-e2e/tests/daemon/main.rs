@@ -1,0 +1,9 @@
+//! The real binary, as its users meet it: commands, messages, files, exit codes, sockets.
+#![expect(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
+
+mod data;
+mod hostile;
+mod lifecycle;
+mod output;
+mod support;
+mod wire;
