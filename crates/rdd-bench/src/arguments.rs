@@ -1,0 +1,67 @@
+//! What the benchmark was asked for.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+const USAGE: &str = "\
+usage: rdd-bench [--short] [--dir FOLDER] [--json FILE] [--markdown] [--binary RDD]
+
+  --short       a few seconds for each figure; fails below half of each goal
+  --dir         the folder, and so the disk, that everything is measured in (target/bench)
+  --json        write the figures there
+  --markdown    print a table for docs/performance.md
+  --binary      the rdd whose start-up is measured (RDD_BIN, or target/release/rdd)";
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Arguments {
+    pub(crate) short: bool,
+    pub(crate) markdown: bool,
+    pub(crate) folder: PathBuf,
+    pub(crate) json: Option<PathBuf>,
+    pub(crate) binary: PathBuf,
+}
+
+impl Arguments {
+    pub(crate) fn parse(words: &[String]) -> Result<Self> {
+        let mut arguments = Self {
+            short: false,
+            markdown: false,
+            folder: "target/bench".into(),
+            json: None,
+            binary: std::env::var_os("RDD_BIN").map_or_else(|| "target/release/rdd".into(), PathBuf::from),
+        };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let mut value = || words.next().with_context(|| format!("{word} lacks a value")).map(PathBuf::from);
+            match word.as_str() {
+                "--short" => arguments.short = true,
+                "--markdown" => arguments.markdown = true,
+                "--dir" => arguments.folder = value()?,
+                "--json" => arguments.json = Some(value()?),
+                "--binary" => arguments.binary = value()?,
+                other => bail!("unknown option {other:?}\n{USAGE}"),
+            }
+        }
+        Ok(arguments)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[&str]) -> Result<Arguments> {
+        Arguments::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn options_are_read_and_mistakes_refused() {
+        let arguments = parse(&["--short", "--dir", "/d", "--json", "f", "--binary", "b", "--markdown"]).unwrap();
+        let paths = ("/d".into(), Some("f".into()), "b".into());
+        assert!(arguments.short && arguments.markdown);
+        assert_eq!((arguments.folder, arguments.json, arguments.binary), paths);
+        assert!(parse(&["--json"]).is_err());
+        assert!(parse(&["--long"]).is_err());
+    }
+}

@@ -1,0 +1,54 @@
+//! What `make bench` measures: durable writes beside SQLite and etcd on one disk, replay, and start-up.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for developers talks to their terminal")]
+
+mod arguments;
+mod disk;
+mod etcd;
+mod grpc;
+mod load;
+mod plan;
+mod report;
+mod sqlite;
+mod startup;
+mod statistics;
+mod store;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use arguments::Arguments;
+use rdd_stdx::chain::Chain;
+use report::Report;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match Arguments::parse(&words).and_then(|arguments| run(&arguments)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("rdd-bench: {}", Chain(error.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Measures and reports; whether every goal was met, with the slack that a short run has.
+fn run(arguments: &Arguments) -> Result<bool> {
+    std::fs::create_dir_all(&arguments.folder).with_context(|| format!("make {}", arguments.folder.display()))?;
+    let scratch = tempfile::Builder::new().prefix("bench-").tempdir_in(&arguments.folder).context("make a folder")?;
+    let mut report = Report::new(arguments.short);
+
+    let (fdatasync, rates) = plan::measure_writes(scratch.path(), arguments.short)?;
+    report.fdatasync = Some(fdatasync);
+    report.rates = rates;
+    eprintln!("replay: {} objects", store::REPLAY_OBJECTS);
+    report.replay = Some(store::replay(&scratch.path().join("replay"), store::REPLAY_OBJECTS)?);
+    report.startup = Some(startup::measure(&arguments.binary, arguments.short)?);
+
+    print!("{}", if arguments.markdown { report.markdown() } else { report.text() });
+    if let Some(path) = &arguments.json {
+        let text = serde_json::to_string_pretty(&report.json()).context("write figures as JSON")?;
+        std::fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))?;
+    }
+    Ok(report.is_good())
+}

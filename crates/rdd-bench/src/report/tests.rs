@@ -1,0 +1,65 @@
+//! When a goal is met, and what a report says.
+
+use super::*;
+use crate::plan::Figure;
+
+/// A report whose rates at 128 writers are these.
+fn report(short: bool, store: f64, one_each: f64, etcd: f64) -> Report {
+    let mut report = Report::new(short);
+    let rates = [(Database::Store, store), (Database::OneEach, one_each), (Database::Etcd, etcd)];
+    report.rates = rates
+        .map(|(database, rate)| ((database, MANY), Figure { rate, slowest: 1.0, fastest: 2.0, p50: 0.001, p99: 0.002 }))
+        .into();
+    let time = Duration::from_millis;
+    report.fdatasync = Some(time(2));
+    report.replay = Some(time(900));
+    report.startup = Some(Startup { cold: time(250), warm: time(80), version: time(5), idle_bytes: 10 << 20 });
+    report
+}
+
+#[test]
+fn goals_are_met_at_the_ratio_and_missed_below_it() {
+    assert!(report(false, 10_000.0, 1_000.0, 5_000.0).is_good());
+    assert!(!report(false, 9_999.0, 1_000.0, 4_000.0).is_good(), "not ten times one transaction each");
+    assert!(!report(false, 10_000.0, 1_000.0, 5_001.0).is_good(), "not twice etcd");
+}
+
+#[test]
+fn a_short_run_may_miss_by_half_and_no_more() {
+    assert!(report(true, 5_000.0, 1_000.0, 5_000.0).is_good());
+    assert!(!report(true, 4_999.0, 1_000.0, 4_000.0).is_good());
+    let mut slow = report(true, 10_000.0, 1_000.0, 5_000.0);
+    slow.replay = Some(Duration::from_millis(1_999));
+    assert!(slow.is_good());
+    slow.replay = Some(Duration::from_millis(2_000));
+    assert!(!slow.is_good());
+}
+
+#[test]
+fn where_the_disk_syncs_fast_less_is_asked_of_grouping() {
+    let mut fast = report(false, 4_000.0, 1_000.0, 2_000.0);
+    assert!(!fast.is_good());
+    fast.fdatasync = Some(Duration::from_micros(399));
+    assert!(fast.is_good());
+}
+
+#[test]
+fn what_was_not_measured_is_missed() {
+    let mut partial = report(true, 10_000.0, 1_000.0, 5_000.0);
+    partial.startup = None;
+    assert!(!partial.is_good());
+    assert!(partial.text().contains("not measured  MISSED"), "{}", partial.text());
+}
+
+#[test]
+fn all_three_forms_carry_the_figures() {
+    let report = report(false, 10_000.0, 1_000.0, 4_000.0);
+    assert!(report.text().contains("2.5 times  met"), "{}", report.text());
+    assert!(
+        report.markdown().contains("| rdd-store | 128 | 10000 | 1–2 | 1.00 ms | 2.00 ms |"),
+        "{}",
+        report.markdown()
+    );
+    assert_eq!(report.json()["goals"][1]["measured"], 2.5);
+    assert_eq!(report.json()["idleBytes"], 10 << 20);
+}
