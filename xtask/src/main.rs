@@ -1,0 +1,65 @@
+//! Automation of this workspace: `cargo xtask tidy | test | env-reference`.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for developers talks to their terminal")]
+
+mod env_reference;
+mod test;
+mod tidy;
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Result, bail};
+use rdd_stdx::chain::Chain;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  tidy                       check what the compiler does not: layers, manifests, sources, licences, duplicates
+  test [FILTER] [options]    build and run all tests, with evidence of failures and nothing left behind
+      --only NAME            only test binaries whose name contains NAME
+      --binary PATH          only this program, which is built already (repeatable)
+      --count-file FILE      write the closing line there too
+  env-reference [--check]    write docs/reference/environment.md, or check that it is current
+
+environment of test:
+  RDD_TEST_TIMEOUT           seconds that each test binary may take; 0 switches the limit off
+  RDD_EVIDENCE_DIR           where support bundles go; .evidence by default";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match run(&words) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {}", Chain(error.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether all was well. What was not has been said.
+fn run(words: &[&str]) -> Result<bool> {
+    match words {
+        ["tidy"] => tidy::run(&workspace_root()),
+        ["test", rest @ ..] => test::run(&workspace_root(), test::Arguments::parse(rest)?),
+        ["env-reference"] => env_reference::write(&workspace_root()).map(|()| true),
+        ["env-reference", "--check"] => tidy::report(&env_reference::check(&workspace_root())),
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(true)
+        }
+        other => bail!("unknown command {:?}\n{USAGE}", other.join(" ")),
+    }
+}
+
+/// The folder of the workspace, which this package lies in.
+fn workspace_root() -> PathBuf {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let package = package.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
+    let mut folders = package.ancestors();
+    let root = folders.find(|folder| folder.join("Cargo.lock").exists());
+    root.unwrap_or(Path::new(".")).to_owned()
+}

@@ -1,0 +1,48 @@
+//! Ctrl-C and SIGTERM as a flag, so that an interrupted run still leaves evidence and no process.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use anyhow::{Context, Result};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Set once somebody wants the run to end.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Takes over SIGINT and SIGTERM for the rest of this process.
+pub(super) fn watch() -> Result<Interrupt> {
+    let interrupt = Interrupt::default();
+    let flag = interrupt.clone();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_io().build().context("start the signal watch")?;
+    let (mut interrupts, mut terminations) = {
+        let _guard = runtime.enter();
+        let listen = |kind| signal(kind).context("listen for signals");
+        (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?)
+    };
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            let either = std::future::poll_fn(|context| {
+                if interrupts.poll_recv(context).is_ready() {
+                    std::task::Poll::Ready(())
+                } else {
+                    terminations.poll_recv(context).map(drop)
+                }
+            });
+            either.await;
+            flag.0.store(true, Ordering::Relaxed);
+            // Kept for ever: letting go of the listeners would not bring the default action back anyway.
+            std::future::pending::<()>().await;
+        });
+    });
+    Ok(interrupt)
+}

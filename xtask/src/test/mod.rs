@@ -1,0 +1,183 @@
+//! The test runner: each test binary alone, bounded, with evidence when it fails and nothing left when it ends.
+
+mod build;
+mod counts;
+mod interrupt;
+mod limit;
+mod runner;
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use counts::Counts;
+use runner::{Finished, Runner};
+
+const SLOWEST_SHOWN: usize = 5;
+
+/// What `cargo xtask test` was asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Arguments {
+    filter: Option<String>,
+    only: Option<String>,
+    binaries: Vec<PathBuf>,
+    count_file: Option<PathBuf>,
+}
+
+impl Arguments {
+    pub(crate) fn parse(words: &[&str]) -> Result<Self> {
+        let mut arguments = Self::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let mut value = || words.next().with_context(|| format!("{word} lacks a value"));
+            match *word {
+                "--only" => arguments.only = Some((*value()?).to_owned()),
+                "--binary" => arguments.binaries.push(value()?.into()),
+                "--count-file" => arguments.count_file = Some(value()?.into()),
+                option if option.starts_with('-') => bail!("unknown option {option}"),
+                filter if arguments.filter.is_none() => arguments.filter = Some(filter.to_owned()),
+                extra => bail!("one filter is enough, and {extra:?} is a second"),
+            }
+        }
+        Ok(arguments)
+    }
+}
+
+/// Something to run, and how it is called in messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Program {
+    label: String,
+    path: PathBuf,
+    arguments: Vec<String>,
+    /// The package's folder, which tests run in.
+    folder: PathBuf,
+    /// Whether it prints a result line for each of several parts, as `cargo test --doc` does.
+    has_parts: bool,
+}
+
+/// Builds and runs the tests; whether all passed and nothing leaked.
+pub(crate) fn run(root: &Path, arguments: Arguments) -> Result<bool> {
+    let built = build::Built { programs: given(root, &arguments)?, rdd: None };
+    let build::Built { programs, rdd } = if built.programs.is_empty() { build_all(root, &arguments)? } else { built };
+    let home =
+        tempfile::Builder::new().prefix("rdd-").rand_bytes(6).tempdir_in("/tmp").context("make a temporary folder")?;
+    // Tests that run as another user must be able to pass through it.
+    fs::set_permissions(home.path(), Permissions::from_mode(0o711)).context("open the temporary folder to others")?;
+    let runner = Runner {
+        root: home.path().to_owned(),
+        evidence: evidence_folder(root),
+        limits: limit::Limits::from_environment()?,
+        interrupt: interrupt::watch()?,
+        rdd: rdd.unwrap_or_else(|| root.join("target/debug/rdd")),
+    };
+    runner.adopt_orphans()?;
+    let mut finished = Vec::new();
+    for program in &programs {
+        let result = runner.run(program)?;
+        say(&result);
+        let stop = result.interrupted;
+        finished.push(result);
+        if stop {
+            break;
+        }
+    }
+    conclude(&finished, arguments.count_file.as_deref())
+}
+
+/// The programs that were named and are built already.
+fn given(root: &Path, arguments: &Arguments) -> Result<Vec<Program>> {
+    let mut programs = Vec::new();
+    for path in &arguments.binaries {
+        let label = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let path = fs::canonicalize(path).with_context(|| format!("find {}", path.display()))?;
+        let arguments = arguments.filter.iter().cloned().collect();
+        programs.push(Program { label, path, arguments, folder: root.to_owned(), has_parts: false });
+    }
+    Ok(programs)
+}
+
+fn build_all(root: &Path, arguments: &Arguments) -> Result<build::Built> {
+    println!("building all tests");
+    let filter: Vec<String> = arguments.filter.iter().cloned().collect();
+    let mut built = build::all(root, &filter)?;
+    if let Some(only) = &arguments.only {
+        built.programs.retain(|program| program.label.contains(only.as_str()));
+    }
+    if built.programs.is_empty() {
+        bail!("no test binary is called so");
+    }
+    Ok(built)
+}
+
+fn evidence_folder(root: &Path) -> PathBuf {
+    let told = std::env::var_os("RDD_EVIDENCE_DIR").filter(|value| !value.is_empty());
+    told.map_or_else(|| root.join(".evidence"), PathBuf::from)
+}
+
+fn say(result: &Finished) {
+    let Finished { label, counts, elapsed, problems, output, .. } = result;
+    let word = if problems.is_empty() { "ok  " } else { "FAIL" };
+    println!("{word} {label}: {} passed, {} failed ({})", counts.passed, counts.failed, seconds(*elapsed));
+    for line in output.lines().filter(|line| line.starts_with("skipped: ")) {
+        println!("     {line}");
+    }
+    if !problems.is_empty() {
+        println!("--- output of {label}\n{}\n--- end of output of {label}", output.trim_end());
+    }
+    for problem in problems {
+        println!("     {label}: {problem}");
+    }
+}
+
+/// The summary, with the line that machines read at its end.
+fn conclude(finished: &[Finished], count_file: Option<&Path>) -> Result<bool> {
+    let mut slowest: Vec<&Finished> = finished.iter().collect();
+    slowest.sort_by_key(|result| std::cmp::Reverse(result.elapsed));
+    let slowest =
+        slowest.iter().take(SLOWEST_SHOWN).map(|result| format!("{} {}", result.label, seconds(result.elapsed)));
+    println!("slowest: {}", slowest.collect::<Vec<_>>().join(", "));
+    for result in finished.iter().filter(|result| !result.problems.is_empty()) {
+        println!("failed: {}: {}", result.label, result.problems.join("; "));
+    }
+    let total = finished.iter().fold(Counts::default(), |sum, result| sum + result.counts);
+    let line = format!("{} passed, {} failed", total.passed, total.failed);
+    println!("{line}");
+    if let Some(path) = count_file {
+        fs::write(path, format!("{line}\n")).with_context(|| format!("write {}", path.display()))?;
+    }
+    Ok(finished.iter().all(|result| result.problems.is_empty()))
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_told_apart() {
+        let parsed =
+            Arguments::parse(&["--only", "store", "kill", "--count-file", "f", "--binary", "a", "--binary", "b"])
+                .unwrap();
+        let expected = Arguments {
+            filter: Some("kill".to_owned()),
+            only: Some("store".to_owned()),
+            binaries: vec!["a".into(), "b".into()],
+            count_file: Some("f".into()),
+        };
+        assert_eq!(parsed, expected);
+    }
+
+    #[test]
+    fn mistakes_are_refused() {
+        for words in [&["--only"][..], &["--typo"], &["one", "two"]] {
+            assert!(Arguments::parse(words).is_err(), "{words:?}");
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! One test binary: started, watched, judged, and cleaned up after.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Child, ExitStatus},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use rdd_stdx::process::{Process, background};
+use rdd_testkit::{
+    bundle::{self, Subject},
+    processes::{self, Info, Table},
+};
+
+use super::{
+    Program,
+    counts::{self, Counts},
+    interrupt::Interrupt,
+    limit::Limits,
+};
+
+/// How often the binary is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long what a binary started may take to follow it.
+const FOLLOWS: Duration = Duration::from_secs(3);
+/// How long a process that is told to end may take.
+const ENDS: Duration = Duration::from_secs(2);
+
+/// What is the same for every binary of a run.
+#[derive(Debug)]
+pub(super) struct Runner {
+    /// The folder that everything temporary of this run lies in.
+    pub(super) root: PathBuf,
+    /// Where support bundles go.
+    pub(super) evidence: PathBuf,
+    pub(super) limits: Limits,
+    pub(super) interrupt: Interrupt,
+    /// The product's binary.
+    pub(super) rdd: PathBuf,
+}
+
+/// A binary that is over.
+#[derive(Debug)]
+pub(super) struct Finished {
+    pub(super) label: String,
+    pub(super) counts: Counts,
+    pub(super) elapsed: Duration,
+    /// What was wrong, in words; empty if nothing.
+    pub(super) problems: Vec<String>,
+    pub(super) output: String,
+    /// Whether the whole run is to end.
+    pub(super) interrupted: bool,
+}
+
+/// How a binary ended.
+#[derive(Debug)]
+enum End {
+    Exited(ExitStatus),
+    TimedOut(Duration),
+    Interrupted,
+}
+
+impl Runner {
+    /// Makes this process the parent of every orphan that the tests leave, so that none escapes.
+    ///
+    /// To be called after cargo has run: a compiler's cache server is none of our business.
+    pub(super) fn adopt_orphans(&self) -> Result<()> {
+        #[cfg(target_os = "linux")]
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid())).context("adopt orphans")?;
+        Ok(())
+    }
+
+    /// Runs one binary to its end and makes sure that nothing of it is left.
+    pub(super) fn run(&self, program: &Program) -> Result<Finished> {
+        let bystanders: BTreeSet<u32> = self.family()?.iter().map(|process| process.pid).collect();
+        let output_path = self.root.join(format!("{}.output", program.label.replace('/', "-")));
+        let started = Instant::now();
+        let mut child = self.start(program, &output_path)?;
+        let end = self.watch(&mut child, self.limits.of(&program.label))?;
+        let elapsed = started.elapsed();
+        let read_output = || String::from_utf8_lossy(&fs::read(&output_path).unwrap_or_default()).into_owned();
+
+        let mut problems = judge(&end, counts::parse(&read_output(), program.has_parts));
+        // What a binary that has ended started may need a moment; what one that hangs started is part of the evidence.
+        let left = match end {
+            End::Exited(_) => self.settle(&bystanders)?,
+            End::TimedOut(_) | End::Interrupted => self.relatives(&bystanders)?,
+        };
+        let leaked = matches!(end, End::Exited(_)) && !left.is_empty();
+        if leaked {
+            problems.push(format!("leaked {}", list(&left)));
+        }
+        if !problems.is_empty() {
+            problems.push(self.leave_evidence(program, &problems.join("; "), &left, &read_output()));
+        }
+        let remains = self.clear(&bystanders)?;
+        if remains.is_none() && !matches!(end, End::Exited(_)) {
+            child.wait().context("wait for a killed test")?;
+        }
+        problems.extend(remains);
+        self.reap_orphans()?;
+        let output = read_output();
+        let mut counts = counts::parse(&output, program.has_parts).unwrap_or_default();
+        if !problems.is_empty() && counts.failed == 0 {
+            counts.failed = 1; // the binary itself
+        }
+        let interrupted = matches!(end, End::Interrupted);
+        Ok(Finished { label: program.label.clone(), counts, elapsed, problems, output, interrupted })
+    }
+
+    /// Its own process group, so that Ctrl-C reaches us first; its output in a file, which nothing left behind can block.
+    fn start(&self, program: &Program, output: &Path) -> Result<Child> {
+        let temporary = self.root.join("tmp");
+        fs::create_dir_all(&temporary).context("make a temporary folder")?;
+        let file = File::create(output).context("make a file for the output")?;
+        let mut command = background(&program.path, &program.folder);
+        command.args(&program.arguments).stdout(file.try_clone().context("share the output file")?).stderr(file);
+        command.env("CARGO_MANIFEST_DIR", &program.folder).env("TMPDIR", &temporary);
+        command.env("RDD_TEST_ROOT", &self.root).env("RDD_EVIDENCE_DIR", &self.evidence).env("RDD_BIN", &self.rdd);
+        if std::env::var_os("RUST_BACKTRACE").is_none() {
+            command.env("RUST_BACKTRACE", "1");
+        }
+        command.spawn().with_context(|| format!("start {}", program.path.display()))
+    }
+
+    fn watch(&self, child: &mut Child, limit: Option<Duration>) -> Result<End> {
+        let deadline = limit.map(|limit| (limit, Instant::now() + limit));
+        let process = Process::open(child.id()).context("hold a test")?;
+        loop {
+            let ended = process.as_ref().map_or(Ok(true), |process| process.wait(LOOK)).context("watch a test")?;
+            if ended {
+                return child.wait().map(End::Exited).context("wait for a test");
+            }
+            if self.interrupt.is_set() {
+                return Ok(End::Interrupted);
+            }
+            if let Some((limit, _)) = deadline.filter(|(_, deadline)| Instant::now() >= *deadline) {
+                return Ok(End::TimedOut(limit));
+            }
+        }
+    }
+
+    /// All that descends from us, orphans included.
+    fn family(&self) -> Result<Vec<Info>> {
+        Ok(Table::read().context("look at processes")?.descendants_of(std::process::id()))
+    }
+
+    /// What belongs to the binary that runs now: its descendants, and the processes of instances that tests made in our
+    /// folder, exactly those (finding 295-S9).
+    fn relatives(&self, bystanders: &BTreeSet<u32>) -> Result<Vec<Info>> {
+        let table = Table::read().context("look at processes")?;
+        let mut found = table.descendants_of(std::process::id());
+        found.retain(|process| !bystanders.contains(&process.pid));
+        for owned in processes::owned_instances(&self.root) {
+            found.extend(table.of(&owned));
+        }
+        found.sort_by_key(|process| process.pid);
+        found.dedup_by_key(|process| process.pid);
+        Ok(found)
+    }
+
+    /// What is still there after it had time to go.
+    fn settle(&self, bystanders: &BTreeSet<u32>) -> Result<Vec<Info>> {
+        let deadline = Instant::now() + FOLLOWS;
+        loop {
+            let left = self.alive(bystanders)?;
+            if left.is_empty() || Instant::now() >= deadline {
+                return Ok(left);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The relatives that have not ended.
+    fn alive(&self, bystanders: &BTreeSet<u32>) -> Result<Vec<Info>> {
+        let mut found = self.relatives(bystanders)?;
+        found.retain(|process| !process.is_zombie());
+        Ok(found)
+    }
+
+    /// Takes the ends of orphans that became our children; without that they would stay in the table of processes.
+    fn reap_orphans(&self) -> Result<()> {
+        use rustix::process::{Pid, WaitOptions, waitpid};
+        let me = std::process::id();
+        for process in self.family()?.iter().filter(|process| process.parent == me && process.is_zombie()) {
+            let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
+            // That it was reaped already is as good.
+            let _ = pid.map(|pid| waitpid(Some(pid), WaitOptions::NOHANG));
+        }
+        Ok(())
+    }
+
+    /// Ends what is left; says what would not go.
+    fn clear(&self, bystanders: &BTreeSet<u32>) -> Result<Option<String>> {
+        for _ in 0..5 {
+            let left = self.alive(bystanders)?;
+            if left.is_empty() {
+                return Ok(None);
+            }
+            processes::end(&left, ENDS);
+        }
+        Ok(Some(format!("cannot be ended: {}", list(&self.alive(bystanders)?))))
+    }
+
+    fn leave_evidence(&self, program: &Program, reason: &str, processes: &[Info], output: &str) -> String {
+        let owned = processes::owned_instances(&self.root);
+        let homes: Vec<PathBuf> =
+            owned.iter().map(|owned| self.root.join(&owned.instance)).filter(|home| home.is_dir()).collect();
+        let subject = Subject { name: &program.label, reason, processes, homes: &homes, output };
+        match bundle::write(&self.evidence, &subject) {
+            Ok(folder) => format!("support bundle: {}", folder.display()),
+            Err(error) => format!("no support bundle: {error}"),
+        }
+    }
+}
+
+/// What was wrong with the binary's own end.
+fn judge(end: &End, counts: Option<Counts>) -> Vec<String> {
+    match (end, counts) {
+        (End::TimedOut(limit), _) => vec![format!("timed out after {} s", limit.as_secs())],
+        (End::Interrupted, _) => vec!["interrupted".to_owned()],
+        (End::Exited(status), None) => vec![format!("printed no result ({status})")],
+        (End::Exited(status), Some(counts)) if !status.success() => {
+            vec![format!("{} tests failed ({status})", counts.failed)]
+        }
+        (End::Exited(_), Some(_)) => Vec::new(),
+    }
+}
+
+fn list(processes: &[Info]) -> String {
+    processes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,70 @@
+//! What the compiler and clippy do not check.
+
+mod layers;
+mod longest;
+mod manifests;
+mod packages;
+mod sources;
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result, ensure};
+use cargo_metadata::MetadataCommand;
+use rdd_stdx::process::foreground;
+
+/// A file of the workspace.
+#[derive(Debug, Clone)]
+struct File {
+    path: String,
+    text: String,
+}
+
+/// Runs every check; whether all passed.
+pub(crate) fn run(root: &Path) -> Result<bool> {
+    let metadata = MetadataCommand::new().current_dir(root).other_options(vec!["--locked".to_owned()]).exec();
+    let metadata = metadata.context("read cargo metadata (is Cargo.lock current?)")?;
+    let files = files(root)?;
+    let policy = packages::Policy::parse(&text_of(root, "deny.toml")?)?;
+
+    let mut problems = layers::check(&layers::Graph::from_metadata(&metadata), layers::RULES);
+    problems.extend(manifests::check(&files));
+    problems.extend(sources::check(&files));
+    problems.extend(packages::check(&packages::from_metadata(&metadata), &policy));
+    problems.extend(crate::env_reference::check(root));
+    for line in longest::report(&files) {
+        println!("{line}");
+    }
+    report(&problems)
+}
+
+/// Says what is wrong; whether nothing is.
+pub(crate) fn report(problems: &[String]) -> Result<bool> {
+    for problem in problems {
+        eprintln!("tidy: {problem}");
+    }
+    match problems.len() {
+        0 => println!("tidy: all checks passed"),
+        count => eprintln!("tidy: {count} problems"),
+    }
+    Ok(problems.is_empty())
+}
+
+/// The text files that are under version control, or will be unless ignored.
+fn files(root: &Path) -> Result<Vec<File>> {
+    let listing = foreground("git").current_dir(root).args(["ls-files", "-z", "-co", "--exclude-standard"]).output();
+    let listing = listing.context("list files with git")?;
+    ensure!(listing.status.success(), "git ls-files: {}", String::from_utf8_lossy(&listing.stderr).trim());
+    let mut files = Vec::new();
+    for path in String::from_utf8_lossy(&listing.stdout).split('\0').filter(|path| !path.is_empty()) {
+        // Listed but removed, a link, or not text: nothing to check.
+        let is_file = root.join(path).symlink_metadata().is_ok_and(|meta| meta.is_file());
+        if let Some(text) = is_file.then(|| fs::read_to_string(root.join(path)).ok()).flatten() {
+            files.push(File { path: path.to_owned(), text });
+        }
+    }
+    Ok(files)
+}
+
+fn text_of(root: &Path, name: &str) -> Result<String> {
+    fs::read_to_string(root.join(name)).with_context(|| format!("read {name}"))
+}
