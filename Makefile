@@ -1,0 +1,65 @@
+# Everything a person or a CI runs. `make` alone tells.
+.DEFAULT_GOAL := help
+.PHONY: help setup build run test check bench bench-short fmt clean
+MAKEFLAGS += --no-print-directory
+
+RDD := target/release/rdd
+PHASE = @printf '== %s\n'
+
+help: ## What there is to make
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
+
+setup: ## Install what is missing to build and to test (Debian; asks for nothing when nothing is missing)
+	@scripts/setup.sh test
+
+build: ## Build the product as it is shipped
+	@scripts/setup.sh run
+	$(PHASE) 'building $(RDD)'
+	@cargo build --release --locked -p rdd
+
+run: build ## Build and start the service; can be repeated
+	$(PHASE) 'starting the service'
+	@$(RDD) svc start
+	@$(RDD) svc status
+	$(PHASE) 'next steps'
+	@printf '%s\n' \
+	    '  kubectl --kubeconfig "$$($(RDD) svc paths config)" get --raw /readyz' \
+	    '  $(RDD) svc log      what it says' \
+	    '  $(RDD) svc stop     when you are done'
+
+check: ## What a change must pass before it is looked at: tidy, format, lints, tests
+	@scripts/setup.sh test
+	$(PHASE) 'tidy'
+	@cargo xtask tidy
+	$(PHASE) 'format'
+	@cargo fmt --all --check
+	$(PHASE) 'lints'
+	@cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	$(PHASE) 'tests'
+	@cargo xtask test --count-file target/test-count
+
+test: check ## All of check, then documentation and a short benchmark; its last line counts the tests
+	$(PHASE) 'documentation'
+	@RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --quiet
+	@$(MAKE) bench-short
+	@cat target/test-count
+
+bench: ## Measure everything against its goals (some minutes; figures in target/bench.json)
+	@scripts/setup.sh test
+	$(PHASE) 'building for the benchmark'
+	@cargo build --release --locked -p rdd -p rdd-bench
+	$(PHASE) 'benchmark'
+	@target/release/rdd-bench --json target/bench.json
+
+bench-short: ## Half a minute of the same; fails below half of a goal
+	$(PHASE) 'building for the benchmark'
+	@cargo build --release --locked --quiet -p rdd -p rdd-bench
+	$(PHASE) 'short benchmark'
+	@target/release/rdd-bench --short --json target/bench.json
+
+fmt: ## Format the sources
+	@cargo fmt --all
+
+clean: ## Remove what was built, and the evidence of failed tests
+	@cargo clean
+	@rm -rf .evidence

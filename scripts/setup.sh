@@ -1,0 +1,95 @@
+#!/bin/sh
+# Installs what is missing on a Debian machine, and nothing else. Quick, and silent to apt, when nothing is.
+#
+#   scripts/setup.sh run     what building and running the product needs
+#   scripts/setup.sh test    what its tests and benchmarks need as well
+set -eu
+
+level=${1:-test}
+case $level in run | test) ;; *) echo "usage: $0 run|test" >&2; exit 2 ;; esac
+root=$(cd "$(dirname "$0")/.." && pwd)
+
+# level, command that proves it is there, Debian package, what it is for
+tools() {
+    cat <<'END'
+run  cc        gcc                SQLite is compiled with the product
+run  git       git                the version of a build is read from it
+test etcd      etcd-server        the benchmark writes to it beside us
+test eu-stack  elfutils           stacks of a test that hangs
+test kubectl   kubernetes-client  the judge of our API
+test ps        procps             for whoever reads a support bundle on the spot
+test setpriv   util-linux         a benchmark's etcd dies with the benchmark
+test sudo      sudo               tests as another user
+END
+}
+
+say() { echo "setup: $*"; }
+
+missing_packages() {
+    tools | while read -r needs command package _; do
+        [ "$needs" = run ] || [ "$level" = test ] || continue
+        command -v "$command" >/dev/null 2>&1 || printf ' %s' "$package"
+    done
+    # A compiler without its headers cannot build anything.
+    [ -e /usr/include/stdio.h ] || printf ' %s' libc6-dev
+}
+
+install_packages() {
+    packages=$1
+    as_root=
+    if [ "$(id -u)" -ne 0 ]; then
+        as_root=sudo
+        if ! command -v sudo >/dev/null 2>&1 || ! { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
+            say "these packages are missing, and only root can install them; run as root:" >&2
+            echo "    apt-get install$packages" >&2
+            exit 1
+        fi
+    fi
+    if ! command -v apt-get >/dev/null 2>&1; then
+        say "this is no Debian; install what these Debian packages hold, then come back:$packages" >&2
+        exit 1
+    fi
+    say "installing$packages"
+    # Programs are wanted, not services: Debian starts a service when it is installed, unless this file says no.
+    policy=/usr/sbin/policy-rc.d
+    if [ ! -e "$policy" ]; then
+        trap '$as_root rm -f "$policy"' EXIT
+        printf '#!/bin/sh\nexit 101\n' | $as_root tee "$policy" >/dev/null
+        $as_root chmod 755 "$policy"
+    fi
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq update
+    # The list is ours and has no spaces in its names.
+    # shellcheck disable=SC2086
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install $packages >/dev/null
+}
+
+# The compiler is pinned. rustup gets exactly that one, and only when asked.
+check_rust() {
+    pinned=$(sed -n 's/^channel = "\(.*\)"/\1/p' "$root/rust-toolchain.toml")
+    if ! command -v cargo >/dev/null 2>&1; then
+        say "cargo is missing. Install rustup (a package since Debian 13, else as its home page says), then:" >&2
+        echo "    rustup toolchain install $pinned --profile minimal --component rustfmt --component clippy" >&2
+        exit 1
+    fi
+    found=$(cd "$root" && rustc --version 2>/dev/null | cut -d' ' -f2) || true
+    if [ "$found" != "$pinned" ]; then
+        say "Rust $pinned is pinned in rust-toolchain.toml, and ${found:-none} is here. Get it with:" >&2
+        echo "    rustup toolchain install $pinned --profile minimal --component rustfmt --component clippy" >&2
+        exit 1
+    fi
+    [ "$level" = test ] || return 0
+    for part in fmt clippy; do
+        (cd "$root" && cargo "$part" --version >/dev/null 2>&1) && continue
+        say "cargo $part is missing: rustup component add rustfmt clippy --toolchain $pinned" >&2
+        exit 1
+    done
+}
+
+packages=$(missing_packages)
+if [ -n "$packages" ]; then
+    install_packages "$packages"
+    packages=$(missing_packages)
+    [ -z "$packages" ] || { say "still missing after installing:$packages" >&2; exit 1; }
+fi
+check_rust
+say "everything is there to $level"
