@@ -56,8 +56,9 @@ fn a_read_only_home_is_named_and_left_as_it_was() {
     let sandbox = Sandbox::builder().as_nobody().build();
     fs::set_permissions(sandbox.home(), fs::Permissions::from_mode(0o555)).unwrap();
     let before = walk(sandbox.home());
-    for command in [&["svc", "create"][..], &["svc", "start"], &["svc", "serve"]] {
-        expect_error(&sandbox.rdd(command), 1, &[sandbox.home().to_str().unwrap(), "ermission denied"]);
+    for command in [&["svc", "create"][..], &["svc", "start"], &["svc", "config"], &["svc", "serve"]] {
+        let output = sandbox.rdd(command);
+        expect_error(&output, 1, &[sandbox.home().to_str().unwrap(), "ermission denied", "check who owns"]);
     }
     assert_eq!(walk(sandbox.home()), before);
     fs::set_permissions(sandbox.home(), fs::Permissions::from_mode(0o755)).unwrap();
