@@ -117,6 +117,19 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let now = jiff::Timestamp::from_duration(self.clock.wall().try_into().unwrap_or_default()).unwrap_or_default();
+        let line = self.line(event, &context, now);
+        // A panic while this lock is held would have to come from the formatting above it; the log goes on regardless.
+        self.sink.lock().unwrap_or_else(std::sync::PoisonError::into_inner).write(&line);
+    }
+}
+
+impl Lines {
+    /// An event with the fields of the spans around it.
+    fn line<S>(&self, event: &Event<'_>, context: &Context<'_, S>, now: jiff::Timestamp) -> String
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+    {
         let mut fields = Fields::default();
         event.record(&mut fields);
         for span in context.event_scope(event).into_iter().flatten() {
@@ -124,13 +137,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
                 fields.values.extend(kept.0.iter().cloned());
             }
         }
-        let now = jiff::Timestamp::from_duration(self.clock.wall().try_into().unwrap_or_default()).unwrap_or_default();
-        let line = match self.form {
+        match self.form {
             Form::Text => text_line(event.metadata(), &fields, now, self.pid),
             Form::Json => json_line(event.metadata(), &fields, now),
-        };
-        // A panic while this lock is held would have to come from the formatting above it; the log goes on regardless.
-        self.sink.lock().unwrap_or_else(std::sync::PoisonError::into_inner).write(&line);
+        }
     }
 }
 
@@ -235,18 +245,8 @@ mod tests {
                 self.1.on_new_span(attributes, id, context);
             }
             fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-                let mut fields = Fields::default();
-                event.record(&mut fields);
-                for span in context.event_scope(event).into_iter().flatten() {
-                    if let Some(kept) = span.extensions().get::<SpanFields>() {
-                        fields.values.extend(kept.0.iter().cloned());
-                    }
-                }
-                let now = jiff::Timestamp::from_second(0).unwrap();
-                self.0.lock().unwrap().push(match self.1.form {
-                    Form::Text => text_line(event.metadata(), &fields, now, self.1.pid),
-                    Form::Json => json_line(event.metadata(), &fields, now),
-                });
+                let line = self.1.line(event, &context, jiff::Timestamp::UNIX_EPOCH);
+                self.0.lock().unwrap().push(line);
             }
         }
         let kept = Arc::new(Mutex::new(Vec::new()));
