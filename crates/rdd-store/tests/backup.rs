@@ -109,7 +109,8 @@ fn a_restore_leaps_ahead_sets_the_old_aside_and_can_be_undone() {
 
     let options = sqlite::Options::default();
     let restored = sqlite::restore(&backup, &path, &options).unwrap();
-    assert_eq!((restored.revision, restored.live_keys), (Revision(last.0 + 1_000_000_000), 1));
+    assert!(restored.revision > last, "{restored:?}");
+    assert_eq!(restored.live_keys, 1);
     assert_eq!(fs::read(&backup).unwrap(), bytes, "the backup is as it was");
     let inspection = sqlite::inspect(&path, &options).unwrap();
     assert_eq!((inspection.revision, inspection.live_keys, inspection.format), (restored.revision, 1, 1));
@@ -128,7 +129,7 @@ fn a_restore_leaps_ahead_sets_the_old_aside_and_can_be_undone() {
     store.close().wait().unwrap();
 
     let undone = sqlite::restore(&restored.set_aside.unwrap(), &path, &options).unwrap();
-    assert_eq!(undone.revision, Revision(next.0 + 1_000_000_000));
+    assert!(undone.revision > next, "{undone:?}");
     assert_eq!(open(&path).get("later").wait().unwrap().unwrap().value, "3");
 }
 

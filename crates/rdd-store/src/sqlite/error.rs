@@ -62,8 +62,8 @@ pub enum Error {
         /// What it is.
         reason: String,
     },
-    /// A restore did not finish.
-    #[error("a restore of datastore {} was interrupted ({left} is left over); run `rdd svc restore` again", path.display())]
+    /// A restore or a reset did not finish.
+    #[error("a restore or reset of datastore {} was interrupted ({left} is left over); run `rdd svc restore` or `rdd svc reset` again", path.display())]
     Interrupted {
         /// The datastore.
         path: PathBuf,

@@ -23,7 +23,7 @@ use rusqlite::{Connection, OpenFlags};
 
 pub use self::error::Error;
 use self::error::{damaged_or, io_error, sqlite_error};
-pub use self::restore::{Inspection, Restored, inspect, restore};
+pub use self::restore::{Inspection, Restored, inspect, reset, restore};
 use self::{header::Found, log::SqliteLog};
 use crate::{
     Limits,

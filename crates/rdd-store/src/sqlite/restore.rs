@@ -18,9 +18,19 @@ use crate::{
     engine::{index::Index, row::State},
 };
 
-/// How far a restore leaps ahead. Whatever revision a client saw of the store that was replaced is smaller, so its watch
-/// is told to start over instead of being fed another history.
-const LEAP: u64 = 1_000_000_000;
+/// Where revisions go on after the store was replaced: beyond whatever a client may have seen of the old one, so that its
+/// watch is told to start over instead of being fed another history.
+///
+/// The old store may be damaged or gone, and the same backup may be restored twice, so what the files say is not enough.
+/// The time in microseconds is: no store takes a million revisions a second for as long as it lives. What the files say
+/// counts too, for a clock that was set back.
+fn floor_beyond(heads: [u64; 2], options: &Options) -> u64 {
+    let microseconds = u64::try_from(options.clock.wall().as_micros()).unwrap_or(u64::MAX).min(REVISION_MAX);
+    heads.into_iter().fold(microseconds, |floor, head| floor.max(head + 1))
+}
+
+/// A clock beyond this is wrong; half of what fits into a row's id.
+const REVISION_MAX: u64 = 1 << 55;
 
 /// What a restore did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,7 +164,7 @@ fn leap(staged: &Path, present: u64, options: &Options) -> Result<(Revision, u64
     layout::upgrade(&checking.connection, staged, layout::STEPS)?;
     let index = replay::verify(&checking.connection, staged)?;
     let connection = checking.accept()?;
-    let floor = index.head.max(present) + LEAP;
+    let floor = floor_beyond([index.head, present], options);
     let failed = || sqlite_error("prepare", staged);
     log::insert_state(&connection, &State { floor, compacted: floor, ..index.state }).map_err(failed())?;
     connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").map_err(failed())?;
@@ -162,6 +172,31 @@ fn leap(staged: &Path, present: u64, options: &Options) -> Result<(Revision, u64
     place::sync(staged)?;
     file::remove_if_present(&place::beside(staged, "-wal"))?;
     Ok((Revision(floor), index.live.len() as u64))
+}
+
+/// Puts an empty datastore in the place of whatever is at `path`, which nobody may have open, and tells its revision.
+///
+/// Revisions leap ahead, as after a restore. What was there is removed, whoever wrote it and in whatever state it is. A
+/// crash at any point leaves the old datastore, the new one, or a state that [`open`](super::open) refuses with the
+/// advice to do it again.
+pub fn reset(path: &Path, options: &Options) -> Result<Revision, Error> {
+    place::prepare_folder(path, options.allow_network)?;
+    let _lock = acquire(path)?;
+    let present = examine(path, options).map_or(0, |(_, index)| index.head);
+    let staged = place::beside(path, ".restoring");
+    for suffix in ["", "-wal"] {
+        file::remove_if_present(&place::beside(&staged, suffix))?;
+    }
+    layout::create(&staged, layout::STEPS)?;
+    let (revision, _) = leap(&staged, present, options)?;
+    for left in [path.to_owned(), place::beside(path, "-wal"), place::beside(path, "-shm")] {
+        file::remove_if_present(&left)?;
+        // In this order also on the disk: a main file without its log would open, and lack what the log holds.
+        file::sync_dir(place::folder(path))?;
+    }
+    fs::rename(&staged, path).map_err(io_error("put in place", path))?;
+    file::sync_dir(place::folder(path))?;
+    Ok(revision)
 }
 
 /// What is wrong with the copy is wrong with the backup.
@@ -257,6 +292,42 @@ mod tests {
         assert_eq!(utc(1_773_500_966), "20260314T150926Z");
     }
 
+    fn put(path: &Path, key: &str) -> Revision {
+        open(path, Options::default()).unwrap().commit(Txn::put(key, Expect::Any, "value")).wait().unwrap()
+    }
+
+    #[test]
+    fn a_revision_is_not_used_twice_when_the_same_backup_is_restored_over_damage_or_after_a_reset() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, backup) = (dir.path().join("state.db"), dir.path().join("backup.db"));
+        filled(&backup, "key");
+        let mut newest = Revision(0);
+        let mut check = |what: &str, revision: Revision| {
+            assert!(revision > newest, "{what}: {revision} after {newest}");
+            newest = put(&path, what);
+        };
+        check("restored", restore(&backup, &path, &Options::default()).unwrap().revision);
+        fs::write(&path, "damage").unwrap();
+        check("restored over damage", restore(&backup, &path, &Options::default()).unwrap().revision);
+        check("reset", reset(&path, &Options::default()).unwrap());
+        fs::write(&path, "damage").unwrap();
+        check("reset over damage", reset(&path, &Options::default()).unwrap());
+        fs::remove_file(&path).unwrap();
+        check("restored over nothing", restore(&backup, &path, &Options::default()).unwrap().revision);
+        assert!(newest.0 < REVISION_MAX);
+    }
+
+    #[test]
+    fn a_reset_store_is_empty_and_serves() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state.db");
+        crashed(&path, "old");
+        let revision = reset(&path, &Options::default()).unwrap();
+        assert_eq!(keys(&path), [] as [&str; 0]);
+        assert_eq!(put(&path, "new"), Revision(revision.0 + 1));
+        assert_eq!(keys(&path), ["new"]);
+    }
+
     #[test]
     fn a_crash_at_any_moment_leaves_the_old_the_new_or_the_advice_to_restore_again() {
         for last in [Moment::Prepared, Moment::MainSetAside, Moment::LogSetAside, Moment::Done] {
@@ -275,7 +346,7 @@ mod tests {
                 }
             }
             let restored = restore(&backup, &path, &Options::default()).unwrap();
-            assert!(restored.revision.0 >= LEAP);
+            assert!(restored.revision.0 > 1_000_000_000);
             assert_eq!(keys(&path), ["new"], "{last:?}");
             if last == Moment::MainSetAside {
                 let names =
