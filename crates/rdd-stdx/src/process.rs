@@ -13,8 +13,10 @@ use rustix::process::Pid;
 pub use rustix::process::Signal;
 
 /// A child that outlives us: its own process group, so that Ctrl-C in our terminal does not reach it, no standard input,
-/// and a working folder of its own, so that it does not hold the user's folder busy.
+/// a working folder of its own, so that it does not hold the user's folder busy, and none of the files that whoever
+/// started us had open, so that it holds neither their locks nor their pipes.
 pub fn background(program: impl AsRef<OsStr>, cwd: &Path) -> Command {
+    keep_inherited_files_from_children();
     let mut command = foreground(program);
     command.current_dir(cwd).stdin(Stdio::null()).process_group(0);
     command
@@ -24,6 +26,29 @@ pub fn background(program: impl AsRef<OsStr>, cwd: &Path) -> Command {
 #[expect(clippy::disallowed_methods, reason = "this is the one place that makes commands")]
 pub fn foreground(program: impl AsRef<OsStr>) -> Command {
     Command::new(program)
+}
+
+/// What this program opens is closed in its children anyway; what it inherited is not, unless it is marked.
+///
+/// Best effort: where the list cannot be read nothing is marked, and the child has what any child would have.
+#[allow(unsafe_code, reason = "a descriptor that was inherited has no owner in this program to borrow it from")]
+fn keep_inherited_files_from_children() {
+    use std::os::fd::BorrowedFd;
+
+    use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
+    let list = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
+    for entry in std::fs::read_dir(list).into_iter().flatten().flatten() {
+        let Some(number) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        if number <= 2 {
+            continue;
+        }
+        // SAFETY: the number is not -1. If another thread closed the descriptor since the list was read, the calls fail
+        // with EBADF; if the number was given to a new file of ours, that one is marked already, and stays so.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+        if fcntl_getfd(descriptor).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC)) {
+            let _ = fcntl_setfd(descriptor, FdFlags::CLOEXEC);
+        }
+    }
 }
 
 /// A process that somebody else started, held so that a recycled PID is never mistaken for it.
@@ -128,6 +153,19 @@ mod tests {
         child.wait().unwrap();
         assert!(!process.signal(Signal::TERM).unwrap(), "after it was reaped the handle reaches nobody");
         assert!(Process::open(child.id()).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_background_child_has_none_of_the_files_that_we_inherited() {
+        let file = tempfile::tempfile().unwrap();
+        let inherited = rustix::io::dup(&file).unwrap(); // without CLOEXEC, as an inherited one is
+        let number = std::os::fd::AsRawFd::as_raw_fd(&inherited).to_string();
+        let seen = |mut command: Command| {
+            let output = command.args(["-c", "ls /dev/fd/"]).output().unwrap();
+            String::from_utf8(output.stdout).unwrap().lines().any(|line| line == number)
+        };
+        assert!(seen(foreground("sh")), "a foreground child shares what we have");
+        assert!(!seen(background("sh", Path::new("/"))));
     }
 
     #[test]
