@@ -38,7 +38,7 @@ pub type Making = Pin<Box<dyn Future<Output = Result<Snapshot, BoxError>> + Send
 
 /// Makes a consistent copy of the store while it is in use.
 pub trait Backup: Send + Sync {
-    /// Begins a new copy. What goes wrong is logged; the client only learns that it did.
+    /// Begins a new copy. What goes wrong is logged, and told to the client, who is an administrator.
     fn make(&self) -> Making;
 }
 
@@ -47,7 +47,8 @@ pub(crate) async fn answer(copy: Making) -> Response {
         Ok(copy) => Stream::open(copy),
         Err(error) => {
             tracing::error!(error = %Chain(&*error), "the backup could not be made");
-            return respond::status(&Status::internal("the backup could not be made; the server's log says why"));
+            // Only an administrator gets here, who can do something about a full disk.
+            return respond::status(&Status::internal(format!("the backup could not be made: {}", Chain(&*error))));
         }
     };
     match opened {

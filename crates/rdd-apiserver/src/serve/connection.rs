@@ -17,13 +17,21 @@ use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use super::{
-    frame::{Frame, Peer},
+    frame::{Frame, Peer, Visit},
     limits::{CONNECTION_WINDOW_BYTES, ERROR_RESETS, Limits, PENDING_RESETS, STREAM_WINDOW_BYTES},
 };
 use crate::tls::{self, Tls};
 
 /// Serves a connection to its end. Its failures concern nobody else, so they end here, in a line of the log.
-pub(super) async fn serve(stream: TcpStream, tls: Arc<Tls>, frame: Arc<Frame>) {
+pub(super) async fn serve(stream: TcpStream, tls: Arc<Tls>, frame: Arc<Frame>, visit: Arc<Visit>) {
+    let evicted = visit.evicted.clone();
+    tokio::select! {
+        () = serve_to_the_end(stream, tls, frame, visit) => {}
+        () = evicted.cancelled() => tracing::debug!("a connection that authenticated nobody made room for another"),
+    }
+}
+
+async fn serve_to_the_end(stream: TcpStream, tls: Arc<Tls>, frame: Arc<Frame>, visit: Arc<Visit>) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection was gone before it was served");
         return;
@@ -31,7 +39,7 @@ pub(super) async fn serve(stream: TcpStream, tls: Arc<Tls>, frame: Arc<Frame>) {
     let Some(stream) = handshake(stream, &tls, &frame).await else { return };
     let (_, session) = stream.get_ref();
     let certificate = session.peer_certificates().and_then(|chain| tls::holder(chain.first()?));
-    let peer = Arc::new(Peer::new(certificate.map(|holder| Arc::new(holder.into()))));
+    let peer = Arc::new(Peer::new(certificate.map(|holder| Arc::new(holder.into())), visit));
     let speaks_http2 = session.alpn_protocol() == Some(b"h2");
     let ended =
         if speaks_http2 { serve_http2(stream, peer, frame).await } else { serve_http1(stream, peer, frame).await };

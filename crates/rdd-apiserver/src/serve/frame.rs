@@ -53,21 +53,39 @@ pub(super) struct Frame {
 }
 
 /// The other end of a connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Peer {
     /// Whom its certificate names.
     pub(super) certificate: Option<Arc<Identity>>,
-    authenticated: AtomicBool,
+    visit: Arc<Visit>,
+}
+
+/// A connection as the accepting side sees it: a stranger's until one of its requests comes from somebody we know.
+#[derive(Debug, Default)]
+pub(super) struct Visit {
+    known: AtomicBool,
+    /// Cancelled when a stranger has to make room.
+    pub(super) evicted: CancellationToken,
+}
+
+impl Visit {
+    pub(super) fn is_known(&self) -> bool {
+        self.known.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn make_known(&self) {
+        self.known.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Peer {
-    pub(super) fn new(certificate: Option<Arc<Identity>>) -> Self {
-        Self { certificate, authenticated: AtomicBool::new(false) }
+    pub(super) fn new(certificate: Option<Arc<Identity>>, visit: Arc<Visit>) -> Self {
+        Self { certificate, visit }
     }
 
     /// Whether any of its requests came from somebody we know.
     pub(super) fn is_authenticated(&self) -> bool {
-        self.authenticated.load(Ordering::Relaxed)
+        self.visit.is_known()
     }
 }
 
@@ -131,7 +149,7 @@ impl Frame {
         let Some(identity) = self.authenticators.authenticate(&credentials) else {
             return (unclassified, respond::status(&Status::unauthorized()));
         };
-        peer.authenticated.store(true, Ordering::Relaxed);
+        peer.visit.make_known();
         // It has served its purpose. A handler that logs or forwards what it was given cannot give the token away.
         head.headers.remove(header::AUTHORIZATION);
         tracing::Span::current().record("user", identity.name());

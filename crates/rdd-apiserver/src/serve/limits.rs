@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// Connections at once; further ones wait to be accepted. Half of the file descriptors that a process usually has.
 pub const CONNECTIONS: usize = 512;
+/// Of these, connections that have authenticated nobody yet; beyond, the oldest of them is closed for the newest.
+pub const STRANGERS: usize = 128;
 /// From the first byte to the end of the TLS handshake.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// From the end of one request to the end of the next one's head on an HTTP/1.1 connection, so also how long it may be
@@ -49,6 +51,8 @@ pub const CLOSE: Duration = Duration::from_secs(1);
 pub struct Limits {
     /// See [`CONNECTIONS`].
     pub connections: usize,
+    /// See [`STRANGERS`].
+    pub strangers: usize,
     /// See [`HANDSHAKE_TIMEOUT`].
     pub handshake_timeout: Duration,
     /// See [`HEADER_READ_TIMEOUT`].
@@ -79,6 +83,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: CONNECTIONS,
+            strangers: STRANGERS,
             handshake_timeout: HANDSHAKE_TIMEOUT,
             header_read_timeout: HEADER_READ_TIMEOUT,
             authentication_timeout: AUTHENTICATION_TIMEOUT,

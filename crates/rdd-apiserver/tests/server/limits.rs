@@ -155,6 +155,26 @@ async fn an_http2_connection_that_authenticates_nobody_is_closed() {
 }
 
 #[tokio::test]
+async fn silent_strangers_never_take_the_places_of_those_who_are_known() {
+    let server = TestServer::start_limited(|limits| {
+        limits.connections = 8;
+        limits.strangers = 4;
+    })
+    .await;
+    let mut known = server.connect_http2().await;
+    assert_eq!(known.0.send_request(server.http2_request("GET", "/livez")).await.unwrap().status(), 200);
+    let mut strangers = Vec::new();
+    for _ in 0..50 {
+        strangers.push(TcpStream::connect(server.server.address()).await.unwrap());
+    }
+    assert_eq!(server.get("/livez").await.0, 200, "a newcomer with a token is served");
+    assert_eq!(known.0.send_request(server.http2_request("GET", "/livez")).await.unwrap().status(), 200);
+    let mut bytes = Vec::new();
+    let closed = tokio::time::timeout(PATIENCE, strangers[0].read_to_end(&mut bytes)).await;
+    let _ = closed.expect("the oldest stranger made room");
+}
+
+#[tokio::test]
 async fn connections_over_the_limit_wait_for_a_place() {
     let server = TestServer::start_limited(|limits| limits.connections = 1).await;
     let first = server.connect().await;
