@@ -10,7 +10,7 @@ use rdd_apiserver::{
     metrics::{Figure, Value},
 };
 use rdd_stdx::chain::Chain;
-use rdd_store::Store;
+use rdd_store::{Reply, Revision, Store};
 
 /// Whether the store takes writes; the text is for the log, since health answers withhold reasons.
 pub(crate) fn is_writable(store: &dyn Store) -> Result<(), String> {
@@ -59,15 +59,41 @@ impl Drop for RemoveOnDrop {
     }
 }
 
+/// A copy that is being made. If nobody waits for it any more, it is removed when it is there.
+struct Copying {
+    reply: Option<Reply<Revision>>,
+    copy: Option<RemoveOnDrop>,
+}
+
+impl Copying {
+    async fn finish(mut self) -> Result<(Revision, RemoveOnDrop), rdd_store::Error> {
+        let reply = self.reply.as_mut().expect("taken only when it is done");
+        let revision = reply.await;
+        self.reply = None;
+        Ok((revision?, self.copy.take().expect("taken only here")))
+    }
+}
+
+impl Drop for Copying {
+    fn drop(&mut self) {
+        if let (Some(reply), Some(copy)) = (self.reply.take(), self.copy.take()) {
+            // The store goes on copying, and the file is not there before it has finished.
+            std::thread::spawn(move || {
+                let _ = reply.wait();
+                drop(copy);
+            });
+        }
+    }
+}
+
 impl Backup for OnlineBackup {
     fn make(&self) -> Making {
         let target = self.folder.join(format!("{COPY_PREFIX}{}", rdd_apiserver::auth::Token::random().reveal()));
-        let reply = self.store.backup(&target);
+        let copying = Copying { reply: Some(self.store.backup(&target)), copy: Some(RemoveOnDrop(target.clone())) };
         Box::pin(async move {
-            let keep = Box::new(RemoveOnDrop(target.clone()));
-            let revision = reply.await?;
+            let (revision, copy) = copying.finish().await?;
             tracing::info!(%revision, "made a copy of the datastore");
-            Ok(Snapshot { file: std::fs::File::open(&target)?, keep })
+            Ok(Snapshot { file: std::fs::File::open(&target)?, keep: Box::new(copy) })
         })
     }
 }
@@ -80,6 +106,37 @@ pub(crate) fn remove_stale_copies(folder: &Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(COPY_PREFIX) {
             drop(RemoveOnDrop(entry.path()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use rdd_store::{Expect, Txn, sqlite};
+
+    use super::*;
+
+    fn left_in(folder: &Path) -> usize {
+        let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.to_string_lossy().starts_with(COPY_PREFIX)).count()
+    }
+
+    #[test]
+    fn a_copy_that_nobody_waits_for_any_more_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(sqlite::open(&folder.path().join("state.db"), sqlite::Options::default()).unwrap());
+        store.commit(Txn::put("bulk", Expect::Any, vec![0; 4 << 20])).wait().unwrap();
+        let backup = OnlineBackup { store: store.clone(), folder: folder.path().to_owned() };
+        drop(backup.make());
+        // Answered in order: when this copy is there, the abandoned one is as well, or is gone again.
+        let other = folder.path().join("other.db");
+        store.backup(&other).wait().unwrap();
+        let patience = Instant::now() + Duration::from_secs(20);
+        while left_in(folder.path()) > 0 {
+            assert!(Instant::now() < patience, "the copy was left behind");
+            std::thread::yield_now();
         }
     }
 }

@@ -1,6 +1,10 @@
 //! The daemon on one screen: what it opens, in which order, and how it ends.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, bail};
 use rdd_apiserver::{
@@ -82,10 +86,19 @@ fn start_logging(options: &ServeOptions, clock: &SharedClock) {
     logging::install(form, level, clock.clone(), rotation.map(|rotation| Box::new(rotation) as Box<_>));
 }
 
+/// A command that tidies up after a stopped daemon holds the lock too, for a moment.
+const LOCK_PATIENCE: Duration = Duration::from_millis(300);
+
 fn take_lock(instance: &Instance) -> anyhow::Result<ProcessLock> {
-    match ProcessLock::acquire(&instance.paths.lock_file) {
-        Err(lock::Error::Held { .. }) => bail!("control plane {:?} is already running", instance.full_name()),
-        other => Ok(other?),
+    let began = Instant::now();
+    loop {
+        match ProcessLock::acquire(&instance.paths.lock_file) {
+            Err(lock::Error::Held { .. }) if began.elapsed() < LOCK_PATIENCE => {
+                std::thread::sleep(LOCK_PATIENCE / 30);
+            }
+            Err(lock::Error::Held { .. }) => bail!("control plane {:?} is already running", instance.full_name()),
+            other => return Ok(other?),
+        }
     }
 }
 
