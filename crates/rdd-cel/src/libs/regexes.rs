@@ -1,0 +1,64 @@
+//! Regular expressions in RE2's syntax.
+
+use regex::Regex;
+
+use crate::value::{Fault, Outcome, Value};
+
+/// What a compiled pattern may take, so that no pattern exhausts memory.
+const SIZE_BYTES_MAX: usize = 4 << 20;
+
+/// Compiles a pattern of Go's syntax, as Kubernetes takes it in CEL and in schemas.
+///
+/// # Errors
+/// Go's words (as far as ours reach) for what is wrong with it.
+pub fn compile(pattern: &str) -> Result<Regex, String> {
+    let translated = super::pattern::translate(pattern)?;
+    regex::RegexBuilder::new(&translated)
+        .size_limit(SIZE_BYTES_MAX)
+        .build()
+        .map_err(|_| format!("error parsing regexp: expression too large: `{pattern}`"))
+}
+
+fn text<'v>(value: &'v Value<'_>) -> Result<&'v str, Fault> {
+    match value {
+        Value::String(text) => Ok(text),
+        _ => Err(Fault::no_such_overload()),
+    }
+}
+
+pub(crate) fn matches<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    let pattern = compile(text(&args[1])?).map_err(Fault::Error)?;
+    matches_compiled(&pattern, args)
+}
+
+pub(crate) fn matches_compiled<'a>(pattern: &Regex, args: &[Value<'a>]) -> Outcome<'a> {
+    Ok(Value::Bool(pattern.is_match(text(&args[0])?)))
+}
+
+fn illegal(problem: String) -> Fault {
+    Fault::error(format!("Illegal regex: {problem}"))
+}
+
+pub(crate) fn find<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    let input = text(&args[0])?;
+    find_compiled(&compile(text(&args[1])?).map_err(illegal)?, &[Value::text(input)])
+}
+
+pub(crate) fn find_compiled<'a>(pattern: &Regex, args: &[Value<'a>]) -> Outcome<'a> {
+    Ok(Value::text(pattern.find(text(&args[0])?).map_or("", |found| found.as_str())))
+}
+
+pub(crate) fn find_all<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    text(&args[0])?;
+    find_all_compiled(&compile(text(&args[1])?).map_err(illegal)?, args)
+}
+
+pub(crate) fn find_all_compiled<'a>(pattern: &Regex, args: &[Value<'a>]) -> Outcome<'a> {
+    let limit = match args.get(2) {
+        None => usize::MAX,
+        Some(Value::Int(limit)) => usize::try_from(*limit).unwrap_or(usize::MAX),
+        Some(_) => return Err(Fault::no_such_overload()),
+    };
+    let found = pattern.find_iter(text(&args[0])?).take(limit).map(|found| found.as_str().to_owned());
+    Ok(Value::texts(found))
+}

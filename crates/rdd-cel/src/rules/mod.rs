@@ -1,0 +1,256 @@
+//! The rules of a schema (`x-kubernetes-validations`): compiled once, run over an object and the one it replaces.
+
+mod field_path;
+mod report;
+mod run;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+
+use crate::declare::Declarations;
+use crate::env::{CompileError, Environment};
+use crate::program::Program;
+use crate::shape::Shape;
+use crate::types::Type;
+
+pub use report::{BadValue, Failure, FailureKind};
+pub use run::{Limits, Verdict};
+
+/// What an evaluation may cost before it is ended: per expression, and per object.
+pub const PER_CALL_LIMIT: u64 = 1_000_000;
+/// The budget of all rules of an object together.
+pub const OBJECT_BUDGET: i64 = 10_000_000;
+
+/// One rule, as the schema has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rule {
+    /// The expression; `self` is the value, `oldSelf` the one it replaces
+    pub rule: String,
+    /// What is said when it does not hold
+    pub message: String,
+    /// An expression for what is said
+    pub message_expression: String,
+    /// The kind of failure, where it is not `FieldValueInvalid`
+    pub reason: String,
+    /// The field that is blamed, where it is not the value itself
+    pub field_path: String,
+    /// Whether `oldSelf` is an optional, so that the rule also runs when there is none
+    pub optional_old_self: bool,
+}
+
+impl Rule {
+    /// Reads a member of `x-kubernetes-validations`.
+    #[must_use]
+    pub fn from_json(json: &Json) -> Self {
+        let text = |key: &str| json.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
+        Self {
+            rule: text("rule"),
+            message: text("message"),
+            message_expression: text("messageExpression"),
+            reason: text("reason"),
+            field_path: text("fieldPath"),
+            optional_old_self: json.get("optionalOldSelf").and_then(Json::as_bool).unwrap_or_default(),
+        }
+    }
+
+    /// How messages refer to the rule.
+    fn shown(&self) -> &str {
+        if self.message.is_empty() { self.rule.trim() } else { self.message.trim() }
+    }
+}
+
+/// A rule that was compiled, or why it could not be.
+#[derive(Debug)]
+pub struct CompiledRule {
+    /// As it was given
+    pub rule: Rule,
+    /// The program; none for an empty rule
+    pub program: Result<Option<Program>, String>,
+    /// The program for the message, where there is one
+    pub message: Result<Option<Program>, String>,
+    /// Whether the rule compares with the old value
+    pub uses_old_self: bool,
+    field_path: String,
+}
+
+/// The rules of a schema and of all its parts.
+#[derive(Debug)]
+pub struct RuleSet {
+    shape: Arc<Shape>,
+    root: Option<Node>,
+}
+
+/// The rules at one node of a schema.
+#[derive(Debug, Default)]
+struct Node {
+    rules: Vec<CompiledRule>,
+    /// Why no rule of the node could be compiled
+    broken: Option<String>,
+    properties: BTreeMap<String, Node>,
+    items: Option<Box<Node>>,
+    additional: Option<Box<Node>>,
+    all_of: Vec<Node>,
+}
+
+impl RuleSet {
+    /// Compiles all rules of a schema. A rule that does not compile fails every object, as it does upstream; whoever
+    /// accepts schemas asks [`RuleSet::compile_errors`] first.
+    #[must_use]
+    pub fn new(shape: Arc<Shape>) -> Self {
+        let root = if has_rules(&shape) { compile_node(&shape, &shape) } else { None };
+        Self { shape, root }
+    }
+
+    /// Whether there is nothing to check.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.root.is_none()
+    }
+
+    /// How many rules there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let mut count = 0;
+        self.visit(&mut |_, _| count += 1);
+        count
+    }
+
+    /// What does not compile: the path in the schema, and why (`compilation failed: ERROR: …`).
+    #[must_use]
+    pub fn compile_errors(&self) -> Vec<(String, String)> {
+        let mut errors = Vec::new();
+        self.visit(&mut |path, rule| {
+            errors.extend(rule.program.as_ref().err().map(|error| (path.to_owned(), error.clone())));
+            errors.extend(rule.message.as_ref().err().map(|error| (path.to_owned(), error.clone())));
+        });
+        errors
+    }
+
+    /// Calls `each` for every rule, with its path in the schema.
+    pub fn visit(&self, each: &mut dyn FnMut(&str, &CompiledRule)) {
+        if let Some(root) = &self.root {
+            root.visit("", each);
+        }
+    }
+
+    /// Runs the rules over a value. `path` is where the value stands (empty for a whole object); `old` the value it
+    /// replaces, if any.
+    #[must_use]
+    pub fn validate(&self, path: &str, value: &Json, old: Option<&Json>, limits: Limits) -> Verdict {
+        match &self.root {
+            Some(root) => run::validate(root, &self.shape, path, value, old, limits),
+            None => Verdict { failures: Vec::new(), ratcheted: Vec::new(), remaining_budget: limits.budget },
+        }
+    }
+}
+
+impl Node {
+    fn visit(&self, path: &str, each: &mut dyn FnMut(&str, &CompiledRule)) {
+        self.rules.iter().for_each(|rule| each(path, rule));
+        for (name, child) in &self.properties {
+            child.visit(&format!("{path}.{name}"), each);
+        }
+        if let Some(items) = &self.items {
+            items.visit(&format!("{path}[*]"), each);
+        }
+        if let Some(additional) = &self.additional {
+            additional.visit(&format!("{path}.*"), each);
+        }
+        self.all_of.iter().for_each(|member| member.visit(path, each));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+            && self.broken.is_none()
+            && self.properties.is_empty()
+            && self.items.is_none()
+            && self.additional.is_none()
+            && self.all_of.is_empty()
+    }
+
+    fn uses_old_self(&self) -> bool {
+        self.rules.iter().any(|rule| rule.uses_old_self)
+    }
+}
+
+fn has_rules(shape: &Shape) -> bool {
+    !shape.rules.is_empty()
+        || shape.items().is_some_and(has_rules)
+        || shape.additional.as_deref().is_some_and(has_rules)
+        || shape.properties.values().any(has_rules)
+}
+
+/// The rules of `with`, for values of `shape`: the same, except inside `allOf`.
+fn compile_node(with: &Shape, shape: &Shape) -> Option<Node> {
+    let mut node = Node::default();
+    if !with.rules.is_empty() {
+        let (self_type, declarations) = Declarations::of(shape, "selfType");
+        match self_type {
+            Some(self_type) => {
+                let environment = Environment::new().with_types(Arc::new(declarations));
+                node.rules =
+                    with.rules.iter().map(|rule| compile_rule(rule, shape, &environment, &self_type)).collect();
+            }
+            None => node.broken = Some("failed to convert to declType for CEL validation rules".into()),
+        }
+    }
+    for (name, child) in &with.properties {
+        let compiled = shape.properties.get(name).and_then(|property| compile_node(child, property));
+        node.properties.extend(compiled.map(|compiled| (name.clone(), compiled)));
+    }
+    let both = |a: Option<&Shape>, b: Option<&Shape>| a.zip(b).and_then(|(a, b)| compile_node(a, b)).map(Box::new);
+    node.items = both(with.items(), shape.items());
+    node.additional = both(with.additional.as_deref(), shape.additional.as_deref());
+    node.all_of = with.all_of.iter().filter_map(|member| compile_node(member, shape)).collect();
+    (!node.is_empty()).then_some(node)
+}
+
+fn compile_rule(rule: &Rule, shape: &Shape, base: &Environment, self_type: &Type) -> CompiledRule {
+    let old_type = if rule.optional_old_self { Type::optional(self_type.clone()) } else { self_type.clone() };
+    let environment = base.clone().with_variable("self", self_type.clone()).with_variable("oldSelf", old_type);
+    let program = match rule.rule.trim() {
+        "" => Ok(None),
+        _ => compile(
+            &environment,
+            &rule.rule,
+            &Type::Bool,
+            "compilation",
+            "cel expression must evaluate to a bool",
+            "program",
+        ),
+    };
+    let message = match (rule.message_expression.as_str(), &program) {
+        ("", _) | (_, Err(_) | Ok(None)) => Ok(None),
+        (expression, Ok(Some(_))) => compile(
+            &environment,
+            expression,
+            &Type::String,
+            "messageExpression compilation",
+            "messageExpression must evaluate to a string",
+            "messageExpression",
+        ),
+    };
+    let uses_old_self = matches!(&program, Ok(Some(program)) if program.uses("oldSelf"));
+    let field_path = field_path::normalize(&rule.field_path, shape).unwrap_or_default();
+    CompiledRule { rule: rule.clone(), program, message, uses_old_self, field_path }
+}
+
+fn compile(
+    environment: &Environment,
+    text: &str,
+    wanted: &Type,
+    step: &str,
+    wrong_type: &str,
+    instance: &str,
+) -> Result<Option<Program>, String> {
+    let program = environment.compile(text).map_err(|error| match error {
+        CompileError::Issues(issues) => format!("{step} failed: {issues}"),
+        CompileError::Program(problem) => format!("{instance} instantiation failed: {problem}"),
+    })?;
+    if program.output_type() != wanted {
+        return Err(wrong_type.into());
+    }
+    Ok(Some(program))
+}

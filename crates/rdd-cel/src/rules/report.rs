@@ -1,0 +1,106 @@
+//! What rules say about a value, in the words of Kubernetes' field errors.
+
+use std::fmt;
+
+use serde_json::Value as Json;
+
+use crate::go;
+
+/// The kind of a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureKind {
+    /// `FieldValueInvalid`
+    Invalid,
+    /// `FieldValueForbidden`
+    Forbidden,
+    /// `FieldValueRequired`
+    Required,
+    /// `FieldValueDuplicate`
+    Duplicate,
+    /// The rule could not be run
+    Internal,
+}
+
+impl FailureKind {
+    pub(super) fn of_reason(reason: &str) -> Self {
+        match reason {
+            "FieldValueForbidden" => FailureKind::Forbidden,
+            "FieldValueRequired" => FailureKind::Required,
+            "FieldValueDuplicate" => FailureKind::Duplicate,
+            _ => FailureKind::Invalid,
+        }
+    }
+
+    /// The cause's reason in a Status.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            FailureKind::Invalid => "FieldValueInvalid",
+            FailureKind::Forbidden => "FieldValueForbidden",
+            FailureKind::Required => "FieldValueRequired",
+            FailureKind::Duplicate => "FieldValueDuplicate",
+            FailureKind::Internal => "InternalError",
+        }
+    }
+
+    fn shown(self) -> &'static str {
+        match self {
+            FailureKind::Invalid => "Invalid value",
+            FailureKind::Forbidden => "Forbidden",
+            FailureKind::Required => "Required value",
+            FailureKind::Duplicate => "Duplicate value",
+            FailureKind::Internal => "Internal error",
+        }
+    }
+}
+
+/// What a failure shows of the value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BadValue {
+    /// Nothing: objects and lists
+    Omitted,
+    /// The name of its type, where a rule could not be run
+    TypeName(String),
+    /// The value itself
+    Json(Json),
+}
+
+/// A rule that does not hold, or that could not be run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failure {
+    /// The field; empty for the whole object
+    pub path: String,
+    /// What kind of failure
+    pub kind: FailureKind,
+    /// What is shown of the value
+    pub value: BadValue,
+    /// What is said
+    pub detail: String,
+}
+
+impl Failure {
+    /// The failure without its path (`Invalid value: "object": …`), as a Status carries it in a cause.
+    #[must_use]
+    pub fn body(&self) -> String {
+        let kind = self.kind.shown();
+        let head = match (&self.value, self.kind) {
+            (_, FailureKind::Forbidden | FailureKind::Required | FailureKind::Internal) => kind.to_owned(),
+            (BadValue::Omitted, _) => kind.to_owned(),
+            (BadValue::TypeName(text) | BadValue::Json(Json::String(text)), _) => {
+                format!("{kind}: {}", go::quoted(text))
+            }
+            (BadValue::Json(Json::Number(number)), _) if number.as_i64().is_none() => {
+                format!("{kind}: {}", go::float_g(number.as_f64().unwrap_or_default()))
+            }
+            (BadValue::Json(json), _) => format!("{kind}: {json}"),
+        };
+        if self.detail.is_empty() { head } else { format!("{head}: {}", self.detail) }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = if self.path.is_empty() { "<nil>" } else { &self.path };
+        write!(f, "{path}: {}", self.body())
+    }
+}

