@@ -1,0 +1,395 @@
+//! JSON patch (RFC 6902) as Kubernetes applies it, through gopkg.in/evanphx/json-patch.v4.
+//!
+//! What differs from the RFC is upstream's and kept: `replace` on a missing object field adds it, `add` without a value adds
+//! null, an index may be negative and then counts from the end, `+1` and `01` are indices.
+//! What we do better: `test` compares values, where upstream compares the bytes of scalars (and so fails on `"a<b"`, which it has
+//! encoded as `"a\u003cb"`) and tells a null that the patch itself added from other nulls; where upstream panics (a list with a null under `test`, `replace` of the whole document without a
+//! value) we compare or refuse.
+
+mod pointer;
+
+use self::pointer::find;
+use crate::{
+    go::{self, Escape},
+    limits::{TooDeep, check_depth},
+};
+use serde_json::{Map, Value};
+
+/// How many operations a patch may have.
+pub const OPERATIONS_MAX: usize = 10_000;
+/// How many bytes the `copy` operations of one patch may add, unless the caller says otherwise: kube-apiserver's default.
+pub const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+/// The patch is not a JSON patch. The server answers [`Malformed`](DecodeError::Malformed) with 400 and
+/// [`TooManyOperations`](DecodeError::TooManyOperations) with 413; both texts are upstream's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    #[error("json: cannot unmarshal {found} into Go value of type jsonpatch.{expected}")]
+    Malformed { found: &'static str, expected: &'static str },
+    #[error("The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {count}")]
+    TooManyOperations { count: usize },
+    #[error(transparent)]
+    TooDeep(#[from] TooDeep),
+}
+
+/// An operation does not apply. The server answers 422 for each of them; the text is upstream's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApplyError {
+    /// A `test` operation found something else.
+    #[error("testing value {path} failed: test failed")]
+    TestFailed { path: String },
+    /// The operation names a place that does not exist, or is itself malformed.
+    #[error("{0}")]
+    DoesNotApply(String),
+    /// The `copy` operations together copy too much.
+    #[error(
+        "Unable to complete the copy, the accumulated size increase of copy is {accumulated}, exceeding the limit {limit}"
+    )]
+    CopiesTooMuch { accumulated: usize, limit: usize },
+    #[error(transparent)]
+    TooDeep(#[from] TooDeep),
+}
+
+/// A decoded patch: an ordered list of operations, each still as the client wrote it.
+///
+/// As upstream, an operation is looked at when its turn comes: a malformed one fails the patch only if the ones before succeed.
+#[derive(Debug, Clone)]
+pub struct Patch {
+    operations: Vec<Map<String, Value>>,
+}
+
+impl Patch {
+    /// Reads a patch from its JSON document.
+    pub fn decode(document: &Value) -> Result<Self, DecodeError> {
+        check_depth(document)?;
+        let items = match document {
+            Value::Array(items) => items.as_slice(),
+            Value::Null => &[],
+            other => return Err(DecodeError::Malformed { found: json_kind(other), expected: "Patch" }),
+        };
+        let mut operations = Vec::with_capacity(items.len().min(OPERATIONS_MAX));
+        for item in items {
+            operations.push(match item {
+                Value::Object(fields) => fields.clone(),
+                Value::Null => Map::new(),
+                other => return Err(DecodeError::Malformed { found: json_kind(other), expected: "Operation" }),
+            });
+        }
+        if operations.len() > OPERATIONS_MAX {
+            return Err(DecodeError::TooManyOperations { count: operations.len() });
+        }
+        Ok(Self { operations })
+    }
+
+    /// Applies the operations in order to a copy of `document`.
+    pub fn apply(&self, document: &Value) -> Result<Value, ApplyError> {
+        self.apply_limited(document, COPIED_BYTES_MAX)
+    }
+
+    /// As [`apply`](Self::apply), with another limit on what `copy` may add; 0 means none.
+    pub fn apply_limited(&self, document: &Value, copied_bytes_max: usize) -> Result<Value, ApplyError> {
+        check_depth(document)?;
+        if !document.is_object() && !document.is_array() {
+            let found = json_kind(document);
+            return Err(ApplyError::DoesNotApply(format!(
+                "json: cannot unmarshal {found} into Go value of type jsonpatch.partialDoc"
+            )));
+        }
+        let mut target = Target { root: document.clone(), copied: 0, copied_bytes_max };
+        for operation in &self.operations {
+            target.perform(&Operation(operation))?;
+        }
+        // `copy` and `move` can nest the document into itself.
+        check_depth(&target.root)?;
+        Ok(target.root)
+    }
+}
+
+/// What field validation (`Strict` or `Warn`, the default) finds in a patch before it is decoded: the fields of operations that
+/// nobody knows, as upstream spells them. A patch that is malformed even so is refused, in other words than by
+/// [`decode`](Patch::decode): the server answers 400 with `error decoding patch: ` and the error.
+pub fn unknown_fields(document: &Value) -> Result<Vec<String>, String> {
+    check_depth(document).map_err(|error| error.to_string())?;
+    let items = match document {
+        Value::Array(items) => items.as_slice(),
+        Value::Null => &[],
+        other => return Err(mistyped(other, "value of type []handlers.jsonPatchOp")),
+    };
+    let mut unknown = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        let fields = match item {
+            Value::Object(fields) => fields,
+            Value::Null => continue,
+            other => return Err(mistyped(other, "value of type handlers.jsonPatchOp")),
+        };
+        for (name, value) in fields {
+            match name.as_str() {
+                "value" => {}
+                "op" | "path" | "from" if value.is_string() || value.is_null() => {}
+                "op" | "path" | "from" => {
+                    return Err(mistyped(value, &format!("struct field jsonPatchOp.{name} of type string")));
+                }
+                other => unknown.push(format!("json patch unknown field {}", go::quote(&format!("[{index}].{other}")))),
+            }
+        }
+    }
+    Ok(unknown)
+}
+
+fn mistyped(found: &Value, expected: &str) -> String {
+    format!("json: cannot unmarshal {} into Go {expected}", json_kind(found))
+}
+
+/// How encoding/json names the kind of a value in its type errors.
+pub(crate) fn json_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+struct Operation<'a>(&'a Map<String, Value>);
+
+impl<'a> Operation<'a> {
+    fn kind(&self) -> &'a str {
+        self.0.get("op").and_then(Value::as_str).unwrap_or("unknown")
+    }
+
+    fn path(&self) -> Result<&'a str, String> {
+        self.pointer("path", "operation missing path field: missing value")
+    }
+
+    fn from(&self) -> Result<&'a str, String> {
+        self.pointer("from", "operation, missing from field: missing value")
+    }
+
+    fn pointer(&self, name: &str, missing: &str) -> Result<&'a str, String> {
+        match self.0.get(name) {
+            Some(Value::String(pointer)) => Ok(pointer),
+            None | Some(Value::Null) => Err(missing.to_owned()),
+            Some(other) => Err(format!("json: cannot unmarshal {} into Go value of type string", json_kind(other))),
+        }
+    }
+
+    fn value(&self) -> Value {
+        self.0.get("value").cloned().unwrap_or(Value::Null)
+    }
+}
+
+struct Target {
+    root: Value,
+    copied: usize,
+    copied_bytes_max: usize,
+}
+
+impl Target {
+    fn perform(&mut self, operation: &Operation<'_>) -> Result<(), ApplyError> {
+        match operation.kind() {
+            "add" => self.add(operation),
+            "remove" => self.remove(operation),
+            "replace" => self.replace(operation),
+            "move" => self.relocate(operation),
+            "test" => self.test(operation),
+            "copy" => self.copy(operation),
+            other => Err(refuse(format!("Unexpected kind: {other}"))),
+        }
+    }
+
+    fn add(&mut self, operation: &Operation<'_>) -> Result<(), ApplyError> {
+        let Ok(path) = operation.path() else {
+            return Err(refuse("add operation failed to decode path: missing value"));
+        };
+        let Some((container, key)) = find(&mut self.root, path) else {
+            return Err(refuse(format!(
+                "add operation does not apply: doc is missing path: \"{path}\": missing value"
+            )));
+        };
+        container
+            .add(&key, operation.value())
+            .map_err(|error| refuse(format!("error in add for path: '{path}': {error}")))
+    }
+
+    fn remove(&mut self, operation: &Operation<'_>) -> Result<(), ApplyError> {
+        let Ok(path) = operation.path() else {
+            return Err(refuse("remove operation failed to decode path: missing value"));
+        };
+        let Some((container, key)) = find(&mut self.root, path) else {
+            return Err(refuse(format!(
+                "remove operation does not apply: doc is missing path: \"{path}\": missing value"
+            )));
+        };
+        match container.remove(&key) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(refuse(format!("error in remove for path: '{path}': {error}"))),
+        }
+    }
+
+    fn replace(&mut self, operation: &Operation<'_>) -> Result<(), ApplyError> {
+        let path =
+            operation.path().map_err(|error| refuse(format!("replace operation failed to decode path: {error}")))?;
+        if path.is_empty() {
+            let value = operation.value();
+            if !value.is_object() && !value.is_array() {
+                // Upstream formats a nil error here; its text is kept.
+                return Err(refuse("replace operation value must be object or array: %!w(<nil>)"));
+            }
+            self.root = value;
+            return Ok(());
+        }
+        let Some((container, key)) = find(&mut self.root, path) else {
+            return Err(refuse(format!(
+                "replace operation does not apply: doc is missing path: {path}: missing value"
+            )));
+        };
+        if container.get(&key).is_err() {
+            return Err(refuse(format!("replace operation does not apply: doc is missing key: {path}: missing value")));
+        }
+        container
+            .set(&key, operation.value())
+            .map_err(|error| refuse(format!("error in remove for path: '{path}': {error}")))
+    }
+
+    fn relocate(&mut self, operation: &Operation<'_>) -> Result<(), ApplyError> {
+        let from =
+            operation.from().map_err(|error| refuse(format!("move operation failed to decode from: {error}")))?;
+        let Some((container, key)) = find(&mut self.root, from) else {
+            return Err(refuse(format!(
+                "move operation does not apply: doc is missing from path: {from}: missing value"
+            )));
+        };
+        container.get(&key).map_err(|error| refuse(format!("error in move for path: '{key}': {error}")))?;
+        let value =
+            container.remove(&key).map_err(|error| refuse(format!("error in move for path: '{key}': {error}")))?;
+        let path =
+            operation.path().map_err(|error| refuse(format!("move operation failed to decode path: {error}")))?;
+        let Some((container, key)) = find(&mut self.root, path) else {
+            return Err(refuse(format!(
+                "move operation does not apply: doc is missing destination path: {path}: missing value"
+            )));
+        };
+        container.add(&key, value).map_err(|error| refuse(format!("error in move for path: '{path}': {error}")))
+    }
+
+    fn test(&mut self, operation: &Operation<'_>) -> Result<(), ApplyError> {
+        let path =
+            operation.path().map_err(|error| refuse(format!("test operation failed to decode path: {error}")))?;
+        let found = if path.is_empty() {
+            self.root.clone()
+        } else {
+            let Some((container, key)) = find(&mut self.root, path) else {
+                return Err(refuse(format!("test operation does not apply: is missing path: {path}: missing value")));
+            };
+            let found =
+                container.get(&key).map_err(|error| refuse(format!("error in test for path: '{path}': {error}")))?;
+            found.cloned().unwrap_or(Value::Null)
+        };
+        if found == operation.value() { Ok(()) } else { Err(ApplyError::TestFailed { path: path.to_owned() }) }
+    }
+
+    fn copy(&mut self, operation: &Operation<'_>) -> Result<(), ApplyError> {
+        let from =
+            operation.from().map_err(|error| refuse(format!("copy operation failed to decode from: {error}")))?;
+        let Some((container, key)) = find(&mut self.root, from) else {
+            return Err(refuse(format!(
+                "copy operation does not apply: doc is missing from path: {from}: missing value"
+            )));
+        };
+        let found =
+            container.get(&key).map_err(|error| refuse(format!("error in copy for from: '{from}': {error}")))?;
+        let value = found.cloned().unwrap_or(Value::Null);
+        let Ok(path) = operation.path() else {
+            return Err(refuse("copy operation failed to decode path: missing value"));
+        };
+        if find(&mut self.root, path).is_none() {
+            return Err(refuse(format!(
+                "copy operation does not apply: doc is missing destination path: {path}: missing value"
+            )));
+        }
+        self.copied += copied_size(&value);
+        if self.copied_bytes_max > 0 && self.copied > self.copied_bytes_max {
+            return Err(ApplyError::CopiesTooMuch { accumulated: self.copied, limit: self.copied_bytes_max });
+        }
+        let Some((container, key)) = find(&mut self.root, path) else {
+            return Ok(()); // looked up just above
+        };
+        container.add(&key, value).map_err(|error| refuse(format!("error while adding value during copy: {error}")))?;
+        // Each copy can double the depth; refuse before the next one walks it.
+        check_depth(&self.root)?;
+        Ok(())
+    }
+}
+
+fn refuse(text: impl Into<String>) -> ApplyError {
+    ApplyError::DoesNotApply(text.into())
+}
+
+/// What upstream counts for a copied value: its JSON, and nothing for null.
+fn copied_size(value: &Value) -> usize {
+    if value.is_null() {
+        return 0;
+    }
+    let mut text = String::new();
+    go::write_json(&mut text, value, Escape::Standard);
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn apply(document: Value, patch: Value) -> Result<Value, String> {
+        Patch::decode(&patch).map_err(|error| error.to_string())?.apply(&document).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn operations_apply_in_order() {
+        let patch = json!([
+            {"op": "add", "path": "/a/-", "value": 3},
+            {"op": "copy", "from": "/a/0", "path": "/b"},
+            {"op": "move", "from": "/a/1", "path": "/c~1d"},
+            {"op": "test", "path": "/b", "value": 1},
+            {"op": "remove", "path": "/a/-1"},
+        ]);
+        assert_eq!(apply(json!({"a": [1, 2]}), patch), Ok(json!({"a": [1], "b": 1, "c/d": 2})));
+    }
+
+    #[test]
+    fn replacing_a_missing_field_adds_it_but_a_missing_index_is_refused() {
+        assert_eq!(apply(json!({}), json!([{"op": "replace", "path": "/a", "value": 1}])), Ok(json!({"a": 1})));
+        assert_eq!(
+            apply(json!({"a": []}), json!([{"op": "replace", "path": "/a/0", "value": 1}])),
+            Err("replace operation does not apply: doc is missing key: /a/0: missing value".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_failed_test_is_told_apart_from_a_missing_path() {
+        let patch = Patch::decode(&json!([{"op": "test", "path": "/a", "value": 2}])).unwrap();
+        assert_eq!(patch.apply(&json!({"a": 1})), Err(ApplyError::TestFailed { path: "/a".to_owned() }));
+        assert!(matches!(
+            Patch::decode(&json!([{"op": "test", "path": "/a/b", "value": 2}])).unwrap().apply(&json!({"a": 1})),
+            Err(ApplyError::DoesNotApply(_))
+        ));
+    }
+
+    #[test]
+    fn too_many_operations_are_refused_before_any_is_applied() {
+        let patch = Value::Array(vec![json!({}); OPERATIONS_MAX + 1]);
+        assert_eq!(Patch::decode(&patch).unwrap_err(), DecodeError::TooManyOperations { count: OPERATIONS_MAX + 1 });
+    }
+
+    #[test]
+    fn copies_that_double_the_document_run_into_the_limit() {
+        let copies =
+            (0..200).map(|index| json!({"op": "copy", "from": "/a", "path": format!("/a/x{index}")})).collect();
+        let result = Patch::decode(&Value::Array(copies)).unwrap().apply(&json!({"a": {"b": "x".repeat(100)}}));
+        assert!(matches!(result, Err(ApplyError::CopiesTooMuch { .. })));
+    }
+}

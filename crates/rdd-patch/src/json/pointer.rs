@@ -1,0 +1,137 @@
+//! JSON pointers (RFC 6901) into a document, and what can be done where they lead.
+
+use crate::go;
+use serde_json::{Map, Value};
+
+/// The container a pointer leads into, and the last, unescaped token. `None` when a step on the way is missing or is a scalar.
+pub(super) fn find<'a>(root: &'a mut Value, pointer: &str) -> Option<(Container<'a>, String)> {
+    let (first, rest) = pointer.split_once('/')?;
+    let _ignored_by_upstream = first;
+    let mut container = Container::of(root)?;
+    let (parents, key) = match rest.rsplit_once('/') {
+        Some((parents, key)) => (Some(parents), key),
+        None => (None, rest),
+    };
+    for token in parents.into_iter().flat_map(|parents| parents.split('/')) {
+        container = Container::of(container.into_child(&unescape(token))?)?;
+    }
+    Some((container, unescape(key)))
+}
+
+/// RFC 6901 escapes, read from left to right in one pass.
+fn unescape(token: &str) -> String {
+    let mut text = String::with_capacity(token.len());
+    let mut rest = token;
+    while let Some(position) = rest.find('~') {
+        text.push_str(&rest[..position]);
+        rest = &rest[position..];
+        let (replacement, length) = match rest.as_bytes().get(1) {
+            Some(b'0') => ("~", 2),
+            Some(b'1') => ("/", 2),
+            _ => ("~", 1),
+        };
+        text.push_str(replacement);
+        rest = &rest[length..];
+    }
+    text.push_str(rest);
+    text
+}
+
+/// What a pointer can lead into.
+pub(super) enum Container<'a> {
+    Object(&'a mut Map<String, Value>),
+    List(&'a mut Vec<Value>),
+}
+
+impl<'a> Container<'a> {
+    fn of(value: &'a mut Value) -> Option<Self> {
+        match value {
+            Value::Object(fields) => Some(Self::Object(fields)),
+            Value::Array(items) => Some(Self::List(items)),
+            _ => None,
+        }
+    }
+
+    fn into_child(self, key: &str) -> Option<&'a mut Value> {
+        match self {
+            Self::Object(fields) => fields.get_mut(key),
+            Self::List(items) => {
+                let index = existing_index(key, items.len()).ok()?;
+                items.get_mut(index)
+            }
+        }
+    }
+
+    /// The value at a key; a missing field of an object is no error, a missing index of a list is.
+    pub(super) fn get(&self, key: &str) -> Result<Option<&Value>, String> {
+        match self {
+            Self::Object(fields) => Ok(fields.get(key)),
+            Self::List(items) => Ok(items.get(existing_index(key, items.len())?)),
+        }
+    }
+
+    pub(super) fn set(self, key: &str, value: Value) -> Result<(), String> {
+        match self {
+            Self::Object(fields) => {
+                fields.insert(key.to_owned(), value);
+            }
+            Self::List(items) => {
+                let index = existing_index(key, items.len())?;
+                items[index] = value;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn add(self, key: &str, value: Value) -> Result<(), String> {
+        match self {
+            Self::Object(fields) => {
+                fields.insert(key.to_owned(), value);
+            }
+            Self::List(items) if key == "-" => items.push(value),
+            Self::List(items) => {
+                let index = parse_index(key)
+                    .map_err(|error| format!("value was not a proper array index: '{key}': {error}"))?;
+                let index = resolve_index(index, items.len() + 1)?;
+                items.insert(index, value);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove(self, key: &str) -> Result<Value, String> {
+        match self {
+            Self::Object(fields) => {
+                fields.remove(key).ok_or_else(|| format!("Unable to remove nonexistent key: {key}: missing value"))
+            }
+            Self::List(items) => {
+                let index = existing_index(key, items.len())?;
+                Ok(items.remove(index))
+            }
+        }
+    }
+}
+
+fn existing_index(key: &str, length: usize) -> Result<usize, String> {
+    resolve_index(parse_index(key)?, length)
+}
+
+/// Go's `strconv.Atoi`, with its errors.
+fn parse_index(key: &str) -> Result<i64, String> {
+    let digits = key.strip_prefix(['+', '-']).unwrap_or(key);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("strconv.Atoi: parsing {}: invalid syntax", go::quote(key)));
+    }
+    key.parse().map_err(|_| format!("strconv.Atoi: parsing {}: value out of range", go::quote(key)))
+}
+
+/// An index below `length`; a negative one counts from the end.
+fn resolve_index(index: i64, length: usize) -> Result<usize, String> {
+    let invalid = || format!("Unable to access invalid index: {index}: invalid index referenced");
+    let length_signed = i64::try_from(length).map_err(|_| invalid())?;
+    let resolved = if index < 0 { index.checked_add(length_signed).ok_or_else(invalid)? } else { index };
+    if resolved >= length_signed {
+        return Err(invalid());
+    }
+    usize::try_from(resolved).map_err(|_| invalid())
+}

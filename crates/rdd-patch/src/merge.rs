@@ -1,0 +1,113 @@
+//! Merge patch (RFC 7386) as Kubernetes applies it, through gopkg.in/evanphx/json-patch.v4.
+
+use crate::{
+    json::json_kind,
+    limits::{TooDeep, check_depth},
+};
+use serde_json::{Map, Value};
+
+/// The patch or the document is not what a merge patch needs. A bad patch is the client's fault (400), with upstream's text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    #[error("Invalid JSON Document")]
+    BadDocument,
+    #[error("Invalid JSON Patch")]
+    BadPatch,
+    #[error(transparent)]
+    TooDeep(#[from] TooDeep),
+}
+
+/// Merges `patch` into a copy of `document`: fields of the patch win, a null removes.
+///
+/// Upstream's departures from the RFC are kept: a patch that is a list replaces the document, one that is a scalar is refused; and
+/// where a list replaces an object, nulls inside the list stay, while everywhere else nulls in objects that are new are dropped.
+pub fn apply(document: &Value, patch: &Value) -> Result<Value, Error> {
+    check_depth(document)?;
+    check_depth(patch)?;
+    if document.is_null() {
+        return Err(Error::BadDocument);
+    }
+    match (document, patch) {
+        (Value::Object(document), Value::Object(patch)) => {
+            let mut merged = document.clone();
+            merge_fields(&mut merged, patch);
+            Ok(Value::Object(merged))
+        }
+        (_, Value::Object(_) | Value::Array(_)) => Ok(without_nulls(patch)),
+        _ => Err(Error::BadPatch),
+    }
+}
+
+/// What field validation (`Strict` or `Warn`, the default) asks of a patch before it is applied: to be an object. The server answers
+/// 400 with `error decoding patch: ` and the error.
+pub fn check_object(patch: &Value) -> Result<(), String> {
+    match patch {
+        Value::Object(_) | Value::Null => Ok(()),
+        other => {
+            Err(format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", json_kind(other)))
+        }
+    }
+}
+
+fn merge_fields(target: &mut Map<String, Value>, patch: &Map<String, Value>) {
+    for (name, patch) in patch {
+        if patch.is_null() {
+            target.remove(name);
+            continue;
+        }
+        match target.get_mut(name) {
+            None | Some(Value::Null) => {
+                target.insert(name.clone(), without_nulls(patch));
+            }
+            Some(current) => merge_value(current, patch),
+        }
+    }
+}
+
+fn merge_value(current: &mut Value, patch: &Value) {
+    match (current, patch) {
+        (Value::Object(current), Value::Object(patch)) => merge_fields(current, patch),
+        (current @ Value::Object(_), patch) => *current = patch.clone(),
+        (current, patch) => *current = without_nulls(patch),
+    }
+}
+
+/// The value with null fields of objects removed at every depth; nulls in lists stay.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => Value::Object(
+            fields
+                .iter()
+                .filter(|(_, field)| !field.is_null())
+                .map(|(name, field)| (name.clone(), without_nulls(field)))
+                .collect(),
+        ),
+        Value::Array(items) => Value::Array(items.iter().map(without_nulls).collect()),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn fields_win_nulls_remove_and_lists_replace() {
+        let document = json!({"a": {"b": 1, "c": 2}, "l": [1, 2]});
+        let patch = json!({"a": {"b": null, "d": {"x": null, "y": 3}}, "l": [{"z": null}]});
+        assert_eq!(apply(&document, &patch), Ok(json!({"a": {"c": 2, "d": {"y": 3}}, "l": [{}]})));
+    }
+
+    #[test]
+    fn nulls_stay_in_a_list_that_replaces_an_object() {
+        assert_eq!(apply(&json!({"a": {}}), &json!({"a": [{"z": null}]})), Ok(json!({"a": [{"z": null}]})));
+    }
+
+    #[test]
+    fn a_scalar_is_no_patch() {
+        assert_eq!(apply(&json!({}), &json!("x")), Err(Error::BadPatch));
+        assert_eq!(apply(&json!({}), &Value::Null), Err(Error::BadPatch));
+    }
+}

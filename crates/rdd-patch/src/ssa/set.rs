@@ -1,0 +1,299 @@
+//! A set of fields, as a tree: each node says whether the path to it is a member, and which paths below are.
+
+use super::element::{Path, PathElement, display_path};
+use crate::shape::Shape;
+use std::{cmp::Ordering, fmt, sync::Arc};
+
+/// A set of paths. The empty path (the whole object) is never a member: nobody owns that.
+///
+/// Invariant: entries are sorted by element, and an entry that is no member has members below it.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Set {
+    /// Shared: most of what algebra does is to pass whole subtrees on.
+    entries: Arc<Vec<Entry>>,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) element: PathElement,
+    pub(super) member: bool,
+    pub(super) children: Set,
+}
+
+impl Entry {
+    fn is_dead(&self) -> bool {
+        !self.member && self.children.is_empty()
+    }
+}
+
+/// A step of walking two sorted lists of entries together.
+enum Joined<'a> {
+    Left(&'a Entry),
+    Right(&'a Entry),
+    Both(&'a Entry, &'a Entry),
+}
+
+fn join<'a>(left: &'a Set, right: &'a Set) -> impl Iterator<Item = Joined<'a>> {
+    let (mut left, mut right) = (left.entries.iter().peekable(), right.entries.iter().peekable());
+    std::iter::from_fn(move || {
+        let order = match (left.peek(), right.peek()) {
+            (None, None) => return None,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(left), Some(right)) => left.element.cmp(&right.element),
+        };
+        match order {
+            Ordering::Less => left.next().map(Joined::Left),
+            Ordering::Greater => right.next().map(Joined::Right),
+            Ordering::Equal => left.next().zip(right.next()).map(|(left, right)| Joined::Both(left, right)),
+        }
+    })
+}
+
+impl Set {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A set of entries that are in order and of different elements; those without members are left out.
+    pub(super) fn from_sorted(mut entries: Vec<Entry>) -> Self {
+        entries.retain(|entry| !entry.is_dead());
+        Self { entries: Arc::new(entries) }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// How many paths are members.
+    pub fn len(&self) -> usize {
+        self.entries.iter().map(|entry| usize::from(entry.member) + entry.children.len()).sum()
+    }
+
+    /// Adds a path. Its parents are not added by that.
+    pub fn insert(&mut self, path: &[PathElement]) {
+        let Some((first, rest)) = path.split_first() else { return };
+        let entry = self.descend(first);
+        if rest.is_empty() {
+            entry.member = true;
+        } else {
+            entry.children.insert(rest);
+        }
+    }
+
+    /// The entry of an element, made if it is not there. The caller makes it a member or puts members below it.
+    fn descend(&mut self, element: &PathElement) -> &mut Entry {
+        let index = match self.position(element) {
+            Ok(index) => index,
+            Err(index) => {
+                let entry = Entry { element: element.clone(), member: false, children: Self::new() };
+                Arc::make_mut(&mut self.entries).insert(index, entry);
+                index
+            }
+        };
+        &mut Arc::make_mut(&mut self.entries)[index]
+    }
+
+    /// Adds what was decoded for one element; the later of two wins below, as upstream reads repeated keys.
+    pub(super) fn put(&mut self, element: PathElement, member: bool, children: Self) {
+        if !member && children.is_empty() {
+            return;
+        }
+        let entry = self.descend(&element);
+        entry.member |= member;
+        if !children.is_empty() {
+            entry.children = children;
+        }
+    }
+
+    fn position(&self, element: &PathElement) -> Result<usize, usize> {
+        // Sets are mostly built in order: look at the end first.
+        if self.entries.last().is_none_or(|last| last.element < *element) {
+            return Err(self.entries.len());
+        }
+        self.entries.binary_search_by(|entry| entry.element.cmp(element))
+    }
+
+    pub(super) fn entry(&self, element: &PathElement) -> Option<&Entry> {
+        self.position(element).ok().map(|index| &self.entries[index])
+    }
+
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    pub fn contains(&self, path: &[PathElement]) -> bool {
+        let Some((first, rest)) = path.split_first() else { return false };
+        let Some(entry) = self.entry(first) else { return false };
+        if rest.is_empty() { entry.member } else { entry.children.contains(rest) }
+    }
+
+    /// What is below an element, without that element.
+    pub fn below(&self, element: &PathElement) -> Option<&Self> {
+        self.entry(element).map(|entry| &entry.children).filter(|children| !children.is_empty())
+    }
+
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        let merged = join(self, other).map(|step| match step {
+            Joined::Left(entry) | Joined::Right(entry) => entry.clone(),
+            Joined::Both(left, right) => Entry {
+                element: right.element.clone(),
+                member: left.member || right.member,
+                children: left.children.union(&right.children),
+            },
+        });
+        Self { entries: Arc::new(merged.collect()) }
+    }
+
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        let shared = join(self, other).filter_map(|step| match step {
+            Joined::Both(left, right) => Some(Entry {
+                element: left.element.clone(),
+                member: left.member && right.member,
+                children: left.children.intersection(&right.children),
+            }),
+            _ => None,
+        });
+        Self { entries: Arc::new(shared.filter(|entry| !entry.is_dead()).collect()) }
+    }
+
+    /// The members of this set that are not members of the other. A path does not take the ones below it along.
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Self {
+        let left = join(self, other).filter_map(|step| match step {
+            Joined::Left(entry) => Some(entry.clone()),
+            Joined::Right(_) => None,
+            Joined::Both(left, right) => Some(Entry {
+                element: left.element.clone(),
+                member: left.member && !right.member,
+                children: left.children.difference(&right.children),
+            }),
+        });
+        Self { entries: Arc::new(left.filter(|entry| !entry.is_dead()).collect()) }
+    }
+
+    /// The members of this set that are neither members of the other nor below one.
+    #[must_use]
+    pub fn recursive_difference(&self, other: &Self) -> Self {
+        let left = join(self, other).filter_map(|step| match step {
+            Joined::Left(entry) => Some(entry.clone()),
+            Joined::Both(left, right) if !right.member => Some(Entry {
+                element: left.element.clone(),
+                member: left.member,
+                children: left.children.recursive_difference(&right.children),
+            }),
+            _ => None,
+        });
+        Self { entries: Arc::new(left.filter(|entry| !entry.is_dead()).collect()) }
+    }
+
+    /// This set with each declared field of a struct that has members below it as a member too.
+    ///
+    /// Structs are not owned, only what is in them; pruning has to see them as owned to remove them when they run empty.
+    #[must_use]
+    pub fn with_named_fields(&self, shape: Option<&Shape>) -> Self {
+        let atom = shape.map(Shape::atom);
+        let map = atom.and_then(|atom| atom.map.as_ref());
+        let list = atom.and_then(|atom| atom.list.as_ref());
+        let entries = self.entries.iter().map(|entry| {
+            let (declared, inner) = match &entry.element {
+                PathElement::Field(name) => {
+                    (map.is_some_and(|map| map.fields.contains_key(name)), map.and_then(|map| map.field_shape(name)))
+                }
+                PathElement::Key(_) => (false, list.map(|list| &list.element)),
+                PathElement::Value(_) | PathElement::Index(_) => (false, None),
+            };
+            Entry {
+                element: entry.element.clone(),
+                member: entry.member || (declared && !entry.children.is_empty()),
+                children: entry.children.with_named_fields(inner),
+            }
+        });
+        Self { entries: Arc::new(entries.collect()) }
+    }
+
+    /// The members that have no members below them.
+    #[must_use]
+    pub fn leaves(&self) -> Self {
+        let entries = self.entries.iter().map(|entry| Entry {
+            element: entry.element.clone(),
+            member: entry.member && entry.children.is_empty(),
+            children: entry.children.leaves(),
+        });
+        Self { entries: Arc::new(entries.collect()) }
+    }
+
+    /// Every member, parents before what is below them, level by level as upstream iterates.
+    pub fn paths(&self) -> Vec<Path> {
+        let mut paths = Vec::new();
+        self.collect_paths(&mut Vec::new(), &mut paths);
+        paths
+    }
+
+    fn collect_paths(&self, prefix: &mut Path, paths: &mut Vec<Path>) {
+        for entry in self.entries.iter().filter(|entry| entry.member) {
+            let mut path = prefix.clone();
+            path.push(entry.element.clone());
+            paths.push(path);
+        }
+        for entry in self.entries.iter() {
+            prefix.push(entry.element.clone());
+            entry.children.collect_paths(prefix, paths);
+            prefix.pop();
+        }
+    }
+}
+
+impl FromIterator<Path> for Set {
+    fn from_iter<I: IntoIterator<Item = Path>>(paths: I) -> Self {
+        let mut set = Self::new();
+        for path in paths {
+            set.insert(&path);
+        }
+        set
+    }
+}
+
+impl fmt::Debug for Set {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.paths().iter().map(|path| display_path(path))).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::element::fields_path, *};
+
+    fn set(paths: &[&str]) -> Set {
+        paths.iter().map(|path| fields_path(&path.split('.').collect::<Vec<_>>())).collect()
+    }
+
+    #[test]
+    fn algebra_works_per_path() {
+        let (left, right) = (set(&["a", "a.b", "a.c", "d"]), set(&["a.b", "d", "e"]));
+        assert_eq!(left.union(&right), set(&["a", "a.b", "a.c", "d", "e"]));
+        assert_eq!(left.intersection(&right), set(&["a.b", "d"]));
+        assert_eq!(left.difference(&right), set(&["a", "a.c"]));
+        assert_eq!(left.len(), 4);
+    }
+
+    #[test]
+    fn only_the_recursive_difference_removes_what_is_below() {
+        let (left, right) = (set(&["a.b", "a.c.d"]), set(&["a", "a.c"]));
+        assert_eq!(left.difference(&right), left);
+        assert!(left.recursive_difference(&right).is_empty());
+    }
+
+    #[test]
+    fn no_entry_is_left_behind_without_members() {
+        assert!(set(&["a.b.c"]).difference(&set(&["a.b.c"])).is_empty());
+        assert!(set(&["a.b"]).intersection(&set(&["a.c"])).is_empty());
+    }
+
+    #[test]
+    fn leaves_have_nothing_below_them() {
+        assert_eq!(set(&["a", "a.b", "c"]).leaves(), set(&["a.b", "c"]));
+    }
+}

@@ -1,0 +1,66 @@
+//! Which fields a value mentions.
+
+use super::{
+    super::{
+        element::PathElement,
+        set::{Entry, Set},
+    },
+    Errors, Form, ValidationErrors, form, into_result, item_element,
+};
+use crate::shape::{List, ListKind, Map, Shape};
+use serde_json::{Map as JsonMap, Value};
+
+/// Every leaf and every item that a value mentions: what whoever applies it comes to own.
+pub fn to_set(value: &Value, shape: &Shape) -> Result<Set, ValidationErrors> {
+    let mut errors = Errors::new();
+    let mentioned = of_value(value, Some(shape), &mut errors);
+    into_result(mentioned.below, errors)
+}
+
+/// A value is a leaf, or has something below it, or neither.
+#[derive(Default)]
+struct Mentioned {
+    is_leaf: bool,
+    below: Set,
+}
+
+fn of_value(value: &Value, shape: Option<&Shape>, errors: &mut Errors) -> Mentioned {
+    let below = match (form(shape, value), value) {
+        (Err(more), _) => {
+            errors.extend(more);
+            return Mentioned::default();
+        }
+        (Ok(Form::Map(map)), _) if !map.atomic => value.as_object().map(|fields| of_fields(fields, map, errors)),
+        (Ok(Form::List(list)), _) if list.kind != ListKind::Atomic => {
+            value.as_array().map(|items| of_items(items, list, errors))
+        }
+        (Ok(_), _) => return Mentioned { is_leaf: true, below: Set::new() },
+    };
+    Mentioned { is_leaf: false, below: below.unwrap_or_default() }
+}
+
+fn of_fields(fields: &JsonMap<String, Value>, map: &Map, errors: &mut Errors) -> Set {
+    let entries = fields.iter().map(|(name, value)| {
+        let is_empty = value.is_null() || value.as_object().is_some_and(JsonMap::is_empty);
+        let is_own = is_empty || !map.fields.contains_key(name.as_str());
+        let mentioned = of_value(value, map.field_shape(name), errors);
+        Entry { element: PathElement::field(name), member: is_own || mentioned.is_leaf, children: mentioned.below }
+    });
+    // The fields of a JSON map are sorted, as the entries of a set are.
+    Set::from_sorted(entries.collect())
+}
+
+fn of_items(items: &[Value], list: &List, errors: &mut Errors) -> Set {
+    let mut known: Vec<(PathElement, &Value)> =
+        items.iter().filter_map(|item| Some((item_element(list, item).ok()?, item))).collect();
+    known.sort_by(|left, right| left.0.cmp(&right.0));
+    let entries = known.chunk_by(|left, right| left.0 == right.0).map(|same| {
+        let children = match same {
+            [(_, only)] => of_value(only, Some(&list.element), errors).below,
+            // Items that share an element cannot be told apart: they are owned as one.
+            _ => Set::new(),
+        };
+        Entry { element: same[0].0.clone(), member: true, children }
+    });
+    Set::from_sorted(entries.collect())
+}

@@ -1,0 +1,84 @@
+//! Keeping the list of owners in shape: what is never owned, and how many owners there may be.
+
+use super::{
+    element::fields_path,
+    entry::{Identity, Managed, Operation},
+    set::Set,
+    updater::VersionedSet,
+};
+use std::{collections::BTreeMap, sync::LazyLock};
+
+/// How many owners by update an object keeps; the oldest beyond that are folded into [`ANCIENT`].
+const UPDATERS_MAX: usize = 10;
+const ANCIENT: &str = "ancient-changes";
+
+/// What is never owned: it is the server's, or it is what the object is called.
+pub(super) static STRIPPED: LazyLock<Set> = LazyLock::new(|| {
+    let metadata = [
+        "name",
+        "namespace",
+        "creationTimestamp",
+        "selfLink",
+        "uid",
+        "clusterName",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+    ];
+    let top = ["apiVersion", "kind", "metadata"].iter().map(|name| fields_path(&[name]));
+    top.chain(metadata.iter().map(|name| fields_path(&["metadata", name]))).collect()
+});
+
+pub(super) fn strip_metadata(managed: &mut Managed, identity: &Identity) {
+    if let Some(owned) = managed.owners.get_mut(identity) {
+        owned.set = owned.set.difference(&STRIPPED);
+        if owned.set.is_empty() {
+            managed.owners.remove(identity);
+        }
+    }
+}
+
+/// Folds the oldest updaters into one per version until no more than [`UPDATERS_MAX`] are left.
+pub(super) fn cap_updaters(managed: &mut Managed) {
+    let mut updaters: Vec<(i64, String, Identity)> = managed
+        .owners
+        .iter()
+        .filter(|(_, owned)| !owned.applied)
+        .map(|(owner, _)| (managed.times.get(owner).map_or(0, |time| time.0), owner.to_json(), owner.clone()))
+        .collect();
+    let mut count = updaters.len();
+    if count <= UPDATERS_MAX {
+        return;
+    }
+    updaters.sort();
+    let mut first_of: BTreeMap<String, Identity> = BTreeMap::new();
+    for (_, _, owner) in updaters {
+        if count <= UPDATERS_MAX {
+            break;
+        }
+        let Some(owned) = managed.owners.get(&owner).cloned() else { continue };
+        let Some(first) = first_of.get(&owned.api_version) else {
+            first_of.insert(owned.api_version, owner);
+            continue;
+        };
+        let bucket = Identity::new(ANCIENT, Operation::Update, &owned.api_version, "");
+        if owner == bucket {
+            // Upstream folds the bucket into itself here and then deletes it. We keep it, and fold the next one.
+            continue;
+        }
+        if !managed.owners.contains_key(&bucket)
+            && let Some(first) = managed.owners.remove(first)
+        {
+            managed.owners.insert(bucket.clone(), first);
+        }
+        let time = managed.times.get(&owner).copied();
+        let set = managed.owners.get(&bucket).map_or(owned.set.clone(), |folded| owned.set.union(&folded.set));
+        managed.owners.insert(bucket.clone(), VersionedSet { set, ..owned });
+        managed.owners.remove(&owner);
+        count -= 1;
+        match time {
+            Some(time) => managed.times.insert(bucket, time),
+            None => managed.times.remove(&bucket),
+        };
+    }
+}

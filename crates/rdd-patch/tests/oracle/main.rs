@@ -1,0 +1,17 @@
+//! Every operation of this crate against upstream's own code, over thousands of generated cases.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on stops where it is; coverage is printed"
+)]
+
+mod builtin;
+mod documents;
+mod histories;
+mod random;
+mod scale;
+mod schemas;
+mod strategic;
+mod typed;
+mod upstream;
