@@ -1,0 +1,395 @@
+//! The rules for a schema that are not about being structural: types, extensions, lists that are sets or maps, rules' form.
+
+use std::collections::BTreeSet;
+
+use super::{RuleChecker, RuleSite, path as field_path, show};
+use crate::{
+    field::{Error, Path},
+    props::{Items, Props, PropsOrBool, Rule},
+};
+
+/// Which checks apply where the walk is.
+#[derive(Clone)]
+pub(super) struct Context {
+    pub(super) valid_type: bool,
+    pub(super) atomic_set: bool,
+    pub(super) map_list_keys: bool,
+    /// Why no default may be set here.
+    pub(super) no_defaults: Option<String>,
+    pub(super) inside_metadata: bool,
+    pub(super) uncorrelatable: Option<String>,
+    /// How often this node can occur; outer `None` where rules are not evaluated at all.
+    pub(super) cardinality: Option<Option<u64>>,
+}
+
+impl Context {
+    fn without_correlation(&self, path: &Path<'_>) -> Context {
+        let mut below = self.clone();
+        below.uncorrelatable.get_or_insert_with(|| path.to_string());
+        below
+    }
+
+    /// Below junctors no rule is evaluated.
+    fn without_rules(&self) -> Context {
+        Context { cardinality: None, ..self.clone() }
+    }
+
+    /// Below a list or a map of at most `limit` entries.
+    fn repeated(mut self, limit: Option<i64>) -> Context {
+        let limit = limit.and_then(|limit| u64::try_from(limit).ok());
+        self.cardinality = self.cardinality.map(|known| match (known, limit) {
+            (Some(known), Some(limit)) => Some(known.saturating_mul(limit)),
+            _ => None,
+        });
+        self
+    }
+}
+
+/// Errors of a schema, and of its rules apart: upstream lists the latter last.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) schema: Vec<Error>,
+    pub(super) rules: Vec<Error>,
+}
+
+impl Found {
+    fn append(&mut self, other: Found) {
+        self.schema.extend(other.schema);
+        self.rules.extend(other.rules);
+    }
+}
+
+const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+const META_FIELDS: [&str; 3] = ["metadata", "kind", "apiVersion"];
+
+/// Errors of one node and all below it, upstream's `ValidateCustomResourceDefinitionOpenAPISchema`.
+pub(super) fn validate(
+    path: &Path<'_>,
+    schema: &Props,
+    is_root: bool,
+    context: &Context,
+    checker: &mut dyn RuleChecker,
+) -> Found {
+    let mut found = Found::default();
+    found.schema.extend(unsupported(path, schema, context));
+    if schema.unique_items {
+        let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+        found.schema.push(Error::forbidden(path.child("uniqueItems"), detail));
+    }
+    additional(path, schema, context, checker, &mut found);
+    let properties = path.child("properties");
+    for (name, property) in &schema.properties {
+        let mut below = context.clone();
+        if schema.map_type.as_deref() == Some("atomic") {
+            below = below.without_correlation(path);
+        }
+        if (is_root || schema.embedded_resource) && META_FIELDS.contains(&name.as_str()) {
+            below.inside_metadata = true;
+            if is_root {
+                below.no_defaults = Some(format!("in top-level {name}"));
+            }
+        }
+        found.append(validate(&properties.key(name), property, false, &below, checker));
+    }
+    let plain = context.without_rules();
+    if let Some(not) = &schema.not {
+        found.append(validate(&path.child("not"), not, false, &plain, checker));
+    }
+    for (name, list) in [("allOf", &schema.all_of), ("oneOf", &schema.one_of), ("anyOf", &schema.any_of)] {
+        let place = path.child(name);
+        for (index, part) in list.iter().enumerate() {
+            found.append(validate(&place.index(index), part, false, &plain, checker));
+        }
+    }
+    let definitions = path.child("definitions");
+    for (name, definition) in &schema.definitions {
+        found.append(validate(&definitions.key(name), definition, false, &plain, checker));
+    }
+    items(path, schema, context, checker, &mut found);
+    let dependencies = path.child("dependencies");
+    for (name, dependency) in schema.dependencies.iter().flatten() {
+        if let Some(dependency) = &dependency.schema {
+            found.append(validate(&dependencies.key(name), dependency, false, &plain, checker));
+        }
+    }
+    if schema.preserve_unknown_fields == Some(false) {
+        let place = path.child("x-kubernetes-preserve-unknown-fields");
+        found.schema.push(Error::invalid(place, false, "must be true or undefined"));
+    }
+    map_type(path, schema, &mut found.schema);
+    list_type(path, schema, context, &mut found.schema);
+    list_map_keys(path, schema, &mut found.schema);
+    if context.map_list_keys {
+        found.schema.extend(map_list_key_errors(path, schema));
+    }
+    let rules = path.child("x-kubernetes-validations");
+    for (index, rule) in schema.validations.iter().enumerate() {
+        rule_form(&rules.index(index), rule, schema, &mut found.schema);
+    }
+    if let (Some(cardinality), true, false) =
+        (context.cardinality, found.schema.is_empty(), schema.validations.is_empty())
+    {
+        found.rules.extend(checker.check(&RuleSite {
+            path,
+            schema,
+            rules: &schema.validations,
+            resource_root: is_root || schema.embedded_resource,
+            cardinality,
+            uncorrelatable: context.uncorrelatable.as_deref(),
+        }));
+    }
+    found
+}
+
+fn unsupported(path: &Path<'_>, schema: &Props, context: &Context) -> Vec<Error> {
+    let mut errors = Vec::new();
+    if context.valid_type && has_invalid_type(schema) {
+        errors.push(Error::not_supported(path.child("type"), schema.kind.as_str(), &TYPES));
+    }
+    if let (Some(_), Some(reason)) = (&schema.default, &context.no_defaults) {
+        errors.push(Error::forbidden(path.child("default"), format!("must not be set {reason}")));
+    }
+    let refused = [
+        (!schema.id.is_empty(), "id"),
+        (schema.additional_items.is_some(), "additionalItems"),
+        (!schema.pattern_properties.is_empty(), "patternProperties"),
+        (!schema.definitions.is_empty(), "definitions"),
+        (schema.dependencies.is_some(), "dependencies"),
+        (schema.reference.is_some(), "$ref"),
+    ];
+    for (_, name) in refused.iter().filter(|(set, _)| *set) {
+        errors.push(Error::forbidden(path.child(name), format!("{name} is not supported")));
+    }
+    if schema.kind == "null" {
+        let detail = "type cannot be set to null, use nullable as an alternative";
+        errors.push(Error::forbidden(path.child("type"), detail));
+    }
+    if matches!(&schema.items, Some(Items::Many(many)) if !many.is_empty()) {
+        errors.push(Error::forbidden(path.child("items"), "items must be a schema object and not an array"));
+    }
+    if context.inside_metadata && schema.embedded_resource {
+        let place = path.child("x-kubernetes-embedded-resource");
+        errors.push(Error::forbidden(place, "must not be used inside of resource meta"));
+    }
+    errors
+}
+
+/// Whether the type is none of OpenAPI v3.
+pub(crate) fn has_invalid_type(schema: &Props) -> bool {
+    !schema.kind.is_empty() && !TYPES.contains(&schema.kind.as_str())
+}
+
+fn additional(path: &Path<'_>, schema: &Props, context: &Context, checker: &mut dyn RuleChecker, found: &mut Found) {
+    let Some(additional) = &schema.additional_properties else { return };
+    let place = path.child("additionalProperties");
+    if !schema.properties.is_empty() && !matches!(additional, PropsOrBool::Bool(true)) {
+        let detail = "additionalProperties and properties are mutual exclusive";
+        found.schema.push(Error::forbidden(place, detail));
+    }
+    if let PropsOrBool::Schema(below) = additional {
+        let mut context = context.clone().repeated(schema.max_properties);
+        if context.inside_metadata {
+            context.no_defaults = Some("inside additionalProperties applying to object metadata".to_owned());
+        }
+        found.append(validate(&place, below, false, &context, checker));
+    }
+}
+
+fn items(path: &Path<'_>, schema: &Props, context: &Context, checker: &mut dyn RuleChecker, found: &mut Found) {
+    let context = match schema.list_type.as_deref() {
+        Some("map") => context.clone(),
+        _ => context.without_correlation(path),
+    };
+    let context = context.repeated(schema.max_items);
+    let place = path.child("items");
+    match &schema.items {
+        Some(Items::One(one)) => found.append(validate(&place, one, false, &context, checker)),
+        Some(Items::Many(many)) => {
+            for (index, one) in many.iter().enumerate() {
+                found.append(validate(&place.index(index), one, false, &context, checker));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The error of a type that is not `wanted`: absent or another.
+fn must_be(path: &Path<'_>, kind: &str, detail: &str) -> Error {
+    let place = path.child("type");
+    if kind.is_empty() { Error::required(place, detail) } else { Error::invalid(place, kind, detail) }
+}
+
+fn map_type(path: &Path<'_>, schema: &Props, errors: &mut Vec<Error>) {
+    let Some(map_type) = &schema.map_type else { return };
+    if schema.kind != "object" {
+        errors.push(must_be(path, &schema.kind, "must be object if x-kubernetes-map-type is specified"));
+    }
+    if !matches!(map_type.as_str(), "atomic" | "granular") {
+        let place = path.child("x-kubernetes-map-type");
+        errors.push(Error::not_supported(place, map_type.as_str(), &["atomic", "granular"]));
+    }
+}
+
+/// The extension of a set's items that makes them not atomic: its name.
+fn non_atomic_items(schema: &Props) -> Option<&'static str> {
+    let items = schema.items_schema().filter(|_| schema.list_type.as_deref() == Some("set"))?;
+    let atomic = |value: &Option<String>| value.as_deref() == Some("atomic");
+    match items.kind.as_str() {
+        "array" if items.list_type.is_some() && !atomic(&items.list_type) => Some("x-kubernetes-list-type"),
+        "object" if !atomic(&items.map_type) => Some("x-kubernetes-map-type"),
+        _ => None,
+    }
+}
+
+/// Whether a set has items that are not atomic.
+pub(crate) fn has_non_atomic_set(schema: &Props) -> bool {
+    non_atomic_items(schema).is_some()
+}
+
+fn list_type(path: &Path<'_>, schema: &Props, context: &Context, errors: &mut Vec<Error>) {
+    let Some(list_type) = &schema.list_type else { return };
+    if schema.kind != "array" {
+        errors.push(must_be(path, &schema.kind, "must be array if x-kubernetes-list-type is specified"));
+    } else if let Some(extension) = non_atomic_items(schema).filter(|_| context.atomic_set) {
+        // Upstream shows the list type of the items in both cases.
+        let shown = schema.items_schema().and_then(|items| items.list_type.as_deref());
+        let shown = show::optional_string(shown);
+        let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
+        errors.push(Error::invalid_raw(path.child("items").child(extension), shown, detail));
+    }
+    if !matches!(list_type.as_str(), "atomic" | "set" | "map") {
+        let place = path.child("x-kubernetes-list-type");
+        errors.push(Error::not_supported(place, list_type.as_str(), &["atomic", "set", "map"]));
+    }
+}
+
+fn list_map_keys(path: &Path<'_>, schema: &Props, errors: &mut Vec<Error>) {
+    let list_type = schema.list_type.as_deref();
+    if !schema.list_map_keys.is_empty() && list_type != Some("map") {
+        let place = path.child("x-kubernetes-list-type");
+        let detail = "must be map if x-kubernetes-list-map-keys is non-empty";
+        errors.push(match list_type {
+            None => Error::required(place, detail),
+            Some(other) => Error::invalid(place, other, detail),
+        });
+    }
+    if list_type != Some("map") {
+        return;
+    }
+    let keys_place = path.child("x-kubernetes-list-map-keys");
+    if schema.list_map_keys.is_empty() {
+        errors.push(Error::required(keys_place, "must not be empty if x-kubernetes-list-type is map"));
+    }
+    let place = path.child("items");
+    let items = match &schema.items {
+        None => {
+            errors.push(Error::required(place, "must have a schema if x-kubernetes-list-type is map"));
+            return;
+        }
+        Some(Items::One(items)) => items,
+        Some(other) => {
+            let detail = "must only have a single schema if x-kubernetes-list-type is map";
+            errors.push(Error::invalid_raw(place, show::items(other), detail));
+            return;
+        }
+    };
+    if items.kind != "object" {
+        let detail = "must be object if parent array's x-kubernetes-list-type is map";
+        errors.push(Error::invalid(place.child("type"), items.kind.as_str(), detail));
+        return;
+    }
+    let mut seen = BTreeSet::new();
+    for key in &schema.list_map_keys {
+        match items.properties.get(key) {
+            Some(property) if matches!(property.kind.as_str(), "array" | "object") => {
+                let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                let properties = place.child("properties");
+                errors.push(Error::invalid(properties.key(key).child("type"), items.kind.as_str(), detail));
+            }
+            Some(_) => {}
+            None => {
+                let detail = "entries must all be names of item properties";
+                errors.push(Error::invalid(keys_place, schema.list_map_keys.clone(), detail));
+            }
+        }
+        if !seen.insert(key) {
+            errors.push(Error::invalid(keys_place, schema.list_map_keys.clone(), "must not contain duplicate entries"));
+        }
+    }
+}
+
+/// Items of sets and maps are never null, and the keys of a map are always there.
+fn map_list_key_errors(path: &Path<'_>, schema: &Props) -> Vec<Error> {
+    let mut errors = Vec::new();
+    let Some(items) = schema.items_schema() else { return errors };
+    let Some(list_type @ ("set" | "map")) = schema.list_type.as_deref() else { return errors };
+    let place = path.child("items");
+    if items.nullable {
+        let detail = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
+        errors.push(Error::forbidden(place.child("nullable"), detail));
+    }
+    if list_type == "set" {
+        return errors;
+    }
+    let properties = place.child("properties");
+    for key in &schema.list_map_keys {
+        let Some(property) = items.properties.get(key) else { continue };
+        let place = properties.key(key);
+        if !items.required.contains(key) && property.default.is_none() {
+            let detail =
+                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
+            errors.push(Error::required(place.child("default"), detail));
+        }
+        if property.nullable {
+            let detail = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
+            errors.push(Error::forbidden(place.child("nullable"), detail));
+        }
+    }
+    errors
+}
+
+/// Whether a list's keys may be absent or null.
+pub(crate) fn has_invalid_map_list_keys(schema: &Props) -> bool {
+    !map_list_key_errors(&Path::Nil, schema).is_empty()
+}
+
+const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+
+fn rule_form(path: &Path<'_>, rule: &Rule, schema: &Props, errors: &mut Vec<Error>) {
+    let has_newline = |text: &str| text.contains(['\n', '\r']);
+    let (text, message) = (rule.rule.trim(), rule.message.trim());
+    let place = path.child("message");
+    if text.is_empty() {
+        errors.push(Error::required(path.child("rule"), "rule is not specified"));
+    } else if !rule.message.is_empty() && message.is_empty() {
+        errors.push(Error::invalid(place, rule.message.as_str(), "must be non-empty if specified"));
+    } else if has_newline(message) {
+        errors.push(Error::invalid(place, rule.message.as_str(), "must not contain line breaks"));
+    } else if has_newline(text) && message.is_empty() {
+        errors.push(Error::required(place, "message must be specified if rule contains line breaks"));
+    }
+    if !rule.message_expression.is_empty() && rule.message_expression.trim().is_empty() {
+        let detail = "messageExpression must be non-empty if specified";
+        errors.push(Error::required(path.child("messageExpression"), detail));
+    }
+    if let Some(reason) = rule.reason.as_deref().filter(|reason| !REASONS.contains(reason)) {
+        let mut error = Error::not_supported(path.child("reason"), reason, &REASONS);
+        // The reason is a string type of its own upstream: shown as JSON, not quoted by Go.
+        error.value = crate::field::BadValue::Raw(crate::write::to_string(&reason.into()));
+        errors.push(error);
+    }
+    let place = path.child("fieldPath");
+    let shown = rule.field_path.as_str();
+    if !shown.is_empty() && shown.trim().is_empty() {
+        errors.push(Error::invalid(place, shown, "must be non-empty if specified"));
+    }
+    if has_newline(shown) {
+        errors.push(Error::invalid(place, shown, "must not contain line breaks"));
+    }
+    if !shown.is_empty()
+        && crate::structural::Structural::compile(schema).is_ok()
+        && field_path::resolve(shown, Some(schema), true).is_err()
+    {
+        errors.push(Error::invalid(place, shown, "must be a valid path"));
+    }
+}

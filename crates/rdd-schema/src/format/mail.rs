@@ -1,0 +1,232 @@
+//! Whether a text is one mail address, as Go's `net/mail` parses RFC 5322.
+
+use super::parse_ip;
+
+/// One address: `a@b`, `"q"@b`, `Name <a@b>`, or a group of exactly one.
+pub(super) fn is_address(text: &str) -> bool {
+    let mut parser = Parser { rest: text };
+    match parser.address(true) {
+        Some(1) => parser.skip_comments() && parser.rest.is_empty(),
+        _ => false,
+    }
+}
+
+struct Parser<'a> {
+    rest: &'a str,
+}
+
+fn is_visible(character: char) -> bool {
+    matches!(character, '!'..='~') || !character.is_ascii()
+}
+
+fn is_atom_text(character: char) -> bool {
+    !matches!(character, '(' | ')' | '<' | '>' | '[' | ']' | ':' | ';' | '@' | '\\' | ',' | '"')
+        && is_visible(character)
+}
+
+fn is_space(character: char) -> bool {
+    matches!(character, ' ' | '\t')
+}
+
+impl Parser<'_> {
+    /// How many addresses were read.
+    fn address(&mut self, groups: bool) -> Option<usize> {
+        self.skip_space();
+        if self.rest.is_empty() {
+            return None;
+        }
+        if self.specification() {
+            self.skip_space();
+            if self.rest.starts_with('(') && !self.one_comment() {
+                return None;
+            }
+            return Some(1);
+        }
+        if !self.rest.starts_with('<') && !self.phrase() {
+            return None;
+        }
+        self.skip_space();
+        if groups && self.take(':') {
+            return self.group();
+        }
+        (self.take('<') && self.specification() && self.take('>')).then_some(1)
+    }
+
+    fn group(&mut self) -> Option<usize> {
+        self.skip_space();
+        if self.take(';') {
+            return self.skip_comments().then_some(0);
+        }
+        let mut count = 0;
+        loop {
+            self.skip_space();
+            count += self.address(false)?;
+            if !self.skip_comments() {
+                return None;
+            }
+            if self.take(';') {
+                return self.skip_comments().then_some(count);
+            }
+            if !self.take(',') {
+                return None;
+            }
+        }
+    }
+
+    /// `local@domain`; leaves everything where it was when there is none.
+    fn specification(&mut self) -> bool {
+        let start = self.rest;
+        let found = self.local_part() && self.take('@') && self.domain();
+        if !found {
+            self.rest = start;
+        }
+        found
+    }
+
+    fn local_part(&mut self) -> bool {
+        self.skip_space();
+        if self.rest.starts_with('"') { self.quoted().is_some_and(|length| length > 0) } else { self.atom(false) }
+    }
+
+    fn domain(&mut self) -> bool {
+        self.skip_space();
+        match self.rest.strip_prefix('[') {
+            None => self.atom(false),
+            Some(rest) => {
+                let Some((literal, after)) = rest.split_once(']') else { return false };
+                let plain = |character: char| !matches!(character, '[' | '\\') && is_visible(character);
+                self.rest = after;
+                literal.chars().all(plain) && parse_ip(literal).is_some()
+            }
+        }
+    }
+
+    /// At least one word; what stops the words is left for the caller.
+    fn phrase(&mut self) -> bool {
+        let mut words = 0;
+        loop {
+            if words > 0 && !self.skip_comments() {
+                return false;
+            }
+            self.skip_space();
+            if self.rest.is_empty() {
+                // Upstream goes on with an empty phrase here, and then misses the angle bracket.
+                return true;
+            }
+            let word = if self.rest.starts_with('"') {
+                self.quoted().is_some()
+            } else {
+                let before = self.rest;
+                self.atom(true) && is_supported_word(&before[..before.len() - self.rest.len()])
+            };
+            if !word {
+                return words > 0;
+            }
+            words += 1;
+        }
+    }
+
+    /// The number of characters inside the quotes.
+    fn quoted(&mut self) -> Option<usize> {
+        let mut length = 0;
+        let mut escaped = false;
+        for (at, character) in self.rest.char_indices().skip(1) {
+            match character {
+                _ if escaped => {
+                    if !is_visible(character) && !is_space(character) {
+                        return None;
+                    }
+                    escaped = false;
+                    length += 1;
+                }
+                '"' => {
+                    self.rest = &self.rest[at + 1..];
+                    return Some(length);
+                }
+                '\\' => escaped = true,
+                _ if is_visible(character) || is_space(character) => length += 1,
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    fn atom(&mut self, permissive: bool) -> bool {
+        let end = self.rest.find(|character| !is_atom_text(character)).unwrap_or(self.rest.len());
+        let (atom, rest) = self.rest.split_at(end);
+        if atom.is_empty() {
+            return false;
+        }
+        self.rest = rest;
+        permissive || !(atom.starts_with('.') || atom.ends_with('.') || atom.contains(".."))
+    }
+
+    fn one_comment(&mut self) -> bool {
+        let Some(inside) = self.rest.strip_prefix('(') else { return false };
+        match comment_end(inside) {
+            Some(end) => {
+                self.rest = &inside[end + 1..];
+                inside[..end].split(is_space).all(is_supported_word)
+            }
+            None => false,
+        }
+    }
+
+    fn skip_comments(&mut self) -> bool {
+        self.skip_space();
+        while let Some(inside) = self.rest.strip_prefix('(') {
+            let Some(end) = comment_end(inside) else { return false };
+            self.rest = &inside[end + 1..];
+            self.skip_space();
+        }
+        true
+    }
+
+    fn take(&mut self, expected: char) -> bool {
+        match self.rest.strip_prefix(expected) {
+            Some(rest) => {
+                self.rest = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn skip_space(&mut self) {
+        self.rest = self.rest.trim_start_matches(is_space);
+    }
+}
+
+/// Where the parenthesis that is already open closes.
+fn comment_end(text: &str) -> Option<usize> {
+    let mut depth = 1;
+    let mut escaped = false;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if at + 1 < text.len() => escaped = true,
+            b'(' => depth += 1,
+            b')' => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// An RFC 2047 word (`=?charset?q?text?=`) in a charset that Go does not know is the one thing it refuses.
+fn is_supported_word(word: &str) -> bool {
+    let Some(inner) = word.strip_prefix("=?").and_then(|rest| rest.strip_suffix("?=")) else { return true };
+    let parts: Vec<&str> = inner.splitn(3, '?').collect();
+    match parts.as_slice() {
+        [charset, encoding, _] if !charset.is_empty() && encoding.len() == 1 => {
+            let known = ["utf-8", "iso-8859-1", "us-ascii"].iter().any(|known| charset.eq_ignore_ascii_case(known));
+            known || !matches!(encoding.to_ascii_lowercase().as_str(), "q" | "b")
+        }
+        _ => true,
+    }
+}

@@ -1,0 +1,465 @@
+//! Patterns of schemas: Go's RE2 syntax, errors included, run by the `regex` crate.
+//!
+//! [`translate`] reads a pattern as Go's `regexp/syntax` does and writes what means the same to the `regex` crate. The two
+//! differ in: `\d \s \w \b` (ASCII in Go), `\Q…\E`, octal escapes, `\<`, a brace that is no repetition, set operations and
+//! nested brackets in classes, repeated repetition, and the repetition limit of 1000. What stays different: the Unicode
+//! version of property names, and the size a pattern may compile to.
+
+mod class;
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use regex::{Regex, RegexBuilder};
+
+/// What one compiled pattern may weigh. A pattern beyond it fails every value, and says so.
+const SIZE_MAX_BYTES: usize = 8 << 20;
+/// How deep groups may nest, as in Go.
+const DEPTH_MAX: usize = 1000;
+const REPEAT_MAX: u32 = 1000;
+
+/// Why a pattern is none, in Go's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("error parsing regexp: {reason}: `{part}`")]
+pub struct PatternError {
+    reason: &'static str,
+    part: String,
+}
+
+fn error<T>(reason: &'static str, part: &str) -> Result<T, PatternError> {
+    Err(PatternError { reason, part: part.to_owned() })
+}
+
+/// A pattern that compiles when it is first used; clones share the result.
+#[derive(Clone)]
+pub struct Pattern(Arc<Inner>);
+
+struct Inner {
+    source: Box<str>,
+    compiled: OnceLock<Result<Regex, String>>,
+}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pattern").field(&self.0.source).finish()
+    }
+}
+
+impl Pattern {
+    /// Takes any text; what is wrong with it shows in [`Pattern::is_match`].
+    pub fn new(source: &str) -> Pattern {
+        Pattern(Arc::new(Inner { source: source.into(), compiled: OnceLock::new() }))
+    }
+
+    /// The pattern as it was written.
+    pub fn source(&self) -> &str {
+        &self.0.source
+    }
+
+    /// Whether `text` contains a match.
+    ///
+    /// # Errors
+    /// When the pattern does not parse or compiles to too much.
+    pub fn is_match(&self, text: &str) -> Result<bool, &str> {
+        let compiled = self.0.compiled.get_or_init(|| compile(&self.0.source));
+        compiled.as_ref().map(|regex| regex.is_match(text)).map_err(String::as_str)
+    }
+}
+
+fn compile(source: &str) -> Result<Regex, String> {
+    let translated = translate(source).map_err(|error| error.to_string())?;
+    RegexBuilder::new(&translated)
+        .size_limit(SIZE_MAX_BYTES)
+        .nest_limit(2 * DEPTH_MAX as u32 + 100)
+        .build()
+        .map_err(|_| format!("error parsing regexp: expression too large: `{source}`"))
+}
+
+/// Checks that Go would compile `source`.
+///
+/// # Errors
+/// With Go's text.
+pub fn check(source: &str) -> Result<(), PatternError> {
+    translate(source).map(|_| ())
+}
+
+#[derive(Clone, Copy)]
+struct Flags {
+    fold: bool,
+    multi_line: bool,
+    dot_all: bool,
+    lazy: bool,
+}
+
+impl Flags {
+    fn text(self) -> String {
+        let all = [(self.fold, 'i'), (self.multi_line, 'm'), (self.dot_all, 's'), (self.lazy, 'U')];
+        let on: String = all.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
+        let off: String = all.iter().filter(|(set, _)| !*set).map(|(_, name)| *name).collect();
+        if off.is_empty() { on } else { format!("{on}-{off}") }
+    }
+}
+
+/// The last thing that a repetition can apply to.
+#[derive(Clone, Copy)]
+struct Atom {
+    start: usize,
+    end: usize,
+    /// The product of the repetitions nested in it.
+    weight: u32,
+    repeated: bool,
+}
+
+struct Group {
+    start: usize,
+    flags: Flags,
+    /// The heaviest atom so far.
+    weight: u32,
+}
+
+struct Translator<'a> {
+    whole: &'a str,
+    out: String,
+    flags: Flags,
+    groups: Vec<Group>,
+    weight: u32,
+    atom: Option<Atom>,
+}
+
+/// The same pattern in the syntax of the `regex` crate.
+///
+/// # Errors
+/// Where Go refuses the pattern, with its text.
+pub fn translate(source: &str) -> Result<String, PatternError> {
+    let flags = Flags { fold: false, multi_line: false, dot_all: false, lazy: false };
+    let mut translator = Translator {
+        whole: source,
+        out: String::with_capacity(source.len() + 8),
+        flags,
+        groups: Vec::new(),
+        weight: 1,
+        atom: None,
+    };
+    translator.run()?;
+    Ok(translator.out)
+}
+
+impl<'a> Translator<'a> {
+    fn run(&mut self) -> Result<(), PatternError> {
+        let mut rest = self.whole;
+        // Where the previous token was a repetition: the text from its start on.
+        let mut last_repeat: Option<&str> = None;
+        while let Some(first) = rest.chars().next() {
+            let before = rest;
+            let mut repeat = None;
+            match first {
+                '(' if rest[1..].starts_with('?') => rest = self.flags_or_group(rest)?,
+                '(' => {
+                    self.open("(")?;
+                    rest = &rest[1..];
+                }
+                '|' => {
+                    self.settle();
+                    self.out.push('|');
+                    rest = &rest[1..];
+                }
+                ')' => {
+                    self.close()?;
+                    rest = &rest[1..];
+                }
+                '^' | '$' | '.' => {
+                    self.push(first.encode_utf8(&mut [0; 4]));
+                    rest = &rest[1..];
+                }
+                '[' => {
+                    let (text, after) = class::bracket(rest)?;
+                    self.push(&text);
+                    rest = after;
+                }
+                '*' | '+' | '?' => {
+                    rest = self.repeat(before, &rest[1..], last_repeat, None)?;
+                    repeat = Some(before);
+                }
+                '{' => match parse_repeat(rest) {
+                    None => {
+                        self.push("\\{");
+                        rest = &rest[1..];
+                    }
+                    Some((bounds, after)) => {
+                        if !bounds.in_range() {
+                            return error("invalid repeat count", &before[..before.len() - after.len()]);
+                        }
+                        rest = self.repeat(before, after, last_repeat, Some(bounds))?;
+                        repeat = Some(before);
+                    }
+                },
+                '\\' => rest = self.escape(rest)?,
+                _ => {
+                    self.literal(first);
+                    rest = &rest[first.len_utf8()..];
+                }
+            }
+            last_repeat = repeat;
+        }
+        if self.groups.is_empty() { Ok(()) } else { error("missing closing )", self.whole) }
+    }
+
+    fn push(&mut self, text: &str) {
+        self.settle();
+        let start = self.out.len();
+        self.out.push_str(text);
+        self.atom = Some(Atom { start, end: self.out.len(), weight: 1, repeated: false });
+    }
+
+    fn literal(&mut self, character: char) {
+        let mut text = String::new();
+        append_literal(character, &mut text);
+        self.push(&text);
+    }
+
+    /// The last atom is complete: its weight counts for the group.
+    fn settle(&mut self) {
+        if let Some(atom) = self.atom.take() {
+            self.weight = self.weight.max(atom.weight);
+        }
+    }
+
+    fn open(&mut self, text: &str) -> Result<(), PatternError> {
+        self.settle();
+        if self.groups.len() >= DEPTH_MAX {
+            return error("expression nests too deeply", self.whole);
+        }
+        self.groups.push(Group { start: self.out.len(), flags: self.flags, weight: self.weight });
+        self.out.push_str(text);
+        self.weight = 1;
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), PatternError> {
+        self.settle();
+        let Some(group) = self.groups.pop() else { return error("unexpected )", self.whole) };
+        self.out.push(')');
+        self.flags = group.flags;
+        self.atom = Some(Atom { start: group.start, end: self.out.len(), weight: self.weight, repeated: false });
+        self.weight = group.weight;
+        Ok(())
+    }
+
+    fn repeat(
+        &mut self,
+        before: &'a str,
+        after: &'a str,
+        last: Option<&str>,
+        bounds: Option<Bounds>,
+    ) -> Result<&'a str, PatternError> {
+        let (after, lazy) = match after.strip_prefix('?') {
+            Some(rest) => (rest, "?"),
+            None => (after, ""),
+        };
+        if let Some(last) = last {
+            return error("invalid nested repetition operator", &last[..last.len() - after.len()]);
+        }
+        let operator = &before[..before.len() - after.len()];
+        let Some(mut atom) = self.atom.take() else {
+            return error("missing argument to repetition operator", operator);
+        };
+        if let Some(bounds) = bounds {
+            if bounds.max == Some(0) {
+                atom.weight = 1;
+            }
+            if bounds.min >= 2 || bounds.max.is_some_and(|max| max >= 2) {
+                atom.weight = atom.weight.saturating_mul(bounds.factor());
+                if atom.weight > REPEAT_MAX {
+                    return error("invalid repeat count", operator);
+                }
+            }
+        }
+        let text = match bounds {
+            None => format!("{}{lazy}", &before[..1]),
+            Some(bounds) => format!("{}{lazy}", bounds.text()),
+        };
+        // Flag changes may stand between the atom and its repetition; they stay behind it.
+        let tail = self.out.split_off(atom.end);
+        if atom.repeated {
+            self.out.insert_str(atom.start, "(?:");
+            self.out.push(')');
+        }
+        self.out.push_str(&text);
+        atom.end = self.out.len();
+        atom.repeated = true;
+        self.out.push_str(&tail);
+        self.atom = Some(atom);
+        Ok(after)
+    }
+
+    /// Everything that opens with `(?`.
+    fn flags_or_group(&mut self, text: &'a str) -> Result<&'a str, PatternError> {
+        let named = (text.len() > 4 && text.starts_with("(?P<")) || (text.len() > 3 && text.starts_with("(?<"));
+        if named {
+            let Some(end) = text.find('>') else { return error("invalid named capture", text) };
+            let name = &text[text.find('<').map_or(0, |at| at + 1)..end];
+            let good = !name.is_empty() && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric());
+            if !good {
+                return error("invalid named capture", &text[..=end]);
+            }
+            self.open("(")?;
+            return Ok(&text[end + 1..]);
+        }
+        let mut flags = self.flags;
+        let (mut on, mut saw) = (true, false);
+        let mut rest = &text[2..];
+        while let Some(character) = rest.chars().next() {
+            rest = &rest[character.len_utf8()..];
+            match character {
+                'i' => (flags.fold, saw) = (on, true),
+                'm' => (flags.multi_line, saw) = (on, true),
+                's' => (flags.dot_all, saw) = (on, true),
+                'U' => (flags.lazy, saw) = (on, true),
+                '-' if on => (on, saw) = (false, false),
+                ':' | ')' if on || saw => {
+                    if character == ':' {
+                        self.open(&format!("(?{}:", flags.text()))?;
+                    } else {
+                        self.out.push_str(&format!("(?{})", flags.text()));
+                    }
+                    self.flags = flags;
+                    return Ok(rest);
+                }
+                _ => break,
+            }
+        }
+        error("invalid or unsupported Perl syntax", &text[..text.len() - rest.len()])
+    }
+
+    fn escape(&mut self, text: &'a str) -> Result<&'a str, PatternError> {
+        match text.as_bytes().get(1) {
+            Some(b'A') => self.push("\\A"),
+            Some(b'z') => self.push("\\z"),
+            Some(b'b') => self.push("(?-u:\\b)"),
+            Some(b'B') => self.push("(?-u:\\B)"),
+            Some(b'C') => return error("invalid escape sequence", &text[..2]),
+            Some(b'Q') => {
+                let (quoted, after) = text[2..].split_once("\\E").unwrap_or((&text[2..], ""));
+                quoted.chars().for_each(|character| self.literal(character));
+                return Ok(after);
+            }
+            _ => {
+                if let Some((set, after)) = class::escape(text)? {
+                    self.push(&set);
+                    return Ok(after);
+                }
+                let (character, after) = class::character(text)?;
+                self.literal(character);
+                return Ok(after);
+            }
+        }
+        Ok(&text[2..])
+    }
+}
+
+/// A literal that means itself inside and outside of a class.
+fn append_literal(character: char, out: &mut String) {
+    if character.is_ascii() && !character.is_ascii_alphanumeric() {
+        out.push_str(&format!("\\x{:02X}", character as u32));
+    } else {
+        out.push(character);
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Bounds {
+    min: i64,
+    /// None: without an upper bound.
+    max: Option<i64>,
+}
+
+impl Bounds {
+    fn in_range(self) -> bool {
+        (0..=1000).contains(&self.min) && self.max.is_none_or(|max| max <= 1000 && self.min <= max)
+    }
+
+    /// What one nesting level multiplies the repetitions by.
+    fn factor(self) -> u32 {
+        u32::try_from(self.max.unwrap_or(self.min)).unwrap_or(0).max(1)
+    }
+
+    fn text(self) -> String {
+        match self.max {
+            None => format!("{{{},}}", self.min),
+            Some(max) => format!("{{{},{max}}}", self.min),
+        }
+    }
+}
+
+/// `{n}`, `{n,}` or `{n,m}` at the start of `text`; anything else makes the brace a literal. Too large is -1.
+fn parse_repeat(text: &str) -> Option<(Bounds, &str)> {
+    let (mut min, rest) = parse_count(text.strip_prefix('{')?)?;
+    let (max, rest) = match rest.strip_prefix(',') {
+        None => (Some(min), rest),
+        Some(after) if after.starts_with('}') => (None, after),
+        Some(after) => {
+            let (max, after) = parse_count(after)?;
+            if max < 0 {
+                min = -1;
+            }
+            (Some(max), after)
+        }
+    };
+    Some((Bounds { min, max }, rest.strip_prefix('}')?))
+}
+
+fn parse_count(text: &str) -> Option<(i64, &str)> {
+    let length = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (digits, rest) = text.split_at(length);
+    if digits.is_empty() || (digits.len() > 1 && digits.starts_with('0')) {
+        return None;
+    }
+    Some((digits.parse().ok().filter(|count| *count < 1_000_000_000).unwrap_or(-1), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, text: &str) -> bool {
+        Pattern::new(pattern).is_match(text).unwrap()
+    }
+
+    #[test]
+    fn go_only_syntax_means_the_same_here() {
+        assert!(matches(r"^a{,2}$", "a{,2}"));
+        assert!(matches(r"^\Qa.b\E$", "a.b") && !matches(r"^\Qa.b\E$", "axb"));
+        assert!(!matches(r"^\d$", "٣") && matches(r"^\pN$", "٣"));
+        assert!(matches(r"^[[a&&b]+$", "[a&b"));
+        assert!(matches(r"^\101\x42$", "AB"));
+        assert!(matches(r"\bé", "xé") && !matches(r"^\<$", ""));
+        assert!(matches("^a(?i)*B$", "aab"));
+    }
+
+    #[test]
+    fn what_go_refuses_is_refused_in_its_words() {
+        for (pattern, text) in [
+            ("a**", "error parsing regexp: invalid nested repetition operator: `**`"),
+            ("*a", "error parsing regexp: missing argument to repetition operator: `*`"),
+            ("(a", "error parsing regexp: missing closing ): `(a`"),
+            ("a)", "error parsing regexp: unexpected ): `a)`"),
+            ("[a", "error parsing regexp: missing closing ]: `[a`"),
+            ("[b-a]", "error parsing regexp: invalid character class range: `b-a`"),
+            ("(?=a)", "error parsing regexp: invalid or unsupported Perl syntax: `(?=`"),
+            ("a{1001}", "error parsing regexp: invalid repeat count: `{1001}`"),
+            (r"\8", r"error parsing regexp: invalid escape sequence: `\8`"),
+            ("\\", "error parsing regexp: trailing backslash at end of expression: ``"),
+            (r"\p{Alphabetic}", r"error parsing regexp: invalid character class range: `\p{Alphabetic}`"),
+        ] {
+            assert_eq!(check(pattern).unwrap_err().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_is_too_large_fails_with_words_and_not_with_memory() {
+        let error = Pattern::new(r"(\pL{100}){10}").is_match("a").unwrap_err().to_owned();
+        assert!(error.contains("expression too large"), "{error}");
+    }
+}

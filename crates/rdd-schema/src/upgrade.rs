@@ -1,0 +1,119 @@
+//! What must hold between the old and the new state of a definition.
+//!
+//! Where the old definition already broke a rule that came later, the new one may break it too.
+
+use crate::{
+    crd::{self, Crd, Demands, RuleChecker},
+    field::{Error, Path},
+    objectmeta,
+    props::Props,
+};
+
+/// Errors of an update from `old` to `new`, both completed by [`crd::apply_defaults`].
+pub fn validate_update(new: &Crd, old: &Crd, rules: &mut dyn RuleChecker) -> Vec<Error> {
+    let root = Path::Nil;
+    let demands = demands(new, old);
+    let mut errors = objectmeta::validate_metadata_update(&root.child("metadata"), &new.metadata, &old.metadata);
+    errors.extend(crd::validate_spec(new, &demands, rules));
+    let spec = root.child("spec");
+    let names = spec.child("names");
+    let mut immutable = |path: Path<'_>, new: &str, old: &str, shown_as_json: bool| {
+        if new != old {
+            let detail = "field is immutable";
+            errors.push(if shown_as_json {
+                Error::invalid_raw(path, crate::write::to_string(&new.into()), detail)
+            } else {
+                Error::invalid(path, new, detail)
+            });
+        }
+    };
+    if demands.immutable_names {
+        immutable(spec.child("scope"), &new.scope, &old.scope, true);
+        immutable(names.child("kind"), &new.names.kind, &old.names.kind, false);
+    }
+    immutable(spec.child("group"), &new.group, &old.group, false);
+    immutable(names.child("plural"), &new.names.plural, &old.names.plural, false);
+    errors.extend(crd::validate_status(new));
+    errors.extend(crd::approval(new, Some(old)));
+    errors.extend(crd::preserve_unknown_fields(new, Some(old)));
+    errors
+}
+
+fn demands(new: &Crd, old: &Crd) -> Demands {
+    let any = |broken: &mut dyn FnMut(&Props) -> bool| old.schemas().any(|schema| schema.any(broken));
+    let reviews = old.conversion.as_ref().map_or(&[][..], |conversion| &conversion.review_versions);
+    Demands {
+        recognized_review_version: crd::has_recognized_version(reviews),
+        immutable_names: old.established,
+        openapi_schema: old.versions.iter().all(|version| matches!(version.schema, Some(Some(_)))),
+        structural: old.schemas().all(crd::is_structural),
+        valid_type: !any(&mut crd::has_invalid_type),
+        pruned_defaults: !old.schemas().any(crd::has_unpruned_defaults),
+        atomic_set: !any(&mut crd::has_non_atomic_set),
+        map_list_keys: !any(&mut crd::has_invalid_map_list_keys),
+        too_many_selectable: too_many_selectable(new, old),
+    }
+}
+
+/// The versions whose selectable fields were too many and did not change.
+fn too_many_selectable(new: &Crd, old: &Crd) -> Vec<String> {
+    let unchanged = |name: &str| {
+        let find = |crd: &'_ Crd| {
+            crd.versions.iter().find(|version| version.name == name).map(|v| v.selectable_fields.clone())
+        };
+        let before = find(old);
+        before.as_ref().is_some_and(|fields| fields.len() > crd::selectable_max()) && find(new) == before
+    };
+    let mut allowed: Vec<String> =
+        new.versions.iter().map(|version| version.name.clone()).filter(|name| unchanged(name)).collect();
+    if !allowed.is_empty() && allowed.len() == new.versions.len() {
+        allowed.push(String::new());
+    }
+    allowed
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::crd::NoRules;
+
+    fn definition(change: impl FnOnce(&mut Value)) -> Crd {
+        let mut value = json!({
+            "metadata": {"name": "foos.g.io", "resourceVersion": "1"},
+            "spec": {"group": "g.io", "scope": "Namespaced", "names": {"plural": "foos", "kind": "Foo"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]},
+            "status": {"storedVersions": ["v1"], "conditions": [{"type": "Established", "status": "True"}]},
+        });
+        change(&mut value);
+        crd::apply_defaults(&mut value);
+        Crd::parse(&value).unwrap()
+    }
+
+    fn errors(change: impl FnOnce(&mut Value)) -> Vec<String> {
+        let (old, new) = (definition(|_| {}), definition(change));
+        validate_update(&new, &old, &mut NoRules).iter().map(Error::to_string).collect()
+    }
+
+    #[test]
+    fn nothing_changed_is_no_error() {
+        assert_eq!(errors(|_| {}), [""; 0]);
+    }
+
+    #[test]
+    fn the_scope_of_an_established_definition_stays() {
+        let expected = "spec.scope: Invalid value: \"Cluster\": field is immutable";
+        assert_eq!(errors(|value| value["spec"]["scope"] = json!("Cluster")), [expected]);
+    }
+
+    #[test]
+    fn a_stored_version_must_remain() {
+        let texts = errors(|value| value["spec"]["versions"][0]["name"] = json!("v2"));
+        assert_eq!(texts.len(), 2);
+        assert!(
+            texts[0].contains("must have the storage version v2")
+                && texts[1].contains("v1 was previously a storage version")
+        );
+    }
+}

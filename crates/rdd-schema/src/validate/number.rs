@@ -1,0 +1,120 @@
+//! Bounds of numbers: integers are compared as integers, with the bound cut to one.
+
+use serde_json::Number;
+
+use super::outcome::{Code, Outcome, Trail};
+use crate::{golang, structural::Structural};
+
+/// A value or a bound, as it is compared and printed.
+#[derive(Clone, Copy)]
+enum Numeric {
+    Integer(i64),
+    Float(f64),
+}
+
+impl Numeric {
+    fn text(self) -> String {
+        match self {
+            Numeric::Integer(integer) => integer.to_string(),
+            Numeric::Float(float) => golang::float_verb_v(float),
+        }
+    }
+
+    fn value(self) -> serde_json::Value {
+        match self {
+            Numeric::Integer(integer) => integer.into(),
+            Numeric::Float(float) => float.into(),
+        }
+    }
+
+    /// The bound as the value's type.
+    fn like(self, bound: f64) -> Numeric {
+        match self {
+            Numeric::Integer(_) => Numeric::Integer(golang::float_to_int(bound)),
+            Numeric::Float(_) => Numeric::Float(bound),
+        }
+    }
+
+    fn less(self, other: Numeric) -> bool {
+        match (self, other) {
+            (Numeric::Integer(a), Numeric::Integer(b)) => a < b,
+            (Numeric::Float(a), Numeric::Float(b)) => a < b,
+            _ => false,
+        }
+    }
+
+    fn equal(self, other: Numeric) -> bool {
+        !self.less(other) && !other.less(self)
+    }
+}
+
+pub(super) fn check(schema: &Structural, number: &Number, trail: &Trail<'_>) -> Outcome {
+    let mut outcome = Outcome::default();
+    outcome.count();
+    let Some(validation) = schema.validation.as_deref() else { return outcome };
+    let value = match number.as_i64() {
+        Some(integer) => Numeric::Integer(integer),
+        None => Numeric::Float(number.as_f64().unwrap_or(f64::NAN)),
+    };
+    if let Some(factor) = validation.multiple_of {
+        multiple(value, value.like(factor), trail, &mut outcome);
+    }
+    let mut bound = |broken: bool, words: &str, limit: Numeric| {
+        if broken {
+            let message = format!("{trail} in body should be {words} {}", limit.text());
+            outcome.fail(Code::Other, trail, Some(value.value()), message);
+        }
+    };
+    if let Some(minimum) = validation.minimum {
+        let limit = value.like(minimum);
+        if validation.exclusive_minimum {
+            bound(value.less(limit) || value.equal(limit), "greater than", limit);
+        } else {
+            bound(value.less(limit), "greater than or equal to", limit);
+        }
+    }
+    if let Some(maximum) = validation.maximum {
+        let limit = value.like(maximum);
+        if validation.exclusive_maximum {
+            bound(limit.less(value) || value.equal(limit), "less than", limit);
+        } else {
+            bound(limit.less(value), "less than or equal to", limit);
+        }
+    }
+    outcome
+}
+
+fn multiple(value: Numeric, factor: Numeric, trail: &Trail<'_>, outcome: &mut Outcome) {
+    let (positive, whole) = match (value, factor) {
+        (Numeric::Integer(value), Numeric::Integer(factor)) => (factor > 0, factor > 0 && value % factor == 0),
+        (Numeric::Float(value), Numeric::Float(factor)) => {
+            let quotient = if factor < 1.0 { 1.0 / factor * value } else { value / factor };
+            (factor > 0.0, is_json_integer(quotient))
+        }
+        _ => (true, true),
+    };
+    if !positive {
+        let message = format!("factor MultipleOf declared for {trail} must be positive: {}", factor.text());
+        outcome.fail(Code::Other, trail, Some(factor.value()), message);
+    } else if !whole {
+        let message = format!("{trail} in body should be a multiple of {}", factor.text());
+        outcome.fail(Code::Other, trail, Some(value.value()), message);
+    }
+}
+
+/// go-openapi's idea of a float that is an integer: within what a double holds exactly, and nearly whole.
+pub(super) fn is_json_integer(value: f64) -> bool {
+    const LIMIT: f64 = 9_007_199_254_740_991.0;
+    if !value.is_finite() || value.abs() > LIMIT {
+        return false;
+    }
+    let whole = value.trunc();
+    if value == whole {
+        return true;
+    }
+    // Upstream rounds through an unsigned integer: values below zero are never nearly whole, nor those below one.
+    if value < 0.0 || whole == 0.0 {
+        return false;
+    }
+    (value - whole).abs() / (value + whole) < 1e-9
+}

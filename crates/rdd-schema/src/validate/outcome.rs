@@ -1,0 +1,158 @@
+//! What the validation of one node found, before it becomes field errors.
+
+use std::fmt::{self, Display, Write};
+
+use serde_json::Value;
+
+use crate::{
+    field::{Error, Path},
+    golang,
+};
+
+/// Where a value is, written as kube-openapi writes it: map keys and fields alike after dots.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Trail<'a> {
+    Root,
+    /// A declared property: no dot before the first.
+    Field(&'a Trail<'a>, &'a str),
+    /// An undeclared key, or a missing one: a dot even at the root.
+    Key(&'a Trail<'a>, &'a str),
+    Index(&'a Trail<'a>, usize),
+}
+
+impl Trail<'_> {
+    fn write(&self, out: &mut String) {
+        match self {
+            Trail::Root => {}
+            Trail::Field(parent, name) => {
+                parent.write(out);
+                if !out.is_empty() {
+                    out.push('.');
+                }
+                out.push_str(name);
+            }
+            Trail::Key(parent, key) => {
+                parent.write(out);
+                out.push('.');
+                out.push_str(key);
+            }
+            Trail::Index(parent, index) => {
+                parent.write(out);
+                let _ = write!(out, "[{index}]");
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut out = String::new();
+        self.write(&mut out);
+        out
+    }
+
+    pub(super) fn quoted(&self) -> String {
+        golang::quote(&self.text())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Trail::Root) || self.text().is_empty()
+    }
+}
+
+impl Display for Trail<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+
+/// What kind of field error a failure becomes.
+#[derive(Debug)]
+pub(super) enum Code {
+    Type,
+    Required,
+    /// With the values that would do.
+    NotSupported(Vec<String>),
+    /// With the limit.
+    TooLong(i64),
+    /// With the actual number and the limit.
+    TooMany(i64, i64),
+    Other,
+}
+
+#[derive(Debug)]
+struct Failure {
+    message: String,
+    /// Nothing for failures without a place of their own: those of junctors.
+    detail: Option<(Code, String, Option<Value>)>,
+}
+
+/// Failures, and how much of the schema matched: the measure by which the best alternative is chosen.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    failures: Vec<Failure>,
+    matches: usize,
+}
+
+impl Outcome {
+    pub(super) fn is_valid(&self) -> bool {
+        self.failures.is_empty()
+    }
+
+    pub(super) fn matches(&self) -> usize {
+        self.matches
+    }
+
+    pub(super) fn count(&mut self) {
+        self.matches += 1;
+    }
+
+    pub(super) fn forgive(&mut self) {
+        self.failures.clear();
+    }
+
+    pub(super) fn fail(&mut self, code: Code, trail: &Trail<'_>, value: Option<Value>, message: String) {
+        self.add(Failure { message, detail: Some((code, trail.text(), value)) });
+    }
+
+    pub(super) fn plain(&mut self, message: String) {
+        self.add(Failure { message, detail: None });
+    }
+
+    /// The same message is kept once.
+    fn add(&mut self, failure: Failure) {
+        if !self.failures.iter().any(|known| known.message == failure.message) {
+            self.failures.push(failure);
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Outcome) {
+        self.matches += other.matches;
+        if self.failures.is_empty() {
+            self.failures = other.failures;
+        } else {
+            other.failures.into_iter().for_each(|failure| self.add(failure));
+        }
+    }
+
+    pub(super) fn into_errors(self, path: &Path<'_>) -> Vec<Error> {
+        self.failures.into_iter().map(|failure| failure.into_error(path)).collect()
+    }
+}
+
+impl Failure {
+    fn into_error(self, path: &Path<'_>) -> Error {
+        let Some((code, place, value)) = self.detail else { return Error::invalid(path, "", self.message) };
+        let place = match place.as_str() {
+            "" | "." => path.to_string(),
+            _ => path.child(place.strip_prefix('.').unwrap_or(&place)).to_string(),
+        };
+        let shown = value.clone().unwrap_or_else(|| "".into());
+        match code {
+            Code::Type => Error::type_invalid(place, shown, self.message),
+            Code::Required => Error::required(place, ""),
+            Code::NotSupported(allowed) => Error::not_supported(place, value.unwrap_or_default(), &allowed),
+            Code::TooLong(max) => Error::too_long(place, max),
+            Code::TooMany(actual, max) => Error::too_many(place, actual, max),
+            Code::Other => Error::invalid(place, shown, self.message),
+        }
+    }
+}

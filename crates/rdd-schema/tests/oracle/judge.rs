@@ -1,0 +1,197 @@
+//! The Go oracle as a child process, and the comparison of answers.
+#![allow(clippy::print_stdout, reason = "coverage is printed for whoever runs the test")]
+
+use std::{
+    env, fs,
+    io::{BufRead, BufReader, Write},
+    path::PathBuf,
+    process::{Command, Stdio},
+    sync::OnceLock,
+};
+
+use serde_json::Value;
+
+/// How answers are compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Kept,
+    /// Upstream walks Go maps: lists of errors come in any order.
+    Ignored,
+    /// As ignored, and the text of a failed search does not matter.
+    Found,
+    /// Upstream stops at a random first error: it lists what it may answer.
+    AnyOf,
+    /// Kept where upstream keeps it: it lists one order then, and several where it has none.
+    Stable,
+}
+
+/// A question and our answer to it.
+pub(crate) struct Case {
+    request: Value,
+    ours: Value,
+    order: Order,
+}
+
+impl Case {
+    pub(crate) fn ordered(request: Value, ours: Value) -> Case {
+        Case { request, ours: as_go_writes(&ours), order: Order::Kept }
+    }
+
+    pub(crate) fn unordered(request: Value, ours: Value) -> Case {
+        Case { request, ours, order: Order::Ignored }
+    }
+
+    pub(crate) fn finding(request: Value, ours: Value) -> Case {
+        Case { request, ours, order: Order::Found }
+    }
+
+    /// Upstream gives one of several answers; ours must be among them.
+    pub(crate) fn any_of(request: Value, ours: Value) -> Case {
+        Case { request, ours, order: Order::AnyOf }
+    }
+
+    /// Where upstream's order is fixed, ours is the same.
+    pub(crate) fn stable(request: Value, ours: Value) -> Case {
+        Case { request, ours, order: Order::Stable }
+    }
+
+    fn agrees(&self, theirs: &Value) -> bool {
+        match self.order {
+            Order::AnyOf => match theirs {
+                Value::Array(answers) => answers.iter().any(|answer| sorted(answer) == sorted(&self.ours)),
+                other => self.ours == *other,
+            },
+            Order::Stable => match theirs.as_array().map(Vec::as_slice) {
+                Some([only]) => self.ours == *only,
+                _ => true,
+            },
+            Order::Kept => self.ours == *theirs,
+            Order::Ignored => sorted(&self.ours) == sorted(theirs),
+            Order::Found => {
+                let failed = |value: &Value| value.get("find").is_some();
+                if failed(&self.ours) || failed(theirs) {
+                    return failed(&self.ours) == failed(theirs);
+                }
+                let unordered =
+                    self.request["path"].as_str().is_some_and(|path| path.contains('*') || path.contains(".."));
+                match (unordered, self.ours.get("found"), theirs.get("found")) {
+                    (true, Some(ours), Some(theirs)) => sorted(ours) == sorted(theirs),
+                    _ => self.ours == *theirs,
+                }
+            }
+        }
+    }
+}
+
+/// Go writes a whole float as an integer, which is then read as one.
+pub(crate) fn as_go_writes(value: &Value) -> Value {
+    let text = rdd_schema::write::to_string(value);
+    rdd_schema::strict::read(text.as_bytes()).expect("we write JSON").value
+}
+
+fn sorted(list: &Value) -> Vec<String> {
+    let mut texts: Vec<String> = match list {
+        Value::Array(items) => items.iter().map(Value::to_string).collect(),
+        other => vec![other.to_string()],
+    };
+    texts.sort();
+    texts
+}
+
+pub(crate) struct Judge {
+    program: PathBuf,
+}
+
+#[allow(clippy::disallowed_methods, reason = "a test of a pure crate: the judge is an outside program")]
+fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    Command::new(program)
+}
+
+/// Builds the oracle once for all tests of this process.
+fn build() -> Option<PathBuf> {
+    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    PROGRAM
+        .get_or_init(|| {
+            let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+            let source = root.join("conformance/oracle");
+            let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+            let has_go = command("go").arg("version").output().is_ok_and(|output| output.status.success());
+            if !has_go {
+                assert!(env::var("CI").as_deref() != Ok("true"), "the oracle needs Go, and CI must have it");
+                return None;
+            }
+            fs::create_dir_all(&target).expect("the target folder can be made");
+            let program = fs::canonicalize(&target).expect("the target folder exists").join("oracle-crd");
+            let built = command("go").args(["build", "-o"]).arg(&program).arg(".").current_dir(&source).output();
+            let built = built.expect("go was found before");
+            assert!(built.status.success(), "go build failed: {}", String::from_utf8_lossy(&built.stderr));
+            Some(program)
+        })
+        .clone()
+}
+
+impl Judge {
+    /// The judge, or nothing where there is no Go.
+    pub(crate) fn start() -> Option<Judge> {
+        match build() {
+            Some(program) => Some(Judge { program }),
+            None => {
+                println!("skipped: no Go on this machine, so upstream cannot be asked");
+                None
+            }
+        }
+    }
+
+    /// Asks about all cases, prints how many there were, and fails with the first few on which we disagree.
+    pub(crate) fn compare(&self, name: &str, cases: Vec<Case>) {
+        let answers = self.ask(&cases);
+        assert_eq!(answers.len(), cases.len(), "the oracle stopped early");
+        let mut agreed = 0;
+        let mut crashed = 0;
+        let mut refused = 0;
+        let mut shown = Vec::new();
+        for (case, answer) in cases.iter().zip(&answers) {
+            // What upstream cannot decode or compile, we must not accept either.
+            let theirs = if answer.get("broken").is_some() { &Value::Null } else { answer };
+            refused += usize::from(theirs.is_null());
+            let crash = answer.get("panic").is_some();
+            crashed += usize::from(crash);
+            if crash || case.agrees(theirs) {
+                agreed += 1;
+            } else if shown.len() < 8 {
+                let text = format!("request {}\n  ours   {}\n  theirs {}", case.request, case.ours, answer);
+                shown.push(text);
+            }
+        }
+        println!("{name}: {agreed} of {} agree ({refused} refused by upstream, {crashed} crash it)", cases.len());
+        assert!(agreed == cases.len(), "{name}: {} disagree, such as\n{}", cases.len() - agreed, shown.join("\n"));
+    }
+
+    fn ask(&self, cases: &[Case]) -> Vec<Value> {
+        let mut child = command(&self.program)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the oracle was built and starts");
+        let mut input = child.stdin.take().expect("stdin is piped");
+        let output = BufReader::new(child.stdout.take().expect("stdout is piped"));
+        let lines: Vec<String> = cases.iter().map(|case| case.request.to_string()).collect();
+        let answers = std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for line in lines {
+                    if writeln!(input, "{line}").is_err() {
+                        return;
+                    }
+                }
+            });
+            let read = |line: std::io::Result<String>| {
+                let line = line.expect("the oracle writes text");
+                // Numbers as upstream holds them.
+                rdd_schema::strict::read(line.as_bytes()).expect("the oracle writes JSON").value
+            };
+            output.lines().map(read).collect()
+        });
+        child.wait().expect("the oracle ends after its input");
+        answers
+    }
+}
