@@ -3,6 +3,8 @@
 .PHONY: help setup build run test check bench bench-short fmt clean
 MAKEFLAGS += --no-print-directory
 
+# Where scripts/setup.sh puts a Go that is recent enough, if the machine has none.
+export PATH := $(CURDIR)/target/toolchain/go/bin:$(PATH)
 RDD := target/release/rdd
 PHASE = @printf '== %s\n'
 

@@ -85,6 +85,34 @@ check_rust() {
     done
 }
 
+# Upstream's own libraries judge ours, and they need a recent Go. Debian's is older; the one that is pinned comes from the
+# module proxy, as Go itself would get it, and lies under target/ where only our own commands look.
+ensure_go() {
+    pinned=1.26.8
+    needed=$(sed -n 's/^go \([0-9]*\.[0-9]*\).*/\1/p' "$root/conformance/oracle/go.mod")
+    export PATH="$root/target/toolchain/go/bin:$PATH"
+    if have_go "$needed"; then return; fi
+    command -v go >/dev/null 2>&1 || install_packages " golang-go ca-certificates"
+    say "getting Go $pinned"
+    module="golang.org/toolchain@v0.0.1-go$pinned.linux-$(dpkg --print-architecture)"
+    folder=$(cd / && GO111MODULE=on GOFLAGS= GOTOOLCHAIN=local go mod download -json "$module" |
+        sed -n 's/^.*"Dir": "\(.*\)".*$/\1/p')
+    [ -d "$folder" ] || { say "Go $pinned could not be had from the module proxy" >&2; exit 1; }
+    # Modules carry no permission to execute.
+    chmod -R u+w "$folder"
+    chmod +x "$folder"/bin/* "$folder"/pkg/tool/*/*
+    mkdir -p "$root/target/toolchain"
+    ln -sfn "$folder" "$root/target/toolchain/go"
+    hash -r
+    have_go "$needed" || { say "Go $pinned does not run here" >&2; exit 1; }
+}
+
+# Whether the go on the path is this version or newer.
+have_go() {
+    found=$(GOTOOLCHAIN=local go version 2>/dev/null | sed -n 's/^go version go\([0-9]*\.[0-9]*\).*/\1/p')
+    [ -n "$found" ] && [ "$(printf '%s\n%s\n' "$1" "$found" | sort -V | head -n 1)" = "$1" ]
+}
+
 packages=$(missing_packages)
 if [ -n "$packages" ]; then
     install_packages "$packages"
@@ -92,4 +120,5 @@ if [ -n "$packages" ]; then
     [ -z "$packages" ] || { say "still missing after installing:$packages" >&2; exit 1; }
 fi
 check_rust
+[ "$level" = run ] || ensure_go
 say "everything is there to $level"
