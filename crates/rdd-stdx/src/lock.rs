@@ -14,7 +14,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{FlockOperation, fcntl_lock},
+    fs::{FlockOperation, OFlags, fcntl_lock},
     io::Errno,
     process::{Flock, FlockType, fcntl_getlk},
 };
@@ -77,7 +77,8 @@ impl ProcessLock {
         if identity_of(path).is_ok_and(|identity| held.contains(&identity)) {
             return Err(Error::Held { path: path.to_owned(), holder: Some(std::process::id()) });
         }
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path).map_err(fail)?;
+        let file = open_regular(OpenOptions::new().write(true).create(true).truncate(false).mode(0o600), path)
+            .map_err(fail)?;
         // Under a hostile umask nobody else could open it to ask who holds it.
         file.set_permissions(Permissions::from_mode(0o600)).map_err(fail)?;
         match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -121,7 +122,7 @@ pub fn holder(path: &Path) -> Result<Holder, Error> {
     if held.contains(&identity) {
         return Ok(Holder::Process(Some(std::process::id())));
     }
-    let file = OpenOptions::new().write(true).open(path).map_err(fail)?;
+    let file = open_regular(OpenOptions::new().write(true), path).map_err(fail)?;
     holder_of(&file).map_err(fail)
 }
 
@@ -134,6 +135,16 @@ pub fn open_holder(path: &Path) -> Result<Option<Process>, Error> {
     let Some(process) = Process::open(pid).map_err(fail)? else { return Ok(None) };
     // Asked again with the process in hand: if the lock is still held under this PID, the handle is the holder's.
     Ok((holder(path)? == Holder::Process(Some(pid))).then_some(process))
+}
+
+/// A lock is a file of its own: a pipe would hang whoever opens it, a link could lead anywhere.
+fn open_regular(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
 }
 
 fn held_here() -> MutexGuard<'static, BTreeSet<Identity>> {
@@ -163,6 +174,19 @@ fn describe(holder: Option<u32>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_a_regular_file_is_refused_and_hangs_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let (pipe, link) = (dir.path().join("pipe"), dir.path().join("link"));
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("elsewhere"), &link).unwrap();
+        for path in [&pipe, &link] {
+            assert!(matches!(ProcessLock::acquire(path), Err(Error::Io { .. })), "{}", path.display());
+        }
+        assert!(matches!(holder(&pipe), Err(Error::Io { .. })));
+        assert!(!dir.path().join("elsewhere").exists());
+    }
 
     #[test]
     fn a_second_taker_in_the_same_process_is_refused_and_the_lock_survives_the_attempt() {
