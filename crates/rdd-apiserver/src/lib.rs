@@ -10,5 +10,6 @@ pub mod metrics;
 pub mod request;
 pub mod respond;
 pub mod serve;
+pub mod state;
 pub mod tls;
 pub mod version;

@@ -1,0 +1,157 @@
+//! The task that follows the store: it alone makes changes visible, in the order of their revisions.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use rdd_stdx::chain::Chain;
+use rdd_store::{Batch, Change, Revision, Store, Subscription};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+use super::{Extract, Key, Object, Resource, Symbols, event::Event, shared::Shared, table::Table};
+
+/// After so long without a batch the store is asked how far it is.
+const PROGRESS_AFTER: Duration = Duration::from_millis(50);
+const RETRY_FIRST: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(5);
+
+/// Follows the store. When it is dropped, for whatever reason, everyone who waits for the state is told.
+#[derive(Debug)]
+pub(super) struct Follower {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) extract: Arc<dyn Extract>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) symbols: Symbols,
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.shared.end();
+    }
+}
+
+impl Follower {
+    /// Loads everything and subscribes to what follows.
+    pub(super) async fn load(&mut self) -> Result<Subscription, rdd_store::Error> {
+        let mut load = self.store.load().await?;
+        let mut objects: HashMap<Resource, Vec<Arc<Object>>> = HashMap::new();
+        loop {
+            let entries = load.next().await?;
+            if entries.is_empty() {
+                break;
+            }
+            for entry in entries {
+                let Some(key) = Key::parse(entry.key) else { continue };
+                if let Some(object) = self.read(key, entry.revision, &entry.value) {
+                    match objects.get_mut(object.key().resource_prefix()) {
+                        Some(known) => known.push(object),
+                        None => drop(objects.insert(object.key().resource(), vec![object])),
+                    }
+                }
+            }
+        }
+        let subscription = self.store.events(load.revision()).await?;
+        self.shared.replace(load.revision(), objects);
+        Ok(subscription)
+    }
+
+    /// Follows until everything is visible that had been committed when this was called.
+    pub(super) async fn catch_up(&mut self, subscription: &mut Subscription) -> Result<(), rdd_store::Error> {
+        let head = self.store.status().head;
+        while self.shared.applied() < head {
+            match timeout(PROGRESS_AFTER, subscription.next()).await {
+                Ok(batch) => self.apply(&*batch?),
+                // A restored store begins with a leap, which no batch tells.
+                Err(_) => drop(self.store.progress().await?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows until the store is closed.
+    pub(super) async fn run(mut self, mut subscription: Subscription) -> rdd_store::Error {
+        let mut trim = interval(self.shared.limits.trim_every.max(Duration::from_millis(1)));
+        trim.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let ended = tokio::select! {
+                batch = subscription.next() => match batch {
+                    Ok(batch) => {
+                        self.apply(&batch);
+                        continue;
+                    }
+                    Err(error) => error,
+                },
+                _ = trim.tick() => {
+                    self.shared.trim();
+                    continue;
+                }
+            };
+            subscription = match self.resume(ended).await {
+                Ok(resumed) => resumed,
+                Err(closed) => return closed,
+            };
+        }
+    }
+
+    /// A new subscription after one has ended: from where it was if the store still knows what came since, and from a new
+    /// load if not. It fails only because the store is closed.
+    async fn resume(&mut self, mut error: rdd_store::Error) -> Result<Subscription, rdd_store::Error> {
+        let mut delay = RETRY_FIRST;
+        loop {
+            if matches!(error, rdd_store::Error::Closed) {
+                return Err(error);
+            }
+            let applied = self.shared.applied();
+            let resumed = match self.store.events(applied).await {
+                Err(gone @ (rdd_store::Error::Compacted { .. } | rdd_store::Error::FutureRevision { .. })) => {
+                    tracing::warn!(rv = applied.0, error = %Chain(&gone), "load the state anew; all watches expire");
+                    self.load().await
+                }
+                other => other,
+            };
+            match resumed {
+                Ok(subscription) => return Ok(subscription),
+                Err(failed) => error = failed,
+            }
+            tracing::warn!(rv = applied.0, error = %Chain(&error), ?delay, "cannot follow the store; will retry");
+            sleep(delay).await;
+            delay = (delay * 2).min(RETRY_MAX);
+        }
+    }
+
+    fn apply(&mut self, batch: &Batch) {
+        if batch.revision <= self.shared.applied() {
+            return;
+        }
+        let mut changes: Vec<(Arc<Table>, Vec<Arc<Event>>)> = Vec::new();
+        for told in &batch.events {
+            let Some(key) = Key::parse(Arc::clone(&told.key)) else { continue };
+            let table = self.shared.table_or_new(key.resource_prefix(), || key.resource());
+            let previous = table.head().objects.get(key.as_str()).cloned();
+            let current = match &told.change {
+                // The key that is known already is kept, not one more copy of it.
+                Change::Put(value) => {
+                    let key = previous.as_ref().map_or(key, |previous| previous.key().clone());
+                    self.read(key, batch.revision, value)
+                }
+                Change::Delete => None,
+            };
+            let Some(event) = Event::new(batch.revision, previous, current) else { continue };
+            match changes.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &table)) {
+                Some((_, events)) => events.push(event),
+                None => changes.push((table, vec![event])),
+            }
+        }
+        self.shared.publish(batch.revision, changes);
+    }
+
+    /// An object of its stored bytes. Bytes that are none come from another program: they are told of and left out, so that
+    /// one bad value does not keep all others from being served.
+    fn read(&mut self, key: Key, revision: Revision, json: &[u8]) -> Option<Arc<Object>> {
+        match Object::read(key, revision, json, &*self.extract, &mut self.symbols) {
+            Ok(object) => Some(Arc::new(object)),
+            Err(error) => {
+                tracing::error!(rv = revision.0, error = %Chain(&error), "leave out a stored value that is no object");
+                None
+            }
+        }
+    }
+}
