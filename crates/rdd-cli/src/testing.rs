@@ -155,3 +155,9 @@ pub(crate) fn mode(path: &Path) -> u32 {
     use std::os::unix::fs::PermissionsExt;
     std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
+
+/// A pipe with a name, which hangs whoever opens it alone.
+pub(crate) fn make_pipe(path: &Path) {
+    let made = rdd_stdx::process::background("mkfifo", Path::new("/")).arg(path).status().unwrap();
+    assert!(made.success());
+}

@@ -1,16 +1,17 @@
 //! One command at a time changes an instance.
 
 use std::{
-    path::Path,
+    io,
     time::{Duration, Instant},
 };
 
+use rdd_instance::Paths;
 use rdd_stdx::{
     file,
-    lock::{self, Holder, ProcessLock},
+    lock::{self, ProcessLock},
 };
 
-use super::{ControlPlane, deadline::Deadline};
+use super::{ControlPlane, deadline::Deadline, lock_file};
 use crate::report::{Failure, Outcome};
 
 /// How often a taken lock is tried again.
@@ -24,42 +25,112 @@ pub struct CommandLock {
     _lock: ProcessLock,
 }
 
+/// Why the lock was not had at once.
+#[derive(Debug)]
+enum Obstacle {
+    /// Somebody has it; the PID where it can be told.
+    Held(Option<u32>),
+    /// The folder went away under us: whoever had the lock removed it.
+    Vanished(Failure),
+    /// It cannot be had.
+    Refused(Failure),
+}
+
 /// Waits for the right to change the instance. Makes its folder if it is missing.
 pub fn hold(plane: &ControlPlane<'_>, deadline: Deadline) -> Outcome<CommandLock> {
-    let path = &plane.paths().command_lock_file;
     let began = Instant::now();
     let mut told = false;
     loop {
-        // Inside the loop: whoever had the lock may have removed the folder.
-        file::create_dir_private(&plane.paths().dir)?;
-        let holder = match ProcessLock::acquire(path) {
-            Ok(lock) if is_in_place(path)? => return Ok(CommandLock { _lock: lock }),
-            Ok(_) => continue,
-            Err(lock::Error::Held { holder, .. }) => holder,
-            Err(lock::Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(error.into()),
+        let whom = match try_hold(plane.paths()) {
+            Ok(lock) => return Ok(CommandLock { _lock: lock }),
+            Err(Obstacle::Refused(failure)) => return Err(failure),
+            // A folder that vanishes again and again is not being removed: something else is wrong with it.
+            Err(Obstacle::Vanished(failure)) if began.elapsed() >= PATIENCE || deadline.has_passed() => {
+                return Err(failure);
+            }
+            Err(Obstacle::Vanished(_)) => None,
+            Err(Obstacle::Held(Some(pid))) => Some(format!("process {pid}")),
+            Err(Obstacle::Held(None)) => Some("another process".to_owned()),
         };
-        let whom = holder.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
-        if deadline.has_passed() {
-            let what = format!("timed out waiting for {whom}, which is changing {:?}", plane.name());
-            return Err(Failure::deadline(what));
-        }
-        if !told && began.elapsed() >= PATIENCE {
-            told = true;
-            plane.record().info(&format!("waiting for {whom}, which is changing {:?}", plane.name()));
+        if let Some(whom) = whom {
+            if deadline.has_passed() {
+                let what = format!("timed out waiting for {whom}, which is changing {:?}", plane.name());
+                return Err(Failure::deadline(what));
+            }
+            if !told && began.elapsed() >= PATIENCE {
+                told = true;
+                plane.record().info(&format!("waiting for {whom}, which is changing {:?}", plane.name()));
+            }
         }
         std::thread::sleep(deadline.left_up_to(RETRY));
     }
 }
 
-/// Takes the daemon's own lock, so that none can start while its files are being removed or replaced.
-pub fn hold_daemon_lock(plane: &ControlPlane<'_>) -> Result<ProcessLock, lock::Error> {
-    ProcessLock::acquire(&plane.paths().lock_file)
+fn try_hold(paths: &Paths) -> Result<ProcessLock, Obstacle> {
+    let path = &paths.command_lock_file;
+    file::create_dir_private(&paths.dir).map_err(of_folder)?;
+    let of_lock = |error| match error {
+        lock::Error::Held { holder, .. } => Obstacle::Held(holder),
+        lock::Error::Io { ref source, .. } => obstacle(source.kind(), error),
+        error => Obstacle::Refused(error.into()),
+    };
+    let lock = lock_file::acquire(path).map_err(of_lock)?;
+    if lock_file::is_held_in_place(path).map_err(of_lock)? {
+        return Ok(lock);
+    }
+    Err(Obstacle::Vanished(Failure::message(format!("{} was replaced while it was locked", path.display()))))
 }
 
-/// A lock on a file that was removed meanwhile excludes nobody.
-fn is_in_place(path: &Path) -> Result<bool, lock::Error> {
-    Ok(lock::holder(path)? == Holder::Process(Some(std::process::id())))
+/// What was there when the folder was made, and is not there any more, was the folder.
+fn of_folder(error: file::Error) -> Obstacle {
+    let was_there = error.source.kind() == io::ErrorKind::AlreadyExists;
+    let is_file = std::fs::metadata(&error.path).is_ok_and(|meta| !meta.is_dir());
+    let kind = if was_there && !is_file { io::ErrorKind::NotFound } else { error.source.kind() };
+    obstacle(kind, error)
+}
+
+fn obstacle(kind: io::ErrorKind, error: impl Into<Failure>) -> Obstacle {
+    if kind == io::ErrorKind::NotFound { Obstacle::Vanished(error.into()) } else { Obstacle::Refused(error.into()) }
+}
+
+/// Takes the daemon's own lock, so that none can start while its files are being removed or replaced.
+///
+/// Only for a command that holds the [`CommandLock`]: that is how others know it from a daemon.
+pub fn hold_daemon_lock(plane: &ControlPlane<'_>) -> Result<ProcessLock, lock::Error> {
+    lock_file::acquire(&plane.paths().lock_file)
+}
+
+/// Keeps commands and daemons away from an instance for a moment.
+#[derive(Debug)]
+pub struct Seclusion {
+    // Released in this order, so that whoever holds the daemon's lock for a command holds the command's lock too.
+    _daemon: ProcessLock,
+    _command: Option<ProcessLock>,
+}
+
+/// Takes both locks of an instance, of which this command may have the first already; `None` if somebody has one, or
+/// if the folder is gone. Never waits and makes no folder.
+pub fn try_seclude(paths: &Paths) -> Result<Option<Seclusion>, lock::Error> {
+    let command = match lock_file::acquire(&paths.command_lock_file) {
+        Ok(lock) => Some(lock),
+        Err(lock::Error::Held { holder: Some(pid), .. }) if pid == std::process::id() => None,
+        Err(error) => return unless_busy_or_gone(error),
+    };
+    match lock_file::acquire(&paths.lock_file) {
+        Ok(daemon) if lock_file::is_held_in_place(&paths.lock_file)? => {
+            Ok(Some(Seclusion { _daemon: daemon, _command: command }))
+        }
+        Ok(_) => Ok(None),
+        Err(error) => unless_busy_or_gone(error),
+    }
+}
+
+fn unless_busy_or_gone(error: lock::Error) -> Result<Option<Seclusion>, lock::Error> {
+    match error {
+        lock::Error::Held { .. } => Ok(None),
+        lock::Error::Io { ref source, .. } if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        error => Err(error),
+    }
 }
 
 #[cfg(test)]
@@ -87,5 +158,40 @@ mod tests {
             ]
         );
         assert!(paths.args_file.exists(), "nothing was removed");
+    }
+
+    #[test]
+    fn a_lock_that_leads_nowhere_is_named_soon_and_not_tried_for_ever() {
+        let user = User::new();
+        let paths = user.instance().paths;
+        file::create_dir_private(&paths.dir).unwrap();
+        std::os::unix::fs::symlink("/nonexistent/folder/lock", &paths.command_lock_file).unwrap();
+        let began = Instant::now();
+        let ran = user.run("svc create");
+        assert_eq!(ran.code, 1);
+        assert!(ran.messages()[0].starts_with(&format!("lock {}: ", paths.command_lock_file.display())), "{ran:?}");
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn a_folder_that_is_removed_under_a_command_is_made_again() {
+        let user = User::new();
+        let paths = user.instance().paths;
+        std::thread::scope(|scope| {
+            let holds = scope.spawn(|| {
+                for turn in 0..3000 {
+                    match try_hold(&paths) {
+                        Ok(lock) => std::fs::remove_file(lock.path()).unwrap(),
+                        Err(Obstacle::Vanished(_)) => {}
+                        Err(obstacle) => panic!("turn {turn}: {obstacle:?}"),
+                    }
+                }
+            });
+            while !holds.is_finished() {
+                // Only an empty folder goes.
+                let _ = std::fs::remove_dir(&paths.dir);
+            }
+            holds.join().unwrap();
+        });
     }
 }

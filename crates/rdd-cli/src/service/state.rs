@@ -1,12 +1,17 @@
 //! Whether an instance was created and whether its daemon runs.
 
-use std::{fs, io, path::PathBuf};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use rdd_instance::Paths;
 use rdd_stdx::{
     file,
     lock::{self, Holder},
 };
+
+use super::{command_lock, lock_file};
 
 /// What is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,19 +77,36 @@ pub fn observe(paths: &Paths) -> Result<State, Error> {
         Err(source) => return Err(Error::Args { path: paths.args_file.clone(), source }),
     };
     let daemon = daemon(paths)?;
-    // Asked a second time with the file in sight: a daemon takes its lock before it writes its PID.
-    if daemon == Daemon::Stopped && paths.pid_file.exists() && self::daemon(paths)? == Daemon::Stopped {
-        file::remove_if_present(&paths.pid_file)?;
+    if daemon == Daemon::Stopped && paths.pid_file.exists() {
+        remove_left_behind(paths, &[&paths.pid_file])?;
     }
     Ok(State { created, daemon })
 }
 
-/// Who holds the daemon's lock.
+/// Removes what a daemon that ended left published, and says whether it did: not while somebody is at work there.
+///
+/// A daemon takes its lock before it publishes anything, so nothing of a new one is touched.
+pub fn remove_left_behind(paths: &Paths, files: &[&Path]) -> Result<bool, Error> {
+    let Some(_seclusion) = command_lock::try_seclude(paths)? else { return Ok(false) };
+    files.iter().try_for_each(|file| file::remove_if_present(file))?;
+    Ok(true)
+}
+
+/// Who holds the daemon's lock. A command that keeps daemons away holds it too, together with its own: it is none.
 pub fn daemon(paths: &Paths) -> Result<Daemon, lock::Error> {
-    Ok(match lock::holder(&paths.lock_file)? {
-        Holder::Nobody => Daemon::Stopped,
-        Holder::Process(pid) => Daemon::Running(pid),
-    })
+    let mut holder = lock_file::holder(&paths.lock_file)?;
+    loop {
+        let Holder::Process(pid) = holder else { return Ok(Daemon::Stopped) };
+        if pid.is_some() && lock_file::holder(&paths.command_lock_file)? == holder {
+            return Ok(Daemon::Stopped);
+        }
+        // Asked again: a command may have let go of both between our two looks.
+        let now = lock_file::holder(&paths.lock_file)?;
+        if now == holder {
+            return Ok(Daemon::Running(pid));
+        }
+        holder = now;
+    }
 }
 
 #[cfg(test)]
@@ -129,6 +151,43 @@ mod tests {
         let _lock = ProcessLock::acquire(&paths.lock_file).unwrap();
         observe(&paths).unwrap();
         assert!(paths.pid_file.exists());
+    }
+
+    #[test]
+    fn what_a_new_daemon_publishes_is_never_taken_for_a_left_over() {
+        let user = User::new();
+        let paths = user.instance().paths;
+        fs::create_dir_all(&paths.dir).unwrap();
+        std::thread::scope(|scope| {
+            let starts = scope.spawn(|| {
+                for turn in 0..2000 {
+                    // As the daemon does it: a cleaner may have the lock for a moment.
+                    let lock = std::iter::repeat_with(|| ProcessLock::acquire(&paths.lock_file)).find_map(Result::ok);
+                    fs::write(&paths.pid_file, "1").unwrap();
+                    std::thread::yield_now();
+                    assert!(paths.pid_file.exists(), "turn {turn}: it was removed under its owner");
+                    // It dies, and what it published stays behind.
+                    drop(lock);
+                }
+            });
+            while !starts.is_finished() {
+                observe(&paths).unwrap();
+            }
+            starts.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_command_that_keeps_daemons_away_is_no_daemon() {
+        let user = User::new();
+        let paths = user.instance().paths;
+        fs::create_dir_all(&paths.dir).unwrap();
+        let seclusion = command_lock::try_seclude(&paths).unwrap();
+        assert!(seclusion.is_some());
+        assert_eq!(daemon(&paths).unwrap(), Daemon::Stopped);
+        drop(seclusion);
+        let _lock = ProcessLock::acquire(&paths.lock_file).unwrap();
+        assert!(command_lock::try_seclude(&paths).unwrap().is_none());
     }
 
     #[test]

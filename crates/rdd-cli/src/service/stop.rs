@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use rdd_stdx::{
-    file, lock,
-    process::{Process, Signal},
-};
+use rdd_instance::Paths;
+use rdd_stdx::process::{Process, Signal};
 
 use super::{
     ControlPlane,
+    deadline::Deadline,
+    lock_file,
     state::{self, Daemon},
 };
 use crate::{
@@ -22,6 +22,10 @@ const GRACE_MAX: Duration = Duration::from_secs(10);
 const GRACE_MIN: Duration = Duration::from_secs(1);
 /// A wait without end is made of these.
 const SLICE: Duration = Duration::from_secs(3600);
+
+/// How long what the daemon published is tried to be removed, and how often.
+const CLEAN_UP_BOUND: Duration = Duration::from_millis(200);
+const RETRY: Duration = Duration::from_millis(10);
 
 /// How it went.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,11 +41,17 @@ pub enum Stopped {
 /// Stops the daemon. With `wait`, returns when it has ended; at the bound it is killed, which is an error.
 pub fn stop(plane: &ControlPlane<'_>, wait: bool, bound: Option<Duration>) -> Outcome<Stopped> {
     let (name, paths) = (plane.name(), plane.paths());
-    let Some(process) = lock::open_holder(&paths.lock_file)? else {
-        return match state::daemon(paths)? {
-            Daemon::Stopped => Ok(Stopped::WasNotRunning),
-            Daemon::Running(_) => Err(out_of_sight(plane)),
-        };
+    let process = loop {
+        let process = lock_file::open_holder(&paths.lock_file)?;
+        // Asked with the process in hand: a command that keeps daemons away must not be signalled.
+        match (state::daemon(paths)?, process) {
+            (Daemon::Stopped, _) => return Ok(Stopped::WasNotRunning),
+            (Daemon::Running(None), _) => return Err(out_of_sight(plane)),
+            (Daemon::Running(Some(pid)), Some(process)) if process.pid() == pid => break process,
+            (Daemon::Running(Some(pid)), None) if is_out_of_sight(paths, pid)? => return Err(out_of_sight(plane)),
+            // Another one took over between our two looks.
+            (Daemon::Running(Some(_)), _) => {}
+        }
     };
     let pid = process.pid();
     let asked = process.signal(Signal::INT);
@@ -92,13 +102,19 @@ fn grace(bound: Duration) -> Duration {
     bound.clamp(GRACE_MIN, GRACE_MAX)
 }
 
-/// What a daemon that ended leaves published. Another one may be up already; its files are its own.
+/// What a daemon that ended leaves published. Another one may be up already; its files are its own. Whoever else is at
+/// work for longer than a moment brings one up, or removes everything.
 fn clean_up(plane: &ControlPlane<'_>) -> Outcome {
-    if !state::daemon(plane.paths())?.is_running() {
-        file::remove_if_present(&plane.paths().config)?;
-        file::remove_if_present(&plane.paths().pid_file)?;
+    let (paths, deadline) = (plane.paths(), Deadline::after(Some(CLEAN_UP_BOUND)));
+    while !state::remove_left_behind(paths, &[&paths.config, &paths.pid_file])? && !deadline.has_passed() {
+        std::thread::sleep(deadline.left_up_to(RETRY));
     }
     Ok(())
+}
+
+/// Its PID may be one of a namespace that is not ours. If it just ended, it no longer holds the lock.
+fn is_out_of_sight(paths: &Paths, pid: u32) -> Outcome<bool> {
+    Ok(Process::open(pid)?.is_none() && state::daemon(paths)? == Daemon::Running(Some(pid)))
 }
 
 fn out_of_sight(plane: &ControlPlane<'_>) -> Failure {
