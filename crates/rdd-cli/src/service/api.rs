@@ -8,8 +8,8 @@ use rdd_client::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-/// A call that answers at all answers within this; readiness is asked again anyway.
-const CALL_BOUND: Duration = Duration::from_secs(15);
+/// A download begins after the daemon has copied and verified what it sends, which takes as long as the disk takes.
+const DOWNLOAD_BOUND: Duration = Duration::from_secs(600);
 
 /// Why the API could not be asked.
 #[derive(Debug, thiserror::Error)]
@@ -31,15 +31,17 @@ pub enum Error {
 pub struct Api {
     client: Client,
     runtime: Runtime,
+    /// How long a download may pause, and how long it may take to begin.
+    download_bound: Duration,
 }
 
 impl Api {
     /// From the text of a kubeconfig.
     pub fn from_kubeconfig(text: &str) -> Result<Self, Error> {
         let config = Kubeconfig::parse(text).map_err(Error::Kubeconfig)?;
-        let client = Client::from_kubeconfig(&config, None).map_err(Error::Kubeconfig)?.with_timeout(CALL_BOUND);
+        let client = Client::from_kubeconfig(&config, None).map_err(Error::Kubeconfig)?;
         let runtime = Builder::new_current_thread().enable_all().build().map_err(Error::Runtime)?;
-        Ok(Self { client, runtime })
+        Ok(Self { client, runtime, download_bound: DOWNLOAD_BOUND })
     }
 
     /// Where the server is.
@@ -47,15 +49,51 @@ impl Api {
         self.client.url("")
     }
 
-    /// The status of `GET path` and its body.
-    pub fn get(&self, path: &str) -> Result<(u16, Vec<u8>), Error> {
-        let response = self.runtime.block_on(self.client.get(path))?;
+    /// The status of `GET path` and its body, within this time.
+    pub fn get(&self, path: &str, within: Duration) -> Result<(u16, Vec<u8>), Error> {
+        let client = self.client.clone().with_timeout(within);
+        let response = self.runtime.block_on(client.get(path))?;
         Ok((response.status.as_u16(), response.body.to_vec()))
     }
 
-    /// Copies the body of `GET path`, which must succeed.
+    /// Copies the body of `GET path`, which must succeed. The daemon may take its time.
     pub fn download(&self, path: &str, target: &mut (dyn Write + Send)) -> Result<(), Error> {
-        self.runtime.block_on(self.client.download(path, target))?;
+        let client = self.client.clone().with_timeout(self.download_bound);
+        self.runtime.block_on(client.download(path, target))?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// A certificate to trust; nobody has its key.
+    const CERTIFICATE: &str = "\
+-----BEGIN CERTIFICATE-----\n\
+MIIBhzCCASygAwIBAgIUVmuRgBD/NT8EwSiKoL+TiA39EScwCgYIKoZIzj0EAwIw\n\
+DzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMTUxMTA2MzVaGA8yMTI2MTAyMjExMDYz\n\
+NVowDzENMAsGA1UEAwwEdGVzdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABNx5\n\
+q0kyhL77R0bFNbRL+3GBvFQ//mSougt8xJqUzThemf/OT/cbcpmISscqHSSkSw4j\n\
+88iVbyDOGlZvLmBYV4ijZDBiMB0GA1UdDgQWBBRwyG791yQRvYxAp2GAmraAD70E\n\
+CDAfBgNVHSMEGDAWgBRwyG791yQRvYxAp2GAmraAD70ECDAPBgNVHRMBAf8EBTAD\n\
+AQH/MA8GA1UdEQQIMAaHBH8AAAEwCgYIKoZIzj0EAwIDSQAwRgIhAL6uEGQLItkQ\n\
+8Ln9LtkTzg9EdYaGGt4pnL2ctEbqONgnAiEAkSeXlMx2Xax55WIo45uRNTv/tUEZ\n\
+wEajRMgv3tVu4/0=\n\
+-----END CERTIFICATE-----\n";
+
+    #[test]
+    fn a_question_and_a_download_have_bounds_of_their_own() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let config = Kubeconfig::for_daemon(port, CERTIFICATE, "token", "");
+        let mut api = Api::from_kubeconfig(&config.render().unwrap()).unwrap();
+        let asked = api.get("/version", Duration::from_millis(50)).unwrap_err();
+        assert!(asked.to_string().ends_with("no answer within 50ms"), "{asked}");
+        assert_eq!(api.download_bound, Duration::from_secs(600));
+        api.download_bound = Duration::from_millis(60);
+        let fetched = api.download("/datastore/backup", &mut Vec::new()).unwrap_err();
+        assert!(fetched.to_string().ends_with("no answer within 60ms"), "{fetched}");
     }
 }

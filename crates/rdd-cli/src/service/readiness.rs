@@ -8,6 +8,10 @@ use crate::{
     report::{ExitCode, Failure, Outcome},
 };
 
+/// A call that answers at all answers within this; readiness is asked again anyway.
+const CALL_BOUND: Duration = Duration::from_secs(15);
+/// A first look that takes longer than this is a wait, and the user is told what for.
+const FIRST_LOOK: Duration = Duration::from_millis(200);
 /// How soon the first repetition comes, and how slow they get.
 const FIRST_DELAY: Duration = Duration::from_millis(5);
 const LAST_DELAY: Duration = Duration::from_millis(200);
@@ -94,22 +98,22 @@ pub fn judge(seen: &Seen, expected: Option<&str>) -> Verdict {
     }
 }
 
-/// Looks once. What cannot be asked yet is simply not there yet.
-pub fn look(plane: &ControlPlane<'_>) -> Seen {
+/// Looks once, until the deadline at most. What cannot be asked yet is simply not there yet.
+pub fn look(plane: &ControlPlane<'_>, deadline: Deadline) -> Seen {
     let mut seen = Seen::default();
-    if let Err(failure) = look_closely(plane, &mut seen) {
+    if let Err(failure) = look_closely(plane, &mut seen, deadline) {
         seen.problem = Some(failure.text());
     }
     seen
 }
 
-fn look_closely(plane: &ControlPlane<'_>, seen: &mut Seen) -> Outcome {
+fn look_closely(plane: &ControlPlane<'_>, seen: &mut Seen, deadline: Deadline) -> Outcome {
     let api = connect(plane)?;
     seen.server = Some(api.server());
-    let (status, body) = api.get("/version")?;
+    let (status, body) = api.get("/version", deadline.left_up_to(CALL_BOUND))?;
     let unexpected = |path: &str, status: u16| Failure::message(format!("{}{path} answered {status}", api.server()));
     seen.version = Some(git_version(status, &body).ok_or_else(|| unexpected("/version", status))?);
-    let (status, _) = api.get("/readyz")?;
+    let (status, _) = api.get("/readyz", deadline.left_up_to(CALL_BOUND))?;
     seen.ready = status == 200;
     if seen.ready { Ok(()) } else { Err(unexpected("/readyz", status)) }
 }
@@ -123,14 +127,30 @@ fn git_version(status: u16, body: &[u8]) -> Option<String> {
     (status == 200).then(|| serde_json::from_slice::<Version>(body).ok()).flatten().map(|version| version.git_version)
 }
 
-/// Waits until the running daemon can be used. `progress` is made when there is something to wait for.
-pub fn wait(plane: &ControlPlane<'_>, deadline: Deadline, mut progress: Option<Progress>) -> Outcome {
+/// How a wait for a running daemon ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Awaited {
+    /// It can be used.
+    Ready,
+    /// It has ended: it was on its way down, or died.
+    Gone,
+}
+
+/// Waits until the running daemon can be used, or is gone. `progress` is made when there is something to wait for.
+/// `expected` is the version to insist on, if any.
+pub fn wait(
+    plane: &ControlPlane<'_>,
+    deadline: Deadline,
+    mut progress: Option<Progress>,
+    expected: Option<&str>,
+) -> Outcome<Awaited> {
     let mut phases = Phases::default();
     let mut delay = FIRST_DELAY;
+    let mut patience = FIRST_LOOK;
     loop {
-        let seen = look(plane);
-        match judge(&seen, plane.expected_version()) {
-            Verdict::Ready => return Ok(()),
+        let seen = look(plane, Deadline::after(Some(deadline.left_up_to(patience))));
+        match judge(&seen, expected) {
+            Verdict::Ready => return Ok(Awaited::Ready),
             Verdict::Incompatible { found } => return Err(incompatible(&found, plane.context.build.git_version)),
             Verdict::Waiting(phase) => {
                 if let Some(message) = phases.advance(phase) {
@@ -145,11 +165,11 @@ pub fn wait(plane: &ControlPlane<'_>, deadline: Deadline, mut progress: Option<P
             return Err(timed_out(plane, seen.problem));
         }
         if !state::daemon(plane.paths())?.is_running() {
-            let message = format!("{:?} control plane stopped before it was ready", plane.name());
-            return Err(Failure::message(message).hint("see why: rdd service log"));
+            return Ok(Awaited::Gone);
         }
         std::thread::sleep(deadline.left_up_to(delay));
         delay = (delay * 3 / 2).min(LAST_DELAY);
+        patience = CALL_BOUND;
     }
 }
 
@@ -164,7 +184,8 @@ pub fn timed_out(plane: &ControlPlane<'_>, problem: Option<String>) -> Failure {
         .hint("or wait longer: rdd service start --timeout=5m")
 }
 
-fn incompatible(found: &str, expected: &str) -> Failure {
+/// The error for a daemon that this program cannot work with.
+pub fn incompatible(found: &str, expected: &str) -> Failure {
     Failure::message(format!("unsupported server version {found} (expected {expected})"))
         .code(ExitCode::IncompatibleServer)
         .hint("restart the service with this version: rdd service stop && rdd service start")

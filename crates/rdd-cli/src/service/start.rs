@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::{
-    ControlPlane, args_file, command_lock,
+    ControlPlane, args_file,
+    command_lock::{self, CommandLock},
     deadline::Deadline,
-    readiness::{self, Phase, Phases},
+    readiness::{self, Awaited, Phase, Phases},
     spawn::{self, Starting},
 };
 use crate::{progress::Progress, report::Outcome};
@@ -54,14 +55,22 @@ impl Session {
 
 /// Starts the daemon, or finds it running. With `wait`, returns when it can be used.
 pub fn start(plane: &ControlPlane<'_>, request: &Request, deadline: Deadline) -> Outcome {
-    if plane.observe()?.daemon.is_running() {
-        return await_running(plane, request, deadline);
+    let mut told = false;
+    loop {
+        if !plane.observe()?.daemon.is_running() {
+            let lock = command_lock::hold(plane, deadline)?;
+            if !plane.observe()?.daemon.is_running() {
+                return start_anew(plane, request, deadline, lock);
+            }
+        }
+        // One that is gone was on its way down when it was found, and leaves its place to a new one.
+        if await_running(plane, request, deadline, &mut told)? == Awaited::Ready {
+            return Ok(());
+        }
     }
-    let lock = command_lock::hold(plane, deadline)?;
-    if plane.observe()?.daemon.is_running() {
-        drop(lock);
-        return await_running(plane, request, deadline);
-    }
+}
+
+fn start_anew(plane: &ControlPlane<'_>, request: &Request, deadline: Deadline, lock: CommandLock) -> Outcome {
     let stored = stored_arguments(plane, request)?;
     let session = request.session.arguments(plane.context.level.verbosity());
     let mut daemon = spawn::spawn(plane, &spawn::arguments(stored, session))?;
@@ -140,21 +149,21 @@ fn stored_arguments(plane: &ControlPlane<'_>, request: &Request) -> Outcome<Vec<
     Ok(stored)
 }
 
-fn await_running(plane: &ControlPlane<'_>, request: &Request, deadline: Deadline) -> Outcome {
+fn await_running(plane: &ControlPlane<'_>, request: &Request, deadline: Deadline, told: &mut bool) -> Outcome<Awaited> {
     let name = plane.name();
-    if request.announce {
+    if request.announce && !std::mem::replace(told, true) {
         plane.record().info(&format!("{name:?} control plane is already running"));
     }
     if !request.wait {
-        return Ok(());
+        return Ok(Awaited::Ready);
     }
     let waiting = format!("waiting for {name:?} control plane to be ready");
     let progress = request.announce.then(|| Progress::start(plane.record(), &waiting));
-    readiness::wait(plane, deadline, progress)?;
-    if request.announce {
+    let awaited = readiness::wait(plane, deadline, progress, plane.expected_version())?;
+    if request.announce && awaited == Awaited::Ready {
         plane.record().success(&format!("{name:?} control plane is ready"));
     }
-    Ok(())
+    Ok(awaited)
 }
 
 #[cfg(test)]

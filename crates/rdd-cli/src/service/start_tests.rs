@@ -29,6 +29,13 @@ fn the_daemon_of_these_tests() {
     say("STATUS=waiting for API server");
     match role.as_str() {
         "ready" => say("STATUS=waiting for controllers to register\nREADY=1"),
+        "leaving" if !dir.join("left").exists() => {
+            fs::write(dir.join("left"), "").unwrap();
+            // As one that drains its requests: it holds its lock, and answers nobody.
+            std::thread::sleep(Duration::from_secs(1));
+            return;
+        }
+        "leaving" => say("READY=1"),
         "broken" => {
             say("ERRNO=98\nX_RDD_ERROR=port 1 is taken");
             return;
@@ -145,6 +152,28 @@ fn the_bound_ends_the_command_and_not_the_daemon() {
             "waiting for API server".to_owned()
         ]
     );
+}
+
+#[test]
+fn a_daemon_that_is_on_its_way_down_is_followed_by_a_new_one() {
+    let (user, reaper) = user("leaving");
+    assert_eq!(user.run("svc start --wait=false").code, 0);
+    let first = state::daemon(&reaper.0).unwrap();
+    let ran = user.run("svc start --timeout=50s");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(
+        ran.messages(),
+        [
+            &message("is already running"),
+            "waiting for \"rancher-desktop-2\" control plane to be ready",
+            "waiting for API server",
+            "starting \"rancher-desktop-2\" control plane",
+            "waiting for API server",
+            &message("is ready"),
+        ]
+    );
+    let second = state::daemon(&reaper.0).unwrap();
+    assert!(second.is_running() && second != first, "{first:?} {second:?}");
 }
 
 // Finding O-9

@@ -155,6 +155,19 @@ fn a_hung_daemon_is_killed_after_the_bound_and_stop_says_so() {
 }
 
 #[test]
+fn a_start_keeps_its_bound_while_the_daemon_hangs_and_says_what_it_waits_for() {
+    let daemon = Daemon::start_in(talkative().build());
+    let process = Process::open(daemon.pid()).unwrap().unwrap();
+    process.signal(Signal::STOP).unwrap();
+    let before = Instant::now();
+    let output = daemon.rdd(&["svc", "start", "--timeout", "1s"]);
+    let elapsed = before.elapsed();
+    process.signal(Signal::CONT).unwrap();
+    expect_error(&output, 4, &["context deadline exceeded", "waiting for API server", "no answer within"]);
+    assert!(elapsed < Duration::from_secs(8), "bounded: {elapsed:?}");
+}
+
+#[test]
 fn stop_without_waiting_returns_and_the_daemon_goes() {
     let daemon = Daemon::start_in(talkative().build());
     let process = Process::open(daemon.pid()).unwrap().unwrap();

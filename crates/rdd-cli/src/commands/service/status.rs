@@ -1,6 +1,6 @@
 //! `rdd service status`.
 
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, time::Duration};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -12,10 +12,14 @@ use crate::{
     report::{Failure, Outcome},
     service::{
         ControlPlane,
+        deadline::Deadline,
         readiness::{self, Seen, Verdict},
         state::State,
     },
 };
+
+/// A daemon that does not answer within this is not ready.
+const LOOK_BOUND: Duration = Duration::from_secs(15);
 
 /// The state as data.
 #[derive(Debug, Serialize)]
@@ -48,7 +52,11 @@ pub fn run(plane: &ControlPlane<'_>, args: &Status) -> Outcome {
             return Err(Failure::message(format!("unknown output format {format}; valid formats: json, or yaml")));
         }
     };
-    let seen = if state.daemon.is_running() { readiness::look(plane) } else { Seen::default() };
+    let seen = if state.daemon.is_running() {
+        readiness::look(plane, Deadline::after(Some(LOOK_BOUND)))
+    } else {
+        Seen::default()
+    };
     plane.context.printer.text(&encode(&report(plane, state, seen))?)?;
     Ok(())
 }
