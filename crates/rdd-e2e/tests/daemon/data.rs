@@ -2,10 +2,11 @@
 
 use std::{fs, path::Path};
 
+use rdd_stdx::lock::ProcessLock;
 use rdd_store::{Expect, Store as _, Txn, sqlite};
-use rdd_testkit::{Daemon, Sandbox};
+use rdd_testkit::{Daemon, Sandbox, eventually};
 
-use crate::support::{dir, expect_error, fingerprint, mode, status, talkative, walk};
+use crate::support::{SOON, dir, expect_error, fingerprint, mode, status, talkative, walk};
 
 /// Writes keys into the datastore of a stopped instance.
 fn write(sandbox: &Sandbox, keys: &[&str]) -> u64 {
@@ -58,6 +59,37 @@ fn a_backup_of_a_stopped_instance_works_too() {
     let copy = sandbox.home().join("copy.db");
     sandbox.rdd(&["svc", "backup", copy.to_str().unwrap()]).expect_success();
     assert!(has(&copy, "/registry/a"));
+}
+
+#[test]
+fn a_backup_of_a_daemon_that_is_starting_waits_until_it_is_ready() {
+    let sandbox = Daemon::start_in(talkative().build()).stop();
+    sandbox.rdd(&["svc", "start", "--wait=false"]).expect_success();
+    let copy = sandbox.home().join("copy.db");
+    sandbox.rdd(&["svc", "backup", copy.to_str().unwrap()]).expect_success();
+    assert_eq!(status(&sandbox)["ready"], true);
+}
+
+#[test]
+fn a_backup_that_waited_for_another_command_leaves_the_datastore_to_the_daemon_which_that_one_started() {
+    let sandbox = Daemon::start_in(talkative().build()).stop();
+    let (copy, said) = (sandbox.home().join("copy.db"), sandbox.home().join("said"));
+    let command = ProcessLock::acquire(&dir(&sandbox).join("command.lock")).unwrap();
+    let mut backup = sandbox
+        .command(&["svc", "backup", copy.to_str().unwrap()])
+        .stdout(std::process::Stdio::null())
+        .stderr(fs::File::create(&said).unwrap())
+        .spawn()
+        .unwrap();
+    let says = |text: &str| fs::read_to_string(&said).unwrap().contains(text).then_some(());
+    eventually("the backup to wait for us", SOON, || says("which is changing"));
+    let daemon = ProcessLock::acquire(&dir(&sandbox).join("rdd.lock")).unwrap();
+    drop(command);
+    eventually("the backup to wait for the daemon", SOON, || says("waiting for API server"));
+    assert!(!copy.exists(), "the datastore was not opened under the daemon");
+    drop(daemon);
+    assert!(backup.wait().unwrap().success(), "{}", fs::read_to_string(&said).unwrap());
+    assert!(copy.exists(), "the daemon is gone, so the files are copied");
 }
 
 #[test]

@@ -9,18 +9,24 @@ use std::{
 };
 
 use jiff::Timestamp;
-use rdd_stdx::file;
+use rdd_stdx::{file, lock};
 
 use crate::{
     args::Backup,
     progress::Progress,
     record::timestamp,
     report::{Failure, Outcome},
-    service::{ControlPlane, command_lock, datastore::Offline, deadline::Deadline, readiness},
+    service::{
+        ControlPlane, command_lock,
+        datastore::Offline,
+        deadline::Deadline,
+        readiness::{self, Awaited},
+    },
 };
 
-/// Another command that changes the instance is done sooner than this.
-const LOCK_BOUND: Duration = Duration::from_secs(90);
+/// Another command that changes the instance is done sooner than this, and a daemon that starts is ready sooner.
+const BOUND: Duration = Duration::from_secs(90);
+const SAVING: &str = "saving the datastore";
 
 /// Saves the datastore and prints where.
 pub fn run(plane: &ControlPlane<'_>, args: &Backup) -> Outcome {
@@ -29,28 +35,57 @@ pub fn run(plane: &ControlPlane<'_>, args: &Backup) -> Outcome {
         None => PathBuf::from(default_name(&plane.name(), timestamp(plane.context.clock().as_ref()))),
     };
     refuse_existing(&target)?;
-    let progress = Progress::on_terminal(plane.record(), "saving the datastore");
-    if plane.observe()?.daemon.is_running() {
-        let api = readiness::connect(plane)?;
-        write_new(&target, |writer| Ok(api.download("/datastore/backup", writer)?))?;
-    } else {
-        save_offline(plane, &target)?;
-    }
-    drop(progress);
+    let deadline = Deadline::after(Some(BOUND));
+    // A daemon may start or stop at any moment; then the other way is the right one.
+    while !(save_offline(plane, &target, deadline)? || save_online(plane, &target, deadline)?) {}
     plane.record().success(&format!("saved the datastore of {:?} in {}", plane.name(), target.display()));
     Ok(plane.context.printer.line(target.display())?)
 }
 
-fn save_offline(plane: &ControlPlane<'_>, target: &Path) -> Outcome {
-    let datastore = &plane.paths().datastore;
-    if !datastore.exists() {
-        let message = format!("{:?} control plane has no datastore to save", plane.name());
-        return Err(Failure::message(message).hint("it gets one when it is started: rdd service start"));
+/// From the daemon, once it is ready. False if there is none any more.
+fn save_online(plane: &ControlPlane<'_>, target: &Path, deadline: Deadline) -> Outcome<bool> {
+    // Of whatever version it is: a backup is what one takes before an update.
+    if readiness::wait(plane, deadline, None, None)? == Awaited::Gone {
+        return Ok(false);
     }
-    let _command = command_lock::hold(plane, Deadline::after(Some(LOCK_BOUND)))?;
+    let _progress = Progress::on_terminal(plane.record(), SAVING);
+    let api = readiness::connect(plane)?;
+    write_new(target, |writer| Ok(api.download("/datastore/backup", writer)?))?;
+    Ok(true)
+}
+
+/// From the files, with every daemon and command kept away. False if a daemon has them open.
+fn save_offline(plane: &ControlPlane<'_>, target: &Path, deadline: Deadline) -> Outcome<bool> {
+    let is_running = || plane.observe().map(|state| state.daemon.is_running());
+    let datastore = &plane.paths().datastore;
+    if is_running()? {
+        return Ok(false);
+    }
+    // Before the lock is taken, which would make a folder.
+    refuse_missing(plane, datastore)?;
+    let _command = command_lock::hold(plane, deadline)?;
+    if is_running()? {
+        return Ok(false);
+    }
+    let _daemon = match command_lock::hold_daemon_lock(plane) {
+        // One that was started by hand does not wait for commands.
+        Err(lock::Error::Held { .. }) => return Ok(false),
+        other => other?,
+    };
+    refuse_missing(plane, datastore)?;
+    let _progress = Progress::on_terminal(plane.record(), SAVING);
     let environment = &plane.context.environment;
-    Offline { clock: plane.context.clock().clone(), allow_network: environment.allow_network_home }
-        .backup(datastore, target)
+    let offline = Offline { clock: plane.context.clock().clone(), allow_network: environment.allow_network_home };
+    offline.backup(datastore, target)?;
+    Ok(true)
+}
+
+fn refuse_missing(plane: &ControlPlane<'_>, datastore: &Path) -> Outcome {
+    if datastore.exists() {
+        return Ok(());
+    }
+    let message = format!("{:?} control plane has no datastore to save", plane.name());
+    Err(Failure::message(message).hint("it gets one when it is started: rdd service start"))
 }
 
 fn default_name(instance: &str, now: Timestamp) -> String {
