@@ -5,7 +5,10 @@ use std::{ffi::OsString, fs, io, path::Path};
 use rdd_stdx::file;
 
 use crate::{
-    help, parse,
+    args::{Command, Service},
+    help,
+    parse::{self, Parsed},
+    record::Format,
     report::{Failure, Outcome},
 };
 
@@ -61,14 +64,45 @@ pub fn read(path: &Path) -> Outcome<Option<Vec<String>>> {
 
 /// Whether the daemon would take what is stored; better found out here than by a daemon that dies of it.
 pub fn check(path: &Path, stored: &[String]) -> Outcome {
-    let words = ["service", "serve"].into_iter().chain(stored.iter().map(String::as_str)).map(OsString::from);
-    match parse::parse(&help::tree(false), words.collect()) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(with_remedies(Failure::message(format!(
+    check_words(stored).map_err(|failure| {
+        with_remedies(Failure::message(format!(
             "{} holds arguments that the daemon does not take: {}",
             path.display(),
-            error.text()
-        )))),
+            failure.text()
+        )))
+    })
+}
+
+/// Whether the daemon would start, and run, with these words. The error names the first that it would not take.
+pub fn check_words(words: &[String]) -> Outcome {
+    let line = ["service", "serve"].into_iter().chain(words.iter().map(String::as_str)).map(OsString::from);
+    let (global, serve) = match parse::parse(&help::tree(false), line.collect())? {
+        Parsed::Run(cli) => match cli.command {
+            Some(Command::Service { verb: Some(Service::Serve(serve)) }) => (cli.global, serve),
+            _ => return Err(Failure::message(format!("{words:?} are not arguments of the daemon"))),
+        },
+        Parsed::Help(_) => return Err(Failure::message("--help does not start the daemon")),
+        Parsed::Version(_) => return Err(Failure::message("--version does not start the daemon")),
+    };
+    if serve.verb.is_some() {
+        return Err(Failure::message("unknown command \"options\" for \"rdd service serve\""));
+    }
+    if global.version.is_some_and(|version| version != "false") {
+        return Err(Failure::message("--version does not start the daemon"));
+    }
+    Format::parse(&global.log_format)?;
+    port(serve.secure_port)?;
+    Ok(())
+}
+
+/// A port as the daemon will take it; what it would refuse is refused here already.
+pub fn port(given: Option<i64>) -> Outcome<Option<u16>> {
+    let Some(given) = given else { return Ok(None) };
+    match u16::try_from(given) {
+        Ok(port) if port != 0 => Ok(Some(port)),
+        _ => Err(Failure::message(format!(
+            "--secure-port {given} must be between 1 and 65535, inclusive. It cannot be turned off with 0"
+        ))),
     }
 }
 
@@ -97,6 +131,36 @@ mod tests {
             "/x/args.json holds arguments that the daemon does not take: unknown flag: --no-such-flag"
         );
         assert_eq!(failure.hints().len(), 2);
+    }
+
+    #[test]
+    fn words_that_would_end_the_daemon_are_told_from_those_that_it_runs_with() {
+        check_words(&words(&["--controllers=", "-v", "4", "--log-format=json", "--secure-port", "7000"])).unwrap();
+        for (given, expected) in [
+            (vec!["one"], "unknown command \"one\" for \"rdd service serve\""),
+            (vec!["options"], "unknown command \"options\" for \"rdd service serve\""),
+            (vec!["--bogus"], "unknown flag: --bogus"),
+            (vec!["-q"], "unknown shorthand flag: 'q' in -q"),
+            (vec!["--secure-port"], "flag needs an argument: --secure-port"),
+            (vec!["--help"], "--help does not start the daemon"),
+            (vec!["--version"], "--version does not start the daemon"),
+        ] {
+            assert_eq!(check_words(&words(&given)).unwrap_err().text(), expected, "{given:?}");
+        }
+        for given in [["--secure-port", "0"], ["--log-format", "xml"], ["--", "x"]] {
+            assert!(check_words(&words(&given)).is_err(), "{given:?}");
+        }
+    }
+
+    #[test]
+    fn ports_are_refused_in_the_words_of_the_daemon() {
+        assert_eq!(port(None).unwrap(), None);
+        assert_eq!(port(Some(6443)).unwrap(), Some(6443));
+        for bad in [0, -1, 65536] {
+            let expected =
+                format!("--secure-port {bad} must be between 1 and 65535, inclusive. It cannot be turned off with 0");
+            assert_eq!(port(Some(bad)).unwrap_err().text(), expected);
+        }
     }
 
     #[test]

@@ -39,6 +39,13 @@ pub struct Request {
 }
 
 impl Session {
+    /// Whether the daemon would take these words, also those that a first start stores: before anything is written.
+    pub fn check(&self, default_port: u16) -> Outcome {
+        args_file::check_words(&self.positional)?;
+        let stored = args_file::of_start(default_port, &self.positional);
+        args_file::check_words(&[stored, self.arguments(0)].concat())
+    }
+
     fn arguments(&self, verbosity: u8) -> Vec<String> {
         let mut arguments = Vec::new();
         if let Some(controllers) = &self.controllers {

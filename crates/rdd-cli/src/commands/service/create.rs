@@ -13,7 +13,18 @@ const LOCK_BOUND: Duration = Duration::from_secs(90);
 
 /// Stores the arguments of the daemon. An instance that exists is left as it is.
 pub fn run(plane: &ControlPlane<'_>, args: &Create) -> Outcome {
-    let (port, positional) = (super::port(args.secure_port)?, super::texts(&args.args)?);
+    let (port, positional) = (args_file::port(args.secure_port)?, super::texts(&args.args)?);
+    let settings = args_file::Settings {
+        default_port: plane.instance.ports.api,
+        positional: &positional,
+        controllers: &args.controllers,
+        port,
+        verbosity: plane.context.level.verbosity(),
+    };
+    let words = args_file::of_create(&settings);
+    // Before anything is written: what the daemon would not take would spoil every start.
+    args_file::check_words(&positional)?;
+    args_file::check_words(&words)?;
     let exists = format!("{:?} control plane already exists", plane.name());
     if plane.observe()?.created {
         plane.record().info(&exists);
@@ -24,14 +35,7 @@ pub fn run(plane: &ControlPlane<'_>, args: &Create) -> Outcome {
         plane.record().info(&exists);
         return Ok(());
     }
-    let settings = args_file::Settings {
-        default_port: plane.instance.ports.api,
-        positional: &positional,
-        controllers: &args.controllers,
-        port,
-        verbosity: plane.context.level.verbosity(),
-    };
-    args_file::write(&plane.paths().args_file, &args_file::of_create(&settings))?;
+    args_file::write(&plane.paths().args_file, &words)?;
     plane.record().success(&format!("successfully created {:?} control plane", plane.name()));
     Ok(())
 }
@@ -46,13 +50,13 @@ mod tests {
         let mut user = User::new();
         user.variables.push(("RDD_LOG_LEVEL", "debug".to_owned()));
         let paths = user.instance().paths;
-        let ran = user.run("svc create --controllers=app one");
+        let ran = user.run("svc create --controllers=app -- --secure-port=7000");
         assert_eq!(
             (ran.code, ran.messages()),
             (0, vec!["successfully created \"rancher-desktop-2\" control plane".to_owned()])
         );
         let stored: Vec<String> = serde_json::from_slice(&fs::read(&paths.args_file).unwrap()).unwrap();
-        assert_eq!(stored, ["--secure-port", "6445", "one", "--controllers", "app", "-v", "2"]);
+        assert_eq!(stored, ["--secure-port", "6445", "--secure-port=7000", "--controllers", "app", "-v", "2"]);
         assert_eq!([mode(&paths.dir), mode(&paths.args_file)], [0o700, 0o600]);
         let before = fs::read(&paths.args_file).unwrap();
         let ran = user.run("svc create --controllers=other --log-level=info");
@@ -115,6 +119,23 @@ mod tests {
         assert_eq!(ran.code, 1);
         assert!(ran.messages()[0].contains(file.to_str().unwrap()), "{:?}", ran.messages());
         assert!(ran.stderr.contains("hint: "), "{}", ran.stderr);
+    }
+
+    #[test]
+    fn words_that_the_daemon_does_not_take_are_named_and_nothing_is_written() {
+        let user = User::new();
+        for verb in ["create", "start"] {
+            for (given, expected) in [
+                ("one", "unknown command \"one\" for \"rdd service serve\""),
+                ("-- --bogus", "unknown flag: --bogus"),
+                ("-- --secure-port", "flag needs an argument: --secure-port"),
+            ] {
+                let ran = user.run(&format!("svc {verb} {given}"));
+                assert_eq!((ran.code, ran.messages()), (1, vec![expected.to_owned()]), "{verb} {given}");
+            }
+            assert_eq!(user.run(&format!("svc {verb} -- --")).code, 1, "what follows would not count as flags");
+            assert_eq!(fs::read_dir(user.home.path()).unwrap().count(), 0);
+        }
     }
 
     #[test]

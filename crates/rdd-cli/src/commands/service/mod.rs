@@ -46,17 +46,6 @@ pub fn dispatch(context: &Context<'_>, global: &Global, verb: Service) -> Outcom
     }
 }
 
-/// A port as the daemon will take it; what it would refuse is refused here already.
-fn port(given: Option<i64>) -> Outcome<Option<u16>> {
-    let Some(given) = given else { return Ok(None) };
-    match u16::try_from(given) {
-        Ok(port) if port != 0 => Ok(Some(port)),
-        _ => Err(Failure::message(format!(
-            "--secure-port {given} must be between 1 and 65535, inclusive. It cannot be turned off with 0"
-        ))),
-    }
-}
-
 /// Words that go into a JSON file.
 fn texts(words: &[OsString]) -> Outcome<Vec<String>> {
     let text = |word: &OsString| {
@@ -65,20 +54,4 @@ fn texts(words: &[OsString]) -> Outcome<Vec<String>> {
             .ok_or_else(|| Failure::message(format!("argument {word:?} is not valid UTF-8 and cannot be stored")))
     };
     words.iter().map(text).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ports_are_refused_in_the_words_of_the_daemon() {
-        assert_eq!(port(None).unwrap(), None);
-        assert_eq!(port(Some(6443)).unwrap(), Some(6443));
-        for bad in [0, -1, 65536] {
-            let expected =
-                format!("--secure-port {bad} must be between 1 and 65535, inclusive. It cannot be turned off with 0");
-            assert_eq!(port(Some(bad)).unwrap_err().text(), expected);
-        }
-    }
 }

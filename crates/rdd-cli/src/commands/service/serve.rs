@@ -23,7 +23,7 @@ pub fn run(context: &Context<'_>, global: &Global, args: &Serve) -> Outcome {
     if global.version.as_deref().is_some_and(|version| version != "false") {
         return Ok(context.printer.line(format!("Kubernetes {}", context.build.git_version))?);
     }
-    let port = super::port(args.secure_port)?;
+    let port = args_file::port(args.secure_port)?;
     let plane = ControlPlane::of(context)?;
     ensure_created(&plane)?;
     let options = ServeOptions {

@@ -4,7 +4,7 @@ use crate::{
     args::Start,
     report::Outcome,
     service::{
-        ControlPlane,
+        ControlPlane, args_file,
         deadline::Deadline,
         start::{self, Request, Session},
     },
@@ -14,9 +14,10 @@ use crate::{
 pub fn run(plane: &ControlPlane<'_>, args: &Start) -> Outcome {
     let session = Session {
         controllers: args.controllers.clone(),
-        secure_port: super::port(args.secure_port)?,
+        secure_port: args_file::port(args.secure_port)?,
         positional: super::texts(&args.args)?,
     };
+    session.check(plane.instance.ports.api)?;
     let deadline = Deadline::after(args.timeout.as_bound());
     start::start(plane, &Request { session, wait: args.wait, announce: true }, deadline)
 }
