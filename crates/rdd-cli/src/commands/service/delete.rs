@@ -7,7 +7,7 @@ use std::{
 };
 
 use rdd_instance::Paths;
-use rdd_stdx::file;
+use rdd_stdx::{chain::Chain, file, process::Process};
 
 use crate::{
     args::Delete,
@@ -22,6 +22,7 @@ const KEPT_FOLDERS_MAX: u32 = 1000;
 pub fn run(plane: &ControlPlane<'_>, args: &Delete) -> Outcome {
     let name = plane.name();
     plane.refuse_linked_folder()?;
+    sweep(plane);
     let absent = || plane.record().success(&format!("{name:?} control plane does not exist"));
     let is_there = || plane.observe().map(|state| state.created || state.daemon.is_running());
     if !is_there()? {
@@ -68,12 +69,33 @@ fn remove_rest(plane: &ControlPlane<'_>) -> Outcome {
 
 /// Moved out of the way first: whoever waits for our lock makes a new folder, which must not be touched.
 fn remove_instance_folder(paths: &Paths) -> Outcome {
-    let name = paths.dir.file_name().unwrap_or_default().to_string_lossy();
-    let doomed = paths.dir.with_file_name(format!(".{name}.deleted-{}", std::process::id()));
+    let doomed = paths.dir.with_file_name(format!("{}{}", doomed_prefix(paths), std::process::id()));
     file::remove_dir_if_present(&doomed)?;
     fs::rename(&paths.dir, &doomed)
         .map_err(|error| Failure::caused(format!("remove folder {}", paths.dir.display()), error))?;
     Ok(file::remove_dir_if_present(&doomed)?)
+}
+
+/// What a delete calls the folder that it removes, up to its own PID.
+fn doomed_prefix(paths: &Paths) -> String {
+    format!(".{}.deleted-", paths.dir.file_name().unwrap_or_default().to_string_lossy())
+}
+
+/// Removes what earlier deletes of this instance left that were killed at the last step. Only of the dead: the living
+/// finish by themselves. What cannot be removed is told, and does not stand in the way.
+fn sweep(plane: &ControlPlane<'_>) {
+    let paths = plane.paths();
+    let prefix = doomed_prefix(paths);
+    let Some(entries) = paths.dir.parent().and_then(|parent| fs::read_dir(parent).ok()) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(pid) = name.strip_prefix(&prefix).and_then(|pid| pid.parse().ok()) else { continue };
+        if matches!(Process::open(pid), Ok(None))
+            && let Err(error) = file::remove_dir_if_present(&entry.path())
+        {
+            plane.record().warn(&format!("could not remove what an earlier delete left: {}", Chain(&error)));
+        }
+    }
 }
 
 /// A folder that the user chose may hold anything; only what we wrote goes.
@@ -185,6 +207,27 @@ mod tests {
             (0, vec!["\"rancher-desktop-2\" control plane does not exist".to_owned()])
         );
         assert!(!paths.dir.exists());
+    }
+
+    #[test]
+    fn what_a_killed_delete_left_goes_with_the_next_one_and_nothing_else_does() {
+        let user = User::new();
+        let shared = user.instance().paths.dir.parent().unwrap().to_owned();
+        let living = format!(".rancher-desktop-2.deleted-{}", std::process::id());
+        let dead = format!(".rancher-desktop-2.deleted-{}", i32::MAX);
+        let others = [format!(".rancher-desktop-22.deleted-{}", i32::MAX), ".rancher-desktop-2.deleted-x".to_owned()];
+        for name in others.iter().chain([&living, &dead]) {
+            fs::create_dir_all(shared.join(name).join("db")).unwrap();
+            fs::write(shared.join(name).join("db/state.db"), "").unwrap();
+        }
+        let ran = user.run("svc delete");
+        assert_eq!(
+            (ran.code, ran.messages()),
+            (0, vec!["\"rancher-desktop-2\" control plane does not exist".to_owned()])
+        );
+        let mut expected = [&others[..], &[living]].concat();
+        expected.sort();
+        assert_eq!(left(&shared), expected);
     }
 
     #[test]
