@@ -42,8 +42,18 @@ impl Offline {
 
     /// Puts `backup` in the place of the datastore at `path`. It is verified first and not changed.
     pub fn restore(&self, backup: &Path, path: &Path) -> Outcome<Restored> {
-        let restored = sqlite::restore(backup, path, &self.options())?;
+        let restored = sqlite::restore(backup, path, &self.options()).map_err(|error| about_backup(error, backup))?;
         let (revision, objects) = (restored.revision.0, restored.live_keys);
         Ok(Restored { revision, objects, set_aside: restored.set_aside })
     }
+}
+
+/// The store's advice is for a datastore in use; a file that was given to be restored needs other words.
+fn about_backup(error: sqlite::Error, backup: &Path) -> Failure {
+    let reason = match &error {
+        sqlite::Error::Damaged { path, reason } | sqlite::Error::Foreign { path, reason } if path == backup => reason,
+        sqlite::Error::Kine { path } if path == backup => "it is a datastore of the Go version of rdd",
+        _ => return error.into(),
+    };
+    Failure::message(format!("{} is not a backup made by `rdd svc backup`: {reason}", backup.display()))
 }

@@ -1,6 +1,11 @@
 //! `rdd service restore`.
 
-use std::{fs::File, time::Duration};
+use std::{
+    fs::{self, File},
+    io,
+    path::Path,
+    time::Duration,
+};
 
 use rdd_stdx::file;
 
@@ -20,9 +25,7 @@ pub fn run(plane: &ControlPlane<'_>, args: &Restore) -> Outcome {
     refuse_running(plane)?;
     let offline =
         Offline { clock: plane.context.clock().clone(), allow_network: plane.context.environment.allow_network_home };
-    // Nothing is left beside the backup, which may lie on a medium that is read-only; the restore itself verifies it
-    // before anything is touched.
-    File::open(&args.file).map_err(|error| Failure::caused(format!("open {}", args.file.display()), error))?;
+    refuse_unreadable(&args.file)?;
     let what =
         format!("this replaces the datastore of {name:?} by {}; the present one is set aside", args.file.display());
     plane.context.confirm(&what, args.yes)?;
@@ -45,6 +48,16 @@ pub fn run(plane: &ControlPlane<'_>, args: &Restore) -> Outcome {
     Ok(())
 }
 
+/// Nothing is left beside the backup, which may lie on a medium that is read-only; the restore itself verifies it before
+/// anything is touched. A pipe would never open, and cannot be read twice.
+fn refuse_unreadable(file: &Path) -> Outcome {
+    let fail = |error| Failure::caused(format!("open {}", file.display()), error);
+    if !fs::metadata(file).map_err(fail)?.is_file() {
+        return Err(fail(io::Error::other("it is not a regular file")));
+    }
+    File::open(file).map(drop).map_err(fail)
+}
+
 fn refuse_running(plane: &ControlPlane<'_>) -> Outcome {
     if !plane.observe()?.daemon.is_running() {
         return Ok(());
@@ -55,7 +68,7 @@ fn refuse_running(plane: &ControlPlane<'_>) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{User, mode};
+    use crate::testing::{User, make_pipe, mode};
     use rdd_stdx::{file, lock::ProcessLock};
     use rdd_store::{Store, sqlite};
     use std::fs;
@@ -94,6 +107,31 @@ mod tests {
         assert_eq!(ran.code, 0, "{}", ran.stderr);
         let ran = user.run("--instance=new svc status");
         assert!(ran.stderr.contains("has been created: true"), "{}", ran.stderr);
+    }
+
+    #[test]
+    fn what_is_not_a_backup_is_said_of_the_file_that_was_given() {
+        let user = with_datastore();
+        let given = user.home.path().join("given.db");
+        let refusal = || {
+            let ran = user.run(&format!("svc restore {} --yes", given.display()));
+            assert_eq!(ran.code, 1);
+            assert!(!ran.stderr.contains("svc reset"), "{}", ran.stderr);
+            ran.messages().pop().unwrap()
+        };
+        let is_none = format!("{} is not a backup made by `rdd svc backup`: ", given.display());
+        for (content, reason) in [("", "it is empty"), ("text", "it does not begin as SQLite files do")] {
+            fs::write(&given, content).unwrap();
+            assert_eq!(refusal(), format!("{is_none}{reason}"));
+        }
+        // A database of somebody else: the mark of ours is missing.
+        let mut bytes = fs::read(&user.instance().paths.datastore).unwrap();
+        bytes[68..72].fill(0);
+        fs::write(&given, bytes).unwrap();
+        assert_eq!(refusal(), format!("{is_none}it is some other SQLite database"));
+        fs::remove_file(&given).unwrap();
+        make_pipe(&given);
+        assert_eq!(refusal(), format!("open {}: it is not a regular file", given.display()));
     }
 
     #[test]
