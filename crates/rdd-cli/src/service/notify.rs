@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use rdd_instance::Paths;
 use rdd_stdx::{file, process::Process};
 
 /// The folders we make are named for the process that made them, so that one left behind by Ctrl-C can be recognised.
@@ -38,18 +39,61 @@ pub struct Listener {
     socket: UnixDatagram,
 }
 
+/// A place where no socket could be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A socket's address cannot hold its path.
+    #[error("make a socket in {}: its path is too long", folder.display())]
+    TooLong {
+        /// The folder it should be in.
+        folder: PathBuf,
+    },
+    /// The operating system refused.
+    #[error("make a socket in {}", folder.display())]
+    Io {
+        /// The folder it should be in.
+        folder: PathBuf,
+        /// What it said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Where a socket may be made: the folder for temporary files, and then those of the instance, which are there.
+pub fn places(paths: &Paths) -> [PathBuf; 3] {
+    [short_enough(env::temp_dir()), paths.short_dir.clone(), paths.dir.clone()]
+}
+
 impl Listener {
+    /// Makes a socket in the first of these folders that will have one; otherwise, why each would not.
+    pub fn open(folders: &[PathBuf]) -> Result<Self, Vec<Error>> {
+        let mut errors = Vec::new();
+        for folder in folders {
+            match Self::open_in(folder) {
+                Ok(listener) => return Ok(listener),
+                Err(error) => errors.push(error),
+            }
+        }
+        Err(errors)
+    }
+
     /// Makes a socket in a fresh folder that only this user can enter.
-    pub fn open() -> io::Result<Self> {
-        let temporary = short_enough(env::temp_dir());
-        sweep(&temporary);
-        let folder = fresh_folder(&temporary)?;
+    fn open_in(place: &Path) -> Result<Self, Error> {
+        let fail = |source| Error::Io { folder: place.to_owned(), source };
+        // The daemon works in another folder, where a relative path would mean another place.
+        let place = &std::path::absolute(place).map_err(fail)?;
+        if !has_room(place) {
+            return Err(Error::TooLong { folder: place.clone() });
+        }
+        sweep(place);
+        let folder = fresh_folder(place).map_err(fail)?;
         let path = folder.join("s");
         let bound = UnixDatagram::bind(&path);
         // Explicit, so that a hostile umask does not lock the daemon out.
         let bound =
             bound.and_then(|socket| fs::set_permissions(&path, Permissions::from_mode(file::PRIVATE)).map(|()| socket));
-        let socket = bound.inspect_err(|_| drop(fs::remove_dir_all(&folder)))?;
+        let socket = bound.inspect_err(|_| drop(fs::remove_dir_all(&folder))).map_err(fail)?;
         Ok(Self { folder, path, socket })
     }
 
@@ -93,7 +137,12 @@ fn parse(message: &str) -> Vec<News> {
 }
 
 fn short_enough(folder: PathBuf) -> PathBuf {
-    if folder.as_os_str().len() + PREFIX.len() + 24 > PATH_BYTES_MAX { PathBuf::from("/tmp") } else { folder }
+    if has_room(&folder) { folder } else { PathBuf::from("/tmp") }
+}
+
+/// Whether the path of a socket in there fits into an address.
+fn has_room(folder: &Path) -> bool {
+    folder.as_os_str().len() + PREFIX.len() + 24 <= PATH_BYTES_MAX
 }
 
 fn fresh_folder(temporary: &Path) -> io::Result<PathBuf> {
@@ -152,7 +201,7 @@ mod tests {
 
     #[test]
     fn what_is_sent_arrives_and_nothing_stays_behind() {
-        let listener = Listener::open().unwrap();
+        let listener = Listener::open(&[env::temp_dir()]).unwrap();
         let folder = listener.folder.clone();
         assert_eq!(mode(&folder), 0o700);
         assert!(listener.path().as_os_str().len() <= PATH_BYTES_MAX);
@@ -161,6 +210,26 @@ mod tests {
         assert_eq!(listener.receive(Duration::from_secs(30)).unwrap(), [News::Ready]);
         drop(listener);
         assert!(!folder.exists());
+    }
+
+    #[test]
+    fn the_first_place_that_will_have_a_socket_gets_it_and_the_others_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let long = PathBuf::from(format!("/{}", "x".repeat(80)));
+        let bad = [PathBuf::from("/nonexistent"), long.clone()];
+        let listener = Listener::open(&[&bad[..], &[dir.path().to_owned()]].concat()).unwrap();
+        assert!(listener.path().starts_with(dir.path()));
+        drop(listener);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        let errors = Listener::open(&bad).unwrap_err();
+        let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "make a socket in /nonexistent".to_owned(),
+                format!("make a socket in {}: its path is too long", long.display())
+            ]
+        );
     }
 
     #[test]

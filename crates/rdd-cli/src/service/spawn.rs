@@ -8,11 +8,14 @@ use std::{
     time::Duration,
 };
 
-use rdd_stdx::{file, process};
+use rdd_stdx::{chain::Chain, file, process};
 
 use super::{
-    ControlPlane, logfile,
-    notify::{Listener, News},
+    ControlPlane,
+    deadline::Deadline,
+    logfile,
+    notify::{self, Listener, News},
+    readiness::{self, Verdict},
     state::{self, Daemon},
 };
 use crate::report::{Failure, Outcome};
@@ -20,11 +23,15 @@ use crate::report::{Failure, Outcome};
 /// How long one look for news may take; the daemon's death is noticed within this.
 const TICK: Duration = Duration::from_millis(10);
 
+/// How long the daemon may take to answer where it has to be asked.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// A daemon on its way up.
 #[derive(Debug)]
 pub struct Starting {
     child: Child,
-    listener: Listener,
+    /// Where it tells how far it is; without one it is asked.
+    listener: Option<Listener>,
     /// What it gave as its reason to end.
     reason: Option<String>,
 }
@@ -51,10 +58,14 @@ pub fn spawn(plane: &ControlPlane<'_>, arguments: &[OsString]) -> Outcome<Starti
     file::create_dir_private(&paths.log_dir)?;
     let rotate = |path: &Path| logfile::rotate(path, environment.keep_logs, environment.log_title.as_deref());
     let (stdout, stderr) = (rotate(&paths.stdout_log)?, rotate(&paths.stderr_log)?);
-    let listener = Listener::open().map_err(|error| fail("make a socket for news from the daemon", error))?;
+    let listener = listen(plane);
     let mut command = process::background(&executable, &paths.dir);
     command.args(arguments).stdout(stdout).stderr(stderr);
-    command.env("RDD_INSTANCE", plane.instance.name.as_str()).env("NOTIFY_SOCKET", listener.path());
+    command.env("RDD_INSTANCE", plane.instance.name.as_str());
+    match &listener {
+        Some(listener) => command.env("NOTIFY_SOCKET", listener.path()),
+        None => command.env_remove("NOTIFY_SOCKET"),
+    };
     if environment.log_dir.is_some() {
         // The daemon works in another folder, where a relative path would mean another place.
         let log_dir = std::path::absolute(&paths.log_dir).map_err(|error| fail("resolve RDD_LOG_DIR", error))?;
@@ -64,21 +75,51 @@ pub fn spawn(plane: &ControlPlane<'_>, arguments: &[OsString]) -> Outcome<Starti
     Ok(Starting { child, listener, reason: None })
 }
 
+/// A place for news is a convenience: a daemon that has none to tell them to can still be asked.
+fn listen(plane: &ControlPlane<'_>) -> Option<Listener> {
+    Listener::open(&notify::places(plane.paths()))
+        .inspect_err(|errors| {
+            let reasons: Vec<String> = errors.iter().map(|error| Chain(error).to_string()).collect();
+            let reasons = reasons.join("; ");
+            plane.record().warn(&format!("the daemon is asked how far it is, since it cannot tell: {reasons}"));
+        })
+        .ok()
+}
+
 impl Starting {
     /// Waits a moment for news. That the daemon has ended is an error that says why.
     pub fn step(&mut self, plane: &ControlPlane<'_>, at_most: Duration) -> Outcome<Step> {
-        let news = self.listener.receive(at_most.min(TICK))?;
-        let mut step = self.take(news);
+        let mut step = match &self.listener {
+            Some(listener) => {
+                let news = listener.receive(at_most.min(TICK))?;
+                self.take(news)
+            }
+            None => self.ask(plane, at_most)?,
+        };
         if step.ready {
             return Ok(step);
         }
         if let Some(status) = self.child.try_wait()? {
             // Its last words may have come between our two looks.
-            let last = self.listener.receive(Duration::ZERO)?;
+            let last = self.listener.as_ref().map_or(Ok(Vec::new()), |listener| listener.receive(Duration::ZERO))?;
             step = self.take(last);
             return if step.ready { Ok(step) } else { Err(self.ended(plane, status)) };
         }
         Ok(step)
+    }
+
+    /// Looks from outside. A kubeconfig that another daemon left is not believed: this one must have the lock.
+    fn ask(&self, plane: &ControlPlane<'_>, at_most: Duration) -> Outcome<Step> {
+        std::thread::sleep(at_most.min(TICK));
+        if !self.holds_lock(plane)? {
+            return Ok(Step::default());
+        }
+        let seen = readiness::look(plane, Deadline::after(Some(at_most.min(LOOK))));
+        match readiness::judge(&seen, plane.expected_version()) {
+            Verdict::Ready => Ok(Step { statuses: Vec::new(), ready: true }),
+            Verdict::Waiting(phase) => Ok(Step { statuses: vec![phase.message().to_owned()], ready: false }),
+            Verdict::Incompatible { found } => Err(readiness::incompatible(&found, plane.context.build.git_version)),
+        }
     }
 
     /// Whether it has the daemon's lock, so that no other start can come between.

@@ -104,6 +104,36 @@ fn garbage_in_the_stored_arguments_is_named_and_kept() {
     }
 }
 
+#[test]
+fn a_temporary_folder_that_is_missing_does_not_stand_in_the_way() {
+    let sandbox = talkative().env("TMPDIR", "/nonexistent").build();
+    let output = sandbox.rdd(&["svc", "start"]).expect_success();
+    assert!(!output.stderr.contains("level=warning"), "{}", output.stderr);
+    assert_eq!(status(&sandbox)["ready"], true);
+    let left = walk(sandbox.home()).into_iter().find(|path| path.to_string_lossy().contains("rdd-notify"));
+    assert_eq!(left, None, "the socket went with the command");
+}
+
+#[test]
+fn where_no_socket_can_be_made_the_daemon_is_asked_until_it_is_ready_or_dead() {
+    let outer = Sandbox::new();
+    let home = outer.home().join("x".repeat(90));
+    fs::create_dir(&home).unwrap();
+    let run = |words: &[&str]| {
+        let mut command = outer.command(words);
+        command.env("HOME", &home).env("TMPDIR", "/nonexistent").env("RDD_LOG_LEVEL", "info");
+        outer.run(command)
+    };
+    let output = run(&["svc", "start"]).expect_success();
+    for part in ["make a socket in /nonexistent", "its path is too long", "control plane is ready"] {
+        assert!(output.stderr.contains(part), "{part:?} is missing in {}", output.stderr);
+    }
+    run(&["svc", "stop"]).expect_success();
+    let database = walk(&home).into_iter().find(|path| path.ends_with("state.db")).expect("a datastore");
+    fs::write(&database, "garbage").unwrap();
+    expect_error(&run(&["svc", "start"]), 1, &["ended while starting", "state.db"]);
+}
+
 /// A file system of one's own, small, gone with the test.
 struct Tmpfs(PathBuf);
 
