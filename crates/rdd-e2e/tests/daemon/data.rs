@@ -1,6 +1,9 @@
 //! The datastore as the daemon's user meets it: backup, restore, reset, and files that are refused.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use rdd_stdx::lock::ProcessLock;
 use rdd_store::{Expect, Store as _, Txn, sqlite};
@@ -61,34 +64,58 @@ fn a_backup_of_a_stopped_instance_works_too() {
     assert!(has(&copy, "/registry/a"));
 }
 
+/// A backup that runs on its own, and what it has said so far.
+struct Backup {
+    child: std::process::Child,
+    said: PathBuf,
+}
+
+impl Backup {
+    fn spawn(sandbox: &Sandbox, copy: &Path) -> Self {
+        let said = sandbox.home().join("said");
+        let mut command = sandbox.command(&["svc", "backup", copy.to_str().unwrap()]);
+        command.stdout(std::process::Stdio::null()).stderr(fs::File::create(&said).unwrap());
+        Self { child: command.spawn().unwrap(), said }
+    }
+
+    #[track_caller]
+    fn until_it_says(&self, text: &str) {
+        eventually(text, SOON, || fs::read_to_string(&self.said).unwrap().contains(text).then_some(()));
+    }
+
+    #[track_caller]
+    fn expect_success(mut self) {
+        assert!(self.child.wait().unwrap().success(), "{}", fs::read_to_string(&self.said).unwrap());
+    }
+}
+
 #[test]
 fn a_backup_of_a_daemon_that_is_starting_waits_until_it_is_ready() {
-    let sandbox = Daemon::start_in(talkative().build()).stop();
-    sandbox.rdd(&["svc", "start", "--wait=false"]).expect_success();
-    let copy = sandbox.home().join("copy.db");
-    sandbox.rdd(&["svc", "backup", copy.to_str().unwrap()]).expect_success();
-    assert_eq!(status(&sandbox)["ready"], true);
+    let daemon = Daemon::start_in(talkative().build());
+    // So it looks before the daemon has published where it is.
+    let (config, later) = (dir(&daemon).join("config.yaml"), dir(&daemon).join("later"));
+    fs::rename(&config, &later).unwrap();
+    let copy = daemon.home().join("copy.db");
+    let backup = Backup::spawn(&daemon, &copy);
+    backup.until_it_says("waiting for API server");
+    fs::rename(&later, &config).unwrap();
+    backup.expect_success();
+    assert!(copy.exists());
 }
 
 #[test]
 fn a_backup_that_waited_for_another_command_leaves_the_datastore_to_the_daemon_which_that_one_started() {
     let sandbox = Daemon::start_in(talkative().build()).stop();
-    let (copy, said) = (sandbox.home().join("copy.db"), sandbox.home().join("said"));
     let command = ProcessLock::acquire(&dir(&sandbox).join("command.lock")).unwrap();
-    let mut backup = sandbox
-        .command(&["svc", "backup", copy.to_str().unwrap()])
-        .stdout(std::process::Stdio::null())
-        .stderr(fs::File::create(&said).unwrap())
-        .spawn()
-        .unwrap();
-    let says = |text: &str| fs::read_to_string(&said).unwrap().contains(text).then_some(());
-    eventually("the backup to wait for us", SOON, || says("which is changing"));
+    let copy = sandbox.home().join("copy.db");
+    let backup = Backup::spawn(&sandbox, &copy);
+    backup.until_it_says("which is changing");
     let daemon = ProcessLock::acquire(&dir(&sandbox).join("rdd.lock")).unwrap();
     drop(command);
-    eventually("the backup to wait for the daemon", SOON, || says("waiting for API server"));
+    backup.until_it_says("waiting for API server");
     assert!(!copy.exists(), "the datastore was not opened under the daemon");
     drop(daemon);
-    assert!(backup.wait().unwrap().success(), "{}", fs::read_to_string(&said).unwrap());
+    backup.expect_success();
     assert!(copy.exists(), "the daemon is gone, so the files are copied");
 }
 

@@ -48,6 +48,20 @@ mod tests {
     }
 
     #[test]
+    fn a_command_that_keeps_daemons_away_is_never_signalled() {
+        let user = User::new();
+        user.run("svc create");
+        // A signal would end this very process.
+        let seclusion = crate::service::command_lock::try_seclude(&user.instance().paths).unwrap();
+        assert!(seclusion.is_some());
+        let ran = user.run("svc stop");
+        assert_eq!(
+            (ran.code, ran.messages()),
+            (0, vec!["\"rancher-desktop-2\" control plane is already stopped".to_owned()])
+        );
+    }
+
+    #[test]
     fn a_stranger_in_the_pid_file_is_never_signalled() {
         let user = User::new();
         user.run("svc create");
