@@ -1,5 +1,27 @@
-//! The Kubernetes vocabulary: today the Status object, our error on the wire.
+//! The Kubernetes vocabulary: names, selectors, paths, options, metadata, times and the Status object, without any IO.
+//!
+//! The reference is Kubernetes v1.35.4. Texts that reach a client are upstream's, to the letter, because clients and test
+//! suites match on them. `tests/vectors.json` holds what upstream's own functions answered.
 
+pub mod continue_token;
+pub mod field_error;
+pub mod fields;
+pub mod go_json;
+pub mod go_text;
+pub mod gvk;
+pub mod labels;
+pub mod metadata;
+pub mod names;
+pub mod options;
+pub mod path;
+pub mod query;
+pub mod resource_version;
 pub mod status;
+pub mod time;
 
+#[cfg(test)]
+mod vectors;
+
+pub use field_error::FieldError;
+pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use status::{Reason, Status};

@@ -2,6 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::go_text::quote;
+
+mod generic;
+mod resource;
+
+pub use resource::Denied;
+
 /// Why a request failed, in the word that clients match on. Mirrors `metav1.StatusReason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -16,12 +23,30 @@ pub enum Reason {
     NotFound,
     /// 405: the path exists, the method does not.
     MethodNotAllowed,
+    /// 406: we cannot answer in any form that the client accepts.
+    NotAcceptable,
+    /// 409: there is one of that name.
+    AlreadyExists,
+    /// 409: it is not as the request believes it to be.
+    Conflict,
+    /// 410: it was, and is no more.
+    Gone,
+    /// 410: that version of it is no more.
+    Expired,
     /// 413: the body is over the limit.
     RequestEntityTooLarge,
+    /// 415: we do not understand the form of the body.
+    UnsupportedMediaType,
+    /// 422: the object breaks a rule.
+    Invalid,
     /// 429: later, please.
     TooManyRequests,
     /// 500: our fault.
     InternalError,
+    /// 500: it could not be done just now; ask again.
+    ServerTimeout,
+    /// 500: what is stored cannot be read.
+    StoreReadError,
     /// 503: not now.
     ServiceUnavailable,
     /// 504: it took too long.
@@ -37,8 +62,9 @@ pub enum Reason {
 pub struct Status {
     kind: Kind,
     api_version: ApiVersion,
+    /// A token to go on with, for a list whose version expired.
     #[serde(default)]
-    metadata: ListMeta,
+    pub metadata: ListMeta,
     /// `Success` or `Failure`.
     pub status: Outcome,
     /// A sentence for people.
@@ -47,11 +73,12 @@ pub struct Status {
     /// A word for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// More about what it concerns. `Some` of an empty one is written as `{}`, as Kubernetes does for some reasons.
+    /// More about what it concerns. `Some` of an empty one is written as `{}`, as Kubernetes does for some reasons. It is
+    /// boxed so that a Status is small enough to be the error of a `Result`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub details: Option<Details>,
-    /// The HTTP status code.
-    #[serde(default)]
+    pub details: Option<Box<Details>>,
+    /// The HTTP status code; 0, which is not written, in what a delete answers.
+    #[serde(default, skip_serializing_if = "is_zero_code")]
     pub code: u16,
 }
 
@@ -66,8 +93,14 @@ enum ApiVersion {
     V1,
 }
 
+/// The metadata of a Status.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-struct ListMeta {}
+#[serde(default)]
+pub struct ListMeta {
+    /// Where a list can go on, if inconsistently.
+    #[serde(rename = "continue", skip_serializing_if = "String::is_empty")]
+    pub continue_token: String,
+}
 
 /// Whether the operation went through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,6 +154,10 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
+fn is_zero_code(code: &u16) -> bool {
+    *code == 0
+}
+
 impl Reason {
     /// The HTTP status code that goes with it.
     pub fn code(self) -> u16 {
@@ -130,9 +167,14 @@ impl Reason {
             Self::Forbidden => 403,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
+            Self::NotAcceptable => 406,
+            Self::AlreadyExists | Self::Conflict => 409,
+            Self::Gone | Self::Expired => 410,
             Self::RequestEntityTooLarge => 413,
+            Self::UnsupportedMediaType => 415,
+            Self::Invalid => 422,
             Self::TooManyRequests => 429,
-            Self::InternalError | Self::Unknown => 500,
+            Self::InternalError | Self::ServerTimeout | Self::StoreReadError | Self::Unknown => 500,
             Self::ServiceUnavailable => 503,
             Self::Timeout => 504,
         }
@@ -144,7 +186,7 @@ impl Status {
         Self {
             kind: Kind::Status,
             api_version: ApiVersion::V1,
-            metadata: ListMeta {},
+            metadata: ListMeta::default(),
             status: Outcome::Failure,
             message: message.into(),
             reason: Some(reason),
@@ -154,7 +196,7 @@ impl Status {
     }
 
     fn with_details(mut self, details: Details) -> Self {
-        self.details = Some(details);
+        self.details = Some(Box::new(details));
         self
     }
 
@@ -170,7 +212,7 @@ impl Status {
 
     /// 403 for a path, in the words of `responsewriters.Forbidden`.
     pub fn forbidden_path(user: &str, verb: &str, path: &str) -> Self {
-        Self::forbidden(format!("User {user:?} cannot {verb} path {path:?}"))
+        Self::forbidden(format!("User {} cannot {verb} path {}", quote(user), quote(path)))
     }
 
     /// 404 for a path that no resource is behind.

@@ -1,0 +1,160 @@
+//! JSON text as Go's `encoding/json` writes it: sorted keys, escaped HTML characters, numbers in Go's form.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Number, Value};
+
+use crate::go_text::json_float;
+
+/// The text of a value, without the newline that Go's stream encoder appends.
+pub fn to_string(value: &Value) -> String {
+    let mut text = String::new();
+    write_value(&mut text, value);
+    text
+}
+
+/// The bytes of a value as an API server sends them: the text and a newline.
+pub fn to_wire(value: &Value) -> Vec<u8> {
+    let mut text = to_string(value);
+    text.push('\n');
+    text.into_bytes()
+}
+
+/// Appends the text of a value.
+pub fn write_value(text: &mut String, value: &Value) {
+    match value {
+        Value::Null => text.push_str("null"),
+        Value::Bool(true) => text.push_str("true"),
+        Value::Bool(false) => text.push_str("false"),
+        Value::Number(number) => write_number(text, number),
+        Value::String(string) => write_string(text, string),
+        Value::Array(items) => write_array(text, items),
+        Value::Object(fields) => write_object(text, fields),
+    }
+}
+
+fn write_array(text: &mut String, items: &[Value]) {
+    text.push('[');
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        write_value(text, item);
+    }
+    text.push(']');
+}
+
+fn write_object(text: &mut String, fields: &Map<String, Value>) {
+    // The map is sorted already unless some crate of the build turns on serde_json's `preserve_order`.
+    let mut fields: Vec<_> = fields.iter().collect();
+    if !fields.is_sorted_by_key(|(key, _)| *key) {
+        fields.sort_by_key(|(key, _)| *key);
+    }
+    text.push('{');
+    for (index, (key, value)) in fields.into_iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        write_string(text, key);
+        text.push(':');
+        write_value(text, value);
+    }
+    text.push('}');
+}
+
+/// Appends a number. What fits no `int64` is a float to Kubernetes, so it loses its last digits here as it does there.
+fn write_number(text: &mut String, number: &Number) {
+    let written = match (number.as_i64(), number.as_f64()) {
+        (Some(integer), _) => write!(text, "{integer}"),
+        (None, Some(float)) => write!(text, "{}", json_float(float)),
+        (None, None) => write!(text, "{number}"),
+    };
+    written.expect("writing to a string never fails");
+}
+
+/// Appends a string in quotes.
+pub fn write_string(text: &mut String, string: &str) {
+    text.push('"');
+    for character in string.chars() {
+        match character {
+            '"' => text.push_str("\\\""),
+            '\\' => text.push_str("\\\\"),
+            '\u{8}' => text.push_str("\\b"),
+            '\u{c}' => text.push_str("\\f"),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            '\t' => text.push_str("\\t"),
+            '\0'..='\u{1f}' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                write!(text, "\\u{:04x}", u32::from(character)).expect("writing to a string never fails");
+            }
+            plain => text.push(plain),
+        }
+    }
+    text.push('"');
+}
+
+/// What Go's decoder calls a value that does not fit the Go type `wanted`; of a number that should be an integer it
+/// tells the digits.
+pub(crate) fn found_type(value: &Value, wanted: &str) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) => "bool".to_owned(),
+        Value::Number(number) if wanted == "int64" => format!("number {number}"),
+        Value::Number(_) => "number".to_owned(),
+        Value::String(_) => "string".to_owned(),
+        Value::Array(_) => "array".to_owned(),
+        Value::Object(_) => "object".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_sorted_and_nothing_is_padded() {
+        let value = json!({"b": [1, null, true, {}], "a": {"z": [], "y": false}, "B": ""});
+        assert_eq!(to_string(&value), r#"{"B":"","a":{"y":false,"z":[]},"b":[1,null,true,{}]}"#);
+        assert_eq!(to_wire(&json!({})), b"{}\n");
+    }
+
+    #[test]
+    fn characters_that_html_and_javascript_trip_over_are_escaped() {
+        let value = json!("a\0\u{8}\u{c}\n\r\t\u{1f}\u{7f}\"\\/<>&\u{2028}\u{2029}ü😀");
+        let text = "\"a\\u0000\\b\\f\\n\\r\\t\\u001f\u{7f}\\\"\\\\/\\u003c\\u003e\\u0026\\u2028\\u2029ü😀\"";
+        assert_eq!(to_string(&value), text);
+        assert_eq!(to_string(&json!({"<k>": 1})), r#"{"\u003ck\u003e":1}"#);
+    }
+
+    #[test]
+    fn numbers_take_the_form_they_have_in_go() {
+        for (json, text) in [
+            ("1", "1"),
+            ("-7", "-7"),
+            ("1.0", "1"),
+            ("1e3", "1000"),
+            ("1.50", "1.5"),
+            ("-0.0", "-0"),
+            ("9223372036854775807", "9223372036854775807"),
+            ("9223372036854775808", "9223372036854776000"),
+            ("18446744073709551615", "18446744073709552000"),
+            ("1e21", "1e+21"),
+            ("1e-7", "1e-7"),
+            ("0.000001", "0.000001"),
+            ("929932.2944349999", "929932.2944349999"),
+            ("97522452424.20001", "97522452424.20001"),
+            ("-4.932401607813245e-268", "-4.932401607813245e-268"),
+        ] {
+            let value: Value = serde_json::from_str(json).unwrap();
+            assert_eq!(to_string(&value), text, "{json}");
+        }
+    }
+
+    #[test]
+    fn the_text_reads_back_as_the_value() {
+        let value = json!({"a": ["<&>", 1.5, -3, {"ü\n": null}]});
+        assert_eq!(serde_json::from_str::<Value>(&to_string(&value)).unwrap(), value);
+    }
+}

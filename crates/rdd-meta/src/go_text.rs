@@ -1,0 +1,204 @@
+//! Text as Go writes it: quoted strings, printable characters, floats, and the errors of its number parsing.
+
+use std::fmt::Write as _;
+
+/// Why a number could not be read, in the words of Go's `strconv.NumError`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("strconv.{function}: parsing {}: {problem}", quote(text))]
+pub struct NumberError {
+    function: &'static str,
+    text: String,
+    problem: &'static str,
+}
+
+/// Reads a decimal integer as `strconv.ParseInt(text, 10, 64)` does: a sign is welcome, an underscore is not.
+pub fn parse_int(text: &str) -> Result<i64, NumberError> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let fail = |problem| NumberError { function: "ParseInt", text: text.to_owned(), problem };
+    if !is_decimal(digits) {
+        return Err(fail("invalid syntax"));
+    }
+    text.parse().map_err(|_| fail("value out of range"))
+}
+
+/// Reads a decimal integer as `strconv.ParseUint(text, 10, 64)` does: no sign at all.
+pub fn parse_uint(text: &str) -> Result<u64, NumberError> {
+    let fail = |problem| NumberError { function: "ParseUint", text: text.to_owned(), problem };
+    if !is_decimal(text) {
+        return Err(fail("invalid syntax"));
+    }
+    text.parse().map_err(|_| fail("value out of range"))
+}
+
+fn is_decimal(digits: &str) -> bool {
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A string in double quotes, escaped as `%q` does it.
+pub fn quote(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        push_quoted(&mut quoted, character);
+    }
+    quoted.push('"');
+    quoted
+}
+
+fn push_quoted(quoted: &mut String, character: char) {
+    let short = match character {
+        '"' | '\\' => Some(character),
+        '\u{7}' => Some('a'),
+        '\u{8}' => Some('b'),
+        '\u{c}' => Some('f'),
+        '\n' => Some('n'),
+        '\r' => Some('r'),
+        '\t' => Some('t'),
+        '\u{b}' => Some('v'),
+        _ => None,
+    };
+    let code = u32::from(character);
+    match short {
+        Some(letter) => quoted.extend(['\\', letter]),
+        None if is_print(character) => quoted.push(character),
+        None => {
+            let written = match code {
+                0..0x20 | 0x7f => write!(quoted, "\\x{code:02x}"),
+                0x80..0x1_0000 => write!(quoted, "\\u{code:04x}"),
+                _ => write!(quoted, "\\U{code:08x}"),
+            };
+            written.expect("writing to a string never fails");
+        }
+    }
+}
+
+/// Whether Go's `unicode.IsPrint` holds: letters, marks, numbers, punctuation, symbols and the ASCII space. Characters
+/// that are newer than Go's Unicode tables and in Rust's already are printable here and not there.
+pub fn is_print(character: char) -> bool {
+    if character.is_ascii() {
+        return (' '..='~').contains(&character);
+    }
+    // The standard library has the same table, and shows it only through `escape_debug`. In a string, other than at its
+    // start, marks are left alone there, so the character is asked about behind a letter.
+    let mut buffer = [b'a'; 5];
+    let length = character.encode_utf8(&mut buffer[1..]).len();
+    let text = std::str::from_utf8(&buffer[..=length]).expect("a letter and an encoded character");
+    text.escape_debug().nth(1) == Some(character)
+}
+
+/// A finite float as `encoding/json` writes it: plain digits, and an exponent below 1e-6 and from 1e21 on.
+pub fn json_float(number: f64) -> String {
+    let size = number.abs();
+    if size == 0.0 || (1e-6..1e21).contains(&size) { plain(&shortest(number)) } else { exponent(&shortest(number), 1) }
+}
+
+/// A finite float as `%v` writes it: plain digits, and an exponent of at least two digits below 1e-4 and from 1e6 on.
+pub fn plain_float(number: f64) -> String {
+    let digits = shortest(number);
+    if (-4..6).contains(&digits.power) { plain(&digits) } else { exponent(&digits, 2) }
+}
+
+/// A finite float in decimal: its digits, of which the first is before the point, and the power of ten that it is times of.
+struct Decimal {
+    sign: &'static str,
+    digits: String,
+    power: i32,
+}
+
+/// The fewest digits that read back as the number. Where two texts of that length are equally near, Go takes the even
+/// digit and Rust the greater one; only numbers that need all their digits can be there.
+fn shortest(number: f64) -> Decimal {
+    let mut text = format!("{number:e}");
+    let digits = text.bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count();
+    if digits >= 15 {
+        // With a given number of digits Rust rounds the exact value, and half to even.
+        let rounded = format!("{number:.*e}", digits - 1);
+        if rounded.parse() == Ok(number) {
+            text = rounded;
+        }
+    }
+    let (mantissa, power) = text.split_once('e').expect("this is what the format asks for");
+    Decimal {
+        sign: if mantissa.starts_with('-') { "-" } else { "" },
+        digits: mantissa.chars().filter(char::is_ascii_digit).collect(),
+        power: power.parse().expect("the exponent of a float is a small number"),
+    }
+}
+
+fn plain(decimal: &Decimal) -> String {
+    let Decimal { sign, digits, power } = decimal;
+    let length = i32::try_from(digits.len()).expect("a float has few digits");
+    let count = |number: i32| usize::try_from(number).unwrap_or(0);
+    if *power < 0 {
+        format!("{sign}0.{}{digits}", "0".repeat(count(-power - 1)))
+    } else if *power >= length - 1 {
+        format!("{sign}{digits}{}", "0".repeat(count(power - length + 1)))
+    } else {
+        let (whole, fraction) = digits.split_at(count(power + 1));
+        format!("{sign}{whole}.{fraction}")
+    }
+}
+
+fn exponent(decimal: &Decimal, digits_min: usize) -> String {
+    let Decimal { sign, digits, power } = decimal;
+    let (first, rest) = digits.split_at(1);
+    let point = if rest.is_empty() { "" } else { "." };
+    let power_sign = if *power < 0 { '-' } else { '+' };
+    format!("{sign}{first}{point}{rest}e{power_sign}{:0>digits_min$}", power.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_are_written_as_go_writes_them() {
+        let rows: [(f64, &str, &str); 19] = [
+            (0.0, "0", "0"),
+            (-0.0, "-0", "-0"),
+            (1.0, "1", "1"),
+            (1.5, "1.5", "1.5"),
+            (100_000.0, "100000", "100000"),
+            (1_000_000.0, "1000000", "1e+06"),
+            (123_456_789.0, "123456789", "1.23456789e+08"),
+            (1e20, "100000000000000000000", "1e+20"),
+            (1e21, "1e+21", "1e+21"),
+            (1.5e21, "1.5e+21", "1.5e+21"),
+            (1e-5, "0.00001", "1e-05"),
+            (1e-6, "0.000001", "1e-06"),
+            (1e-7, "1e-7", "1e-07"),
+            (0.0001, "0.0001", "0.0001"),
+            (5e-324, "5e-324", "5e-324"),
+            (f64::MAX, "1.7976931348623157e+308", "1.7976931348623157e+308"),
+            (-2.5e-8, "-2.5e-8", "-2.5e-08"),
+            (-(247_689_262_985_570.0 + 0.625), "-247689262985570.62", "-2.4768926298557062e+14"),
+            (-(806_645_960_967_915.0 + 0.25), "-806645960967915.2", "-8.066459609679152e+14"),
+        ];
+        for (number, json, plain) in rows {
+            assert_eq!((json_float(number).as_str(), plain_float(number).as_str()), (json, plain));
+        }
+    }
+
+    #[test]
+    fn strings_are_quoted_as_go_quotes_them() {
+        let text = "a\0\u{7}\u{8}\u{b}\u{7f}\u{ad}\u{301}ü😀\u{2028}\u{e0001}'\"\\";
+        assert_eq!(quote(text), "\"a\\x00\\a\\b\\v\\x7f\\u00ad\u{301}ü😀\\u2028\\U000e0001'\\\"\\\\\"");
+    }
+
+    #[test]
+    fn numbers_are_refused_in_the_words_of_strconv() {
+        let uint = |text| parse_uint(text).unwrap_err().to_string();
+        let int = |text| parse_int(text).unwrap_err().to_string();
+        assert_eq!(uint(""), r#"strconv.ParseUint: parsing "": invalid syntax"#);
+        assert_eq!(uint("-1"), r#"strconv.ParseUint: parsing "-1": invalid syntax"#);
+        assert_eq!(uint("+5"), r#"strconv.ParseUint: parsing "+5": invalid syntax"#);
+        assert_eq!(
+            uint("99999999999999999999"),
+            r#"strconv.ParseUint: parsing "99999999999999999999": value out of range"#
+        );
+        assert_eq!(int("1_0"), r#"strconv.ParseInt: parsing "1_0": invalid syntax"#);
+        assert_eq!(int("-"), r#"strconv.ParseInt: parsing "-": invalid syntax"#);
+        assert_eq!((parse_int("+5"), parse_int("-9223372036854775808")), (Ok(5), Ok(i64::MIN)));
+        assert_eq!(parse_uint("18446744073709551615"), Ok(u64::MAX));
+    }
+}

@@ -1,0 +1,190 @@
+//! What names of objects may look like, what is said of those that do not, and how a name is generated.
+
+const DNS_LABEL_BYTES_MAX: usize = 63;
+const DNS_SUBDOMAIN_BYTES_MAX: usize = 253;
+const DNS_1123_LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
+const DNS_1123_SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+const DNS_1035_LABEL: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
+
+/// The letters of generated names: no vowels, so no words, and nothing that looks like something else.
+const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+const SUFFIX_LENGTH: usize = 5;
+const GENERATED_BASE_BYTES_MAX: usize = 58;
+
+/// How the names of a resource are checked. What is wrong is returned as sentences, none if all is well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum NameRule {
+    /// `a.b-c.d`, up to 253 bytes: most kinds, and custom resources.
+    #[default]
+    DnsSubdomain,
+    /// `a-b`, up to 63 bytes: namespaces.
+    DnsLabel,
+    /// The same, beginning with a letter: services of old.
+    Dns1035Label,
+    /// Whatever can be one segment of a path: roles and bindings.
+    PathSegment,
+}
+
+impl NameRule {
+    /// Checks a name.
+    pub fn check(self, name: &str) -> Vec<String> {
+        match self {
+            Self::DnsSubdomain => dns_1123_subdomain(name),
+            Self::DnsLabel => dns_1123_label(name),
+            Self::Dns1035Label => dns_1035_label(name),
+            Self::PathSegment => path_segment_name(name),
+        }
+    }
+
+    /// Checks a `generateName`, to which something will be appended.
+    pub fn check_prefix(self, prefix: &str) -> Vec<String> {
+        match self {
+            Self::PathSegment => path_segment_contents(prefix),
+            _ => self.check(&mask_trailing_dash(prefix)),
+        }
+    }
+}
+
+/// Upstream hides a trailing dash, and the character before it, behind an `a`; so does this, to accept what it accepts.
+fn mask_trailing_dash(prefix: &str) -> String {
+    match prefix.strip_suffix('-').map(|rest| rest.char_indices().next_back()) {
+        Some(Some((index, before))) if before.is_ascii() => format!("{}a", &prefix[..index]),
+        _ => prefix.to_owned(),
+    }
+}
+
+/// Checks a lowercase label of RFC 1123.
+pub fn dns_1123_label(name: &str) -> Vec<String> {
+    let mut problems = length_problems(name, DNS_LABEL_BYTES_MAX, Unit::Characters);
+    if !is_dns_1123_label(name) {
+        problems.push(if is_dns_1123_subdomain(name) {
+            "must not contain dots".to_owned()
+        } else {
+            regex_problem(
+                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
+                 and end with an alphanumeric character",
+                DNS_1123_LABEL,
+                &["my-name", "123-abc"],
+            )
+        });
+    }
+    problems
+}
+
+/// Checks a lowercase subdomain of RFC 1123.
+pub fn dns_1123_subdomain(name: &str) -> Vec<String> {
+    subdomain_problems(name, Unit::Characters)
+}
+
+pub(crate) fn subdomain_problems(name: &str, unit: Unit) -> Vec<String> {
+    let mut problems = length_problems(name, DNS_SUBDOMAIN_BYTES_MAX, unit);
+    if !is_dns_1123_subdomain(name) {
+        problems.push(regex_problem(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
+             start and end with an alphanumeric character",
+            DNS_1123_SUBDOMAIN,
+            &["example.com"],
+        ));
+    }
+    problems
+}
+
+/// Checks a label of RFC 1035.
+pub fn dns_1035_label(name: &str) -> Vec<String> {
+    let mut problems = length_problems(name, DNS_LABEL_BYTES_MAX, Unit::Characters);
+    if !(is_dns_1123_label(name) && name.starts_with(|first: char| first.is_ascii_lowercase())) {
+        problems.push(regex_problem(
+            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
+             character, and end with an alphanumeric character",
+            DNS_1035_LABEL,
+            &["my-name", "abc-123"],
+        ));
+    }
+    problems
+}
+
+/// Checks that a name can be one segment of a path.
+pub fn path_segment_name(name: &str) -> Vec<String> {
+    if matches!(name, "." | "..") { vec![format!("may not be '{name}'")] } else { path_segment_contents(name) }
+}
+
+fn path_segment_contents(name: &str) -> Vec<String> {
+    ["/", "%"].iter().filter(|bad| name.contains(**bad)).map(|bad| format!("may not contain '{bad}'")).collect()
+}
+
+/// Upstream counts bytes in either case; for names it calls them characters.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Unit {
+    Bytes,
+    Characters,
+}
+
+pub(crate) fn length_problems(text: &str, bytes_max: usize, unit: Unit) -> Vec<String> {
+    let unit = match unit {
+        Unit::Bytes => "bytes",
+        Unit::Characters => "characters",
+    };
+    if text.len() > bytes_max { vec![format!("must be no more than {bytes_max} {unit}")] } else { Vec::new() }
+}
+
+/// Upstream's sentence for a pattern that did not match, stray commas included.
+pub(crate) fn regex_problem(message: &str, pattern: &str, examples: &[&str]) -> String {
+    let examples: Vec<String> = examples.iter().map(|example| format!("'{example}', ")).collect();
+    format!("{message} (e.g. {}regex used for validation is '{pattern}')", examples.join(" or "))
+}
+
+fn is_dns_1123_label(name: &str) -> bool {
+    let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = name.as_bytes();
+    bytes.first().is_some_and(alphanumeric)
+        && bytes.last().is_some_and(alphanumeric)
+        && bytes.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
+}
+
+fn is_dns_1123_subdomain(name: &str) -> bool {
+    name.split('.').all(is_dns_1123_label)
+}
+
+/// A name from a `generateName` and five random bytes: the base, cut so that the whole is at most 63 bytes, and five
+/// letters. A byte picks its letter by its remainder, so the first letters are likelier by one part in ten; the names
+/// need to differ, not to be secret.
+pub fn generate_name(base: &str, random: [u8; SUFFIX_LENGTH]) -> String {
+    let mut end = base.len().min(GENERATED_BASE_BYTES_MAX);
+    while !base.is_char_boundary(end) {
+        end -= 1;
+    }
+    let suffix = random.map(|byte| char::from(SUFFIX_ALPHABET[usize::from(byte) % SUFFIX_ALPHABET.len()]));
+    base[..end].chars().chain(suffix).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vectors;
+
+    #[test]
+    fn every_rule_says_of_a_name_what_upstream_says() {
+        for row in vectors::rows("names") {
+            let name = row.text("name");
+            for (rule, key) in [
+                (NameRule::DnsSubdomain, "subdomain"),
+                (NameRule::DnsLabel, "label"),
+                (NameRule::Dns1035Label, "label1035"),
+                (NameRule::PathSegment, "segment"),
+            ] {
+                assert_eq!(rule.check(&name), row.texts(key), "{rule:?} of {name:?}");
+                assert_eq!(rule.check_prefix(&name), row.texts(&format!("{key}Prefix")), "{rule:?} of {name:?}-");
+            }
+        }
+    }
+
+    #[test]
+    fn a_generated_name_is_the_base_cut_to_58_bytes_and_five_letters() {
+        assert_eq!(generate_name("job-", [0, 1, 26, 27, 255]), "job-bc9bq");
+        let long = generate_name(&"a".repeat(70), [0; 5]);
+        assert_eq!(long, format!("{}bbbbb", "a".repeat(58)));
+        assert_eq!(generate_name(&"ü".repeat(40), [0; 5]).len(), 63, "cut between characters");
+        assert_eq!(generate_name(&format!("a{}", "ü".repeat(40)), [0; 5]).len(), 62);
+    }
+}

@@ -1,0 +1,160 @@
+//! Options of delete.
+
+use serde_json::{Value, json};
+
+use super::{DecodeError, boolean, dry_run_error, integer, text};
+use crate::{
+    field_error::FieldError,
+    go_json::{self, found_type},
+    metadata::Metadata,
+    query::Query,
+};
+
+/// Options of delete.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeleteOptions {
+    /// How long the object may take.
+    pub grace_period_seconds: Option<i64>,
+    /// The object must have this uid.
+    pub precondition_uid: Option<String>,
+    /// The object must be of this version.
+    pub precondition_resource_version: Option<String>,
+    /// The old way to say `propagation_policy`.
+    pub orphan_dependents: Option<bool>,
+    /// `Foreground`, `Background` or `Orphan`, once checked.
+    pub propagation_policy: Option<String>,
+    /// `All` or nothing, once checked.
+    pub dry_run: Vec<String>,
+}
+
+impl DeleteOptions {
+    /// Reads a query, which counts only if there is no body.
+    pub fn from_query(query: &Query) -> Result<Self, DecodeError> {
+        let named = |name| Some(text(query, name)).filter(|value| !value.is_empty());
+        Ok(Self {
+            grace_period_seconds: integer(query, "gracePeriodSeconds")?,
+            precondition_uid: named("uid"),
+            precondition_resource_version: named("resourceVersion"),
+            orphan_dependents: boolean(query, "orphanDependents"),
+            propagation_policy: query.first("propagationPolicy").map(str::to_owned),
+            dry_run: query.all("dryRun"),
+        })
+    }
+
+    /// Reads a body. Any group may have its `DeleteOptions`, and a body without a kind is one; fields that are unknown
+    /// are passed over.
+    pub fn from_value(body: &Value) -> Result<Self, DecodeError> {
+        if !matches!(body.get("kind").and_then(Value::as_str), None | Some("" | "DeleteOptions")) {
+            return Err(DecodeError::Kind);
+        }
+        let preconditions = match body.get("preconditions") {
+            Some(value) if !value.is_object() && !value.is_null() => {
+                return Err(wrong_type(value, "DeleteOptions.preconditions", "v1.Preconditions"));
+            }
+            other => other.unwrap_or(&Value::Null),
+        };
+        Ok(Self {
+            grace_period_seconds: field(body, "gracePeriodSeconds", "DeleteOptions.", "int64", Value::as_i64)?,
+            precondition_uid: string(preconditions, "uid", "Preconditions.preconditions.", "types.UID")?,
+            precondition_resource_version: string(
+                preconditions,
+                "resourceVersion",
+                "Preconditions.preconditions.",
+                "string",
+            )?,
+            orphan_dependents: field(body, "orphanDependents", "DeleteOptions.", "bool", Value::as_bool)?,
+            propagation_policy: string(body, "propagationPolicy", "DeleteOptions.", "v1.DeletionPropagation")?,
+            dry_run: dry_run_field(body)?,
+        })
+    }
+
+    /// Which precondition an object fails, in the sentence that upstream's conflict ends with; `None` if it fails none.
+    pub fn failed_precondition(&self, object: Metadata<'_>) -> Option<String> {
+        let fails = |wanted: &Option<String>, found: &str, what: &str| {
+            let wanted = wanted.as_ref().filter(|wanted| *wanted != found)?;
+            Some(format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"))
+        };
+        fails(&self.precondition_uid, object.uid(), "UID")
+            .or_else(|| fails(&self.precondition_resource_version, object.resource_version(), "ResourceVersion"))
+    }
+
+    /// Whether nothing is to be stored.
+    pub fn is_dry_run(&self) -> bool {
+        !self.dry_run.is_empty()
+    }
+
+    /// Checks what goes with what.
+    pub fn validate(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        if let Some(policy) = &self.propagation_policy {
+            // Upstream prints a pointer here, so the value is JSON and not a quoted string.
+            let shown = go_json::to_string(&json!(policy));
+            if self.orphan_dependents.is_some() {
+                let why = "orphanDependents and deletionPropagation cannot be both set";
+                errors.push(FieldError::invalid_text("propagationPolicy", shown.clone(), why));
+            }
+            if !matches!(policy.as_str(), "Foreground" | "Background" | "Orphan") {
+                let supported = ["Foreground", "Background", "Orphan", "nil"];
+                let error = FieldError::not_supported("propagationPolicy", &Value::Null, &supported);
+                errors.push(FieldError { value: Some(shown), ..error });
+            }
+        }
+        errors.extend(dry_run_error(&self.dry_run));
+        errors
+    }
+}
+
+fn wrong_type(value: &Value, field: &str, wanted: &'static str) -> DecodeError {
+    DecodeError::Type { found: found_type(value, wanted), field: field.to_owned(), wanted }
+}
+
+fn field<T>(
+    object: &Value,
+    name: &str,
+    owner: &str,
+    wanted: &'static str,
+    read: fn(&Value) -> Option<T>,
+) -> Result<Option<T>, DecodeError> {
+    match object.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => read(value).map(Some).ok_or_else(|| wrong_type(value, &format!("{owner}{name}"), wanted)),
+    }
+}
+
+fn string(object: &Value, name: &str, owner: &str, wanted: &'static str) -> Result<Option<String>, DecodeError> {
+    field(object, name, owner, wanted, |value| value.as_str().map(str::to_owned))
+}
+
+fn dry_run_field(body: &Value) -> Result<Vec<String>, DecodeError> {
+    let path = "DeleteOptions.dryRun";
+    match body.get("dryRun") {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Array(items)) => {
+            let items = items.iter();
+            items.map(|item| item.as_str().map(str::to_owned).ok_or_else(|| wrong_type(item, path, "string"))).collect()
+        }
+        Some(other) => Err(wrong_type(other, path, "[]string")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_precondition_that_fails_names_both_values() {
+        let object = json!({"metadata": {"uid": "u", "resourceVersion": "5"}});
+        let judge = |query: &str| {
+            DeleteOptions::from_query(&Query::parse(query)).unwrap().failed_precondition(Metadata::of(&object))
+        };
+        assert_eq!((judge(""), judge("uid=u&resourceVersion=5")), (None, None));
+        assert_eq!(
+            judge("uid=v&resourceVersion=4").as_deref(),
+            Some("Precondition failed: UID in precondition: v, UID in object meta: u")
+        );
+        assert_eq!(
+            judge("uid=u&resourceVersion=4").as_deref(),
+            Some("Precondition failed: ResourceVersion in precondition: 4, ResourceVersion in object meta: 5")
+        );
+    }
+}

@@ -1,0 +1,296 @@
+//! From method, path and query to what a request wants: a verb on a resource, or a path that no resource is behind.
+//!
+//! The rules are those of upstream's `RequestInfoFactory`. Two are ours: a path with `.`, `..` or an empty segment is
+//! refused, whether encoded or not, and so is one that does not decode to UTF-8; nothing good comes that way.
+
+use std::fmt;
+
+pub use crate::query::Query;
+use crate::{gvk::GroupVersionResource, names, options::ListOptions, query};
+
+/// What a request wants, in the terms of authorization.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RequestInfo {
+    /// Whether it is about a resource. If not, only `path` and `verb` are set, and `api_prefix` and `group` perhaps.
+    pub is_resource_request: bool,
+    /// The decoded path.
+    pub path: String,
+    /// What to do. For a path without a resource it is the method in lower case.
+    pub verb: Verb,
+    /// `api` or `apis`.
+    pub api_prefix: String,
+    /// The group; empty for the core API.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// The namespace; for a Namespace itself it is its name.
+    pub namespace: String,
+    /// The plural, as in `configmaps`.
+    pub resource: String,
+    /// The part of the object, as in `status`.
+    pub subresource: String,
+    /// The name of the object. For a list or watch by `metadata.name`, that name.
+    pub name: String,
+    /// The segments from the resource on: resource, name, subresource, and what only the subresource understands.
+    pub parts: Vec<String>,
+    /// The selector as it came, for verbs on many objects.
+    pub field_selector: String,
+    /// The same for labels.
+    pub label_selector: String,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Verb {
+    /// Read one.
+    Get,
+    /// Read many.
+    List,
+    /// Follow changes.
+    Watch,
+    /// Make one.
+    Create,
+    /// Replace one.
+    Update,
+    /// Change one.
+    Patch,
+    /// Delete one.
+    Delete,
+    /// Delete many.
+    DeleteCollection,
+    /// Forward to one, by the old path prefix.
+    Proxy,
+    /// A method on a path without a resource, in lower case.
+    Method(String),
+    /// A method that means nothing on a resource.
+    #[default]
+    None,
+}
+
+/// Why a path leads nowhere.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PathError {
+    /// An escape is broken, or what it stands for is not UTF-8.
+    #[error("decode path {0:?}")]
+    Encoding(String),
+    /// It climbs, or has an empty segment.
+    #[error("refuse path {path:?} with the segment {segment:?}")]
+    Segment {
+        /// All of it.
+        path: String,
+        /// The part.
+        segment: String,
+    },
+    /// `/watch` or `/proxy` with nothing behind it; upstream's words, without the query.
+    #[error("unable to determine kind and namespace from url, {0}")]
+    NoKind(String),
+}
+
+impl Verb {
+    /// The word that authorization rules use.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+            Self::Proxy => "proxy",
+            Self::Method(method) => method,
+            Self::None => "",
+        }
+    }
+
+    fn of_resource(method: &str) -> Self {
+        match method {
+            "POST" => Self::Create,
+            "GET" | "HEAD" => Self::Get,
+            "PUT" => Self::Update,
+            "PATCH" => Self::Patch,
+            "DELETE" => Self::Delete,
+            _ => Self::None,
+        }
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+impl RequestInfo {
+    /// Reads a request: its method in capitals, its path as it came, and its query.
+    pub fn parse(method: &str, raw_path: &str, query: &Query) -> Result<Self, PathError> {
+        let path = decode(raw_path)?;
+        let segments = split(&path)?;
+        let verb = Verb::Method(method.to_ascii_lowercase());
+        let mut info = Self { path: path.clone(), verb, ..Self::default() };
+        let rest = match segments.as_slice() {
+            [prefix @ "api", version, rest @ ..] if !rest.is_empty() => {
+                info.set_api(prefix, "", version);
+                rest
+            }
+            [prefix @ "apis", group, version, rest @ ..] if !rest.is_empty() => {
+                info.set_api(prefix, group, version);
+                rest
+            }
+            [prefix @ "apis", _, _] => {
+                (*prefix).clone_into(&mut info.api_prefix);
+                return Ok(info);
+            }
+            _ => return Ok(info),
+        };
+        info.is_resource_request = true;
+        let (by_prefix, rest) = match rest {
+            ["watch" | "proxy"] => return Err(PathError::NoKind(path)),
+            ["watch", rest @ ..] => (Some(Verb::Watch), rest),
+            ["proxy", rest @ ..] => (Some(Verb::Proxy), rest),
+            rest => (None, rest),
+        };
+        let selectable = by_prefix.is_none();
+        info.verb = by_prefix.unwrap_or_else(|| Verb::of_resource(method));
+        info.set_resource(rest);
+        info.refine_verb(query, selectable);
+        Ok(info)
+    }
+
+    /// Group, version and resource together.
+    pub fn group_version_resource(&self) -> GroupVersionResource {
+        GroupVersionResource::new(&self.group, &self.version, &self.resource)
+    }
+
+    fn set_api(&mut self, prefix: &str, group: &str, version: &str) {
+        self.api_prefix = prefix.to_owned();
+        self.group = group.to_owned();
+        self.version = version.to_owned();
+    }
+
+    fn set_resource(&mut self, rest: &[&str]) {
+        let parts = match rest {
+            ["namespaces", namespace, inside @ ..] => {
+                self.namespace = (*namespace).to_owned();
+                // A Namespace has these two parts; everything else behind its name is a resource inside of it.
+                if matches!(inside, [] | ["status" | "finalize", ..]) { rest } else { inside }
+            }
+            rest => rest,
+        };
+        self.parts = parts.iter().map(|part| (*part).to_owned()).collect();
+        let part = |index: usize| self.parts.get(index).cloned().unwrap_or_default();
+        let subresource = if self.verb == Verb::Proxy { String::new() } else { part(2) };
+        (self.resource, self.name, self.subresource) = (part(0), part(1), subresource);
+    }
+
+    /// Tells one object from many, and a list from a watch.
+    fn refine_verb(&mut self, query: &Query, selectable: bool) {
+        if self.name.is_empty() && self.verb == Verb::Get {
+            let options = ListOptions::from_query(query);
+            let watch = options.as_ref().map_or_else(|_| query_asks_to_watch(query), |options| options.watch);
+            self.verb = if watch { Verb::Watch } else { Verb::List };
+            let name = options.as_ref().ok().and_then(|options| options.field_selector.required_value("metadata.name"));
+            if let Some(name) = name.filter(|name| names::path_segment_name(name).is_empty()) {
+                self.name = name.to_owned();
+            }
+        }
+        if self.name.is_empty() && self.verb == Verb::Delete {
+            self.verb = Verb::DeleteCollection;
+        }
+        if selectable && matches!(self.verb, Verb::List | Verb::Watch | Verb::DeleteCollection) {
+            self.field_selector = query.first("fieldSelector").unwrap_or_default().to_owned();
+            self.label_selector = query.first("labelSelector").unwrap_or_default().to_owned();
+        }
+    }
+}
+
+/// A query that is malformed elsewhere still says whether it is a watch.
+fn query_asks_to_watch(query: &Query) -> bool {
+    query.first("watch").is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+}
+
+fn decode(raw_path: &str) -> Result<String, PathError> {
+    query::percent_decode(raw_path)
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .ok_or_else(|| PathError::Encoding(raw_path.to_owned()))
+}
+
+/// The segments between the first slash and one that may trail.
+fn split(path: &str) -> Result<Vec<&str>, PathError> {
+    let inner = path.strip_prefix('/').unwrap_or(path);
+    let inner = inner.strip_suffix('/').unwrap_or(inner);
+    if inner.is_empty() && path.len() <= 1 {
+        return Ok(Vec::new());
+    }
+    let segments: Vec<&str> = inner.split('/').collect();
+    match segments.iter().find(|segment| matches!(**segment, "" | "." | "..") || segment.contains('\0')) {
+        Some(segment) => Err(PathError::Segment { path: path.to_owned(), segment: (*segment).to_owned() }),
+        None => Ok(segments),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vectors;
+
+    fn parse(method: &str, url: &str) -> Result<RequestInfo, PathError> {
+        let (path, query) = url.split_once('?').unwrap_or((url, ""));
+        RequestInfo::parse(method, path, &Query::parse(query))
+    }
+
+    #[test]
+    fn requests_mean_what_they_mean_upstream() {
+        for row in vectors::rows("paths") {
+            let (method, url) = (row.text("method"), row.text("url"));
+            let Some(error) = row.value("error").as_str() else {
+                let info = parse(&method, &url).unwrap();
+                let ours = serde_json::json!({
+                    "resource_request": info.is_resource_request, "path": info.path, "verb": info.verb.as_str(),
+                    "prefix": info.api_prefix, "group": info.group, "version": info.version,
+                    "namespace": info.namespace, "resource": info.resource, "subresource": info.subresource,
+                    "name": info.name, "parts": info.parts, "fields": info.field_selector,
+                    "labels": info.label_selector,
+                });
+                assert_eq!(&ours, row.value("info"), "{method} {url}");
+                continue;
+            };
+            assert_eq!(parse(&method, &url).unwrap_err().to_string(), error, "{method} {url}");
+        }
+    }
+
+    #[test]
+    fn what_climbs_or_does_not_decode_is_refused() {
+        for url in [
+            "/api/v1/../secrets",
+            "/api/v1/namespaces/a/configmaps/%2e%2e",
+            "/api/v1/namespaces/a/configmaps/..%2fsecrets",
+            "/api/v1/./pods",
+            "/api/v1//pods",
+            "//api/v1/pods",
+            "/api/v1/pods//",
+            "/healthz/..",
+            "/api/v1/pods/a%00b",
+            "/..",
+            "//",
+        ] {
+            assert!(matches!(parse("GET", url), Err(PathError::Segment { .. })), "{url}");
+        }
+        for url in ["/api/v1/pods/%", "/api/v1/pods/%zz", "/api/v1/pods/%ff"] {
+            assert!(matches!(parse("GET", url), Err(PathError::Encoding(_))), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_decoded() {
+        let info = parse("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode").unwrap();
+        assert_eq!(info.name, "system:node");
+        assert_eq!(
+            info.group_version_resource(),
+            GroupVersionResource::new("rbac.authorization.k8s.io", "v1", "clusterroles")
+        );
+    }
+}
