@@ -87,6 +87,8 @@ pub struct Paths {
     pub command_lock_file: PathBuf,
     /// The datastore.
     pub datastore: PathBuf,
+    /// The socket of the Go version's datastore: something answers there while a daemon of that version lives.
+    pub original_socket: PathBuf,
     /// Links to our own programs.
     pub bin_dir: PathBuf,
     /// What the daemon says to people.
@@ -126,6 +128,7 @@ impl Paths {
             lock_file: within(&dir, &["rdd.lock"]),
             command_lock_file: within(&dir, &["command.lock"]),
             datastore: within(&dir, &["db", "state.db"]),
+            original_socket: within(&dir, &["kine.sock"]),
             bin_dir: within(&short_dir, &["bin"]),
             stderr_log: within(&log_dir, &["rdd.stderr.log"]),
             stdout_log: within(&log_dir, &["rdd.stdout.log"]),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use rdd_stdx::clock::SharedClock;
 use rdd_store::{Store, sqlite};
 
+use super::ControlPlane;
 use crate::report::{Failure, Outcome};
 
 /// What a restore did.
@@ -28,6 +29,12 @@ pub struct Offline {
 }
 
 impl Offline {
+    /// The ways into the datastore of an instance.
+    pub fn of(plane: &ControlPlane<'_>) -> Self {
+        let allow_network = plane.context.environment.allow_network_home;
+        Self { clock: plane.context.clock().clone(), allow_network }
+    }
+
     fn options(&self) -> sqlite::Options {
         sqlite::Options { clock: self.clock.clone(), allow_network: self.allow_network, ..sqlite::Options::default() }
     }
@@ -38,6 +45,11 @@ impl Offline {
         let store = sqlite::open(path, self.options())?;
         store.backup(target).wait().map_err(fail)?;
         store.close().wait().map_err(fail)
+    }
+
+    /// Puts an empty datastore in the place of whatever is at `path`; gives the revision it begins at.
+    pub fn reset(&self, path: &Path) -> Outcome<u64> {
+        Ok(sqlite::reset(path, &self.options())?.0)
     }
 
     /// Puts `backup` in the place of the datastore at `path`. It is verified first and not changed.

@@ -78,6 +78,17 @@ impl<'a> ControlPlane<'a> {
         }
         Ok(())
     }
+
+    /// A daemon of the Go version holds no lock of ours, but it answers on a socket of its own while it lives. Its files
+    /// are not touched then.
+    pub fn refuse_live_original(&self) -> Outcome {
+        let socket = &self.paths().original_socket;
+        if std::os::unix::net::UnixStream::connect(socket).is_ok() {
+            let message = format!("the Go version of rdd is running {:?} ({} answers)", self.name(), socket.display());
+            return Err(Failure::message(message).hint("stop it first, with its own `rdd svc stop`"));
+        }
+        Ok(())
+    }
 }
 
 /// Makes sure that the service is there and can be used: creates and starts it if needed, and waits. For every command

@@ -74,8 +74,7 @@ fn save_offline(plane: &ControlPlane<'_>, target: &Path, deadline: Deadline) -> 
     };
     refuse_missing(plane, datastore)?;
     let _progress = Progress::on_terminal(plane.record(), SAVING);
-    let environment = &plane.context.environment;
-    let offline = Offline { clock: plane.context.clock().clone(), allow_network: environment.allow_network_home };
+    let offline = Offline::of(plane);
     offline.backup(datastore, target)?;
     Ok(true)
 }

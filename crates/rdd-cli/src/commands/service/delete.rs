@@ -22,6 +22,7 @@ const KEPT_FOLDERS_MAX: u32 = 1000;
 pub fn run(plane: &ControlPlane<'_>, args: &Delete) -> Outcome {
     let name = plane.name();
     plane.refuse_linked_folder()?;
+    plane.refuse_live_original()?;
     sweep(plane);
     let absent = || plane.record().success(&format!("{name:?} control plane does not exist"));
     let is_there = || plane.observe().map(|state| state.created || state.daemon.is_running());

@@ -36,7 +36,7 @@ fn render(all: &BTreeMap<&str, String>, key: Option<&str>, format: &str) -> Outc
         "yaml" => serde_saphyr::to_string(&chosen)?,
         "shell" => chosen
             .iter()
-            .map(|(key, path)| format!("export RDD_{}={}\n", key.to_uppercase(), go::quote(path)))
+            .map(|(key, path)| format!("export RDD_{}={}\n", key.to_uppercase(), shell_quote(path)))
             .collect(),
         _ => {
             let format = go::quote(format);
@@ -44,6 +44,11 @@ fn render(all: &BTreeMap<&str, String>, key: Option<&str>, format: &str) -> Outc
             return Err(Failure::message(message));
         }
     })
+}
+
+/// In Go's double quotes, as the original has it, and with what a shell would still expand in them made plain.
+fn shell_quote(path: &str) -> String {
+    go::quote(path).replace('$', "\\$").replace('`', "\\`")
 }
 
 #[cfg(test)]
@@ -67,6 +72,16 @@ mod tests {
             ("yaml", Some("config"), "config: /h/c d.yaml\n"),
         ] {
             assert_eq!(render(&paths(), key, format).unwrap(), expected, "{format} {key:?}");
+        }
+    }
+
+    #[test]
+    fn a_shell_that_reads_the_lines_gets_the_path_and_runs_nothing() {
+        for path in ["/h/$HOME", "/h/`id`", "/h/$(id)", "/h/a \"b\" c"] {
+            let mut shell = rdd_stdx::process::foreground("sh");
+            let script = format!("export X={}; printf %s \"$X\"", shell_quote(path));
+            let output = shell.args(["-c", &script]).output().unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), path);
         }
     }
 

@@ -1,12 +1,15 @@
 //! `rdd service reset`.
 
+use std::{fs, path::Path};
+
 use rdd_stdx::file;
 
 use crate::{
     args::Reset,
-    report::Outcome,
+    report::{Failure, Outcome},
     service::{
         ControlPlane, command_lock,
+        datastore::Offline,
         deadline::Deadline,
         start::{self, Request, Session},
         stop::{self, Stopped},
@@ -17,6 +20,7 @@ use crate::{
 pub fn run(plane: &ControlPlane<'_>, args: &Reset) -> Outcome {
     let name = plane.name();
     plane.refuse_linked_folder()?;
+    plane.refuse_live_original()?;
     if !plane.observe()?.created {
         plane.record().success(&format!("{name:?} control plane does not exist"));
         return Ok(());
@@ -35,9 +39,8 @@ pub fn run(plane: &ControlPlane<'_>, args: &Reset) -> Outcome {
         let _command = command_lock::hold(plane, Deadline::after(bound))?;
         let stopped = stop::stop(plane, true, bound)?;
         let _daemon = command_lock::hold_daemon_lock(plane)?;
-        // The main file first: without it, what is left beside it means nothing.
-        file::remove_if_present(&plane.paths().datastore)?;
-        file::remove_dir_if_present(&folder)?;
+        Offline::of(plane).reset(&plane.paths().datastore)?;
+        remove_beside(&plane.paths().datastore, &folder)?;
         stopped == Stopped::Ended
     };
     plane.record().success(&format!("{name:?} control plane has been reset"));
@@ -48,16 +51,38 @@ pub fn run(plane: &ControlPlane<'_>, args: &Reset) -> Outcome {
     Ok(())
 }
 
+/// Removes copies of older datastores, which hold what was to go. The new one and its lock stay.
+fn remove_beside(datastore: &Path, folder: &Path) -> Outcome {
+    let keep = datastore.file_name().unwrap_or_default().to_string_lossy();
+    let fail = |error| Failure::caused(format!("list {}", folder.display()), error);
+    for entry in fs::read_dir(folder).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        let name = entry.file_name();
+        let is_new =
+            [format!("{keep}"), format!("{keep}.lock"), format!("{keep}-wal")].iter().any(|kept| **kept == *name);
+        if is_new {
+            continue;
+        }
+        if entry.file_type().map_err(fail)?.is_dir() {
+            file::remove_dir_if_present(&entry.path())?;
+        } else {
+            file::remove_if_present(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::testing::User;
-    use std::fs;
 
     fn furnished() -> User {
         let user = User::new();
         user.run("svc create");
         let paths = user.instance().paths;
-        for path in [&paths.datastore, &paths.tls_dir.join("sa.key"), &paths.stderr_log] {
+        let old_copy = paths.datastore.with_file_name("state.db.before-restore-20260101T000000Z");
+        for path in [&paths.datastore, &old_copy, &paths.tls_dir.join("sa.key"), &paths.stderr_log] {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "x").unwrap();
         }
@@ -73,7 +98,11 @@ mod tests {
         let folder = paths.datastore.parent().unwrap().display().to_string();
         assert!(ran.messages()[0].contains(&folder), "it says what goes: {:?}", ran.messages());
         assert_eq!(ran.messages()[1..], ["\"rancher-desktop-2\" control plane has been reset"]);
-        assert!(!paths.datastore.parent().unwrap().exists());
+        let names = fs::read_dir(paths.datastore.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        assert_eq!(names, ["state.db", "state.db.lock"], "an empty one, and nothing of the old");
+        assert_ne!(fs::read(&paths.datastore).unwrap(), b"x");
         assert!(paths.args_file.exists() && paths.tls_dir.join("sa.key").exists() && paths.stderr_log.exists());
     }
 
@@ -89,10 +118,23 @@ mod tests {
         let ran = user.run("svc reset");
         assert_eq!(ran.code, 1);
         assert!(ran.stderr.contains("Go ahead? [y/N]") && ran.stderr.contains("nothing was changed"), "{}", ran.stderr);
-        assert!(paths.datastore.exists());
+        assert_eq!(fs::read(&paths.datastore).unwrap(), b"x");
         user.input = "yes\n";
         assert_eq!(user.run("svc reset").code, 0);
-        assert!(!paths.datastore.exists());
+        assert_ne!(fs::read(&paths.datastore).unwrap(), b"x");
+    }
+
+    #[test]
+    fn nothing_is_touched_while_the_go_version_lives() {
+        let user = furnished();
+        let paths = user.instance().paths;
+        let _alive = std::os::unix::net::UnixListener::bind(&paths.original_socket).unwrap();
+        for line in ["svc reset --yes", "svc delete"] {
+            let ran = user.run(line);
+            assert_eq!(ran.code, 1, "{line}");
+            assert!(ran.messages()[0].starts_with("the Go version of rdd is running"), "{:?}", ran.messages());
+        }
+        assert_eq!(fs::read(&paths.datastore).unwrap(), b"x");
     }
 
     #[test]

@@ -23,8 +23,8 @@ pub fn run(plane: &ControlPlane<'_>, args: &Restore) -> Outcome {
     let (name, paths) = (plane.name(), plane.paths());
     plane.refuse_linked_folder()?;
     refuse_running(plane)?;
-    let offline =
-        Offline { clock: plane.context.clock().clone(), allow_network: plane.context.environment.allow_network_home };
+    plane.refuse_live_original()?;
+    let offline = Offline::of(plane);
     refuse_unreadable(&args.file)?;
     let what =
         format!("this replaces the datastore of {name:?} by {}; the present one is set aside", args.file.display());
