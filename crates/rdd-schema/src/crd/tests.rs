@@ -1,3 +1,5 @@
+//! Definitions as people write them, and what is said of those that are wrong.
+
 use serde_json::json;
 
 use super::*;

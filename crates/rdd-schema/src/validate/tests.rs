@@ -1,3 +1,5 @@
+//! Objects against schemas: every validation, its text and its path.
+
 use serde_json::json;
 
 use super::*;
