@@ -5,6 +5,7 @@ use rdd_stdx::process::background;
 use super::*;
 use crate::processes::{Table, look_at};
 
+// Finding 295-S12
 #[test]
 fn a_bundle_shows_the_process_and_hides_the_secrets() {
     let scratch = tempfile::tempdir().unwrap();
