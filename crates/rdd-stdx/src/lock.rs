@@ -98,6 +98,15 @@ impl ProcessLock {
         Ok(Self { path: path.to_owned(), identity, _file: file })
     }
 
+    /// Whether the locked file is still where it was. A lock on one that was moved or removed meanwhile excludes nobody.
+    pub fn is_in_place(&self) -> Result<bool, Error> {
+        match identity_of(&self.path) {
+            Ok(identity) => Ok(identity == self.identity),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(source) => Err(Error::Io { path: self.path.clone(), source }),
+        }
+    }
+
     /// The file that is locked.
     pub fn path(&self) -> &Path {
         &self.path
@@ -139,12 +148,16 @@ pub fn open_holder(path: &Path) -> Result<Option<Process>, Error> {
 
 /// A lock is a file of its own: a pipe would hang whoever opens it, a link could lead anywhere.
 fn open_regular(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let irregular = || io::Error::other("it is not a regular file; remove it");
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
-    let file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
-    if file.metadata()?.is_file() {
-        return Ok(file);
+    match options.custom_flags(flags.bits().cast_signed()).open(path) {
+        Ok(file) if file.metadata()?.is_file() => Ok(file),
+        Ok(_) => Err(irregular()),
+        // How a pipe that nobody reads, and a folder, refuse to be written to.
+        Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => Err(irregular()),
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => Err(irregular()),
+        Err(error) => Err(error),
     }
-    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
 }
 
 fn held_here() -> MutexGuard<'static, BTreeSet<Identity>> {
@@ -201,6 +214,11 @@ mod tests {
         assert_eq!(holder(&path).unwrap(), Holder::Process(Some(std::process::id())));
         drop(lock);
         assert_eq!(holder(&path).unwrap(), Holder::Nobody);
-        ProcessLock::acquire(&path).unwrap();
+        let lock = ProcessLock::acquire(&path).unwrap();
+        assert!(lock.is_in_place().unwrap());
+        std::fs::rename(&path, dir.path().join("elsewhere")).unwrap();
+        assert!(!lock.is_in_place().unwrap());
+        std::fs::write(&path, "another").unwrap();
+        assert!(!lock.is_in_place().unwrap());
     }
 }

@@ -11,7 +11,7 @@ use rdd_stdx::{
     lock::{self, ProcessLock},
 };
 
-use super::{ControlPlane, deadline::Deadline, lock_file};
+use super::{ControlPlane, deadline::Deadline};
 use crate::report::{Failure, Outcome};
 
 /// How often a taken lock is tried again.
@@ -74,8 +74,8 @@ fn try_hold(paths: &Paths) -> Result<ProcessLock, Obstacle> {
         lock::Error::Io { ref source, .. } => obstacle(source.kind(), error),
         error => Obstacle::Refused(error.into()),
     };
-    let lock = lock_file::acquire(path).map_err(of_lock)?;
-    if lock_file::is_held_in_place(path).map_err(of_lock)? {
+    let lock = ProcessLock::acquire(path).map_err(of_lock)?;
+    if lock.is_in_place().map_err(of_lock)? {
         return Ok(lock);
     }
     Err(Obstacle::Vanished(Failure::message(format!("{} was replaced while it was locked", path.display()))))
@@ -97,7 +97,7 @@ fn obstacle(kind: io::ErrorKind, error: impl Into<Failure>) -> Obstacle {
 ///
 /// Only for a command that holds the [`CommandLock`]: that is how others know it from a daemon.
 pub fn hold_daemon_lock(plane: &ControlPlane<'_>) -> Result<ProcessLock, lock::Error> {
-    lock_file::acquire(&plane.paths().lock_file)
+    ProcessLock::acquire(&plane.paths().lock_file)
 }
 
 /// Keeps commands and daemons away from an instance for a moment.
@@ -111,15 +111,13 @@ pub struct Seclusion {
 /// Takes both locks of an instance, of which this command may have the first already; `None` if somebody has one, or
 /// if the folder is gone. Never waits and makes no folder.
 pub fn try_seclude(paths: &Paths) -> Result<Option<Seclusion>, lock::Error> {
-    let command = match lock_file::acquire(&paths.command_lock_file) {
+    let command = match ProcessLock::acquire(&paths.command_lock_file) {
         Ok(lock) => Some(lock),
         Err(lock::Error::Held { holder: Some(pid), .. }) if pid == std::process::id() => None,
         Err(error) => return unless_busy_or_gone(error),
     };
-    match lock_file::acquire(&paths.lock_file) {
-        Ok(daemon) if lock_file::is_held_in_place(&paths.lock_file)? => {
-            Ok(Some(Seclusion { _daemon: daemon, _command: command }))
-        }
+    match ProcessLock::acquire(&paths.lock_file) {
+        Ok(daemon) if daemon.is_in_place()? => Ok(Some(Seclusion { _daemon: daemon, _command: command })),
         Ok(_) => Ok(None),
         Err(error) => unless_busy_or_gone(error),
     }
@@ -136,7 +134,7 @@ fn unless_busy_or_gone(error: lock::Error) -> Result<Option<Seclusion>, lock::Er
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::User;
+    use crate::testing::{User, make_pipe};
 
     #[test]
     fn a_second_command_waits_and_says_for_whom_until_its_bound() {
@@ -193,5 +191,24 @@ mod tests {
             }
             holds.join().unwrap();
         });
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_lock_is_named_and_nobody_waits_for_its_other_end() {
+        let user = User::new();
+        assert_eq!(user.run("svc create").code, 0);
+        let paths = user.instance().paths;
+        make_pipe(&paths.lock_file);
+        for line in ["svc status", "svc stop", "svc start", "svc delete"] {
+            let ran = user.run(line);
+            let expected = format!("lock {}: it is not a regular file; remove it", paths.lock_file.display());
+            assert_eq!((ran.code, ran.messages()), (1, vec![expected]), "{line}");
+        }
+        std::fs::remove_file(&paths.lock_file).unwrap();
+        std::fs::remove_file(&paths.command_lock_file).unwrap();
+        make_pipe(&paths.command_lock_file);
+        let ran = user.run("svc delete");
+        assert_eq!(ran.code, 1);
+        assert!(ran.messages()[0].ends_with("command.lock: it is not a regular file; remove it"), "{}", ran.stderr);
     }
 }

@@ -5,7 +5,6 @@ pub mod args_file;
 pub mod command_lock;
 pub mod datastore;
 pub mod deadline;
-pub mod lock_file;
 pub mod logfile;
 pub mod notify;
 pub mod readiness;

@@ -11,7 +11,7 @@ use rdd_stdx::{
     lock::{self, Holder},
 };
 
-use super::{command_lock, lock_file};
+use super::command_lock;
 
 /// What is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,14 +94,14 @@ pub fn remove_left_behind(paths: &Paths, files: &[&Path]) -> Result<bool, Error>
 
 /// Who holds the daemon's lock. A command that keeps daemons away holds it too, together with its own: it is none.
 pub fn daemon(paths: &Paths) -> Result<Daemon, lock::Error> {
-    let mut holder = lock_file::holder(&paths.lock_file)?;
+    let mut holder = lock::holder(&paths.lock_file)?;
     loop {
         let Holder::Process(pid) = holder else { return Ok(Daemon::Stopped) };
-        if pid.is_some() && lock_file::holder(&paths.command_lock_file)? == holder {
+        if pid.is_some() && lock::holder(&paths.command_lock_file)? == holder {
             return Ok(Daemon::Stopped);
         }
         // Asked again: a command may have let go of both between our two looks.
-        let now = lock_file::holder(&paths.lock_file)?;
+        let now = lock::holder(&paths.lock_file)?;
         if now == holder {
             return Ok(Daemon::Running(pid));
         }

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use rdd_instance::Paths;
-use rdd_stdx::process::{Process, Signal};
+use rdd_stdx::{
+    lock,
+    process::{Process, Signal},
+};
 
 use super::{
     ControlPlane,
     deadline::Deadline,
-    lock_file,
     state::{self, Daemon},
 };
 use crate::{
@@ -42,7 +44,7 @@ pub enum Stopped {
 pub fn stop(plane: &ControlPlane<'_>, wait: bool, bound: Option<Duration>) -> Outcome<Stopped> {
     let (name, paths) = (plane.name(), plane.paths());
     let process = loop {
-        let process = lock_file::open_holder(&paths.lock_file)?;
+        let process = lock::open_holder(&paths.lock_file)?;
         // Asked with the process in hand: a command that keeps daemons away must not be signalled.
         match (state::daemon(paths)?, process) {
             (Daemon::Stopped, _) => return Ok(Stopped::WasNotRunning),
