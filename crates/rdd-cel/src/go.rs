@@ -41,59 +41,9 @@ pub(crate) fn compare_double_uint(double: f64, uint: u64) -> Ordering {
     double.partial_cmp(&(uint as f64)).unwrap_or(Ordering::Equal)
 }
 
-/// `%g` with the shortest digits.
-pub(crate) fn float_g(value: f64) -> String {
-    if value.is_nan() {
-        return "NaN".into();
-    }
-    if value.is_infinite() {
-        return if value > 0.0 { "+Inf".into() } else { "-Inf".into() };
-    }
-    let scientific = format!("{value:e}");
-    let (mantissa, exponent) = scientific.split_once('e').expect("the format has an exponent");
-    let exponent: i32 = exponent.parse().expect("the format's exponent is a number");
-    if (-4..6).contains(&exponent) {
-        return format!("{value}");
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{mantissa}e{sign}{:02}", exponent.abs())
-}
-
 /// `strconv.FormatFloat(x, 'f', -1, 64)`
 pub(crate) fn float_f(value: f64) -> String {
     format!("{value}")
-}
-
-/// `%q`: a Go string literal.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for c in text.chars() {
-        match c {
-            '\\' => quoted.push_str("\\\\"),
-            '"' => quoted.push_str("\\\""),
-            '\u{7}' => quoted.push_str("\\a"),
-            '\u{8}' => quoted.push_str("\\b"),
-            '\u{c}' => quoted.push_str("\\f"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            '\u{b}' => quoted.push_str("\\v"),
-            c if (c as u32) < 0x20 || c == '\u{7f}' => quoted.push_str(&format!("\\x{:02x}", c as u32)),
-            c if is_unprintable(c) && (c as u32) < 0x10000 => quoted.push_str(&format!("\\u{:04x}", c as u32)),
-            c if is_unprintable(c) => quoted.push_str(&format!("\\U{:08x}", c as u32)),
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
-/// What `strconv` escapes above ASCII: controls, spaces other than U+0020, and code points that are not assigned to a sign.
-fn is_unprintable(c: char) -> bool {
-    (c > '\u{7f}' && (c.is_control() || c.is_whitespace()))
-        || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-        || matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{fffb}' | '\u{fffe}'..='\u{ffff}' | '\u{f0000}'..)
 }
 
 /// `time.RFC3339Nano`, in the moment's own offset.

@@ -19,6 +19,7 @@ mod go;
 mod json_schema;
 mod libs;
 mod parse;
+pub mod pattern;
 mod plan;
 mod program;
 pub mod rules;

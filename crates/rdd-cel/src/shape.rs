@@ -1,7 +1,7 @@
 //! The part of a schema that CEL sees: which types its values have, how JSON becomes values, and which rules hold where.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use base64::Engine as _;
 use serde_json::Value as Json;
@@ -62,7 +62,7 @@ pub trait SchemaNode {
 }
 
 /// What CEL needs of a schema node. Built once per schema, shared by all programs and evaluations.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Shape {
     pub(crate) kind: String,
     pub(crate) format: String,
@@ -73,16 +73,39 @@ pub struct Shape {
     list_type: String,
     pub(crate) list_map_keys: Vec<String>,
     /// As the schema has them; empty and absent are the same.
-    pub(crate) properties: BTreeMap<String, Shape>,
+    pub(crate) properties: BTreeMap<String, Arc<Shape>>,
     /// With `apiVersion`, `kind` and `metadata`, where the node is a whole resource.
-    of_resource: Option<BTreeMap<String, Shape>>,
+    of_resource: Option<BTreeMap<String, Arc<Shape>>>,
     items: Option<Box<Shape>>,
     pub(crate) additional: Option<Box<Shape>>,
     pub(crate) all_of: Vec<Shape>,
     pub(crate) rules: Vec<Rule>,
 }
 
-static TEXT: LazyLock<Shape> = LazyLock::new(|| Shape { kind: "string".into(), ..Shape::default() });
+/// Most nodes are one of these: they are the same everywhere.
+static PLAIN: LazyLock<Vec<Arc<Shape>>> = LazyLock::new(|| {
+    let of = |kind: &str, format: &str| Shape { kind: kind.into(), format: format.into(), ..Shape::default() };
+    let text = || Some(Box::new(of("string", "")));
+    let plain = [
+        of("string", ""),
+        of("integer", ""),
+        of("boolean", ""),
+        of("number", ""),
+        of("integer", "int32"),
+        of("integer", "int64"),
+        of("string", "date-time"),
+        Shape { int_or_string: true, ..Shape::default() },
+        Shape { additional: text(), ..of("object", "") },
+        Shape { items: text(), ..of("array", "") },
+        Shape { items: text(), list_type: "atomic".into(), ..of("array", "") },
+        Shape { items: text(), list_type: "set".into(), ..of("array", "") },
+    ];
+    plain.into_iter().map(Arc::new).collect()
+});
+
+fn text() -> Arc<Shape> {
+    Arc::clone(&PLAIN[0])
+}
 
 impl Shape {
     /// Reads a schema. `is_root`: the node is a whole object with `apiVersion`, `kind` and `metadata`.
@@ -98,7 +121,7 @@ impl Shape {
             embedded_resource: node.embedded_resource(),
             list_type: node.list_type().into(),
             list_map_keys: node.list_map_keys(),
-            properties: children.into_iter().map(|(name, child)| (name.to_owned(), Shape::new(child, false))).collect(),
+            properties: children.into_iter().map(|(name, child)| (name.to_owned(), Shape::shared(child))).collect(),
             of_resource: None,
             items: node.items().map(|items| Box::new(Shape::new(items, false))),
             additional: node.additional_properties().map(|schema| Box::new(Shape::new(schema, false))),
@@ -111,9 +134,16 @@ impl Shape {
         shape
     }
 
+    /// A node below others, which may be one that many have.
+    fn shared(node: &dyn SchemaNode) -> Arc<Self> {
+        let shape = Shape::new(node, false);
+        let plain = PLAIN.iter().find(|plain| ***plain == shape);
+        plain.map_or_else(|| Arc::new(shape), Arc::clone)
+    }
+
     /// The properties of a resource: only two fields of its metadata can be seen.
-    fn with_type_and_object_meta(&self) -> Option<BTreeMap<String, Shape>> {
-        let is_text = |shape: Option<&Shape>| shape.is_some_and(|shape| shape.kind == "string");
+    fn with_type_and_object_meta(&self) -> Option<BTreeMap<String, Arc<Shape>>> {
+        let is_text = |shape: Option<&Arc<Shape>>| shape.is_some_and(|shape| shape.kind == "string");
         let metadata = self.properties.get("metadata");
         let complete = is_text(self.properties.get("kind"))
             && is_text(self.properties.get("apiVersion"))
@@ -126,16 +156,16 @@ impl Shape {
             return None;
         }
         let mut properties = self.properties.clone();
-        let names = ["name", "generateName"].map(|name| (name.to_owned(), TEXT.clone()));
+        let names = ["name", "generateName"].map(|name| (name.to_owned(), text()));
         let metadata = Shape { kind: "object".into(), properties: names.into(), ..Shape::default() };
-        properties.insert("kind".into(), TEXT.clone());
-        properties.insert("apiVersion".into(), TEXT.clone());
-        properties.insert("metadata".into(), metadata);
+        properties.insert("kind".into(), text());
+        properties.insert("apiVersion".into(), text());
+        properties.insert("metadata".into(), Arc::new(metadata));
         Some(properties)
     }
 
     /// The properties an expression can see.
-    pub(crate) fn visible(&self) -> &BTreeMap<String, Shape> {
+    pub(crate) fn visible(&self) -> &BTreeMap<String, Arc<Shape>> {
         self.of_resource.as_ref().unwrap_or(&self.properties)
     }
 
@@ -148,7 +178,7 @@ impl Shape {
     }
 
     fn property(&self, name: &str) -> Option<&Shape> {
-        if self.is_object() { self.visible().get(name) } else { self.additional.as_deref() }
+        if self.is_object() { self.visible().get(name).map(|shape| &**shape) } else { self.additional.as_deref() }
     }
 
     /// Whether a key of the JSON is one that an expression can see.

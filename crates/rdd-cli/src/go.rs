@@ -2,38 +2,8 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-/// Quotes as Go's `strconv.Quote` does.
-pub fn quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\u{7}' => quoted.push_str("\\a"),
-            '\u{8}' => quoted.push_str("\\b"),
-            '\u{c}' => quoted.push_str("\\f"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            '\u{b}' => quoted.push_str("\\v"),
-            ' '..='~' => quoted.push(c),
-            '\0'..='\u{7f}' => quoted.push_str(&format!("\\x{:02x}", u32::from(c))),
-            _ if is_printable(c) => quoted.push(c),
-            '\u{80}'..='\u{ffff}' => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
-            _ => quoted.push_str(&format!("\\U{:08x}", u32::from(c))),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
-/// Control characters, and the blanks that cannot be told from a space, are not printable.
-fn is_printable(c: char) -> bool {
-    !c.is_control()
-        && !c.is_whitespace()
-        && !matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e000}'..='\u{f8ff}' | '\u{fff9}'..='\u{fffb}')
-}
+use rdd_meta::go_text;
+pub use rdd_meta::go_text::quote;
 
 /// Reads a truth value as `strconv.ParseBool` does.
 pub fn parse_bool(text: &str) -> Result<bool, ParseError> {
@@ -46,13 +16,7 @@ pub fn parse_bool(text: &str) -> Result<bool, ParseError> {
 
 /// Reads a decimal number as `strconv.ParseInt` does.
 pub fn parse_int(text: &str) -> Result<i64, ParseError> {
-    text.parse().map_err(|error: std::num::ParseIntError| {
-        let problem = match error.kind() {
-            std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => "value out of range",
-            _ => "invalid syntax",
-        };
-        ParseError(format!("strconv.ParseInt: parsing {}: {problem}", quote(text)))
-    })
+    go_text::parse_int(text).map_err(|error| ParseError(error.to_string()))
 }
 
 /// What Go would have said about a value.

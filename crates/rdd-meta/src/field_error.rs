@@ -68,6 +68,39 @@ impl FieldErrorKind {
     }
 }
 
+/// How many bytes one value may take up in the errors of one rule, however many errors there are.
+const REPEATED_BYTES_MAX: usize = 1 << 20;
+
+/// The text of a value that several errors show.
+///
+/// Where each item of a list can be wrong and each error shows the whole list, upstream answers megabytes with gigabytes. Here the
+/// first error has the text, and so have the next ones as long as they take up no more than a mebibyte together; then it says no more.
+#[derive(Debug)]
+pub struct Repeated<F> {
+    make: F,
+    text: Option<String>,
+    shown_bytes: usize,
+}
+
+impl<F: FnMut() -> String> Repeated<F> {
+    /// A text that is made when it is first asked for.
+    pub fn new(make: F) -> Self {
+        Self { make, text: None, shown_bytes: 0 }
+    }
+}
+
+impl<F: FnMut() -> String> Iterator for Repeated<F> {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        let text = self.text.get_or_insert_with(&mut self.make);
+        let is_first = self.shown_bytes == 0;
+        // The error around the text counts too: an empty list can be shown for ever.
+        self.shown_bytes += text.len() + 64;
+        (is_first || self.shown_bytes <= REPEATED_BYTES_MAX).then(|| text.clone())
+    }
+}
+
 /// What is wrong with one field.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldError {
@@ -99,8 +132,8 @@ impl FieldError {
     }
 
     /// It is malformed.
-    pub fn invalid(path: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
-        Self::new(path, FieldErrorKind::Invalid, Some(show(value)), detail)
+    pub fn invalid(path: impl Into<String>, value: impl BadValue, detail: impl Into<String>) -> Self {
+        Self::new(path, FieldErrorKind::Invalid, Some(value.text()), detail)
     }
 
     /// A malformed string.
@@ -114,39 +147,47 @@ impl FieldError {
     }
 
     /// It is of the wrong type.
-    pub fn type_invalid(path: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
-        Self::new(path, FieldErrorKind::TypeInvalid, Some(show(value)), detail)
+    pub fn type_invalid(path: impl Into<String>, value: impl BadValue, detail: impl Into<String>) -> Self {
+        Self::new(path, FieldErrorKind::TypeInvalid, Some(value.text()), detail)
     }
 
     /// It is none of the values that are known.
-    pub fn not_supported(path: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
-        let supported: Vec<String> = supported.iter().map(|value| go_text::quote(value)).collect();
+    pub fn not_supported<S: AsRef<str>>(path: impl Into<String>, value: impl BadValue, supported: &[S]) -> Self {
+        let supported: Vec<String> = supported.iter().map(|value| go_text::quote(value.as_ref())).collect();
         let detail =
             if supported.is_empty() { String::new() } else { format!("supported values: {}", supported.join(", ")) };
-        Self::new(path, FieldErrorKind::NotSupported, Some(show(value)), detail)
+        Self::new(path, FieldErrorKind::NotSupported, Some(value.text()), detail)
     }
 
     /// It refers to something that is not there.
-    pub fn not_found(path: impl Into<String>, value: &Value) -> Self {
-        Self::new(path, FieldErrorKind::NotFound, Some(show(value)), "")
+    pub fn not_found(path: impl Into<String>, value: impl BadValue) -> Self {
+        Self::new(path, FieldErrorKind::NotFound, Some(value.text()), "")
     }
 
     /// It is there twice.
-    pub fn duplicate(path: impl Into<String>, value: &Value) -> Self {
-        Self::new(path, FieldErrorKind::Duplicate, Some(show(value)), "")
+    pub fn duplicate(path: impl Into<String>, value: impl BadValue) -> Self {
+        Self::new(path, FieldErrorKind::Duplicate, Some(value.text()), "")
     }
 
-    /// It has more bytes than it may have.
-    pub fn too_long(path: impl Into<String>, bytes_max: usize) -> Self {
-        let unit = if bytes_max == 1 { "byte" } else { "bytes" };
-        Self::new(path, FieldErrorKind::TooLong, None, format!("may not be more than {bytes_max} {unit}"))
+    /// It has more bytes than it may have. A negative bound is not mentioned.
+    pub fn too_long(path: impl Into<String>, bytes_max: impl TryInto<usize>) -> Self {
+        let detail = match bytes_max.try_into() {
+            Ok(1) => "may not be more than 1 byte".to_owned(),
+            Ok(bytes_max) => format!("may not be more than {bytes_max} bytes"),
+            Err(_) => "value is too long".to_owned(),
+        };
+        Self::new(path, FieldErrorKind::TooLong, None, detail)
     }
 
-    /// It has more items than it may have.
-    pub fn too_many(path: impl Into<String>, items: usize, items_max: usize) -> Self {
-        let unit = if items_max == 1 { "item" } else { "items" };
-        let detail = format!("must have at most {items_max} {unit}");
-        Self::new(path, FieldErrorKind::TooMany, Some(items.to_string()), detail)
+    /// It has more items than it may have. Negative numbers are not mentioned.
+    pub fn too_many(path: impl Into<String>, items: impl TryInto<usize>, items_max: impl TryInto<usize>) -> Self {
+        let detail = match items_max.try_into() {
+            Ok(1) => "must have at most 1 item".to_owned(),
+            Ok(items_max) => format!("must have at most {items_max} items"),
+            Err(_) => "has too many items".to_owned(),
+        };
+        let items = items.try_into().ok().map(|items| items.to_string());
+        Self::new(path, FieldErrorKind::TooMany, items, detail)
     }
 
     /// It is not the user's fault.
@@ -175,15 +216,50 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// Upstream prints strings with `%q`, numbers and booleans with `%v`, and everything else as JSON.
-fn show(value: &Value) -> String {
-    match value {
-        Value::String(string) => go_text::quote(string),
-        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
-            (None, Some(float)) => go_text::plain_float(float),
-            _ => number.to_string(),
-        },
-        other => go_json::to_string(other),
+/// An offending value, by the text that a message has for it: strings as `%q`, numbers and booleans as `%v`, and
+/// everything else as JSON.
+pub trait BadValue {
+    /// The text.
+    fn text(self) -> String;
+}
+
+impl BadValue for &Value {
+    fn text(self) -> String {
+        match self {
+            Value::String(string) => go_text::quote(string),
+            Value::Number(number) => go_text::plain_number(number),
+            other => go_json::to_string(other),
+        }
+    }
+}
+
+impl BadValue for &str {
+    fn text(self) -> String {
+        go_text::quote(self)
+    }
+}
+
+impl BadValue for &String {
+    fn text(self) -> String {
+        go_text::quote(self)
+    }
+}
+
+impl BadValue for &[String] {
+    fn text(self) -> String {
+        go_json::to_string(&self.into())
+    }
+}
+
+impl BadValue for bool {
+    fn text(self) -> String {
+        self.to_string()
+    }
+}
+
+impl BadValue for i64 {
+    fn text(self) -> String {
+        self.to_string()
     }
 }
 
@@ -224,6 +300,10 @@ mod tests {
             (FieldError::duplicate("a", &json!("x")), r#"a: Duplicate value: "x""#),
             (FieldError::too_long("a", 128), "a: Too long: may not be more than 128 bytes"),
             (FieldError::too_many("a", 3, 1), "a: Too many: 3: must have at most 1 item"),
+            (FieldError::too_long("a", 1), "a: Too long: may not be more than 1 byte"),
+            (FieldError::too_long("a", -1), "a: Too long: value is too long"),
+            (FieldError::too_many("a", -1, -1), "a: Too many: has too many items"),
+            (FieldError::invalid("a", &["<".to_owned()][..], "bad"), r#"a: Invalid value: ["\u003c"]: bad"#),
             (FieldError::internal("a", "oops"), "a: Internal error: oops"),
         ] {
             assert_eq!(error.to_string(), text);

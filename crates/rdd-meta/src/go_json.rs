@@ -46,12 +46,17 @@ fn write_array(text: &mut String, items: &[Value]) {
 
 fn write_object(text: &mut String, fields: &Map<String, Value>) {
     // The map is sorted already unless some crate of the build turns on serde_json's `preserve_order`.
-    let mut fields: Vec<_> = fields.iter().collect();
-    if !fields.is_sorted_by_key(|(key, _)| *key) {
-        fields.sort_by_key(|(key, _)| *key);
+    if fields.keys().is_sorted() {
+        return write_fields(text, fields.iter());
     }
+    let mut fields: Vec<_> = fields.iter().collect();
+    fields.sort_by_key(|(key, _)| *key);
+    write_fields(text, fields.into_iter());
+}
+
+fn write_fields<'a>(text: &mut String, fields: impl Iterator<Item = (&'a String, &'a Value)>) {
     text.push('{');
-    for (index, (key, value)) in fields.into_iter().enumerate() {
+    for (index, (key, value)) in fields.enumerate() {
         if index > 0 {
             text.push(',');
         }
@@ -75,21 +80,28 @@ fn write_number(text: &mut String, number: &Number) {
 /// Appends a string in quotes.
 pub fn write_string(text: &mut String, string: &str) {
     text.push('"');
-    for character in string.chars() {
-        match character {
-            '"' => text.push_str("\\\""),
-            '\\' => text.push_str("\\\\"),
-            '\u{8}' => text.push_str("\\b"),
-            '\u{c}' => text.push_str("\\f"),
-            '\n' => text.push_str("\\n"),
-            '\r' => text.push_str("\\r"),
-            '\t' => text.push_str("\\t"),
-            '\0'..='\u{1f}' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                write!(text, "\\u{:04x}", u32::from(character)).expect("writing to a string never fails");
-            }
-            plain => text.push(plain),
+    let mut copied = 0;
+    for (at, character) in string.char_indices() {
+        let short = match character {
+            '"' => "\\\"",
+            '\\' => "\\\\",
+            '\u{8}' => "\\b",
+            '\u{c}' => "\\f",
+            '\n' => "\\n",
+            '\r' => "\\r",
+            '\t' => "\\t",
+            '\0'..='\u{1f}' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => "",
+            _ => continue,
+        };
+        text.push_str(&string[copied..at]);
+        copied = at + character.len_utf8();
+        if short.is_empty() {
+            write!(text, "\\u{:04x}", u32::from(character)).expect("writing to a string never fails");
+        } else {
+            text.push_str(short);
         }
     }
+    text.push_str(&string[copied..]);
     text.push('"');
 }
 

@@ -1,6 +1,8 @@
-//! Text as Go writes it: quoted strings, printable characters, floats, and the errors of its number parsing.
+//! Text as Go writes it: quoted strings, printable characters, numbers, values, and the errors of its number parsing.
 
 use std::fmt::Write as _;
+
+use serde_json::{Number, Value};
 
 /// Why a number could not be read, in the words of Go's `strconv.NumError`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -86,16 +88,95 @@ pub fn is_print(character: char) -> bool {
     text.escape_debug().nth(1) == Some(character)
 }
 
-/// A finite float as `encoding/json` writes it: plain digits, and an exponent below 1e-6 and from 1e21 on.
+/// A float as `encoding/json` writes it: digits, and an exponent below 1e-6 and from 1e21 on. What is not finite has no
+/// JSON; it is written as `null`.
 pub fn json_float(number: f64) -> String {
-    let size = number.abs();
-    if size == 0.0 || (1e-6..1e21).contains(&size) { plain(&shortest(number)) } else { exponent(&shortest(number), 1) }
+    json_float_with(number, 1)
 }
 
-/// A finite float as `%v` writes it: plain digits, and an exponent of at least two digits below 1e-4 and from 1e6 on.
+/// A float as jsoniter writes it: as [`json_float`], with at least two digits of an exponent.
+pub fn jsoniter_float(number: f64) -> String {
+    json_float_with(number, 2)
+}
+
+fn json_float_with(number: f64, exponent_digits_min: usize) -> String {
+    if !number.is_finite() {
+        return "null".to_owned();
+    }
+    let (size, decimal) = (number.abs(), shortest(number));
+    let has_exponent = size != 0.0 && !(1e-6..1e21).contains(&size);
+    if has_exponent { exponent(&decimal, exponent_digits_min) } else { positional(&decimal) }
+}
+
+/// A float as `%v` writes it: digits, and an exponent of at least two digits below 1e-4 and from 1e6 on.
 pub fn plain_float(number: f64) -> String {
-    let digits = shortest(number);
-    if (-4..6).contains(&digits.power) { plain(&digits) } else { exponent(&digits, 2) }
+    if number.is_nan() {
+        return "NaN".to_owned();
+    }
+    if number.is_infinite() {
+        return if number > 0.0 { "+Inf".to_owned() } else { "-Inf".to_owned() };
+    }
+    let decimal = shortest(number);
+    if (-4..6).contains(&decimal.power) { positional(&decimal) } else { exponent(&decimal, 2) }
+}
+
+/// A number as `%v` writes it once Kubernetes has decoded it: an `int64` where it fits, else a `float64`.
+pub fn plain_number(number: &Number) -> String {
+    match (number.as_i64(), number.as_f64()) {
+        (None, Some(float)) => plain_float(float),
+        _ => number.to_string(),
+    }
+}
+
+/// A decoded value as `%v` writes it. Recursion is as deep as the value.
+pub fn plain(value: &Value) -> String {
+    let mut text = String::new();
+    write_plain(&mut text, value);
+    text
+}
+
+fn write_plain(text: &mut String, value: &Value) {
+    match value {
+        Value::Null => text.push_str("<nil>"),
+        Value::Bool(flag) => text.push_str(if *flag { "true" } else { "false" }),
+        Value::Number(number) => text.push_str(&plain_number(number)),
+        Value::String(string) => text.push_str(string),
+        Value::Array(items) => {
+            text.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    text.push(' ');
+                }
+                write_plain(text, item);
+            }
+            text.push(']');
+        }
+        Value::Object(fields) => {
+            text.push_str("map[");
+            for (index, (name, field)) in fields.iter().enumerate() {
+                if index > 0 {
+                    text.push(' ');
+                }
+                text.push_str(name);
+                text.push(':');
+                write_plain(text, field);
+            }
+            text.push(']');
+        }
+    }
+}
+
+/// The Go type that Kubernetes decodes a value into, as `%T` writes it.
+pub fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.as_i64().is_some() => "int64",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
 }
 
 /// A finite float in decimal: its digits, of which the first is before the point, and the power of ten that it is times of.
@@ -125,7 +206,7 @@ fn shortest(number: f64) -> Decimal {
     }
 }
 
-fn plain(decimal: &Decimal) -> String {
+fn positional(decimal: &Decimal) -> String {
     let Decimal { sign, digits, power } = decimal;
     let length = i32::try_from(digits.len()).expect("a float has few digits");
     let count = |number: i32| usize::try_from(number).unwrap_or(0);
@@ -149,6 +230,8 @@ fn exponent(decimal: &Decimal, digits_min: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -177,6 +260,17 @@ mod tests {
         for (number, json, plain) in rows {
             assert_eq!((json_float(number).as_str(), plain_float(number).as_str()), (json, plain));
         }
+        assert_eq!((jsoniter_float(1e-7).as_str(), jsoniter_float(1.5).as_str()), ("1e-07", "1.5"));
+        let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+        assert_eq!(odd.map(plain_float), ["NaN", "+Inf", "-Inf"]);
+        assert_eq!(odd.map(json_float), ["null"; 3]);
+    }
+
+    #[test]
+    fn values_are_written_as_go_prints_interfaces() {
+        let value = json!({"b": [1, "x", null, true], "a": {"c": 1.5, "d": 18_446_744_073_709_551_615_u64}});
+        assert_eq!(plain(&value), "map[a:map[c:1.5 d:1.8446744073709552e+19] b:[1 x <nil> true]]");
+        assert_eq!((type_name(&value["a"]["d"]), type_name(&value["b"])), ("float64", "[]interface {}"));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 pub mod continue_token;
 pub mod field_error;
 pub mod fields;
+pub mod go_duration;
 pub mod go_json;
 pub mod go_text;
 pub mod gvk;

@@ -37,6 +37,11 @@ impl NameRule {
         }
     }
 
+    /// Checks a name, or a `generateName` if `is_prefix`.
+    pub fn check_either(self, text: &str, is_prefix: bool) -> Vec<String> {
+        if is_prefix { self.check_prefix(text) } else { self.check(text) }
+    }
+
     /// Checks a `generateName`, to which something will be appended.
     pub fn check_prefix(self, prefix: &str) -> Vec<String> {
         match self {
@@ -134,7 +139,8 @@ pub(crate) fn regex_problem(message: &str, pattern: &str, examples: &[&str]) -> 
     format!("{message} (e.g. {}regex used for validation is '{pattern}')", examples.join(" or "))
 }
 
-fn is_dns_1123_label(name: &str) -> bool {
+/// Whether a name has the letters of a label of RFC 1123, whatever its length.
+pub fn is_dns_1123_label(name: &str) -> bool {
     let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = name.as_bytes();
     bytes.first().is_some_and(alphanumeric)
@@ -142,7 +148,8 @@ fn is_dns_1123_label(name: &str) -> bool {
         && bytes.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
 }
 
-fn is_dns_1123_subdomain(name: &str) -> bool {
+/// Whether a name has the letters of a subdomain of RFC 1123, whatever its length.
+pub fn is_dns_1123_subdomain(name: &str) -> bool {
     name.split('.').all(is_dns_1123_label)
 }
 

@@ -7,7 +7,7 @@
 //!   [`Structural::compile`] once per version. The result is immutable and goes into an `Arc`.
 //! - A body comes in: [`strict::read`] (duplicate keys are findings), [`resource::Resource::decode`] (unknown fields are findings;
 //!   metadata typed, defaults filled), and after admission `validate_create`, `validate_update` or `validate_status_update`.
-//!   Errors become a Status by [`field::invalid_status`].
+//!   Errors become a Status by [`rdd_meta::Status::invalid`].
 //! - An object leaves the store under a changed schema: [`resource::Resource::decode`] with [`resource::Origin::Storage`].
 //! - CEL rules are kept in the schema and evaluated elsewhere: [`crd::RuleChecker`] is the seam for definitions,
 //!   [`Structural::rules`], [`ratchet::Correlated`] and [`resource::rules_not_checked`] are what objects need.
@@ -20,11 +20,8 @@ pub mod crd;
 pub mod default;
 pub mod field;
 pub mod format;
-pub mod golang;
 pub mod listtype;
-pub mod names;
 pub mod objectmeta;
-pub mod pattern;
 pub mod props;
 pub mod prune;
 pub mod ratchet;
@@ -33,7 +30,8 @@ pub mod strict;
 pub mod structural;
 pub mod upgrade;
 pub mod validate;
-pub mod write;
+
+pub use rdd_cel::pattern;
 
 pub use props::{Props, Rule};
 pub use structural::Structural;

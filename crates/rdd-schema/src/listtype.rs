@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
+use rdd_meta::go_json;
 use serde_json::{Map, Value};
 
 use crate::{
     field::{Error, Path},
     structural::{ListType, Structural},
-    write,
 };
 
 /// Errors for every list of `value` that breaks its `x-kubernetes-list-type`.
@@ -42,7 +42,7 @@ fn list(path: &Path<'_>, schema: &Structural, items: &[Value], errors: &mut Vec<
     match schema.list_type {
         Some(ListType::Set) => {
             let duplicates = second_occurrences(items.iter().map(Some));
-            errors.extend(duplicates.into_iter().map(|at| Error::duplicate(path.index(at), items[at].clone())));
+            errors.extend(duplicates.into_iter().map(|at| Error::duplicate(path.index(at), &items[at])));
         }
         Some(ListType::Map) => map(path, schema, items, errors),
         _ => {}
@@ -55,7 +55,7 @@ fn list(path: &Path<'_>, schema: &Structural, items: &[Value], errors: &mut Vec<
 fn map(path: &Path<'_>, schema: &Structural, items: &[Value], errors: &mut Vec<Error>) {
     if let Some(at) = items.iter().position(|item| !item.is_object() && !item.is_null()) {
         let detail = "must be an object for an array of list-type map";
-        errors.push(Error::invalid(path.index(at), items[at].clone(), detail));
+        errors.push(Error::invalid(path.index(at), &items[at], detail));
         return;
     }
     match schema.list_map_keys() {
@@ -66,7 +66,7 @@ fn map(path: &Path<'_>, schema: &Structural, items: &[Value], errors: &mut Vec<E
                 if let Some(value) = keys[at] {
                     shown.insert(key.to_string(), value.clone());
                 }
-                errors.push(Error::duplicate(path.index(at), shown));
+                errors.push(Error::duplicate(path.index(at), &Value::Object(shown)));
             }
         }
         keys => {
@@ -76,7 +76,7 @@ fn map(path: &Path<'_>, schema: &Structural, items: &[Value], errors: &mut Vec<E
             };
             let composites: Vec<Value> = items.iter().map(composite).collect();
             for at in second_occurrences(composites.iter().map(Some)) {
-                errors.push(Error::duplicate(path.index(at), composites[at].clone()));
+                errors.push(Error::duplicate(path.index(at), &composites[at]));
             }
         }
     }
@@ -90,7 +90,7 @@ fn second_occurrences<'v>(values: impl Iterator<Item = Option<&'v Value>>) -> Ve
     for (at, value) in values.enumerate() {
         let identity = match value {
             None => String::from("absent"),
-            Some(value @ (Value::Object(_) | Value::Array(_))) => write::to_string(value),
+            Some(value @ (Value::Object(_) | Value::Array(_))) => go_json::to_string(value),
             Some(Value::Number(number)) if number.as_i64().is_none() => format!("float {number}"),
             Some(scalar) => format!("scalar {scalar}"),
         };

@@ -1,12 +1,13 @@
 //! The validation of whole custom resources, in the order in which upstream's strategy does it. Rules come after, elsewhere.
 
+use rdd_meta::{go_text, names::NameRule};
 use serde_json::Value;
 
 use crate::{
     crd::Scale,
     default,
-    field::{Error, ErrorType, Path},
-    golang, listtype, names,
+    field::{Error, ErrorKind, Path},
+    listtype,
     objectmeta::{self, Malformed},
     prune,
     strict::Finding,
@@ -86,10 +87,7 @@ impl Resource<'_> {
     pub fn validate_create(&self, object: &Value) -> Vec<Error> {
         let mut errors = self.type_meta(object);
         if errors.is_empty() {
-            let name_errors = |name: &str, prefix: bool| {
-                let masked = if prefix { names::mask_trailing_dash(name) } else { name.to_owned() };
-                names::dns_1123_subdomain(&masked)
-            };
+            let name_errors = |name: &str, prefix: bool| NameRule::DnsSubdomain.check_either(name, prefix);
             let metadata = object.get("metadata").unwrap_or(&Value::Null);
             let root = Path::Nil;
             let path = root.child("metadata");
@@ -163,12 +161,12 @@ fn metadata_update(new: &Value, old: &Value) -> Vec<Error> {
 /// The error that stands for all rules when `errors` has one that makes evaluating them pointless.
 pub fn rules_not_checked(errors: &[Error]) -> Option<Error> {
     let blocks = |error: &Error| {
-        use ErrorType::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
+        use ErrorKind::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
         matches!(error.kind, NotSupported | Required | TooLong | TooMany | TypeInvalid)
     };
     let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete \
                   validation";
-    errors.iter().any(blocks).then(|| Error::invalid(Path::Nil, Value::Null, detail))
+    errors.iter().any(blocks).then(|| Error::invalid(Path::Nil, &Value::Null, detail))
 }
 
 /// A value by a path of plain fields; absent is fine, an object that is none is not.
@@ -189,7 +187,7 @@ fn nested<'v>(path: &str, object: &'v Value) -> Result<Option<&'v Value>, String
 }
 
 fn accessor_error(fields: &[&str], value: &Value, wanted: &str) -> String {
-    let (shown, kind) = (golang::verb_v(value), golang::type_name(value));
+    let (shown, kind) = (go_text::plain(value), go_text::type_name(value));
     format!(".{} accessor error: {shown} is of the type {kind}, expected {wanted}", fields.join("."))
 }
 
@@ -205,6 +203,22 @@ fn typed<T>(path: &str, object: &Value, wanted: &str, read: fn(&Value) -> Option
             }
         },
     }
+}
+
+/// The integer at a path of plain fields, or why what is there is none.
+///
+/// # Errors
+/// In the words of upstream's `unstructured.NestedInt64`.
+pub fn nested_integer(path: &str, object: &Value) -> Result<Option<i64>, String> {
+    typed(path, object, "int64", Value::as_i64)
+}
+
+/// The string at a path of plain fields, or why what is there is none.
+///
+/// # Errors
+/// In the words of upstream's `unstructured.NestedString`.
+pub fn nested_string(path: &str, object: &Value) -> Result<Option<String>, String> {
+    typed(path, object, "string", own_text)
 }
 
 fn replicas(path: &str, object: &Value) -> Option<Error> {
@@ -278,7 +292,7 @@ mod tests {
             scale: Some(&scale),
         };
         let object = json!({"apiVersion": "g.io/v1", "kind": "Foo", "metadata": {"name": "X"}, "spec": {"n": "1"}, "status": {"n": -1}});
-        let fields: Vec<String> = resource.validate_create(&object).into_iter().map(|error| error.field).collect();
+        let fields: Vec<String> = resource.validate_create(&object).into_iter().map(|error| error.path).collect();
         assert_eq!(fields, ["metadata.name", "metadata.namespace", "spec.a", ".spec.n", ".status.n"]);
         assert!(rules_not_checked(&resource.validate_create(&object)).is_some());
     }

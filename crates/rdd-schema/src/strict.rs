@@ -1,11 +1,10 @@
 //! A JSON reader that notices duplicate keys, and the words upstream's strict decoder has for them.
 
-use std::{cell::RefCell, fmt};
+use std::{borrow::Cow, cell::RefCell, fmt};
 
+use rdd_meta::go_text;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
-
-use crate::golang;
 
 /// Upstream stops counting after this many.
 const FINDINGS_MAX: usize = 100;
@@ -17,14 +16,17 @@ pub enum Finding {
     DuplicateField(String),
     /// A key that the schema does not know.
     UnknownField(String),
+    /// What the reader of a YAML body says of its duplicate keys, in its own words.
+    Yaml(String),
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Finding::DuplicateField(path) => write!(f, "duplicate field {}", golang::quote(path)),
+            Finding::DuplicateField(path) => write!(f, "duplicate field {}", go_text::quote(path)),
             // Between quotes as it is: so upstream words what pruning found.
             Finding::UnknownField(path) => write!(f, "unknown field \"{path}\""),
+            Finding::Yaml(text) => f.write_str(text),
         }
     }
 }
@@ -47,17 +49,71 @@ pub struct Document {
 
 /// Reads one JSON document.
 ///
-/// Numbers are as upstream's: an integer that fits `i64` stays one, everything else is a float. Of duplicate keys the last
-/// wins. Nesting is limited to 127 levels, as `serde_json` does (upstream: 10,000).
+/// Numbers are as upstream's: an integer that fits `i64` stays one (`-0` is 0), everything else is a float. An escaped half of a
+/// surrogate pair reads as U+FFFD, as Go reads it. Of duplicate keys the last wins. Nesting is limited to 127 levels, as `serde_json` does (upstream: 10,000).
 ///
 /// # Errors
 /// When the text is not one JSON document.
 pub fn read(text: &[u8]) -> Result<Document, serde_json::Error> {
     let state = RefCell::new(State { path: Vec::new(), findings: Vec::new() });
-    let mut deserializer = serde_json::Deserializer::from_slice(text);
+    let text = as_go_reads(text);
+    let mut deserializer = serde_json::Deserializer::from_slice(&text);
     let value = Reader(&state).deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(Document { value, findings: state.into_inner().findings })
+}
+
+/// The text with what `serde_json` reads otherwise than Go spelled so that both agree, byte for byte in its place: a lone
+/// surrogate as U+FFFD, the integer `-0` as `0`.
+fn as_go_reads(text: &[u8]) -> Cow<'_, [u8]> {
+    let mut text = Cow::Borrowed(text);
+    let (mut at, mut in_string) = (0, false);
+    while let Some(byte) = text.get(at) {
+        at += match (byte, in_string) {
+            (b'"', _) => {
+                in_string = !in_string;
+                1
+            }
+            (b'\\', true) => match (surrogate(&text[at..]), surrogate(text.get(at + 6..).unwrap_or_default())) {
+                (None, _) => 2,
+                (Some(Half::High), Some(Half::Low)) => 12,
+                (Some(_), _) => {
+                    text.to_mut()[at + 2..at + 6].copy_from_slice(b"fffd");
+                    6
+                }
+            },
+            (b'-', false) if is_negative_zero(&text[at..]) => {
+                text.to_mut()[at] = b' ';
+                2
+            }
+            _ => 1,
+        };
+    }
+    text
+}
+
+/// Half of a pair of surrogates.
+enum Half {
+    High,
+    Low,
+}
+
+/// Which half a text begins with, written as `\\uXXXX`.
+fn surrogate(text: &[u8]) -> Option<Half> {
+    let digits = text.get(..6)?.strip_prefix(b"\\u")?;
+    if !matches!(digits[0], b'd' | b'D') || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    match digits[1] {
+        b'8' | b'9' | b'a' | b'b' | b'A' | b'B' => Some(Half::High),
+        b'c'..=b'f' | b'C'..=b'F' => Some(Half::Low),
+        _ => None,
+    }
+}
+
+/// Whether a text begins with `-0` as a whole number.
+fn is_negative_zero(text: &[u8]) -> bool {
+    text.starts_with(b"-0") && !text.get(2).is_some_and(|next| matches!(next, b'.' | b'e' | b'E' | b'0'..=b'9'))
 }
 
 enum Step {
@@ -195,6 +251,35 @@ mod tests {
     fn integers_beyond_i64_become_floats() {
         let document = read(b"[9223372036854775807, 9223372036854775808]").unwrap();
         assert!(document.value[0].is_i64() && document.value[1].is_f64());
+    }
+
+    #[test]
+    fn the_integer_minus_zero_is_zero_and_the_float_keeps_its_sign() {
+        let document = read(br#"[-0, -0.0, -0e1, {"-0": "-0"}, -0]"#).unwrap();
+        assert_eq!(document.value.to_string(), r#"[0,-0.0,-0.0,{"-0":"-0"},0]"#);
+        for broken in ["-00", "--0", "-", "1-0", "-0-0"] {
+            assert!(read(broken.as_bytes()).is_err(), "{broken}");
+        }
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_reads_as_the_replacement_character() {
+        let table = [
+            (r#""\ud800""#, "\u{fffd}"),
+            (r#""\udC00a""#, "\u{fffd}a"),
+            (r#""\ud83d\ude00""#, "\u{1f600}"),
+            (r#""\ud800\ud83d\ude00""#, "\u{fffd}\u{1f600}"),
+            (r#""\ud800\u0041""#, "\u{fffd}A"),
+            (r#""\\ud800""#, "\\ud800"),
+            (r#""\"\ud800\"""#, "\"\u{fffd}\""),
+        ];
+        for (text, expected) in table {
+            assert_eq!(read(text.as_bytes()).unwrap().value, expected, "{text}");
+        }
+        assert_eq!(read(br#"{"\ud800":1}"#).unwrap().value["\u{fffd}"], 1);
+        for broken in [r#""\ud80""#, r#""\ud8"#, r#""\u"#, r#""\"#, r#"\ud800"#] {
+            assert!(read(broken.as_bytes()).is_err(), "{broken}");
+        }
     }
 
     #[test]

@@ -2,6 +2,10 @@
 //!
 //! Where the old definition already broke a rule that came later, the new one may break it too.
 
+use std::collections::HashMap;
+
+use rdd_meta::go_json;
+
 use crate::{
     crd::{self, Crd, Demands, RuleChecker},
     field::{Error, Path},
@@ -21,7 +25,7 @@ pub fn validate_update(new: &Crd, old: &Crd, rules: &mut dyn RuleChecker) -> Vec
         if new != old {
             let detail = "field is immutable";
             errors.push(if shown_as_json {
-                Error::invalid_raw(path, crate::write::to_string(&new.into()), detail)
+                Error::invalid_text(path, go_json::to_string(&new.into()), detail)
             } else {
                 Error::invalid(path, new, detail)
             });
@@ -36,6 +40,14 @@ pub fn validate_update(new: &Crd, old: &Crd, rules: &mut dyn RuleChecker) -> Vec
     errors.extend(crd::validate_status(new));
     errors.extend(crd::approval(new, Some(old)));
     errors.extend(crd::preserve_unknown_fields(new, Some(old)));
+    errors
+}
+
+/// Errors of an update of the status alone.
+pub fn validate_status_update(new: &Crd, old: &Crd) -> Vec<Error> {
+    let root = Path::Nil;
+    let mut errors = objectmeta::validate_metadata_update(&root.child("metadata"), &new.metadata, &old.metadata);
+    errors.extend(crd::validate_accepted_names(new));
     errors
 }
 
@@ -57,19 +69,28 @@ fn demands(new: &Crd, old: &Crd) -> Demands {
 
 /// The versions whose selectable fields were too many and did not change.
 fn too_many_selectable(new: &Crd, old: &Crd) -> Vec<String> {
-    let unchanged = |name: &str| {
-        let find = |crd: &'_ Crd| {
-            crd.versions.iter().find(|version| version.name == name).map(|v| v.selectable_fields.clone())
-        };
-        let before = find(old);
-        before.as_ref().is_some_and(|fields| fields.len() > crd::selectable_max()) && find(new) == before
-    };
-    let mut allowed: Vec<String> =
-        new.versions.iter().map(|version| version.name.clone()).filter(|name| unchanged(name)).collect();
-    if !allowed.is_empty() && allowed.len() == new.versions.len() {
+    let (new_shared, old_shared) = (shared_selectable(new), shared_selectable(old));
+    let too_many = |fields: &[String]| fields.len() > crd::selectable_max();
+    let mut allowed = Vec::new();
+    if old_shared.is_some_and(too_many) && new_shared == old_shared {
         allowed.push(String::new());
     }
+    if new_shared.is_none() && old_shared.is_none() {
+        let before: HashMap<&str, &[String]> =
+            old.versions.iter().map(|version| (version.name.as_str(), version.selectable_fields.as_slice())).collect();
+        let unchanged = new.versions.iter().filter(|version| {
+            let before = before.get(version.name.as_str()).copied().unwrap_or_default();
+            too_many(before) && version.selectable_fields == before
+        });
+        allowed.extend(unchanged.map(|version| version.name.clone()));
+    }
     allowed
+}
+
+/// The selectable fields that all versions have: inside upstream they belong to the definition then, and the versions have none.
+fn shared_selectable(crd: &Crd) -> Option<&[String]> {
+    let first = crd.versions.first()?.selectable_fields.as_slice();
+    crd.versions.iter().all(|version| version.selectable_fields == first).then_some(first)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Whatever comes in, nothing panics, nothing runs away, and what was done once is not undone by doing it again.
 
 use proptest::prelude::*;
+use rdd_meta::go_json;
 use rdd_schema::{
     Props, Structural,
     columns::JsonPath,
@@ -11,7 +12,7 @@ use rdd_schema::{
     listtype,
     objectmeta::{self, Malformed},
     pattern::Pattern,
-    prune, strict, validate, write,
+    prune, strict, validate,
 };
 use serde_json::{Map, Value, json};
 
@@ -168,10 +169,13 @@ proptest! {
 
     #[test]
     fn what_is_written_reads_back(value in json_value()) {
-        let text = write::to_string(&value);
+        let text = go_json::to_string(&value);
         let document = strict::read(text.as_bytes()).unwrap();
         prop_assert!(document.findings.is_empty());
-        prop_assert_eq!(write::to_string(&document.value), text);
+        // Go writes the float minus zero as -0, and reads that as the integer 0: so it is the second time that nothing changes.
+        let written = go_json::to_string(&document.value);
+        prop_assert!(written == text || text.contains("-0"), "{} became {}", text, written);
+        prop_assert_eq!(go_json::to_string(&strict::read(written.as_bytes()).unwrap().value), written);
     }
 
     #[test]

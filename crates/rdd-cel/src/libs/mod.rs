@@ -6,7 +6,6 @@ pub(crate) mod named;
 pub(crate) mod net;
 pub(crate) mod operators;
 pub(crate) mod optionals;
-mod pattern;
 pub(crate) mod quantity;
 pub(crate) mod regexes;
 pub(crate) mod semver;

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::go;
+use rdd_meta::go_text;
+
 use crate::value::{Fault, Outcome, Value};
 
 /// An address and how many of its bits name the network.
@@ -51,7 +52,7 @@ impl Cidr {
 
 /// `netip.ParseAddr`: the address and its zone, or the error's text.
 pub(crate) fn parse_address(text: &str) -> Result<(IpAddr, String), String> {
-    let fail = |message: &str| format!("ParseAddr({}): {message}", go::quoted(text));
+    let fail = |message: &str| format!("ParseAddr({}): {message}", go_text::quote(text));
     for octet in text.bytes() {
         match octet {
             b'.' => {
@@ -67,9 +68,10 @@ pub(crate) fn parse_address(text: &str) -> Result<(IpAddr, String), String> {
 }
 
 fn v4_fields(whole: &str, text: &str) -> Result<[u8; 4], String> {
-    let fail = |message: &str| format!("ParseAddr({}): {message}", go::quoted(whole));
-    let fail_at =
-        |message: &str, at: &str| format!("ParseAddr({}): {message} (at {})", go::quoted(whole), go::quoted(at));
+    let fail = |message: &str| format!("ParseAddr({}): {message}", go_text::quote(whole));
+    let fail_at = |message: &str, at: &str| {
+        format!("ParseAddr({}): {message} (at {})", go_text::quote(whole), go_text::quote(at))
+    };
     let octets = text.as_bytes();
     let (mut fields, mut field, mut value, mut digits) = ([0u8; 4], 0, 0u32, 0);
     for (at, octet) in octets.iter().enumerate() {
@@ -106,9 +108,10 @@ fn v4_fields(whole: &str, text: &str) -> Result<[u8; 4], String> {
 }
 
 fn v6(whole: &str) -> Result<(IpAddr, String), String> {
-    let fail = |message: &str| Err(format!("ParseAddr({}): {message}", go::quoted(whole)));
-    let fail_at =
-        |message: &str, at: &str| Err(format!("ParseAddr({}): {message} (at {})", go::quoted(whole), go::quoted(at)));
+    let fail = |message: &str| Err(format!("ParseAddr({}): {message}", go_text::quote(whole)));
+    let fail_at = |message: &str, at: &str| {
+        Err(format!("ParseAddr({}): {message} (at {})", go_text::quote(whole), go_text::quote(at)))
+    };
     let (mut rest, zone) = match whole.split_once('%') {
         Some((_, "")) => return fail("zone must be a non-empty string"),
         Some((address, zone)) => (address, zone),
@@ -194,7 +197,7 @@ fn v6(whole: &str) -> Result<(IpAddr, String), String> {
 
 /// An address without a zone that is no IPv4 address in IPv6 clothing.
 fn address_of(text: &str) -> Result<IpAddr, String> {
-    let quoted = go::quoted(text);
+    let quoted = go_text::quote(text);
     let (address, zone) = parse_address(text)
         .map_err(|problem| format!("IP Address {quoted} parse error during conversion from string: {problem}"))?;
     if !zone.is_empty() {
@@ -207,7 +210,7 @@ fn address_of(text: &str) -> Result<IpAddr, String> {
 }
 
 fn network_of(text: &str) -> Result<Cidr, String> {
-    let quoted = go::quoted(text);
+    let quoted = go_text::quote(text);
     let fail = |problem: String| {
         format!("network address parse error during conversion from string: netip.ParsePrefix({quoted}): {problem}")
     };
@@ -216,7 +219,7 @@ fn network_of(text: &str) -> Result<Cidr, String> {
     if !zone.is_empty() {
         return Err(fail("IPv6 zones cannot be present in a prefix".into()));
     }
-    let bad = || fail(format!("bad bits after slash: {}", go::quoted(bits)));
+    let bad = || fail(format!("bad bits after slash: {}", go_text::quote(bits)));
     if bits.len() > 1 && !bits.starts_with(|c: char| ('1'..='9').contains(&c)) {
         return Err(bad());
     }

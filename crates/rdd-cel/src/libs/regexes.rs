@@ -2,21 +2,21 @@
 
 use regex::Regex;
 
-use crate::value::{Fault, Outcome, Value};
+use crate::{
+    pattern,
+    value::{Fault, Outcome, Value},
+};
 
-/// What a compiled pattern may take, so that no pattern exhausts memory.
+/// What a compiled pattern may take, so that no pattern exhausts memory. Less than in schemas, for an expression may make
+/// a new pattern in each round of a loop.
 const SIZE_BYTES_MAX: usize = 4 << 20;
 
-/// Compiles a pattern of Go's syntax, as Kubernetes takes it in CEL and in schemas.
+/// Compiles a pattern of an expression.
 ///
 /// # Errors
-/// Go's words (as far as ours reach) for what is wrong with it.
-pub fn compile(pattern: &str) -> Result<Regex, String> {
-    let translated = super::pattern::translate(pattern)?;
-    regex::RegexBuilder::new(&translated)
-        .size_limit(SIZE_BYTES_MAX)
-        .build()
-        .map_err(|_| format!("error parsing regexp: expression too large: `{pattern}`"))
+/// Go's words for what is wrong with it.
+pub fn compile(source: &str) -> Result<Regex, String> {
+    pattern::compile(source, SIZE_BYTES_MAX)
 }
 
 fn text<'v>(value: &'v Value<'_>) -> Result<&'v str, Fault> {

@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::go;
+use rdd_meta::go_text;
+
 use crate::value::{Fault, Outcome, Value};
 
 /// A semantic version.
@@ -78,7 +79,7 @@ fn without_leading_zeros(part: &str) -> String {
 }
 
 fn number(text: &str, title: &str, name: &str) -> Result<u64, String> {
-    let quoted = go::quoted(text);
+    let quoted = go_text::quote(text);
     if text.is_empty() {
         return Err(format!("strconv.ParseUint: parsing {quoted}: invalid syntax"));
     }
@@ -96,7 +97,7 @@ fn is_word(text: &str) -> bool {
 }
 
 fn identifier(text: &str) -> Result<Identifier, String> {
-    let quoted = go::quoted(text);
+    let quoted = go_text::quote(text);
     if text.is_empty() {
         return Err("Prerelease is empty".into());
     }
@@ -121,7 +122,7 @@ fn build_part(text: &str) -> Result<String, String> {
     if is_word(text) {
         Ok(text.into())
     } else {
-        Err(format!("Invalid character(s) found in build meta data {}", go::quoted(text)))
+        Err(format!("Invalid character(s) found in build meta data {}", go_text::quote(text)))
     }
 }
 

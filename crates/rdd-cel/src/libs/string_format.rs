@@ -1,6 +1,7 @@
 //! `string.format(list)`: text with clauses, as version 2 of cel-go's strings library fills them.
 
-use crate::go;
+use rdd_meta::go_text;
+
 use crate::libs::convert;
 use crate::value::{Fault, Outcome, TEXT_BYTES_MAX, Value};
 
@@ -67,7 +68,7 @@ fn clause(text: &str) -> Result<(char, Option<usize>, usize), String> {
         }
         let number = &text[1..at];
         precision = Some(number.parse().map_err(|_| {
-            let quoted = go::quoted(number);
+            let quoted = go_text::quote(number);
             let reason = if number.is_empty() { "invalid syntax" } else { "value out of range" };
             format!("error while parsing precision: error while converting precision to integer: strconv.Atoi: parsing {quoted}: {reason}")
         })?);
@@ -175,7 +176,7 @@ fn plain(value: &Value<'_>) -> Result<String, String> {
         | Value::Duration(_)
         | Value::Type(_) => match convert::to_string(std::slice::from_ref(value)) {
             Ok(text) => Ok(text.shown()),
-            Err(fault) => Err(format!("could not convert argument {} to string", go::quoted(&fault.to_string()))),
+            Err(fault) => Err(format!("could not convert argument {} to string", go_text::quote(&fault.to_string()))),
         },
         other => Err(mistake('s', other.type_name())),
     }
@@ -184,12 +185,12 @@ fn plain(value: &Value<'_>) -> Result<String, String> {
 /// A value inside a list or map: quoted where its text could be taken for something else.
 fn nested(value: &Value<'_>) -> Result<String, String> {
     match value {
-        Value::String(text) => Ok(go::quoted(text)),
-        Value::Bytes(_) => Ok(format!("b{}", go::quoted(&plain(value)?))),
-        Value::Timestamp(_) => Ok(format!("timestamp({})", go::quoted(&value.shown()))),
-        Value::Duration(_) => Ok(format!("duration({})", go::quoted(&value.shown()))),
+        Value::String(text) => Ok(go_text::quote(text)),
+        Value::Bytes(_) => Ok(format!("b{}", go_text::quote(&plain(value)?))),
+        Value::Timestamp(_) => Ok(format!("timestamp({})", go_text::quote(&value.shown()))),
+        Value::Duration(_) => Ok(format!("duration({})", go_text::quote(&value.shown()))),
         Value::Double(number) if number.is_finite() => Ok(format!("{number:.6}")),
-        Value::Double(number) => Ok(go::quoted(&go::float_g(*number))),
+        Value::Double(number) => Ok(go_text::quote(&go_text::plain_float(*number))),
         Value::Int(_)
         | Value::Uint(_)
         | Value::Bool(_)

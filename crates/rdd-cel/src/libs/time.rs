@@ -4,6 +4,8 @@ use std::sync::LazyLock;
 
 use jiff::tz::TimeZoneDatabase;
 
+use rdd_meta::go_text;
+
 use crate::go::{self, Civil};
 use crate::value::{Fault, Outcome, Timestamp, Value};
 
@@ -44,7 +46,7 @@ fn offset_of(zone: &str, moment: Timestamp) -> Result<i64, Fault> {
     let Some((hours, minutes)) = zone.split_once(':') else { return named_offset(zone, moment) };
     let number = |text: &str| {
         text.parse::<i64>()
-            .map_err(|_| Fault::error(format!("strconv.Atoi: parsing {}: invalid syntax", go::quoted(text))))
+            .map_err(|_| Fault::error(format!("strconv.Atoi: parsing {}: invalid syntax", go_text::quote(text))))
     };
     let (hours, minutes) = (number(hours)?, number(minutes)?);
     let total = hours.saturating_mul(60);

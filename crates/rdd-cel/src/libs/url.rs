@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::go;
+use rdd_meta::go_text;
+
 use crate::libs::net;
 use crate::value::{Fault, List, Map, MapValues, Outcome, Value};
 
@@ -68,7 +69,7 @@ fn unescape(text: &str, part: Part) -> Result<Vec<u8>, String> {
             b'%' => {
                 let pair = octets.get(at + 1..at + 3).filter(|pair| pair.iter().all(u8::is_ascii_hexdigit));
                 let shown = String::from_utf8_lossy(&octets[at..octets.len().min(at + 3)]).into_owned();
-                let refused = || format!("invalid URL escape {}", go::quoted(&shown));
+                let refused = || format!("invalid URL escape {}", go_text::quote(&shown));
                 let hex = pair.and_then(|pair| std::str::from_utf8(pair).ok()).ok_or_else(refused)?;
                 let value = u8::from_str_radix(hex, 16).map_err(|_| refused())?;
                 let allowed = match part {
@@ -85,7 +86,7 @@ fn unescape(text: &str, part: Part) -> Result<Vec<u8>, String> {
             }
             b'+' if part == Part::Query => plain.push(b' '),
             octet if matches!(part, Part::Host | Part::Zone) && octet < 0x80 && must_escape(octet, part) => {
-                return Err(format!("invalid character {} in host name", go::quoted(&(octet as char).to_string())));
+                return Err(format!("invalid character {} in host name", go_text::quote(&(octet as char).to_string())));
             }
             octet => plain.push(octet),
         }
@@ -101,12 +102,12 @@ fn lossy(octets: Vec<u8>) -> String {
 impl Url {
     /// `url.ParseRequestURI`: absolute, or a path.
     pub(crate) fn parse_request(text: &str) -> Result<Self, String> {
-        parse_rest(text, true).map_err(|problem| format!("parse {}: {problem}", go::quoted(text)))
+        parse_rest(text, true).map_err(|problem| format!("parse {}: {problem}", go_text::quote(text)))
     }
 
     /// `url.Parse`
     fn parse(text: &str) -> Result<Self, String> {
-        let wrap = |text: &str, problem: String| format!("parse {}: {problem}", go::quoted(text));
+        let wrap = |text: &str, problem: String| format!("parse {}: {problem}", go_text::quote(text));
         let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
         let mut url = parse_rest(rest, false).map_err(|problem| wrap(rest, problem))?;
         url.fragment = lossy(unescape(fragment, Part::Fragment).map_err(|problem| wrap(text, problem))?);
@@ -257,7 +258,7 @@ fn host_of(scheme: &str, host: &str) -> Result<String, String> {
             let close = host.rfind(']').ok_or("missing ']' in host")?;
             let port = &host[close + 1..];
             if !is_optional_port(port) {
-                return Err(format!("invalid port {} after host", go::quoted(port)));
+                return Err(format!("invalid port {} after host", go_text::quote(port)));
             }
             let name = &host[1..close];
             let name = match name.find("%25") {
@@ -281,7 +282,7 @@ fn host_of(scheme: &str, host: &str) -> Result<String, String> {
         let strict = matches!(scheme, "http" | "https");
         let port = &host[if first != last && !strict { last } else { first }..];
         if !is_optional_port(port) {
-            return Err(format!("invalid port {} after host", go::quoted(port)));
+            return Err(format!("invalid port {} after host", go_text::quote(port)));
         }
     }
     Ok(lossy(unescape(host, Part::Host)?))

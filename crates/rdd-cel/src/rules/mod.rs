@@ -179,7 +179,7 @@ fn has_rules(shape: &Shape) -> bool {
     !shape.rules.is_empty()
         || shape.items().is_some_and(has_rules)
         || shape.additional.as_deref().is_some_and(has_rules)
-        || shape.properties.values().any(has_rules)
+        || shape.properties.values().any(|child| has_rules(child))
 }
 
 /// The rules of `with`, for values of `shape`: the same, except inside `allOf`.

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
+use rdd_meta::go_text;
 use serde_json::Value as Json;
-
-use crate::go;
 
 /// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,10 +86,10 @@ impl Failure {
             (_, FailureKind::Forbidden | FailureKind::Required | FailureKind::Internal) => kind.to_owned(),
             (BadValue::Omitted, _) => kind.to_owned(),
             (BadValue::TypeName(text) | BadValue::Json(Json::String(text)), _) => {
-                format!("{kind}: {}", go::quoted(text))
+                format!("{kind}: {}", go_text::quote(text))
             }
             (BadValue::Json(Json::Number(number)), _) if number.as_i64().is_none() => {
-                format!("{kind}: {}", go::float_g(number.as_f64().unwrap_or_default()))
+                format!("{kind}: {}", go_text::plain_float(number.as_f64().unwrap_or_default()))
             }
             (BadValue::Json(json), _) => format!("{kind}: {json}"),
         };

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use rdd_meta::go_text;
 use serde_json::Value as Json;
 
 use super::report::{BadValue, Failure, FailureKind};
@@ -313,7 +314,7 @@ impl Run {
             }
             Err(Fault::CostLimit) => Err(format!(
                 "no further validation rules will be run due to call cost exceeds limit for messageExpression: {}",
-                crate::go::quoted(source)
+                go_text::quote(source)
             )),
             _ => Ok(None),
         }

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use rdd_meta::go_text;
 use serde_json::Value as Json;
 
 use crate::go;
@@ -244,7 +245,7 @@ impl<'a> Value<'a> {
             Value::Bool(value) => value.to_string(),
             Value::Int(value) => value.to_string(),
             Value::Uint(value) => value.to_string(),
-            Value::Double(value) => go::float_g(*value),
+            Value::Double(value) => go_text::plain_float(*value),
             Value::String(text) => text.to_string(),
             Value::Bytes(octets) => {
                 format!("[{}]", octets.iter().map(u8::to_string).collect::<Vec<_>>().join(" "))

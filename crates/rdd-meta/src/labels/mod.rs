@@ -160,7 +160,7 @@ impl fmt::Display for Requirement {
 }
 
 fn requirement_errors(key: &str, operator: Operator, values: &[String]) -> Vec<FieldError> {
-    let wrong = |detail| FieldError::invalid("values", &values.to_vec().into(), detail);
+    let wrong = |detail| FieldError::invalid("values", values, detail);
     let mut errors: Vec<FieldError> = key_error("key", key).into_iter().collect();
     match operator {
         Operator::In | Operator::NotIn if values.is_empty() => {

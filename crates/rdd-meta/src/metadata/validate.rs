@@ -2,11 +2,13 @@
 //!
 //! Where upstream goes through a map in no order, ours is sorted.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Metadata, OwnerReference};
 use crate::{
-    field_error::FieldError,
+    field_error::{FieldError, Repeated},
     go_json, go_text,
     gvk::GroupVersionKind,
     labels,
@@ -126,6 +128,10 @@ impl Metadata<'_> {
         let owners = self.owner_references();
         let mut errors = Vec::new();
         let mut first_controller: Option<String> = None;
+        let mut shown = Repeated::new(|| {
+            let all: Vec<String> = owners.iter().map(owner_text).collect();
+            format!("[{}]", all.join(","))
+        });
         for owner in &owners {
             errors.extend(owner_errors(path, owner));
             if owner.controller != Some(true) {
@@ -138,8 +144,7 @@ impl Metadata<'_> {
                     let why = format!(
                         "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
                     );
-                    let all: Vec<String> = owners.iter().map(owner_text).collect();
-                    errors.push(FieldError::invalid_text(path, format!("[{}]", all.join(",")), why));
+                    errors.extend(shown.next().map(|all| FieldError::invalid_text(path, all, why)));
                 }
             }
         }
@@ -173,7 +178,8 @@ fn invalid_each<'a>(
 }
 
 fn new_finalizers_error(new: &[&str], old: &[&str]) -> Option<FieldError> {
-    let mut extra: Vec<&str> = new.iter().filter(|name| !old.contains(name)).copied().collect();
+    let old: HashSet<&str> = old.iter().copied().collect();
+    let mut extra: Vec<&str> = new.iter().filter(|name| !old.contains(*name)).copied().collect();
     extra.sort_unstable();
     extra.dedup();
     let quoted: Vec<String> = extra.iter().map(|name| go_text::quote(name)).collect();

@@ -6,13 +6,15 @@
 //! encoded as `"a\u003cb"`) and tells a null that the patch itself added from other nulls; where upstream panics (a list with a null under `test`, `replace` of the whole document without a
 //! value) we compare or refuse.
 
+mod node;
 mod pointer;
 
-use self::pointer::find;
-use crate::{
-    go::{self, Escape},
-    limits::{TooDeep, check_depth},
+use self::{
+    node::{Node, depth_of},
+    pointer::{find, levels},
 };
+use crate::limits::{DEPTH_MAX, TooDeep, check_depth};
+use rdd_meta::{go_json, go_text};
 use serde_json::{Map, Value};
 
 /// How many operations a patch may have.
@@ -97,13 +99,14 @@ impl Patch {
                 "json: cannot unmarshal {found} into Go value of type jsonpatch.partialDoc"
             )));
         }
-        let mut target = Target { root: document.clone(), copied: 0, copied_bytes_max };
+        let root = Node::Closed(document.clone());
+        let mut target = Target { root, copied: 0, copied_bytes_max, depth_at_most: DEPTH_MAX, walked: 0 };
         for operation in &self.operations {
             target.perform(&Operation(operation))?;
         }
-        // `copy` and `move` can nest the document into itself.
-        check_depth(&target.root)?;
-        Ok(target.root)
+        let patched = target.root.into_value();
+        check_depth(&patched)?;
+        Ok(patched)
     }
 }
 
@@ -131,7 +134,9 @@ pub fn unknown_fields(document: &Value) -> Result<Vec<String>, String> {
                 "op" | "path" | "from" => {
                     return Err(mistyped(value, &format!("struct field jsonPatchOp.{name} of type string")));
                 }
-                other => unknown.push(format!("json patch unknown field {}", go::quote(&format!("[{index}].{other}")))),
+                other => {
+                    unknown.push(format!("json patch unknown field {}", go_text::quote(&format!("[{index}].{other}"))))
+                }
             }
         }
     }
@@ -177,18 +182,43 @@ impl<'a> Operation<'a> {
         }
     }
 
-    fn value(&self) -> Value {
-        self.0.get("value").cloned().unwrap_or(Value::Null)
+    fn value(&self) -> &'a Value {
+        self.0.get("value").unwrap_or(&Value::Null)
+    }
+
+    fn node(&self) -> Node {
+        Node::Closed(self.value().clone())
     }
 }
 
+/// How many values a patch may make us look at to know how deep its document has become.
+const WALKED_MAX: usize = 50_000_000;
+/// What we let the document seem to be nested before we look.
+const SEEMING_DEPTH_MAX: usize = 2 * DEPTH_MAX;
+
 struct Target {
-    root: Value,
+    root: Node,
     copied: usize,
     copied_bytes_max: usize,
+    /// The document is not nested deeper than this.
+    depth_at_most: usize,
+    walked: usize,
 }
 
 impl Target {
+    /// To be called when a value that is nested no deeper than `depth` came to stand where `path` leads. A patch can put the
+    /// document into itself again and again, and whoever walks it recurses, if only to free it.
+    fn deepened(&mut self, path: &str, depth: usize) -> Result<(), TooDeep> {
+        self.depth_at_most = self.depth_at_most.max(levels(path) + depth);
+        if self.depth_at_most <= SEEMING_DEPTH_MAX {
+            return Ok(());
+        }
+        let (depth, walked) = self.root.depth();
+        self.walked += walked;
+        self.depth_at_most = depth;
+        if depth > DEPTH_MAX || self.walked > WALKED_MAX { Err(TooDeep) } else { Ok(()) }
+    }
+
     fn perform(&mut self, operation: &Operation<'_>) -> Result<(), ApplyError> {
         match operation.kind() {
             "add" => self.add(operation),
@@ -211,8 +241,10 @@ impl Target {
             )));
         };
         container
-            .add(&key, operation.value())
-            .map_err(|error| refuse(format!("error in add for path: '{path}': {error}")))
+            .add(&key, operation.node())
+            .map_err(|error| refuse(format!("error in add for path: '{path}': {error}")))?;
+        self.deepened(path, depth_of(operation.value()).0)?;
+        Ok(())
     }
 
     fn remove(&mut self, operation: &Operation<'_>) -> Result<(), ApplyError> {
@@ -239,7 +271,7 @@ impl Target {
                 // Upstream formats a nil error here; its text is kept.
                 return Err(refuse("replace operation value must be object or array: %!w(<nil>)"));
             }
-            self.root = value;
+            self.root = operation.node();
             return Ok(());
         }
         let Some((container, key)) = find(&mut self.root, path) else {
@@ -251,8 +283,10 @@ impl Target {
             return Err(refuse(format!("replace operation does not apply: doc is missing key: {path}: missing value")));
         }
         container
-            .set(&key, operation.value())
-            .map_err(|error| refuse(format!("error in remove for path: '{path}': {error}")))
+            .set(&key, operation.node())
+            .map_err(|error| refuse(format!("error in remove for path: '{path}': {error}")))?;
+        self.deepened(path, depth_of(operation.value()).0)?;
+        Ok(())
     }
 
     fn relocate(&mut self, operation: &Operation<'_>) -> Result<(), ApplyError> {
@@ -273,23 +307,25 @@ impl Target {
                 "move operation does not apply: doc is missing destination path: {path}: missing value"
             )));
         };
-        container.add(&key, value).map_err(|error| refuse(format!("error in move for path: '{path}': {error}")))
+        container.add(&key, value).map_err(|error| refuse(format!("error in move for path: '{path}': {error}")))?;
+        self.deepened(path, self.depth_at_most.saturating_sub(levels(from)))?;
+        Ok(())
     }
 
     fn test(&mut self, operation: &Operation<'_>) -> Result<(), ApplyError> {
         let path =
             operation.path().map_err(|error| refuse(format!("test operation failed to decode path: {error}")))?;
-        let found = if path.is_empty() {
-            self.root.clone()
+        let is_same = if path.is_empty() {
+            self.root.equals(operation.value())
         } else {
             let Some((container, key)) = find(&mut self.root, path) else {
                 return Err(refuse(format!("test operation does not apply: is missing path: {path}: missing value")));
             };
             let found =
                 container.get(&key).map_err(|error| refuse(format!("error in test for path: '{path}': {error}")))?;
-            found.cloned().unwrap_or(Value::Null)
+            found.unwrap_or(&Node::NULL).equals(operation.value())
         };
-        if found == operation.value() { Ok(()) } else { Err(ApplyError::TestFailed { path: path.to_owned() }) }
+        if is_same { Ok(()) } else { Err(ApplyError::TestFailed { path: path.to_owned() }) }
     }
 
     fn copy(&mut self, operation: &Operation<'_>) -> Result<(), ApplyError> {
@@ -302,7 +338,7 @@ impl Target {
         };
         let found =
             container.get(&key).map_err(|error| refuse(format!("error in copy for from: '{from}': {error}")))?;
-        let value = found.cloned().unwrap_or(Value::Null);
+        let value = found.cloned().unwrap_or(Node::NULL).into_value();
         let Ok(path) = operation.path() else {
             return Err(refuse("copy operation failed to decode path: missing value"));
         };
@@ -318,9 +354,10 @@ impl Target {
         let Some((container, key)) = find(&mut self.root, path) else {
             return Ok(()); // looked up just above
         };
+        let (depth, _) = depth_of(&value);
+        let value = Node::Closed(value);
         container.add(&key, value).map_err(|error| refuse(format!("error while adding value during copy: {error}")))?;
-        // Each copy can double the depth; refuse before the next one walks it.
-        check_depth(&self.root)?;
+        self.deepened(path, depth)?;
         Ok(())
     }
 }
@@ -335,7 +372,7 @@ fn copied_size(value: &Value) -> usize {
         return 0;
     }
     let mut text = String::new();
-    go::write_json(&mut text, value, Escape::Standard);
+    go_json::write_value(&mut text, value);
     text.len()
 }
 

@@ -1,21 +1,27 @@
 //! JSON pointers (RFC 6901) into a document, and what can be done where they lead.
 
-use crate::go;
-use serde_json::{Map, Value};
+use super::node::{List, Node};
+use rdd_meta::go_text;
+use std::collections::BTreeMap;
 
 /// The container a pointer leads into, and the last, unescaped token. `None` when a step on the way is missing or is a scalar.
-pub(super) fn find<'a>(root: &'a mut Value, pointer: &str) -> Option<(Container<'a>, String)> {
+pub(super) fn find<'a>(root: &'a mut Node, pointer: &str) -> Option<(Container<'a>, String)> {
     let (first, rest) = pointer.split_once('/')?;
     let _ignored_by_upstream = first;
-    let mut container = Container::of(root)?;
     let (parents, key) = match rest.rsplit_once('/') {
         Some((parents, key)) => (Some(parents), key),
         None => (None, rest),
     };
+    let mut node = root;
     for token in parents.into_iter().flat_map(|parents| parents.split('/')) {
-        container = Container::of(container.into_child(&unescape(token))?)?;
+        node = node.child(&unescape(token))?;
     }
-    Some((container, unescape(key)))
+    Some((Container::of(node)?, unescape(key)))
+}
+
+/// How many containers a value is in that stands where a pointer leads.
+pub(super) fn levels(pointer: &str) -> usize {
+    pointer.bytes().filter(|byte| *byte == b'/').count()
 }
 
 /// RFC 6901 escapes, read from left to right in one pass.
@@ -39,51 +45,43 @@ fn unescape(token: &str) -> String {
 
 /// What a pointer can lead into.
 pub(super) enum Container<'a> {
-    Object(&'a mut Map<String, Value>),
-    List(&'a mut Vec<Value>),
+    Object(&'a mut BTreeMap<String, Node>),
+    List(&'a mut List),
 }
 
 impl<'a> Container<'a> {
-    fn of(value: &'a mut Value) -> Option<Self> {
-        match value {
-            Value::Object(fields) => Some(Self::Object(fields)),
-            Value::Array(items) => Some(Self::List(items)),
-            _ => None,
-        }
-    }
-
-    fn into_child(self, key: &str) -> Option<&'a mut Value> {
-        match self {
-            Self::Object(fields) => fields.get_mut(key),
-            Self::List(items) => {
-                let index = existing_index(key, items.len()).ok()?;
-                items.get_mut(index)
-            }
+    fn of(node: &'a mut Node) -> Option<Self> {
+        match node.open() {
+            Node::Object(fields) => Some(Self::Object(fields)),
+            Node::List(items) => Some(Self::List(items)),
+            Node::Closed(_) => None,
         }
     }
 
     /// The value at a key; a missing field of an object is no error, a missing index of a list is.
-    pub(super) fn get(&self, key: &str) -> Result<Option<&Value>, String> {
+    pub(super) fn get(&self, key: &str) -> Result<Option<&Node>, String> {
         match self {
             Self::Object(fields) => Ok(fields.get(key)),
             Self::List(items) => Ok(items.get(existing_index(key, items.len())?)),
         }
     }
 
-    pub(super) fn set(self, key: &str, value: Value) -> Result<(), String> {
+    pub(super) fn set(self, key: &str, value: Node) -> Result<(), String> {
         match self {
             Self::Object(fields) => {
                 fields.insert(key.to_owned(), value);
             }
             Self::List(items) => {
                 let index = existing_index(key, items.len())?;
-                items[index] = value;
+                if let Some(item) = items.get_mut(index) {
+                    *item = value;
+                }
             }
         }
         Ok(())
     }
 
-    pub(super) fn add(self, key: &str, value: Value) -> Result<(), String> {
+    pub(super) fn add(self, key: &str, value: Node) -> Result<(), String> {
         match self {
             Self::Object(fields) => {
                 fields.insert(key.to_owned(), value);
@@ -99,20 +97,20 @@ impl<'a> Container<'a> {
         Ok(())
     }
 
-    pub(super) fn remove(self, key: &str) -> Result<Value, String> {
+    pub(super) fn remove(self, key: &str) -> Result<Node, String> {
         match self {
             Self::Object(fields) => {
                 fields.remove(key).ok_or_else(|| format!("Unable to remove nonexistent key: {key}: missing value"))
             }
             Self::List(items) => {
                 let index = existing_index(key, items.len())?;
-                Ok(items.remove(index))
+                Ok(items.remove(index).unwrap_or(Node::NULL))
             }
         }
     }
 }
 
-fn existing_index(key: &str, length: usize) -> Result<usize, String> {
+pub(super) fn existing_index(key: &str, length: usize) -> Result<usize, String> {
     resolve_index(parse_index(key)?, length)
 }
 
@@ -120,9 +118,9 @@ fn existing_index(key: &str, length: usize) -> Result<usize, String> {
 fn parse_index(key: &str) -> Result<i64, String> {
     let digits = key.strip_prefix(['+', '-']).unwrap_or(key);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("strconv.Atoi: parsing {}: invalid syntax", go::quote(key)));
+        return Err(format!("strconv.Atoi: parsing {}: invalid syntax", go_text::quote(key)));
     }
-    key.parse().map_err(|_| format!("strconv.Atoi: parsing {}: value out of range", go::quote(key)))
+    key.parse().map_err(|_| format!("strconv.Atoi: parsing {}: value out of range", go_text::quote(key)))
 }
 
 /// An index below `length`; a negative one counts from the end.

@@ -6,7 +6,7 @@ use super::{
     set::Set,
     updater::Owners,
 };
-use crate::go;
+use rdd_meta::go_text;
 use std::{collections::BTreeMap, fmt};
 
 /// One field, and who owns it.
@@ -69,9 +69,9 @@ impl fmt::Display for Conflicts {
 }
 
 fn display_owner(owner: &Identity) -> String {
-    let mut text = go::quote(&owner.manager);
+    let mut text = go_text::quote(&owner.manager);
     if !owner.subresource.is_empty() {
-        text.push_str(&format!(" with subresource {}", go::quote(&owner.subresource)));
+        text.push_str(&format!(" with subresource {}", go_text::quote(&owner.subresource)));
     }
     if owner.operation == Operation::Update {
         text.push_str(&format!(" using {}", owner.api_version));

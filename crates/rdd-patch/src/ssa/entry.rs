@@ -6,7 +6,7 @@ use super::{
     time::Timestamp,
     updater::{Owners, VersionedSet},
 };
-use crate::go::{self, Escape};
+use rdd_meta::{go_json, go_text};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -57,9 +57,9 @@ impl Identity {
         let mut text = String::new();
         for (name, value) in fields.into_iter().filter(|(_, value)| !value.is_empty()) {
             text.push_str(if text.is_empty() { "{" } else { "," });
-            go::write_json_string(&mut text, name, Escape::Standard);
+            go_json::write_string(&mut text, name);
             text.push(':');
-            go::write_json_string(&mut text, value, Escape::Standard);
+            go_json::write_string(&mut text, value);
         }
         text.push('}');
         text
@@ -76,7 +76,7 @@ pub enum DecodeError {
     NoApiVersion,
     #[error("missing fieldsType in managed fields entry {index}")]
     NoFieldsType { index: usize },
-    #[error("invalid fieldsType {} in managed fields entry {index}", go::quote(found))]
+    #[error("invalid fieldsType {} in managed fields entry {index}", go_text::quote(found))]
     BadFieldsType { found: String, index: usize },
     #[error("error decoding versioned set from managed fields entry {index}: error decoding set: {source}")]
     BadFields {

@@ -62,7 +62,7 @@ fn write_entries(text: &mut String, entries: &[Entry], member: bool) {
     for entry in entries {
         text.push_str(separator);
         separator = ",";
-        go::write_json_string(text, &encode_element(&entry.element), Escape::JsoniterName);
+        go::write_jsoniter_string(text, &encode_element(&entry.element), Escape::Name);
         text.push(':');
         write_entries(text, entry.children.entries(), entry.member);
     }
@@ -79,16 +79,16 @@ pub(crate) fn encode_element(element: &PathElement) -> String {
                 if index > 0 {
                     text.push(',');
                 }
-                go::write_json_string(&mut text, name, Escape::JsoniterName);
+                go::write_jsoniter_string(&mut text, name, Escape::Name);
                 text.push(':');
-                go::write_json(&mut text, value, Escape::Jsoniter);
+                go::write_jsoniter(&mut text, value);
             }
             text.push('}');
             text
         }
         PathElement::Value(value) => {
             let mut text = "v:".to_owned();
-            go::write_json(&mut text, value, Escape::Jsoniter);
+            go::write_jsoniter(&mut text, value);
             text
         }
         PathElement::Index(index) => format!("i:{index}"),
@@ -139,15 +139,16 @@ fn read_set(document: &Value, depth: usize) -> Result<(Set, bool), FieldsError> 
         Value::Null => return Ok((Set::new(), true)),
         other => return Err(FieldsError::NotAnObject { found: crate::json::json_kind(other) }),
     };
-    let (mut set, mut member) = (Set::new(), false);
+    let (mut entries, mut member) = (Vec::with_capacity(fields.len()), false);
     for (key, below) in fields {
         if key == "." {
             member = true;
         } else if let Some(element) = decode_element(key)? {
             let (children, child_is_member) = read_set(below, depth + 1)?;
-            set.put(element, child_is_member, children);
+            entries.push(Entry { element, member: child_is_member, children });
         }
     }
+    let set = Set::from_unsorted(entries);
     let member = member || set.is_empty();
     Ok((set, member))
 }

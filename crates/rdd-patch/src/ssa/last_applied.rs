@@ -4,11 +4,8 @@ use super::{
     set::Set,
     typed::{self, Duplicates},
 };
-use crate::{
-    go::{self, Escape},
-    limits::check_depth,
-    shape::Shape,
-};
+use crate::{limits::check_depth, shape::Shape};
+use rdd_meta::go_json;
 use serde_json::{Map, Value};
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -59,7 +56,7 @@ fn encode(applied: &Value) -> String {
         }
     }
     let mut text = String::new();
-    go::write_json(&mut text, &applied, Escape::Standard);
+    go_json::write_value(&mut text, &applied);
     text.push('\n');
     text
 }

@@ -16,7 +16,8 @@ use super::{
     updater::{Filter, UpdateError, Updater, VersionedSet},
     upkeep::{STRIPPED, cap_updaters, strip_metadata},
 };
-use crate::{go, limits::check_depth, shape::Shape};
+use crate::{limits::check_depth, shape::Shape};
+use rdd_meta::go_text;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
@@ -78,32 +79,41 @@ impl FieldManager<'_> {
     /// For a create, `live` is the [`empty`](Self::empty) object. A client may edit the entries directly, or reset them with an empty
     /// list; through a subresource it may not. An object that exists without owners stays so until the first apply.
     pub fn update(&self, live: &Value, mut new: Value, manager: &str, now: Timestamp) -> Result<Value, Error> {
-        for object in [live, &new] {
+        self.record(live, &mut new, manager, now)?;
+        Ok(new)
+    }
+
+    /// Writes into `new` who owns what. After an error its entries are of no use.
+    fn record(&self, live: &Value, new: &mut Value, manager: &str, now: Timestamp) -> Result<(), Error> {
+        for object in [live, &*new] {
             check_depth(object).map_err(|error| Error::BadRequest(error.to_string()))?;
         }
-        let managed = self.requested_owners(live, &new);
-        remove_entries(&mut new);
+        let managed = self.requested_owners(live, new);
+        remove_entries(new);
         let is_create = live["metadata"]["uid"].as_str().unwrap_or("").is_empty();
         let managed = if managed.owners.is_empty() && !is_create {
             managed
         } else {
-            self.update_owners(live, &new, managed, manager, now)?
+            self.update_owners(live, new, managed, manager, now)?
         };
-        managed.write(&mut new);
-        Ok(new)
+        managed.write(new);
+        Ok(())
     }
 
     /// As [`update`](Self::update), for requests that must not fail over ownership: then the object is returned without owners, with
     /// the error, which is worth a line in the log.
-    pub fn update_or_forget(&self, live: &Value, new: Value, manager: &str, now: Timestamp) -> (Value, Option<Error>) {
-        match self.update(live, new.clone(), manager, now) {
-            Ok(object) => (object, None),
-            Err(error) => {
-                let mut object = new;
-                remove_entries(&mut object);
-                (object, Some(error))
-            }
+    pub fn update_or_forget(
+        &self,
+        live: &Value,
+        mut new: Value,
+        manager: &str,
+        now: Timestamp,
+    ) -> (Value, Option<Error>) {
+        let error = self.record(live, &mut new, manager, now).err();
+        if error.is_some() {
+            remove_entries(&mut new);
         }
+        (new, error)
     }
 
     /// The object after `patch` was applied to `live`, with its owners. A create applies to the [`empty`](Self::empty) object.
@@ -238,7 +248,7 @@ impl FieldManager<'_> {
                 Some(object)
             }
             Some(other) => {
-                let found = go::type_name(&other);
+                let found = go_text::type_name(&other);
                 return Err(Error::Internal(format!(
                     "failed to convert new typed object ({}) to object: failed to convert value to unstructured for type {found}",
                     describe(patch)

@@ -48,11 +48,12 @@ impl Updater<'_> {
         pruned_version: &str,
         owners: &Owners,
     ) -> Result<Typed<'static>, UpdateError> {
-        let mut owned_in: BTreeMap<&str, Set> = BTreeMap::new();
+        let mut sets_in: BTreeMap<&str, Vec<Set>> = BTreeMap::new();
         for owned in owners.values() {
-            let set = owned_in.entry(&owned.api_version).or_default();
-            *set = set.union(&owned.set);
+            sets_in.entry(&owned.api_version).or_default().push(owned.set.clone());
         }
+        let mut owned_in: BTreeMap<&str, Set> =
+            sets_in.into_iter().map(|(api_version, sets)| (api_version, Set::union_all(sets))).collect();
         let first = owned_in.remove_entry(pruned_version);
         let (mut merged, mut pruned) = (merged.clone(), pruned);
         for (api_version, owned) in first.into_iter().chain(owned_in) {

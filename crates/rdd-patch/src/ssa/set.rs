@@ -50,6 +50,26 @@ fn join<'a>(left: &'a Set, right: &'a Set) -> impl Iterator<Item = Joined<'a>> {
     })
 }
 
+/// The entries of one set, each with the entry of the same element in the other. Costs little more than the smaller set.
+fn pairs<'a>(left: &'a Set, right: &'a Set) -> impl Iterator<Item = (&'a Entry, Option<&'a Entry>)> {
+    let mut rest = right.entries.as_slice();
+    left.entries.iter().map(move |entry| {
+        rest = skip_below(rest, &entry.element);
+        (entry, rest.first().filter(|other| other.element == entry.element))
+    })
+}
+
+/// What is left of sorted entries from an element on. It is mostly near, so steps get longer as they go.
+fn skip_below<'a>(entries: &'a [Entry], element: &PathElement) -> &'a [Entry] {
+    let mut end = 1;
+    while entries.get(end - 1).is_some_and(|entry| entry.element < *element) {
+        end *= 2;
+    }
+    let (start, end) = (end / 2, end.min(entries.len()));
+    let within = entries.get(start..end).map_or(0, |near| near.partition_point(|entry| entry.element < *element));
+    &entries[(start + within).min(entries.len())..]
+}
+
 impl Set {
     pub fn new() -> Self {
         Self::default()
@@ -59,6 +79,34 @@ impl Set {
     pub(super) fn from_sorted(mut entries: Vec<Entry>) -> Self {
         entries.retain(|entry| !entry.is_dead());
         Self { entries: Arc::new(entries) }
+    }
+
+    /// A set of entries in any order. Of entries of one element any makes it a member, and the last that has something below
+    /// it says what is below: so upstream reads repeated keys.
+    pub(super) fn from_unsorted(mut entries: Vec<Entry>) -> Self {
+        entries.sort_by(|left, right| left.element.cmp(&right.element));
+        entries.dedup_by(|next, first| {
+            let is_same = next.element == first.element;
+            if is_same {
+                first.member |= next.member;
+                if !next.children.is_empty() {
+                    first.children = std::mem::take(&mut next.children);
+                }
+            }
+            is_same
+        });
+        Self::from_sorted(entries)
+    }
+
+    /// The union of many, in the time it takes to sort them.
+    pub(super) fn union_all(mut sets: Vec<Self>) -> Self {
+        while sets.len() > 1 {
+            sets = sets
+                .chunks(2)
+                .map(|pair| pair.iter().skip(1).fold(pair[0].clone(), |left, right| left.union(right)))
+                .collect();
+        }
+        sets.pop().unwrap_or_default()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -94,18 +142,6 @@ impl Set {
         &mut Arc::make_mut(&mut self.entries)[index]
     }
 
-    /// Adds what was decoded for one element; the later of two wins below, as upstream reads repeated keys.
-    pub(super) fn put(&mut self, element: PathElement, member: bool, children: Self) {
-        if !member && children.is_empty() {
-            return;
-        }
-        let entry = self.descend(&element);
-        entry.member |= member;
-        if !children.is_empty() {
-            entry.children = children;
-        }
-    }
-
     fn position(&self, element: &PathElement) -> Result<usize, usize> {
         // Sets are mostly built in order: look at the end first.
         if self.entries.last().is_none_or(|last| last.element < *element) {
@@ -135,6 +171,9 @@ impl Set {
 
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
+        if self.is_empty() || other.is_empty() {
+            return if self.is_empty() { other.clone() } else { self.clone() };
+        }
         let merged = join(self, other).map(|step| match step {
             Joined::Left(entry) | Joined::Right(entry) => entry.clone(),
             Joined::Both(left, right) => Entry {
@@ -148,45 +187,52 @@ impl Set {
 
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
-        let shared = join(self, other).filter_map(|step| match step {
-            Joined::Both(left, right) => Some(Entry {
-                element: left.element.clone(),
-                member: left.member && right.member,
-                children: left.children.intersection(&right.children),
-            }),
-            _ => None,
-        });
-        Self { entries: Arc::new(shared.filter(|entry| !entry.is_dead()).collect()) }
+        let both = |left: &Entry, right: &Entry| Entry {
+            element: left.element.clone(),
+            member: left.member && right.member,
+            children: left.children.intersection(&right.children),
+        };
+        let entries: Vec<Entry> = if self.entries.len() <= other.entries.len() {
+            pairs(self, other).filter_map(|(left, right)| Some(both(left, right?))).collect()
+        } else {
+            pairs(other, self).filter_map(|(right, left)| Some(both(left?, right))).collect()
+        };
+        Self::from_sorted(entries)
     }
 
     /// The members of this set that are not members of the other. A path does not take the ones below it along.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
-        let left = join(self, other).filter_map(|step| match step {
-            Joined::Left(entry) => Some(entry.clone()),
-            Joined::Right(_) => None,
-            Joined::Both(left, right) => Some(Entry {
+        if self.is_empty() || other.is_empty() {
+            return self.clone();
+        }
+        let left = pairs(self, other).map(|(left, right)| match right {
+            None => left.clone(),
+            Some(right) => Entry {
                 element: left.element.clone(),
                 member: left.member && !right.member,
                 children: left.children.difference(&right.children),
-            }),
+            },
         });
-        Self { entries: Arc::new(left.filter(|entry| !entry.is_dead()).collect()) }
+        Self::from_sorted(left.collect())
     }
 
     /// The members of this set that are neither members of the other nor below one.
     #[must_use]
     pub fn recursive_difference(&self, other: &Self) -> Self {
-        let left = join(self, other).filter_map(|step| match step {
-            Joined::Left(entry) => Some(entry.clone()),
-            Joined::Both(left, right) if !right.member => Some(Entry {
+        if self.is_empty() || other.is_empty() {
+            return self.clone();
+        }
+        let left = pairs(self, other).filter_map(|(left, right)| match right {
+            None => Some(left.clone()),
+            Some(right) if right.member => None,
+            Some(right) => Some(Entry {
                 element: left.element.clone(),
                 member: left.member,
                 children: left.children.recursive_difference(&right.children),
             }),
-            _ => None,
         });
-        Self { entries: Arc::new(left.filter(|entry| !entry.is_dead()).collect()) }
+        Self::from_sorted(left.collect())
     }
 
     /// This set with each declared field of a struct that has members below it as a member too.
@@ -277,6 +323,29 @@ mod tests {
         assert_eq!(left.intersection(&right), set(&["a.b", "d"]));
         assert_eq!(left.difference(&right), set(&["a", "a.c"]));
         assert_eq!(left.len(), 4);
+    }
+
+    #[test]
+    fn sets_of_very_different_size_meet_in_the_right_places() {
+        let large: Vec<String> = (0..500).map(|index| format!("f{index:03}")).collect();
+        let large = set(&large.iter().map(String::as_str).collect::<Vec<_>>());
+        for picked in [&["f000"][..], &["f499"], &["f001", "f002", "f250", "f499", "g"], &["a"], &["a", "f498", "f499"]]
+        {
+            let small = set(picked);
+            let shared: Vec<&str> = picked.iter().copied().filter(|name| name.len() == 4).collect();
+            assert_eq!(small.intersection(&large), set(&shared));
+            assert_eq!(large.intersection(&small), set(&shared));
+            assert_eq!(large.difference(&small).len(), 500 - shared.len());
+            assert_eq!(small.difference(&large).len(), picked.len() - shared.len());
+            assert_eq!(small.recursive_difference(&large).len(), picked.len() - shared.len());
+        }
+    }
+
+    #[test]
+    fn the_union_of_many_is_that_of_two_and_two() {
+        let parts: Vec<Set> = ["b", "a.b", "c", "a", "b.x"].iter().map(|path| set(&[path])).collect();
+        assert_eq!(Set::union_all(parts), set(&["a", "a.b", "b", "b.x", "c"]));
+        assert!(Set::union_all(Vec::new()).is_empty());
     }
 
     #[test]

@@ -9,9 +9,10 @@ use super::{
     typed::{self, Comparison, Duplicates},
     value,
 };
-use crate::{go, shape::Shape};
+use crate::shape::Shape;
+use rdd_meta::go_text;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What one owner owns, in which version of the kind, and whether by apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,7 +111,7 @@ impl Updater<'_> {
     ) -> Result<(Owners, Comparison), UpdateError> {
         let own = live.compare(new)?.map(|set| self.without_reset(set, api_version));
         let mut by_version = BTreeMap::from([(api_version.to_owned(), own.clone())]);
-        let mut forgotten = Vec::new();
+        let mut forgotten = BTreeSet::new();
         for (owner, owned) in owners.iter().filter(|(owner, _)| except != Some(owner)) {
             if by_version.contains_key(&owned.api_version) {
                 continue;
@@ -119,14 +120,19 @@ impl Updater<'_> {
                 Some(changes) => {
                     by_version.insert(owned.api_version.clone(), changes);
                 }
-                None => forgotten.push(owner.clone()),
+                None => {
+                    forgotten.insert(owner.clone());
+                }
             }
         }
         owners.retain(|owner, _| !forgotten.contains(owner));
+        let union = |changes: &Comparison| changes.modified.union(&changes.added);
+        let changed: BTreeMap<&str, Set> =
+            by_version.iter().map(|(version, changes)| (version.as_str(), union(changes))).collect();
         let mut lost = Owners::new();
         for (owner, owned) in owners.iter().filter(|(owner, _)| except != Some(owner)) {
-            let Some(changes) = by_version.get(&owned.api_version) else { continue };
-            let set = owned.set.intersection(&changes.modified.union(&changes.added));
+            let Some(changed) = changed.get(owned.api_version.as_str()) else { continue };
+            let set = owned.set.intersection(changed);
             if !set.is_empty() {
                 let api_version = owned.api_version.clone();
                 lost.insert(owner.clone(), VersionedSet { set, api_version, applied: false });
@@ -193,7 +199,7 @@ impl Updater<'_> {
 
     pub(super) fn convert<'v>(&self, typed: &Typed<'v>, api_version: &str) -> Result<Typed<'v>, ConvertError> {
         if !typed.value.is_object() {
-            let found = go::type_name(&typed.value);
+            let found = go_text::type_name(&typed.value);
             return Err(ConvertError::Failed(format!("failed to convert value to unstructured for type {found}")));
         }
         if typed.value.get("apiVersion").and_then(Value::as_str) == Some(api_version) {

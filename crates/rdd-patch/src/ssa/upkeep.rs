@@ -4,7 +4,6 @@ use super::{
     element::fields_path,
     entry::{Identity, Managed, Operation},
     set::Set,
-    updater::VersionedSet,
 };
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -52,6 +51,7 @@ pub(super) fn cap_updaters(managed: &mut Managed) {
     }
     updaters.sort();
     let mut first_of: BTreeMap<String, Identity> = BTreeMap::new();
+    let mut folded: BTreeMap<Identity, Vec<Set>> = BTreeMap::new();
     for (_, _, owner) in updaters {
         if count <= UPDATERS_MAX {
             break;
@@ -72,13 +72,22 @@ pub(super) fn cap_updaters(managed: &mut Managed) {
             managed.owners.insert(bucket.clone(), first);
         }
         let time = managed.times.get(&owner).copied();
-        let set = managed.owners.get(&bucket).map_or(owned.set.clone(), |folded| owned.set.union(&folded.set));
-        managed.owners.insert(bucket.clone(), VersionedSet { set, ..owned });
+        let parts = folded.entry(bucket.clone()).or_insert_with(|| {
+            let filled = managed.owners.get(&bucket).map(|filled| filled.set.clone());
+            filled.into_iter().collect()
+        });
+        parts.push(owned.set.clone());
+        managed.owners.insert(bucket.clone(), owned);
         managed.owners.remove(&owner);
         count -= 1;
         match time {
             Some(time) => managed.times.insert(bucket, time),
             None => managed.times.remove(&bucket),
         };
+    }
+    for (bucket, parts) in folded {
+        if let Some(owned) = managed.owners.get_mut(&bucket) {
+            owned.set = Set::union_all(parts);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Equality and order of values as structured-merge-diff defines them: numbers by what they are worth, then by kind.
 
-use crate::go::{self, GoNumber};
+use crate::go::GoNumber;
+use rdd_meta::go_text;
 use serde_json::Value;
 use std::cmp::Ordering;
 
@@ -64,10 +65,10 @@ fn rank(value: &Value) -> u8 {
 pub(crate) fn display(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
-        Value::String(string) => go::quote(string),
+        Value::String(string) => go_text::quote(string),
         Value::Array(items) => format!("[{}]", items.iter().map(display).collect::<Vec<_>>().join(",")),
         Value::Object(fields) => fields.iter().map(|(name, field)| format!("{name}={}", display(field))).collect(),
-        other => go::plain(other),
+        other => go_text::plain(other),
     }
 }
 

@@ -2,13 +2,11 @@
 
 use super::{
     DIRECTIVE, Error, Fields, SET_ORDER, list_name, list_of, merge_objects,
-    order::{self, Index, Kind, Ordering, as_object, bad_type, key_of, kind_of_items, no_merge_key, same},
+    order::{self, Index, Kind, Ordering, Places, as_object, bad_type, key_of, kind_of_items, no_merge_key, same},
     unknown_directive, without_directives,
 };
-use crate::{
-    go,
-    shape::{PatchRule, PatchStrategy, Shape},
-};
+use crate::shape::{PatchRule, PatchStrategy, Shape};
+use rdd_meta::go_text;
 use serde_json::Value;
 
 /// A merged list, and what the merge left in the place of the live list.
@@ -43,12 +41,25 @@ impl Edited {
         self.moved.as_deref().unwrap_or(&self.place[..self.length])
     }
 
-    fn remove(&mut self, index: usize) {
-        // Only called before the first addition, while the list is in its place.
-        let last = self.place[self.length - 1].clone();
-        self.place[index..self.length].rotate_left(1);
-        self.place[self.length - 1] = last;
-        self.length -= 1;
+    /// Removes the items that stood at these different positions, in this order: each time all behind move up, and the last stays
+    /// behind once more where it was. Only called before the first addition, while the list is in its place.
+    fn remove_all(&mut self, positions: &[usize]) {
+        if positions.is_empty() {
+            return;
+        }
+        let mut is_left = vec![true; self.length];
+        let (mut last, mut behind) = (self.length - 1, Vec::with_capacity(positions.len()));
+        for position in positions {
+            behind.push(self.place[last].clone());
+            is_left[*position] = false;
+            while last > 0 && !is_left[last] {
+                last -= 1;
+            }
+        }
+        let mut is_left = is_left.into_iter();
+        self.place.retain(|_| is_left.next().unwrap_or(true));
+        self.length = self.place.len();
+        self.place.extend(behind.into_iter().rev());
     }
 
     fn push(&mut self, item: Value) {
@@ -116,7 +127,7 @@ fn without(live: Vec<Value>, gone: &[Value]) -> Result<MergedList, Error> {
 
 fn merge_scalars(Live { items: live, room }: Live, patch: Vec<Value>, merge_key: &str) -> Result<MergedList, Error> {
     let mut both: Vec<Value> = live.iter().chain(&patch).cloned().collect();
-    let count = distinct(&mut both)?;
+    let count = distinct(&mut both);
     let merged = both[..count].to_vec();
     // Where there is room, upstream works in the place of the live list, and so takes the order from what it left there.
     let live = if both.len() <= room { both[..live.len()].to_vec() } else { live };
@@ -126,30 +137,30 @@ fn merge_scalars(Live { items: live, room }: Live, patch: Vec<Value>, merge_key:
 }
 
 /// Moves each value once to the front and says how many there are. A repeated one is replaced by the last of those left.
-fn distinct(items: &mut [Value]) -> Result<usize, Error> {
-    if !order::has_repeated(items) {
-        return Ok(items.len());
-    }
+fn distinct(items: &mut [Value]) -> usize {
+    let mut places = Places::of_scalars(items);
     let (mut count, mut first) = (items.len(), 0);
     while first < count {
-        let mut other = first + 1;
-        while other < count {
-            if same(&items[first], &items[other])? {
-                items[other] = items[count - 1].clone();
-                count -= 1;
-            } else {
-                other += 1;
+        while let Some(repeated) = places.after(&items[first], first).filter(|place| *place < count) {
+            count -= 1;
+            places.remove(&items[repeated], repeated);
+            if repeated < count {
+                let last = items[count].clone();
+                places.remove(&last, count);
+                places.insert(&last, repeated);
+                items[repeated] = last;
             }
         }
         first += 1;
     }
-    Ok(count)
+    count
 }
 
 fn merge_maps(live: Vec<Value>, patch: Vec<Value>, element: &Shape, merge_key: &str) -> Result<MergedList, Error> {
     let mut edited = Edited::new(live);
     let mut plain = Vec::with_capacity(patch.len());
     let mut is_replaced = false;
+    let (mut places, mut removed) = (Places::of_objects(edited.items(), merge_key), Vec::new());
     for item in patch {
         let fields = as_object(&item)?;
         match fields.get(DIRECTIVE) {
@@ -157,9 +168,7 @@ fn merge_maps(live: Vec<Value>, patch: Vec<Value>, element: &Shape, merge_key: &
             Some(directive) => match directive.as_str() {
                 Some("delete") => {
                     let key = fields.get(merge_key).ok_or_else(|| no_merge_key(fields, merge_key))?;
-                    while let Some(index) = Index::of_objects(edited.items(), merge_key).get(key)? {
-                        edited.remove(index);
-                    }
+                    removed.extend(places.take(key)?);
                 }
                 Some("replace") => is_replaced = true,
                 Some("merge") => {
@@ -169,6 +178,7 @@ fn merge_maps(live: Vec<Value>, patch: Vec<Value>, element: &Shape, merge_key: &
             },
         }
     }
+    edited.remove_all(&removed);
     let place = edited.place.clone();
     let patch = if is_replaced {
         edited = Edited::new(std::mem::take(&mut plain));
@@ -270,7 +280,7 @@ fn check_wished_order(patch: &[Value], wished: &[Value], merge_key: &str) -> Res
         wished_at += 1;
     }
     if at < items.len() && wished_at >= wished.len() {
-        let text = |list: &[Value]| go::plain(&Value::Array(list.to_vec()));
+        let text = |list: &[Value]| go_text::plain(&Value::Array(list.to_vec()));
         return Err(Error::Mismatch(format!(
             "The order in patch list:\n{}\n doesn't match {SET_ORDER} list:\n{}\n",
             text(patch),

@@ -7,12 +7,12 @@ mod list;
 mod order;
 
 use crate::{
-    go,
     limits::{TooDeep, check_depth},
     shape::{List, PatchRule, PatchStrategy, Shape},
 };
+use rdd_meta::go_text;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -96,10 +96,12 @@ fn unknown_directive(directive: &Value, item: &Fields) -> Error {
     let directive = match directive {
         Value::String(text) => text.clone(),
         Value::Null => "%!s(<nil>)".to_owned(),
-        Value::Bool(_) | Value::Number(_) => format!("%!s({}={})", go::type_name(directive), go::plain(directive)),
-        other => go::plain(other),
+        Value::Bool(_) | Value::Number(_) => {
+            format!("%!s({}={})", go_text::type_name(directive), go_text::plain(directive))
+        }
+        other => go_text::plain(other),
     };
-    Error::Mismatch(format!("unknown patch type: {directive} in map: {}", go::plain(&Value::Object(item.clone()))))
+    Error::Mismatch(format!("unknown patch type: {directive} in map: {}", go_text::plain(&Value::Object(item.clone()))))
 }
 
 /// `$retainKeys`: fields of the original that it does not name go; a field of the patch that it does not name is an error.
@@ -109,7 +111,8 @@ fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<(), Error> {
     if keys.iter().any(|key| key.is_array() || key.is_object()) {
         return Err(Error::Incomparable("$retainKeys has an item that is no scalar"));
     }
-    let is_kept = |name: &str| keys.iter().any(|key| key.as_str() == Some(name));
+    let keys: HashSet<&str> = keys.iter().filter_map(Value::as_str).collect();
+    let is_kept = |name: &str| keys.contains(name);
     let is_directive = |name: &str| name.starts_with(DELETE_FROM_LIST) || name.starts_with(SET_ORDER);
     if patch.iter().any(|(name, value)| !value.is_null() && !is_directive(name) && !is_kept(name)) {
         return Err(Error::BadRetainKeys);
@@ -153,11 +156,11 @@ fn merge_field(
             let live = list::Live { items: old, room };
             Some(Value::Array(list::merge_by_rule(live, patch, &element, &rule, is_deletion)?.items))
         }
-        (Some(old), patch) if is_deletion && go::type_name(&old) != go::type_name(&patch) => Some(old),
+        (Some(old), patch) if is_deletion && go_text::type_name(&old) != go_text::type_name(&patch) => Some(old),
         (None, _) if is_deletion => None,
         (old, mut patch) => {
             // A scalar over a scalar of the same type is taken as it is; anything else is new here, and cleaned.
-            if old.is_none_or(|old| go::type_name(&old) != go::type_name(&patch)) {
+            if old.is_none_or(|old| go_text::type_name(&old) != go_text::type_name(&patch)) {
                 drop_nulls(&mut patch);
             }
             without_directives(patch)
@@ -221,7 +224,7 @@ fn field_of(shape: &Shape, key: &str) -> Result<(Shape, PatchRule), Error> {
             let name = name.rsplit('.').next().unwrap_or(name);
             Err(Error::Mismatch(format!(
                 "unable to find api field in struct {name} for the json field {}",
-                go::quote(key)
+                go_text::quote(key)
             )))
         }
     }

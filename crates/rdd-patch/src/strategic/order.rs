@@ -2,8 +2,9 @@
 
 use super::Error;
 use crate::go;
+use rdd_meta::go_text;
 use serde_json::{Map, Value};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 /// What the items of a list are: upstream merges lists of one kind only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +24,8 @@ pub(super) fn kind_of_items(lists: [&[Value]; 2]) -> Result<Kind, Error> {
         Value::Null => return Err(Error::Incomparable("a list begins with null")),
         _ => {}
     }
-    if all.any(|item| go::type_name(item) != go::type_name(first)) {
-        let lists = lists.map(|list| go::plain(&Value::Array(list.to_vec())));
+    if all.any(|item| go_text::type_name(item) != go_text::type_name(first)) {
+        let lists = lists.map(|list| go_text::plain(&Value::Array(list.to_vec())));
         return Err(Error::Mismatch(format!("list element types are not identical: [{}]", lists.join(" "))));
     }
     Ok(if first.is_object() { Kind::Map } else { Kind::Scalar })
@@ -36,12 +37,12 @@ pub(super) fn same(left: &Value, right: &Value) -> Result<bool, Error> {
 }
 
 pub(super) fn no_merge_key(item: &Map<String, Value>, merge_key: &str) -> Error {
-    let item = go::plain(&Value::Object(item.clone()));
+    let item = go_text::plain(&Value::Object(item.clone()));
     Error::Mismatch(format!("map: {item} does not contain declared merge key: {merge_key}"))
 }
 
 pub(super) fn bad_type(expected: &str, found: &Value) -> Error {
-    let found = if found.is_null() { "%!s(<nil>)" } else { go::type_name(found) };
+    let found = if found.is_null() { "%!s(<nil>)" } else { go_text::type_name(found) };
     Error::Mismatch(format!("expected a {expected}, but received a {found}"))
 }
 
@@ -127,16 +128,60 @@ impl Index {
     }
 }
 
-/// Whether a list of scalars has one twice.
-pub(super) fn has_repeated(scalars: &[Value]) -> bool {
-    let mut seen = HashSet::with_capacity(scalars.len());
-    !scalars.iter().all(|scalar| seen.insert(spelled(scalar)))
+/// Every place of each value in a list.
+pub(super) struct Places {
+    index: Index,
+    all: HashMap<String, BTreeSet<usize>>,
+}
+
+impl Places {
+    pub(super) fn of_scalars(list: &[Value]) -> Self {
+        let mut places = Self { index: Index::default(), all: HashMap::new() };
+        for (position, item) in list.iter().enumerate() {
+            places.insert(item, position);
+        }
+        places
+    }
+
+    /// By the values of the merge key, as [`Index::of_objects`].
+    pub(super) fn of_objects(list: &[Value], merge_key: &str) -> Self {
+        let mut places = Self { index: Index::of_objects(list, merge_key), all: HashMap::new() };
+        let keys = list.iter().map(|item| item.get(merge_key)).enumerate();
+        for (position, key) in keys.filter_map(|(position, key)| Some((position, key?))) {
+            places.insert(key, position);
+        }
+        places
+    }
+
+    pub(super) fn insert(&mut self, value: &Value, position: usize) {
+        self.all.entry(spelled(value)).or_default().insert(position);
+    }
+
+    pub(super) fn remove(&mut self, value: &Value, position: usize) {
+        if let Some(places) = self.all.get_mut(&spelled(value)) {
+            places.remove(&position);
+        }
+    }
+
+    /// The first place of a value behind another place.
+    pub(super) fn after(&self, value: &Value, position: usize) -> Option<usize> {
+        self.all.get(&spelled(value))?.range(position + 1..).next().copied()
+    }
+
+    /// All places of a value, which has none any more.
+    pub(super) fn take(&mut self, key: &Value) -> Result<BTreeSet<usize>, Error> {
+        self.index.get(key)?;
+        Ok(self.all.remove(&spelled(key)).unwrap_or_default())
+    }
 }
 
 /// A text that two scalars share when Go's `==` holds between them.
 fn spelled(scalar: &Value) -> String {
-    format!("{} {}", go::type_name(scalar), go::plain(scalar))
+    format!("{} {}", go_text::type_name(scalar), go_text::plain(scalar))
 }
+
+/// Up to this length Go sorts by insertion.
+const INSERTION_MAX: usize = 20;
 
 /// What an order is made of.
 pub(super) struct Ordering<'a> {
@@ -182,6 +227,12 @@ impl Ordering<'_> {
         };
         let mut places = self.places(&items, order)?;
         if places.iter().all(Option::is_some) {
+            let mut placed: Vec<_> = places.into_iter().zip(items).collect();
+            placed.sort_by_key(|(place, _)| *place);
+            return Ok(placed.into_iter().map(|(_, item)| item).chain(deleted).collect());
+        }
+        if items.len() > INSERTION_MAX {
+            // Upstream's result is then an accident of its algorithm, which no client can mean.
             let mut placed: Vec<_> = places.into_iter().zip(items).collect();
             placed.sort_by_key(|(place, _)| *place);
             return Ok(placed.into_iter().map(|(_, item)| item).chain(deleted).collect());

@@ -5,9 +5,10 @@ mod parse;
 
 use std::borrow::Cow;
 
+use rdd_meta::{go_json, go_text, time::Timestamp};
 use serde_json::Value;
 
-use crate::{format, golang, write};
+use crate::{format, validate::number::float_to_int};
 use parse::Node;
 
 /// Text that is no JSONPath; the words are upstream's.
@@ -60,8 +61,8 @@ impl JsonPath {
 pub fn printed(value: &Value) -> String {
     match value {
         Value::Null => "<no value>".to_owned(),
-        Value::Array(_) | Value::Object(_) => write::to_string(value),
-        scalar => golang::verb_v(scalar),
+        Value::Array(_) | Value::Object(_) => go_json::to_string(value),
+        scalar => go_text::plain(scalar),
     }
 }
 
@@ -69,7 +70,7 @@ fn cell_of(kind: &str, value: &Value, now: i64) -> Value {
     match (kind, value) {
         ("integer", Value::Number(number)) => match number.as_i64() {
             Some(integer) => integer.into(),
-            None => golang::float_to_int(number.as_f64().unwrap_or(0.0)).into(),
+            None => float_to_int(number.as_f64().unwrap_or(0.0)).into(),
         },
         ("number", Value::Number(number)) => number.as_f64().into(),
         ("boolean", Value::Bool(flag)) => (*flag).into(),
@@ -86,29 +87,7 @@ fn age_of(text: &str, now: i64) -> String {
     match format::parse_rfc3339(text) {
         Err(_) => "<invalid>".to_owned(),
         Ok(instant) if instant.is_zero() => "<unknown>".to_owned(),
-        Ok(instant) => human_duration(now.saturating_sub(instant.seconds)),
-    }
-}
-
-/// Seconds as kubectl shows an age: two units while they matter, then one.
-pub fn human_duration(seconds: i64) -> String {
-    let two = |large: i64, unit: &str, small: i64, small_unit: &str| match small {
-        0 => format!("{large}{unit}"),
-        _ => format!("{large}{unit}{small}{small_unit}"),
-    };
-    let (minutes, hours) = (seconds / 60, seconds / 3600);
-    match seconds {
-        ..-1 => "<invalid>".to_owned(),
-        -1 => "0s".to_owned(),
-        0..120 => format!("{seconds}s"),
-        _ if minutes < 10 => two(minutes, "m", seconds % 60, "s"),
-        _ if minutes < 180 => format!("{minutes}m"),
-        _ if hours < 8 => two(hours, "h", minutes % 60, "m"),
-        _ if hours < 48 => format!("{hours}h"),
-        _ if hours < 24 * 8 => two(hours / 24, "d", hours % 24, "h"),
-        _ if hours < 24 * 365 * 2 => format!("{}d", hours / 24),
-        _ if hours < 24 * 365 * 8 => two(hours / 24 / 365, "y", hours / 24 % 365, "d"),
-        _ => format!("{}y", hours / 24 / 365),
+        Ok(instant) => Timestamp::new(instant.seconds, 0).age(Timestamp::new(now, 0)),
     }
 }
 

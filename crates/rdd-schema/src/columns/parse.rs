@@ -1,6 +1,6 @@
 //! The grammar of kubectl's JSONPath, its oddities included.
 
-use crate::golang;
+use rdd_meta::go_text;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Node {
@@ -354,5 +354,5 @@ fn digits(characters: &mut std::str::Chars<'_>, length: usize, radix: u32) -> Op
 /// Go's `%#U`.
 fn code_point(character: char) -> String {
     let code = format!("U+{:04X}", character as u32);
-    if golang::is_printable(character) { format!("{code} '{character}'") } else { code }
+    if go_text::is_print(character) { format!("{code} '{character}'") } else { code }
 }

@@ -1,10 +1,9 @@
 //! How versions convert: the strategy, and the webhook it may need.
 
+use rdd_meta::{go_text, names};
+
 use super::definition::{ClientConfig, Conversion, Service};
-use crate::{
-    field::{Error, Path},
-    names,
-};
+use crate::field::{Error, Path};
 
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
@@ -57,7 +56,7 @@ fn review_versions(path: &Path<'_>, versions: &[String], recognized: bool) -> Ve
         );
     }
     if recognized && !has_recognized_version(versions) {
-        errors.push(Error::invalid(path, versions.to_vec(), "must include at least one of v1, v1beta1"));
+        errors.push(Error::invalid(path, versions, "must include at least one of v1, v1beta1"));
     }
     errors
 }
@@ -75,12 +74,12 @@ fn webhook_url(path: &Path<'_>, url: &str) -> Vec<Error> {
         None => (None, authority),
     };
     if crate::format::parse_request_uri(url).is_none() && !scheme.is_empty() {
-        let detail = format!("url must be a valid URL: parse {}: invalid URL{FORM}", crate::golang::quote(url));
+        let detail = format!("url must be a valid URL: parse {}: invalid URL{FORM}", go_text::quote(url));
         return vec![Error::required(path, detail)];
     }
     let scheme = scheme.to_lowercase();
     if scheme != "https" {
-        errors.push(Error::invalid(path, scheme, format!("'https' is the only allowed URL scheme{FORM}")));
+        errors.push(Error::invalid(path, &scheme, format!("'https' is the only allowed URL scheme{FORM}")));
     }
     if host.is_empty() {
         errors.push(Error::invalid(path, host, format!("host must be specified{FORM}")));

@@ -94,8 +94,7 @@ impl Walk<'_> {
             entries.entry("kind").or_insert_with(|| "Validation".into());
             entries.entry("apiVersion").or_insert_with(|| "validation/v1".into());
         }
-        let refuse =
-            |what: String| Error::invalid(path, default.clone(), format!("must result in valid metadata: {what}"));
+        let refuse = |what: String| Error::invalid(path, default, format!("must result in valid metadata: {what}"));
         match objectmeta::coerce(&Path::Nil, &mut object, place.resource, true, Malformed::Refuse) {
             Err(error) => self.errors.push(refuse(error.to_string())),
             Ok(_) => {
@@ -117,7 +116,7 @@ impl Walk<'_> {
             prune::prune(&mut pruned, schema, embedded);
             if pruned != *default {
                 // Upstream coerces in place before the message is written.
-                self.errors.push(Error::invalid(path, coerced.clone(), "must not have unknown fields"));
+                self.errors.push(Error::invalid(path, &coerced, "must not have unknown fields"));
             }
         }
         match result {

@@ -10,11 +10,18 @@ mod show;
 mod spec;
 mod version;
 
+use std::collections::{HashMap, HashSet};
+
+use rdd_meta::{
+    field_error::{BadValue, Repeated},
+    go_text,
+    names::NameRule,
+};
 use serde_json::{Map, Value};
 
 use crate::{
     field::{Error, Path},
-    format, names, objectmeta,
+    format, objectmeta,
     props::{Props, Rule},
     structural::Structural,
 };
@@ -24,6 +31,7 @@ pub(crate) use defaults::has_unpruned_defaults;
 pub use definition::{ClientConfig, Column, Conversion, Crd, CrdError, Names, Scale, Service, Subresources, Version};
 pub(crate) use invariants::is_structural;
 pub(crate) use openapi::{has_invalid_map_list_keys, has_invalid_type, has_non_atomic_set};
+pub use show::rule as shown_rule;
 pub(crate) use version::selectable_max;
 
 /// What evaluates `x-kubernetes-validations`: the seam to the CEL crate.
@@ -150,8 +158,7 @@ pub fn apply_defaults(crd: &mut Value) {
 pub fn validate(crd: &Crd, rules: &mut dyn RuleChecker) -> Vec<Error> {
     let required = format!("{}.{}", crd.names.plural, crd.group);
     let name_errors = |name: &str, prefix: bool| {
-        let masked = if prefix { names::mask_trailing_dash(name) } else { name.to_owned() };
-        let mut errors = names::dns_1123_subdomain(&masked);
+        let mut errors = NameRule::DnsSubdomain.check_either(name, prefix);
         if name != required {
             errors.push("must be spec.names.plural+\".\"+spec.group".to_owned());
         }
@@ -170,25 +177,34 @@ pub fn validate(crd: &Crd, rules: &mut dyn RuleChecker) -> Vec<Error> {
 pub(crate) fn validate_status(crd: &Crd) -> Vec<Error> {
     let root = Path::Nil;
     let status = root.child("status");
-    let mut errors = spec::names(&crd.accepted_names, &status.child("acceptedNames"));
+    let mut errors = validate_accepted_names(crd);
     errors.extend(stored_versions(crd, &status.child("storedVersions")));
     errors
+}
+
+/// Accepted names alone, which is all that an update of the status has to get right.
+pub(crate) fn validate_accepted_names(crd: &Crd) -> Vec<Error> {
+    let root = Path::Nil;
+    let status = root.child("status");
+    spec::names(&crd.accepted_names, &status.child("acceptedNames"))
 }
 
 fn stored_versions(crd: &Crd, path: &Path<'_>) -> Vec<Error> {
     let stored = &crd.stored_versions;
     if stored.is_empty() {
         let shown = if crd.stored_versions_present { "[]" } else { "null" };
-        return vec![Error::invalid_raw(path, shown.to_owned(), "must have at least one stored version")];
+        return vec![Error::invalid_text(path, shown.to_owned(), "must have at least one stored version")];
     }
     let mut errors = Vec::new();
-    for version in crd.versions.iter().filter(|version| version.storage && !stored.contains(&version.name)) {
+    let last_at: HashMap<&String, usize> = stored.iter().enumerate().map(|(index, name)| (name, index)).collect();
+    let mut shown = Repeated::new(|| stored.as_slice().text());
+    for version in crd.versions.iter().filter(|version| version.storage && !last_at.contains_key(&version.name)) {
         let detail = format!("must have the storage version {}", version.name);
-        errors.push(Error::invalid(path, stored.clone(), detail));
+        errors.extend(shown.next().map(|stored| Error::invalid_text(path, stored, detail)));
     }
+    let served: HashSet<&String> = crd.versions.iter().map(|version| &version.name).collect();
     for (index, name) in stored.iter().enumerate() {
-        let last = stored.iter().rposition(|other| other == name) == Some(index);
-        if last && !crd.versions.iter().any(|version| version.name == *name) {
+        if last_at.get(name) == Some(&index) && !served.contains(name) {
             let detail = format!(
                 "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a \
                  storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
@@ -204,15 +220,14 @@ const APPROVAL: &str = "api-approved.kubernetes.io";
 /// Whether the community's groups were approved, and what is said when not.
 fn approval_state(crd: &Crd) -> (u8, String) {
     let annotation = crd.annotation(APPROVAL).unwrap_or_default();
-    let needed = format!("protected groups must have approval annotation {}", crate::golang::quote(APPROVAL));
+    let needed = format!("protected groups must have approval annotation {}", go_text::quote(APPROVAL));
     let link = "see https://github.com/kubernetes/enhancements/pull/1111";
     if annotation.is_empty() {
         return (0, format!("{needed}, {link}"));
     }
-    let is_url = || format::parse_request_uri(annotation).is_some_and(|uri| uri.has_scheme && uri.has_host);
     if annotation.starts_with("unapproved") {
         (1, String::new())
-    } else if is_url() {
+    } else if format::is_absolute_url(annotation) {
         (2, String::new())
     } else {
         (3, format!("{needed} with either a URL or a reason starting with \"unapproved\", {link}"))

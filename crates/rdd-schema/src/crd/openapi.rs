@@ -1,5 +1,7 @@
 //! The rules for a schema that are not about being structural: types, extensions, lists that are sets or maps, rules' form.
 
+use rdd_meta::go_json;
+
 use std::collections::BTreeSet;
 
 use super::{RuleChecker, RuleSite, path as field_path, show};
@@ -255,7 +257,7 @@ fn list_type(path: &Path<'_>, schema: &Props, context: &Context, errors: &mut Ve
         let shown = schema.items_schema().and_then(|items| items.list_type.as_deref());
         let shown = show::optional_string(shown);
         let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
-        errors.push(Error::invalid_raw(path.child("items").child(extension), shown, detail));
+        errors.push(Error::invalid_text(path.child("items").child(extension), shown, detail));
     }
     if !matches!(list_type.as_str(), "atomic" | "set" | "map") {
         let place = path.child("x-kubernetes-list-type");
@@ -289,7 +291,7 @@ fn list_map_keys(path: &Path<'_>, schema: &Props, errors: &mut Vec<Error>) {
         Some(Items::One(items)) => items,
         Some(other) => {
             let detail = "must only have a single schema if x-kubernetes-list-type is map";
-            errors.push(Error::invalid_raw(place, show::items(other), detail));
+            errors.push(Error::invalid_text(place, show::items(other), detail));
             return;
         }
     };
@@ -309,11 +311,15 @@ fn list_map_keys(path: &Path<'_>, schema: &Props, errors: &mut Vec<Error>) {
             Some(_) => {}
             None => {
                 let detail = "entries must all be names of item properties";
-                errors.push(Error::invalid(keys_place, schema.list_map_keys.clone(), detail));
+                errors.push(Error::invalid(keys_place, schema.list_map_keys.as_slice(), detail));
             }
         }
         if !seen.insert(key) {
-            errors.push(Error::invalid(keys_place, schema.list_map_keys.clone(), "must not contain duplicate entries"));
+            errors.push(Error::invalid(
+                keys_place,
+                schema.list_map_keys.as_slice(),
+                "must not contain duplicate entries",
+            ));
         }
     }
 }
@@ -375,7 +381,7 @@ fn rule_form(path: &Path<'_>, rule: &Rule, schema: &Props, errors: &mut Vec<Erro
     if let Some(reason) = rule.reason.as_deref().filter(|reason| !REASONS.contains(reason)) {
         let mut error = Error::not_supported(path.child("reason"), reason, &REASONS);
         // The reason is a string type of its own upstream: shown as JSON, not quoted by Go.
-        error.value = crate::field::BadValue::Raw(crate::write::to_string(&reason.into()));
+        error.value = Some(go_json::to_string(&reason.into()));
         errors.push(error);
     }
     let place = path.child("fieldPath");

@@ -1,16 +1,14 @@
 //! Values as upstream's messages show them where it prints Go structs: internal field names, in the order of the struct.
 
+use rdd_meta::{go_json, go_text};
 use serde_json::Value;
 
 use super::definition::{Column, Subresources, Version};
-use crate::{
-    props::{Items, Props, PropsOrBool, Rule},
-    write,
-};
+use crate::props::{Items, Props, PropsOrBool, Rule};
 
 fn string(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
-    write::append_string(text, &mut out);
+    go_json::write_string(&mut out, text);
     out
 }
 
@@ -45,11 +43,11 @@ fn fields(entries: &[(&str, String)]) -> String {
 }
 
 fn value(value: &Value) -> String {
-    write::to_string(value)
+    go_json::to_string(value)
 }
 
 fn float(number: f64) -> String {
-    crate::golang::float_json(number)
+    go_text::json_float(number)
 }
 
 /// `spec.versions`.
@@ -115,7 +113,8 @@ fn props_or_bool(either: &PropsOrBool) -> String {
     fields(&[("Allows", allows.to_string()), ("Schema", optional(schema, props))])
 }
 
-fn rule(rule: &Rule) -> String {
+/// A rule.
+pub fn rule(rule: &Rule) -> String {
     fields(&[
         ("Rule", string(&rule.rule)),
         ("Message", string(&rule.message)),

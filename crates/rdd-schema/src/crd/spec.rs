@@ -3,6 +3,8 @@
 //! What all versions have alike upstream moves to the top of the spec before it validates, so that errors of a definition with one
 //! version name `spec.validation` rather than `spec.versions[0].schema`.
 
+use rdd_meta::{go_json, names as name_rules};
+
 use std::collections::BTreeSet;
 
 use super::{
@@ -12,10 +14,8 @@ use super::{
 };
 use crate::{
     field::{Error, Path},
-    names as name_rules,
     props::Props,
     structural::Structural,
-    write,
 };
 
 /// What all versions share, and the versions without it.
@@ -107,8 +107,8 @@ pub(super) fn validate(crd: &Crd, demands: &Demands, rules: &mut dyn RuleChecker
         if conversion.strategy != "None" && crd.preserve_unknown_fields {
             let detail = "must be None if spec.preserveUnknownFields is true";
             // A string type of its own upstream: shown as JSON.
-            let shown = write::to_string(&conversion.strategy.as_str().into());
-            errors.push(Error::invalid_raw(place.child("strategy"), shown, detail));
+            let shown = go_json::to_string(&conversion.strategy.as_str().into());
+            errors.push(Error::invalid_text(place.child("strategy"), shown, detail));
         }
         errors.extend(conversion::validate(&place, conversion, demands.recognized_review_version));
     }
@@ -179,11 +179,11 @@ fn version_set(path: &Path<'_>, versions: &[Version], present: bool) -> Vec<Erro
     let place = path.child("versions");
     let unique: BTreeSet<&str> = versions.iter().map(|version| version.name.as_str()).collect();
     if unique.len() != versions.len() {
-        errors.push(Error::invalid_raw(place, shown(), "must contain unique version names"));
+        errors.push(Error::invalid_text(place, shown(), "must contain unique version names"));
     }
     if versions.iter().filter(|version| version.storage).count() != 1 {
         let detail = "must have exactly one version marked as storage version";
-        errors.push(Error::invalid_raw(place, shown(), detail));
+        errors.push(Error::invalid_text(place, shown(), detail));
     }
     // Upstream copies the first version to a field that is long gone from the API, and checks it there too.
     if let Some(first) = versions.first().filter(|first| !first.name.is_empty()) {
@@ -288,7 +288,7 @@ fn root_fields(path: &Path<'_>, schema: &Props) -> Option<Error> {
         let detail = format!(
             "only {ROOT_FIELDS} fields are allowed at the root of the schema if the status subresource is enabled"
         );
-        Some(Error::invalid_raw(path.child("openAPIV3Schema"), show::props(schema), detail))
+        Some(Error::invalid_text(path.child("openAPIV3Schema"), show::props(schema), detail))
     };
     // In the order of upstream's struct, because the first finding ends the search.
     if !schema.id.is_empty() || !schema.schema.is_empty() || schema.reference.is_some() {

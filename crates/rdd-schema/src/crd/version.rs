@@ -1,5 +1,7 @@
 //! What a version brings besides its schema: a deprecation, subresources, columns, selectable fields.
 
+use rdd_meta::go_text;
+
 use std::collections::BTreeSet;
 
 use super::{
@@ -9,7 +11,6 @@ use super::{
 };
 use crate::{
     field::{Error, Path},
-    golang,
     props::Props,
     structural::Structural,
 };
@@ -28,7 +29,7 @@ pub(super) fn deprecation(path: &Path<'_>, version: &Version) -> Vec<Error> {
         if warning.is_empty() {
             objections.push("must not be an empty string".to_owned());
         }
-        if let Some((at, _)) = warning.char_indices().find(|(_, character)| !golang::is_printable(*character)) {
+        if let Some((at, _)) = warning.char_indices().find(|(_, character)| !go_text::is_print(*character)) {
             let detail = "must only contain printable UTF-8 characters; non-printable character found at index";
             objections.push(format!("{detail} {at}"));
         }
@@ -36,7 +37,7 @@ pub(super) fn deprecation(path: &Path<'_>, version: &Version) -> Vec<Error> {
         objections.push("can only be set for deprecated versions".to_owned());
     }
     let shown = show::optional_string(Some(warning));
-    objections.into_iter().map(|objection| Error::invalid_raw(path, shown.clone(), objection)).collect()
+    objections.into_iter().map(|objection| Error::invalid_text(path, shown.clone(), objection)).collect()
 }
 
 /// A path under one of `roots`, in the dot notation.
@@ -67,7 +68,7 @@ pub(super) fn subresources(path: &Path<'_>, subresources: Option<&Subresources>)
         errors.extend(scale_path(&place, value, &[".spec.", ".status."], detail).map(|error| {
             // Shown through a pointer in this one case, so as JSON.
             if error.detail == detail {
-                Error::invalid_raw(place, show::optional_string(Some(value)), detail)
+                Error::invalid_text(place, show::optional_string(Some(value)), detail)
             } else {
                 error
             }
@@ -147,7 +148,7 @@ pub(super) fn selectable(
         }
     }
     if unique.len() > SELECTABLE_MAX && !demands.too_many_selectable.iter().any(|allowed| allowed == version) {
-        errors.push(Error::too_many(path, unique.len() as i64, SELECTABLE_MAX as i64));
+        errors.push(Error::too_many(path, unique.len(), SELECTABLE_MAX));
     }
     errors
 }

@@ -8,13 +8,17 @@ mod uri;
 
 use std::sync::LazyLock;
 
+use rdd_meta::names;
 use regex::Regex;
-
-use crate::names;
 
 pub(crate) use address::{parse_ip, parse_ip_sloppy};
 pub(crate) use time::{Instant, format_time, parse_rfc3339};
 pub(crate) use uri::parse_request_uri;
+
+/// Whether a text is a URL with a scheme and a host.
+pub fn is_absolute_url(text: &str) -> bool {
+    parse_request_uri(text).is_some_and(|uri| uri.has_scheme && uri.has_host)
+}
 
 /// A format that is checked; any other is accepted and ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,8 +115,8 @@ impl Format {
             Format::Date => time::is_date(text),
             Format::Duration => time::is_duration(text),
             Format::DateTime => time::is_date_time(text),
-            Format::ShortName => text.len() <= 63 && names::is_dns_1123_label_shape(text),
-            Format::LongName => text.len() <= 253 && names::is_dns_1123_subdomain_shape(text),
+            Format::ShortName => text.len() <= 63 && names::is_dns_1123_label(text),
+            Format::LongName => text.len() <= 253 && names::is_dns_1123_subdomain(text),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Dates, times and durations as Go's `time` and kube-openapi's `strfmt` read them.
 
-use crate::golang;
+use rdd_meta::go_text;
 
 fn is_leap(year: u32) -> bool {
     year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
@@ -197,15 +197,15 @@ const RFC3339: &str = "2006-01-02T15:04:05Z07:00";
 pub(crate) fn parse_rfc3339(text: &str) -> Result<Instant, String> {
     let mut rest = text;
     let fail = |rest: &str, element: &str| {
-        let element = golang::quote(element);
+        let element = go_text::quote(element);
         Err(format!(
             "parsing time {} as {}: cannot parse {} as {element}",
-            golang::quote(text),
-            golang::quote(RFC3339),
-            golang::quote(rest)
+            go_text::quote(text),
+            go_text::quote(RFC3339),
+            go_text::quote(rest)
         ))
     };
-    let range = |name: &str| Err(format!("parsing time {}: {name} out of range", golang::quote(text)));
+    let range = |name: &str| Err(format!("parsing time {}: {name} out of range", go_text::quote(text)));
     let mut values = [0_u32; 6];
     let elements = [("2006", 4, ""), ("01", 2, "-"), ("02", 2, "-"), ("15", 2, "T"), ("04", 2, ":"), ("05", 2, ":")];
     for (at, (element, width, separator)) in elements.into_iter().enumerate() {
@@ -266,7 +266,7 @@ pub(crate) fn parse_rfc3339(text: &str) -> Result<Instant, String> {
         }
     };
     if !rest.is_empty() {
-        return Err(format!("parsing time {}: extra text: {}", golang::quote(text), golang::quote(rest)));
+        return Err(format!("parsing time {}: extra text: {}", go_text::quote(text), go_text::quote(rest)));
     }
     let [year, month, day, hour, minute, second] = values;
     if day < 1 || day > days_in(year, month) {

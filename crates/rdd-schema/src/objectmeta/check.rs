@@ -1,11 +1,18 @@
 //! The rules for metadata: names, labels, annotations, owners, finalizers, managed fields.
 
+use std::collections::HashSet;
+
+use rdd_meta::{
+    field_error::Repeated,
+    go_text, labels,
+    names::{self, NameRule},
+};
 use serde_json::Value;
 
 use super::decode::{ManagedFields, ObjectMeta, OwnerReference};
 use crate::{
     field::{Error, Path},
-    format, names,
+    format,
 };
 
 const ANNOTATIONS_MAX_BYTES: usize = 256 * 1024;
@@ -14,7 +21,8 @@ const SUBRESOURCE_MAX_BYTES: usize = 256;
 
 /// Metadata of a resource inside of another: any namespace, and names of any path segment.
 pub(super) fn embedded(path: &Path<'_>, meta: &ObjectMeta, errors: &mut Vec<Error>) {
-    object_meta(path, meta, !meta.namespace.is_empty(), &names::path_segment, errors);
+    let name_errors = |name: &str, prefix: bool| NameRule::PathSegment.check_either(name, prefix);
+    object_meta(path, meta, !meta.namespace.is_empty(), &name_errors, errors);
 }
 
 /// Metadata of a new object.
@@ -52,11 +60,12 @@ pub(super) fn object_meta(
 /// Metadata of an object that existed.
 pub(super) fn update(path: &Path<'_>, new: &ObjectMeta, old: &ObjectMeta, errors: &mut Vec<Error>) {
     if old.deletion.is_some() {
-        let mut fresh: Vec<&String> = new.finalizers.iter().filter(|one| !old.finalizers.contains(one)).collect();
+        let known: HashSet<&String> = old.finalizers.iter().collect();
+        let mut fresh: Vec<&String> = new.finalizers.iter().filter(|one| !known.contains(one)).collect();
         fresh.sort();
         fresh.dedup();
         if !fresh.is_empty() {
-            let quoted: Vec<String> = fresh.iter().map(|one| crate::golang::quote(one)).collect();
+            let quoted: Vec<String> = fresh.iter().map(|one| go_text::quote(one)).collect();
             let detail = format!(
                 "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
                 quoted.join(", ")
@@ -83,7 +92,7 @@ pub(super) fn update(path: &Path<'_>, new: &ObjectMeta, old: &ObjectMeta, errors
     ];
     for (name, new, old) in fixed {
         if new != old {
-            errors.push(Error::invalid(path.child(name), new, "field is immutable"));
+            errors.push(Error::invalid(path.child(name), &new, "field is immutable"));
         }
     }
     labels_and_annotations(path, new, errors);
@@ -98,21 +107,25 @@ fn invalid(path: &Path<'_>, value: &str, objections: Vec<String>, errors: &mut V
 fn labels_and_annotations(path: &Path<'_>, meta: &ObjectMeta, errors: &mut Vec<Error>) {
     let labels = path.child("labels");
     for (key, value) in &meta.labels {
-        invalid(&labels, key, names::qualified_name(key), errors);
-        invalid(&labels, value, names::label_value(value), errors);
+        invalid(&labels, key, labels::key_problems(key), errors);
+        invalid(&labels, value, labels::value_problems(value), errors);
     }
     let annotations = path.child("annotations");
     for key in meta.annotations.keys() {
-        invalid(&annotations, key, names::qualified_name(&key.to_lowercase()), errors);
+        invalid(&annotations, key, labels::key_problems(&key.to_lowercase()), errors);
     }
     let size: usize = meta.annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
     if size > ANNOTATIONS_MAX_BYTES {
-        errors.push(Error::too_long(annotations, ANNOTATIONS_MAX_BYTES as i64));
+        errors.push(Error::too_long(annotations, ANNOTATIONS_MAX_BYTES));
     }
 }
 
 fn owners(path: &Path<'_>, references: &[OwnerReference], errors: &mut Vec<Error>) {
     let mut controller: Option<String> = None;
+    let mut shown = Repeated::new(|| {
+        let all: Vec<String> = references.iter().map(OwnerReference::to_go_json).collect();
+        format!("[{}]", all.join(","))
+    });
     for reference in references {
         owner(path, reference, errors);
         if reference.controller != Some(true) {
@@ -121,11 +134,10 @@ fn owners(path: &Path<'_>, references: &[OwnerReference], errors: &mut Vec<Error
         let this = format!("{}/{}", reference.kind, reference.name);
         match &controller {
             Some(first) => {
-                let all: Vec<String> = references.iter().map(OwnerReference::to_go_json).collect();
                 let detail = format!(
                     "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
                 );
-                errors.push(Error::invalid_raw(path, format!("[{}]", all.join(",")), detail));
+                errors.extend(shown.next().map(|all| Error::invalid_text(path, all, detail)));
             }
             None => controller = Some(this),
         }
@@ -152,18 +164,18 @@ fn owner(path: &Path<'_>, reference: &OwnerReference, errors: &mut Vec<Error>) {
     }
     if reference.kind == "Event" && matches!(reference.api_version.as_str(), "v1" | "/v1") {
         let detail = "/v1, Kind=Event is disallowed from being an owner";
-        errors.push(Error::invalid_raw(path, reference.to_go_json(), detail));
+        errors.push(Error::invalid_text(path, reference.to_go_json(), detail));
     }
 }
 
 fn finalizers(path: &Path<'_>, finalizers: &[String], errors: &mut Vec<Error>) {
     for finalizer in finalizers {
-        invalid(path, finalizer, names::qualified_name(finalizer), errors);
+        invalid(path, finalizer, labels::key_problems(finalizer), errors);
     }
     let has = |name: &str| finalizers.iter().any(|finalizer| finalizer == name);
     if has("orphan") && has("foregroundDeletion") {
         let detail = "finalizer orphan and foregroundDeletion cannot be both set";
-        errors.push(Error::invalid(path, finalizers.to_vec(), detail));
+        errors.push(Error::invalid(path, finalizers, detail));
     }
 }
 
@@ -182,11 +194,11 @@ fn managed_fields(path: &Path<'_>, entries: &[ManagedFields], errors: &mut Vec<E
         }
         let manager = path.child("manager");
         if entry.manager.len() > FIELD_MANAGER_MAX_BYTES {
-            errors.push(Error::too_long(manager, FIELD_MANAGER_MAX_BYTES as i64));
+            errors.push(Error::too_long(manager, FIELD_MANAGER_MAX_BYTES));
         }
         invalid(&manager, &entry.manager, entry.unprintable(), errors);
         if entry.subresource.len() > SUBRESOURCE_MAX_BYTES {
-            errors.push(Error::too_long(path.child("subresource"), SUBRESOURCE_MAX_BYTES as i64));
+            errors.push(Error::too_long(path.child("subresource"), SUBRESOURCE_MAX_BYTES));
         }
     }
 }

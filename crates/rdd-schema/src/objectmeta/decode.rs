@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use rdd_meta::{go_json, go_text};
 use serde_json::{Map, Value};
 
-use crate::{
-    format::{self, Instant},
-    golang, write,
-};
+use crate::format::{self, Instant};
 
 /// Upstream's decoder remembers no more unknown fields than this.
 const UNKNOWN_MAX: usize = 100;
@@ -119,7 +117,7 @@ impl Place<'_> {
             Value::Null => Ok(None),
             // The value is written out and read again: a whole float is an integer then.
             Value::Number(number) => {
-                let text = write::to_string(&Value::Number(number.clone()));
+                let text = go_json::to_string(&Value::Number(number.clone()));
                 text.parse().map(Some).or_else(|_| self.refuse_as(&format!("number {text}"), "int64"))
             }
             other => self.refuse(other, "int64"),
@@ -363,7 +361,7 @@ impl OwnerReference {
         for (at, (key, value)) in texts.into_iter().enumerate() {
             let comma = if at > 0 { "," } else { "" };
             out.push_str(&format!("{comma}\"{key}\":"));
-            write::append_string(value, &mut out);
+            go_json::write_string(&mut out, value);
         }
         for (key, value) in [("controller", self.controller), ("blockOwnerDeletion", self.block_owner_deletion)] {
             if let Some(flag) = value {
@@ -401,7 +399,7 @@ impl ManagedFields {
 
     /// Characters of the manager's name that cannot be printed: each with its place.
     pub(super) fn unprintable(&self) -> Vec<String> {
-        let bad = self.manager.char_indices().filter(|(_, character)| !golang::is_printable(*character));
+        let bad = self.manager.char_indices().filter(|(_, character)| !go_text::is_print(*character));
         bad.map(|(at, character)| format!("invalid character U+{:04X} (at position {at})", character as u32)).collect()
     }
 }

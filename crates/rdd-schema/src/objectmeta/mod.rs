@@ -3,11 +3,11 @@
 mod check;
 mod decode;
 
+use rdd_meta::{go_text, names};
 use serde_json::{Map, Value};
 
 use crate::{
     field::{Error, Path},
-    golang, names,
     structural::Structural,
 };
 use decode::ObjectMeta;
@@ -56,7 +56,7 @@ fn coerce_node(
                 match key.as_str() {
                     "apiVersion" | "kind" if embedded && !entry.is_string() => {
                         if malformed == Malformed::Refuse {
-                            return Err(Error::invalid(path.child(key), entry.clone(), "must be a string"));
+                            return Err(Error::invalid(path.child(key), &*entry, "must be a string"));
                         }
                         dropped.push(key.clone());
                     }
@@ -101,7 +101,7 @@ fn coerce_metadata(
             report(decoded.unknown);
             Ok(Some(decoded.meta.to_value()))
         }
-        Err(detail) if malformed == Malformed::Refuse => Err(Error::invalid(place, metadata.clone(), detail)),
+        Err(detail) if malformed == Malformed::Refuse => Err(Error::invalid(place, metadata, detail)),
         Err(_) => match metadata {
             Value::Object(entries) => {
                 let decoded = ObjectMeta::decode_good_fields(entries);
@@ -122,7 +122,7 @@ pub(crate) fn decode_root(metadata: &Value, malformed: Malformed) -> Result<(Val
         (Ok(decoded), _, _) => decoded,
         (Err(_), Malformed::Drop, Value::Object(entries)) => ObjectMeta::decode_good_fields(entries),
         (Err(_), Malformed::Drop, other) => {
-            return Err(format!("invalid metadata: expected object, got {}", golang::type_name(other)));
+            return Err(format!("invalid metadata: expected object, got {}", go_text::type_name(other)));
         }
         (Err(complaint), Malformed::Refuse, _) => return Err(complaint),
     };
@@ -181,12 +181,12 @@ fn validate_resource(path: &Path<'_>, entries: &Map<String, Value>, errors: &mut
             }
             _ => Some("must be a string".to_owned()),
         };
-        errors.extend(detail.map(|detail| Error::invalid(path.child(name), value.clone(), detail)));
+        errors.extend(detail.map(|detail| Error::invalid(path.child(name), value, detail)));
     }
     if let Some(metadata) = entries.get("metadata") {
         let place = path.child("metadata");
         match ObjectMeta::decode(metadata) {
-            Err(detail) => errors.push(Error::invalid(place, metadata.clone(), detail)),
+            Err(detail) => errors.push(Error::invalid(place, metadata, detail)),
             Ok(mut decoded) => {
                 if decoded.meta.name.is_empty() {
                     decoded.meta.name = "fakename".to_owned();
@@ -268,7 +268,7 @@ mod tests {
             &Structural::empty(),
             true,
         );
-        let fields: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
+        let fields: Vec<&str> = errors.iter().map(|error| error.path.as_str()).collect();
         assert_eq!(fields, ["apiVersion", "kind", "metadata.labels"]);
     }
 }

@@ -2,19 +2,19 @@
 //!
 //! Errors come in the order in which upstream finds them; where upstream walks a Go map in random order, here keys are sorted.
 
-mod number;
+pub(crate) mod number;
 mod outcome;
 
+use rdd_meta::{go_json, go_text};
 use serde_json::{Map, Value};
 
 use crate::{
     field::{Error, Path},
     format::Format,
-    golang,
     ratchet::Correlated,
     structural::{Additional, Structural, Type, Validation},
-    write,
 };
+use number::float_to_int;
 use outcome::{Code, Outcome, Trail};
 
 /// Which of upstream's two readings of a schema applies.
@@ -96,7 +96,7 @@ impl Walk {
                             Code::Type,
                             trail,
                             Some(value.clone()),
-                            format!("{trail} in body must be of type {name}: {}", golang::quote(text)),
+                            format!("{trail} in body must be of type {name}: {}", go_text::quote(text)),
                         );
                     }
                     outcome.count();
@@ -176,7 +176,7 @@ impl Walk {
         match refused {
             None => outcome.count(),
             Some((wanted, shown)) => {
-                let message = format!("{trail} in body must be of type {wanted}: {}", golang::quote(shown));
+                let message = format!("{trail} in body must be of type {wanted}: {}", go_text::quote(shown));
                 outcome.fail(Code::Type, trail, Some(shown.into()), message);
             }
         }
@@ -398,7 +398,7 @@ fn enumeration(schema: &Structural, value: &Value, trail: &Trail<'_>) -> Outcome
         .iter()
         .map(|one| match one {
             Value::String(text) => text.clone(),
-            other => write::to_string(other),
+            other => go_json::to_string(other),
         })
         .collect();
     let message = format!("{trail} in body should be one of [{}]", texts.join(" "));
@@ -414,7 +414,7 @@ fn converts_to(value: &Value, wanted: &Value) -> bool {
         (Value::Number(have), Value::Number(want)) => match (have.as_i64(), want.as_i64()) {
             (Some(have), Some(want)) => have == want,
             (Some(have), None) => want.as_f64() == Some(have as f64),
-            (None, Some(want)) => have.as_f64().map(golang::float_to_int) == Some(want),
+            (None, Some(want)) => have.as_f64().map(float_to_int) == Some(want),
             (None, None) => have.as_f64() == want.as_f64(),
         },
         (Value::Number(have), Value::String(want)) => have.as_i64().is_some_and(|code| {

@@ -1,9 +1,15 @@
 //! Bounds of numbers: integers are compared as integers, with the bound cut to one.
 
+use rdd_meta::go_text;
 use serde_json::Number;
 
 use super::outcome::{Code, Outcome, Trail};
-use crate::{golang, structural::Structural};
+use crate::structural::Structural;
+
+/// Go's conversion of a float to `int64` on amd64: towards zero, and the smallest integer when it does not fit.
+pub(crate) fn float_to_int(value: f64) -> i64 {
+    if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value) { value as i64 } else { i64::MIN }
+}
 
 /// A value or a bound, as it is compared and printed.
 #[derive(Clone, Copy)]
@@ -16,7 +22,7 @@ impl Numeric {
     fn text(self) -> String {
         match self {
             Numeric::Integer(integer) => integer.to_string(),
-            Numeric::Float(float) => golang::float_verb_v(float),
+            Numeric::Float(float) => go_text::plain_float(float),
         }
     }
 
@@ -30,7 +36,7 @@ impl Numeric {
     /// The bound as the value's type.
     fn like(self, bound: f64) -> Numeric {
         match self {
-            Numeric::Integer(_) => Numeric::Integer(golang::float_to_int(bound)),
+            Numeric::Integer(_) => Numeric::Integer(float_to_int(bound)),
             Numeric::Float(_) => Numeric::Float(bound),
         }
     }

@@ -1,13 +1,15 @@
 //! What the validation of one node found, before it becomes field errors.
 
-use std::fmt::{self, Display, Write};
+use std::{
+    collections::HashSet,
+    fmt::{self, Display, Write},
+    sync::Arc,
+};
 
+use rdd_meta::go_text;
 use serde_json::Value;
 
-use crate::{
-    field::{Error, Path},
-    golang,
-};
+use crate::field::{Error, Path};
 
 /// Where a value is, written as kube-openapi writes it: map keys and fields alike after dots.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +52,7 @@ impl Trail<'_> {
     }
 
     pub(super) fn quoted(&self) -> String {
-        golang::quote(&self.text())
+        go_text::quote(&self.text())
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -80,7 +82,7 @@ pub(super) enum Code {
 
 #[derive(Debug)]
 struct Failure {
-    message: String,
+    message: Arc<str>,
     /// Nothing for failures without a place of their own: those of junctors.
     detail: Option<(Code, String, Option<Value>)>,
 }
@@ -89,6 +91,8 @@ struct Failure {
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     failures: Vec<Failure>,
+    /// Of all failures.
+    messages: HashSet<Arc<str>>,
     matches: usize,
 }
 
@@ -107,19 +111,20 @@ impl Outcome {
 
     pub(super) fn forgive(&mut self) {
         self.failures.clear();
+        self.messages.clear();
     }
 
     pub(super) fn fail(&mut self, code: Code, trail: &Trail<'_>, value: Option<Value>, message: String) {
-        self.add(Failure { message, detail: Some((code, trail.text(), value)) });
+        self.add(Failure { message: message.into(), detail: Some((code, trail.text(), value)) });
     }
 
     pub(super) fn plain(&mut self, message: String) {
-        self.add(Failure { message, detail: None });
+        self.add(Failure { message: message.into(), detail: None });
     }
 
     /// The same message is kept once.
     fn add(&mut self, failure: Failure) {
-        if !self.failures.iter().any(|known| known.message == failure.message) {
+        if self.messages.insert(Arc::clone(&failure.message)) {
             self.failures.push(failure);
         }
     }
@@ -127,7 +132,7 @@ impl Outcome {
     pub(super) fn merge(&mut self, other: Outcome) {
         self.matches += other.matches;
         if self.failures.is_empty() {
-            self.failures = other.failures;
+            (self.failures, self.messages) = (other.failures, other.messages);
         } else {
             other.failures.into_iter().for_each(|failure| self.add(failure));
         }
@@ -140,19 +145,22 @@ impl Outcome {
 
 impl Failure {
     fn into_error(self, path: &Path<'_>) -> Error {
-        let Some((code, place, value)) = self.detail else { return Error::invalid(path, "", self.message) };
+        let Some((code, place, value)) = self.detail else { return Error::invalid(path, "", &*self.message) };
         let place = match place.as_str() {
             "" | "." => path.to_string(),
             _ => path.child(place.strip_prefix('.').unwrap_or(&place)).to_string(),
         };
-        let shown = value.clone().unwrap_or_else(|| "".into());
+        let nothing = Value::from("");
+        let shown = value.as_ref().unwrap_or(&nothing);
         match code {
-            Code::Type => Error::type_invalid(place, shown, self.message),
+            Code::Type => Error::type_invalid(place, shown, &*self.message),
             Code::Required => Error::required(place, ""),
-            Code::NotSupported(allowed) => Error::not_supported(place, value.unwrap_or_default(), &allowed),
+            Code::NotSupported(allowed) => {
+                Error::not_supported(place, value.as_ref().unwrap_or(&Value::Null), &allowed)
+            }
             Code::TooLong(max) => Error::too_long(place, max),
             Code::TooMany(actual, max) => Error::too_many(place, actual, max),
-            Code::Other => Error::invalid(place, shown, self.message),
+            Code::Other => Error::invalid(place, shown, &*self.message),
         }
     }
 }

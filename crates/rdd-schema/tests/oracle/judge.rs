@@ -9,6 +9,7 @@ use std::{
     sync::OnceLock,
 };
 
+use rdd_meta::go_json;
 use serde_json::Value;
 
 /// How answers are compared.
@@ -85,7 +86,7 @@ impl Case {
 
 /// Go writes a whole float as an integer, which is then read as one.
 pub(crate) fn as_go_writes(value: &Value) -> Value {
-    let text = rdd_schema::write::to_string(value);
+    let text = go_json::to_string(value);
     rdd_schema::strict::read(text.as_bytes()).expect("we write JSON").value
 }
 

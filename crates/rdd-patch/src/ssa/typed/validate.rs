@@ -1,14 +1,15 @@
 //! Does a value fit its shape?
 
 use super::{
-    super::{element::PathElement, set::Set},
-    Errors, Form, ValidationErrors, error, form, into_result, item_element, prefixed,
+    super::element::PathElement, Errors, Form, ValidationErrors, error, form, into_result, item_element, prefixed,
 };
 use crate::{
     go,
     shape::{List, ListKind, Map, Scalar, Shape},
 };
+use rdd_meta::go_text;
 use serde_json::{Map as JsonMap, Value};
+use std::collections::BTreeSet;
 
 /// Whether sets and keyed lists may hold an item twice: objects that exist may, what a client applies may not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,12 +30,12 @@ fn validate_value(value: &Value, shape: Option<&Shape>, duplicates: Duplicates) 
         Ok(Form::List(list)) => match value {
             Value::Array(items) => validate_items(items, list, duplicates),
             Value::Null => Errors::new(),
-            other => error(format!("expected list, got &{{{}}}", go::plain(other))),
+            other => error(format!("expected list, got &{{{}}}", go_text::plain(other))),
         },
         Ok(Form::Map(map)) => match value {
             Value::Object(fields) => validate_fields(fields, map, duplicates),
             Value::Null => Errors::new(),
-            other => error(format!("expected map, got &{{{}}}", go::plain(other))),
+            other => error(format!("expected map, got &{{{}}}", go_text::plain(other))),
         },
     }
 }
@@ -43,16 +44,16 @@ pub(super) fn validate_scalar(scalar: Scalar, value: Option<&Value>, prefix: &st
     let Some(value) = value.filter(|value| !value.is_null()) else { return Errors::new() };
     match scalar {
         Scalar::Numeric if !value.is_number() => {
-            error(format!("{prefix}expected numeric (int or float), got {}", go::type_name(value)))
+            error(format!("{prefix}expected numeric (int or float), got {}", go_text::type_name(value)))
         }
         Scalar::String if !value.is_string() => {
             error(format!("{prefix}expected string, got &value.valueUnstructured{{Value:{}}}", go::syntax(value)))
         }
         Scalar::Boolean if !value.is_boolean() => {
-            error(format!("{prefix}expected boolean, got &{{{}}}", go::plain(value)))
+            error(format!("{prefix}expected boolean, got &{{{}}}", go_text::plain(value)))
         }
         Scalar::Untyped if value.is_array() || value.is_object() => {
-            error(format!("{prefix}expected any scalar, got &{{{}}}", go::plain(value)))
+            error(format!("{prefix}expected any scalar, got &{{{}}}", go_text::plain(value)))
         }
         _ => Errors::new(),
     }
@@ -60,7 +61,7 @@ pub(super) fn validate_scalar(scalar: Scalar, value: Option<&Value>, prefix: &st
 
 fn validate_items(items: &[Value], list: &List, duplicates: Duplicates) -> Errors {
     let mut errors = Errors::new();
-    let mut seen = Set::new();
+    let mut seen = BTreeSet::new();
     for (index, item) in items.iter().enumerate() {
         let element = if list.kind == ListKind::Atomic {
             PathElement::Index(i64::try_from(index).unwrap_or(i64::MAX))
@@ -72,12 +73,9 @@ fn validate_items(items: &[Value], list: &List, duplicates: Duplicates) -> Error
                     return errors;
                 }
                 Ok(element) => {
-                    let path = [element];
-                    if duplicates == Duplicates::Refuse && seen.contains(&path) {
-                        errors.extend(error(format!("duplicate entries for key {}", path[0])));
+                    if duplicates == Duplicates::Refuse && !seen.insert(element.clone()) {
+                        errors.extend(error(format!("duplicate entries for key {element}")));
                     }
-                    seen.insert(&path);
-                    let [element] = path;
                     element
                 }
             }
@@ -90,13 +88,16 @@ fn validate_items(items: &[Value], list: &List, duplicates: Duplicates) -> Error
 fn validate_fields(fields: &JsonMap<String, Value>, map: &Map, duplicates: Duplicates) -> Errors {
     let mut errors = Errors::new();
     for (name, value) in fields {
-        let element = PathElement::field(name);
         let Some(shape) = map.field_shape(name) else {
             // Upstream stops at the first field it does not know.
-            errors.extend(prefixed(error("field not declared in schema"), &element));
+            errors.extend(prefixed(error("field not declared in schema"), &PathElement::field(name)));
             break;
         };
-        errors.extend(prefixed(validate_value(value, Some(shape), duplicates), &element));
+        // Mostly there is nothing wrong, and no need for a path.
+        let inner = validate_value(value, Some(shape), duplicates);
+        if !inner.is_empty() {
+            errors.extend(prefixed(inner, &PathElement::field(name)));
+        }
     }
     errors
 }

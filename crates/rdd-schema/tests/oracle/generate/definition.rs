@@ -1,6 +1,6 @@
 //! CustomResourceDefinitions, mostly good, with one or two things wrong.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Random;
 
@@ -139,6 +139,15 @@ impl Random {
                 let paths = [".a", ".b", ".a.b", "a", ".metadata.x", ".", ".a[0]", ".c", ".metadata", "", ".kind"];
                 let count = if self.one_in(4) { 12 } else { 2 };
                 version["selectableFields"] = (0..count).map(|_| json!({"jsonPath": self.pick(&paths)})).collect();
+                if count > 2 && self.one_in(2) {
+                    // As many as there may be, and one more.
+                    let names: Vec<String> = (0..8 + self.below(2)).map(|index| format!("p{index}")).collect();
+                    let properties: Map<String, Value> =
+                        names.iter().map(|name| (name.clone(), json!({"type": "string"}))).collect();
+                    version["schema"] = json!({"openAPIV3Schema": {"type": "object", "properties": properties}});
+                    version["selectableFields"] =
+                        names.iter().map(|name| json!({"jsonPath": format!(".{name}")})).collect();
+                }
             }
             7 => version["schema"] = self.pick(&[json!({}), json!(null)]).clone(),
             _ => {}

@@ -341,6 +341,49 @@ impl Random {
         }
     }
 
+    /// Marks some lists of a schema as keeping what they do not know.
+    pub(crate) fn preserve_lists(&mut self, schema: &mut Value) {
+        if schema["type"] == "array" && self.one_in(2) {
+            schema["x-kubernetes-preserve-unknown-fields"] = json!(true);
+        }
+        for below in ["items", "additionalProperties"] {
+            if schema[below].is_object() {
+                self.preserve_lists(&mut schema[below]);
+            }
+        }
+        for property in
+            schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut)
+        {
+            self.preserve_lists(property);
+        }
+    }
+
+    /// Adds items to keyed lists whose keys are there already, as lists from before they were keyed have them.
+    pub(crate) fn repeat_keys(&mut self, value: &mut Value, schema: &Value) {
+        match value {
+            Value::Object(entries) => {
+                for (name, entry) in entries {
+                    let declared = &schema["properties"][name];
+                    let below = if declared.is_null() { &schema["additionalProperties"] } else { declared };
+                    self.repeat_keys(entry, below);
+                }
+            }
+            Value::Array(items) => {
+                items.iter_mut().for_each(|item| self.repeat_keys(item, &schema["items"]));
+                if schema["x-kubernetes-list-type"] == "map"
+                    && let Some(mut again) = items.first().filter(|item| item.is_object()).cloned()
+                {
+                    let properties = schema["items"]["properties"].as_object().cloned().unwrap_or_default();
+                    for (name, property) in properties.iter().filter(|(name, _)| !matches!(name.as_str(), "a" | "b")) {
+                        again[name] = self.value(property);
+                    }
+                    items.push(again);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Gives an object a type and metadata, good or bad.
     pub(crate) fn add_metadata(&mut self, value: &mut Value) {
         let Some(entries) = value.as_object_mut() else { return };

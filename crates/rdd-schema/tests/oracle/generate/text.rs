@@ -64,8 +64,16 @@ impl Random {
             "3.0e0",
             "0.000001",
             "12345678.9",
+            "-0",
+            "-0.0",
+            "-0e1",
         ];
-        match self.below(6) {
+        let escapes = ["\\ud800", "\\uDC00", "\\ud83d\\ude00", "\\\\", "\\u0041", "\\\"", "ud800", "-0"];
+        match self.below(7) {
+            6 => {
+                let text: String = (0..self.below(6)).map(|_| *self.pick(&escapes)).collect();
+                format!("{{\"{text}\":[\"{text}\",{}]}}", self.pick(&numbers))
+            }
             5 => {
                 let float = f64::from_bits(self.next());
                 if float.is_finite() { format!("{float:e}") } else { "0".to_owned() }

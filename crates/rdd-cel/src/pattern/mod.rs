@@ -1,4 +1,4 @@
-//! Patterns of schemas: Go's RE2 syntax, errors included, run by the `regex` crate.
+//! Patterns of schemas and expressions: Go's RE2 syntax, errors included, run by the `regex` crate.
 //!
 //! [`translate`] reads a pattern as Go's `regexp/syntax` does and writes what means the same to the `regex` crate. The two
 //! differ in: `\d \s \w \b` (ASCII in Go), `\Q…\E`, octal escapes, `\<`, a brace that is no repetition, set operations and
@@ -14,10 +14,14 @@ use std::{
 
 use regex::{Regex, RegexBuilder};
 
-/// What one compiled pattern may weigh. A pattern beyond it fails every value, and says so.
+use crate::stack;
+
+/// What one compiled pattern of a schema may weigh. A pattern beyond it fails every value, and says so.
 const SIZE_MAX_BYTES: usize = 8 << 20;
 /// How deep groups may nest, as in Go.
 const DEPTH_MAX: usize = 1000;
+/// How deep groups may nest to be compiled on the stack of whoever asks.
+const DEPTH_ON_ANY_STACK: usize = 8;
 const REPEAT_MAX: u32 = 1000;
 
 /// Why a pattern is none, in Go's words.
@@ -63,18 +67,22 @@ impl Pattern {
     /// # Errors
     /// When the pattern does not parse or compiles to too much.
     pub fn is_match(&self, text: &str) -> Result<bool, &str> {
-        let compiled = self.0.compiled.get_or_init(|| compile(&self.0.source));
+        let compiled = self.0.compiled.get_or_init(|| compile(&self.0.source, SIZE_MAX_BYTES));
         compiled.as_ref().map(|regex| regex.is_match(text)).map_err(String::as_str)
     }
 }
 
-fn compile(source: &str) -> Result<Regex, String> {
-    let translated = translate(source).map_err(|error| error.to_string())?;
-    RegexBuilder::new(&translated)
-        .size_limit(SIZE_MAX_BYTES)
-        .nest_limit(2 * DEPTH_MAX as u32 + 100)
-        .build()
-        .map_err(|_| format!("error parsing regexp: expression too large: `{source}`"))
+/// Compiles a pattern in Go's syntax to at most so many bytes.
+///
+/// # Errors
+/// Go's words for what is wrong with it, or for its size.
+pub fn compile(source: &str, size_max_bytes: usize) -> Result<Regex, String> {
+    let translated = Translator::read(source).map_err(|error| error.to_string())?;
+    let mut builder = RegexBuilder::new(&translated.out);
+    builder.size_limit(size_max_bytes).nest_limit(2 * DEPTH_MAX as u32 + 100);
+    // The engine's compiler recurses, and needs some 20 kB for each level where nothing is optimised.
+    let compiled = stack::with_room(translated.deepest > DEPTH_ON_ANY_STACK, || builder.build());
+    compiled.and_then(Result::ok).ok_or_else(|| format!("error parsing regexp: expression too large: `{source}`"))
 }
 
 /// Checks that Go would compile `source`.
@@ -107,9 +115,10 @@ impl Flags {
 struct Atom {
     start: usize,
     end: usize,
+    /// How often it is repeated already.
+    repetitions: usize,
     /// The product of the repetitions nested in it.
     weight: u32,
-    repeated: bool,
 }
 
 struct Group {
@@ -124,6 +133,8 @@ struct Translator<'a> {
     out: String,
     flags: Flags,
     groups: Vec<Group>,
+    /// How deep groups have been nested so far.
+    deepest: usize,
     weight: u32,
     atom: Option<Atom>,
 }
@@ -133,20 +144,24 @@ struct Translator<'a> {
 /// # Errors
 /// Where Go refuses the pattern, with its text.
 pub fn translate(source: &str) -> Result<String, PatternError> {
-    let flags = Flags { fold: false, multi_line: false, dot_all: false, lazy: false };
-    let mut translator = Translator {
-        whole: source,
-        out: String::with_capacity(source.len() + 8),
-        flags,
-        groups: Vec::new(),
-        weight: 1,
-        atom: None,
-    };
-    translator.run()?;
-    Ok(translator.out)
+    Translator::read(source).map(|translated| translated.out)
 }
 
 impl<'a> Translator<'a> {
+    fn read(source: &'a str) -> Result<Self, PatternError> {
+        let mut translator = Translator {
+            whole: source,
+            out: String::with_capacity(source.len() + 8),
+            flags: Flags { fold: false, multi_line: false, dot_all: false, lazy: false },
+            groups: Vec::new(),
+            deepest: 0,
+            weight: 1,
+            atom: None,
+        };
+        translator.run()?;
+        Ok(translator)
+    }
+
     fn run(&mut self) -> Result<(), PatternError> {
         let mut rest = self.whole;
         // Where the previous token was a repetition: the text from its start on.
@@ -210,7 +225,7 @@ impl<'a> Translator<'a> {
         self.settle();
         let start = self.out.len();
         self.out.push_str(text);
-        self.atom = Some(Atom { start, end: self.out.len(), weight: 1, repeated: false });
+        self.atom = Some(Atom { start, end: self.out.len(), weight: 1, repetitions: 0 });
     }
 
     fn literal(&mut self, character: char) {
@@ -231,6 +246,7 @@ impl<'a> Translator<'a> {
         if self.groups.len() >= DEPTH_MAX {
             return error("expression nests too deeply", self.whole);
         }
+        self.deepest = self.deepest.max(self.groups.len() + 1);
         self.groups.push(Group { start: self.out.len(), flags: self.flags, weight: self.weight });
         self.out.push_str(text);
         self.weight = 1;
@@ -242,7 +258,7 @@ impl<'a> Translator<'a> {
         let Some(group) = self.groups.pop() else { return error("unexpected )", self.whole) };
         self.out.push(')');
         self.flags = group.flags;
-        self.atom = Some(Atom { start: group.start, end: self.out.len(), weight: self.weight, repeated: false });
+        self.atom = Some(Atom { start: group.start, end: self.out.len(), weight: self.weight, repetitions: 0 });
         self.weight = group.weight;
         Ok(())
     }
@@ -282,13 +298,17 @@ impl<'a> Translator<'a> {
         };
         // Flag changes may stand between the atom and its repetition; they stay behind it.
         let tail = self.out.split_off(atom.end);
-        if atom.repeated {
+        if atom.repetitions > 0 {
+            self.deepest = self.deepest.max(self.groups.len() + atom.repetitions);
+            if self.deepest > DEPTH_MAX {
+                return error("expression nests too deeply", self.whole);
+            }
             self.out.insert_str(atom.start, "(?:");
             self.out.push(')');
         }
         self.out.push_str(&text);
         atom.end = self.out.len();
-        atom.repeated = true;
+        atom.repetitions += 1;
         self.out.push_str(&tail);
         self.atom = Some(atom);
         Ok(after)
@@ -455,6 +475,18 @@ mod tests {
         ] {
             assert_eq!(check(pattern).unwrap_err().to_string(), text);
         }
+    }
+
+    #[test]
+    fn groups_nest_as_deep_as_in_go_and_no_deeper() {
+        let nested = |depth: usize| format!("{}a{}", "(".repeat(depth), ")".repeat(depth));
+        assert!(matches(&nested(DEPTH_MAX), "a"));
+        let alternatives = format!("{}a{}", "(?:a|b".repeat(400), ")+".repeat(400));
+        assert!(matches(&alternatives, "a"));
+        assert!(matches(&format!("^a{}$", "(?i)*".repeat(500)), "aaa"));
+        assert!(check(&format!("a{}", "(?i)*".repeat(500_000))).is_err());
+        assert!(check(&nested(DEPTH_MAX + 1)).unwrap_err().to_string().contains("expression nests too deeply"));
+        assert!(matches(&format!("{}a", "(?i)".repeat(100_000)), "A"));
     }
 
     #[test]
