@@ -67,6 +67,10 @@ pub trait Store: Debug + Send + Sync {
     /// How the store fares. It answers from memory, also while the disk hangs, and knows every commit that was answered.
     fn status(&self) -> Status;
 
+    /// The newest revision: of every commit that was answered, at least. It answers from memory and is cheap, unlike
+    /// [`status`](Self::status), which looks at files.
+    fn head(&self) -> Revision;
+
     /// All live entries as of the compaction horizon, with the horizon's revision.
     ///
     /// [`events`](Self::events) after that revision continues from there: the two together are the whole retained

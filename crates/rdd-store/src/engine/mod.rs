@@ -41,6 +41,10 @@ macro_rules! delegate_store {
                 self.0.status()
             }
 
+            fn head(&self) -> $crate::Revision {
+                self.0.head()
+            }
+
             fn load(&self) -> $crate::Reply<$crate::Load> {
                 self.0.load()
             }
@@ -177,6 +181,10 @@ impl Store for Handle {
     fn status(&self) -> Status {
         let status = self.shared.status.lock().expect("nothing panics while holding the status").clone();
         Status { file_bytes: (self.sizes)(), ..status }
+    }
+
+    fn head(&self) -> Revision {
+        self.shared.status.lock().expect("nothing panics while holding the status").head
     }
 
     fn load(&self) -> Reply<Load> {

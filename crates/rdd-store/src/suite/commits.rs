@@ -94,7 +94,7 @@ pub fn concurrent_writers_never_lose_an_update(subject: &dyn Subject) {
         }
     });
     assert_eq!(contents(&*store)["counter"], (writers * rounds).to_string().into_bytes());
-    assert_eq!(store.status().head, Revision(1 + writers * rounds));
+    assert_eq!((store.status().head, store.head()), (Revision(1 + writers * rounds), Revision(1 + writers * rounds)));
 }
 
 pub fn a_closed_store_says_so(subject: &dyn Subject) {
