@@ -24,7 +24,7 @@ struct Ban {
     reason: &'static str,
 }
 
-const PURE: &[&str] = &["rdd-meta", "rdd-cel", "rdd-schema", "rdd-patch", "rdd-types"];
+const PURE: &[&str] = &["rdd-meta", "rdd-cel", "rdd-schema", "rdd-patch", "rdd-builtin", "rdd-types"];
 
 pub(super) const RULES: &Rules = &Rules {
     layers: &[

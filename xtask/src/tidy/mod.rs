@@ -30,6 +30,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     problems.extend(manifests::check(&files));
     problems.extend(sources::check(&files));
     problems.extend(packages::check(&packages::from_metadata(&metadata), &policy));
+    problems.extend(crate::api_reference::check(root)?);
     problems.extend(crate::env_reference::check(root));
     for line in longest::report(&files) {
         println!("{line}");

@@ -26,8 +26,13 @@ const GENERATED: &[&str] = &["Cargo.lock"];
 
 /// Every violation, with file and line.
 pub(super) fn check(files: &[File]) -> Vec<String> {
-    let ours = files.iter().filter(|file| !GENERATED.contains(&file.path.as_str()));
+    let ours = files.iter().filter(|file| !GENERATED.contains(&file.path.as_str()) && !is_recorded(&file.path));
     ours.flat_map(|file| check_one(&file.path, &file.text)).collect()
+}
+
+/// What others answered is kept as they answered it.
+fn is_recorded(path: &str) -> bool {
+    path.contains("/golden/")
 }
 
 fn check_one(path: &str, text: &str) -> Vec<String> {

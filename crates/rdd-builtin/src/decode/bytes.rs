@@ -1,0 +1,93 @@
+//! Base64 as Go's standard encoding reads it: padded, line ends anywhere, surplus bits ignored.
+
+use base64::{
+    Engine,
+    alphabet::STANDARD,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+
+const ENGINE: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
+);
+
+/// The text in the form in which it is written again, or where it is wrong.
+pub(super) fn canonical(text: &str) -> Result<String, usize> {
+    check(text.as_bytes())?;
+    let compact: String = text.chars().filter(|letter| !is_line_end(*letter as u32)).collect();
+    match ENGINE.decode(&compact) {
+        Ok(bytes) => Ok(ENGINE.encode(bytes)),
+        // The check above has been through it letter by letter.
+        Err(_) => Err(text.len()),
+    }
+}
+
+/// Bytes as they are written.
+pub(super) fn encode(octets: &[u8]) -> String {
+    ENGINE.encode(octets)
+}
+
+fn is_line_end(letter: u32) -> bool {
+    letter == u32::from(b'\n') || letter == u32::from(b'\r')
+}
+
+/// Where Go stops: `decodeQuantum` of `encoding/base64`, four letters at a time.
+fn check(text: &[u8]) -> Result<(), usize> {
+    let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || letter == b'+' || letter == b'/';
+    let skip = |mut at: usize| {
+        while text.get(at).is_some_and(|letter| is_line_end(u32::from(*letter))) {
+            at += 1;
+        }
+        at
+    };
+    let (mut at, mut in_quantum) = (0, 0);
+    while let Some(letter) = text.get(at).copied() {
+        at += 1;
+        if is_letter(letter) {
+            in_quantum = (in_quantum + 1) % 4;
+        } else if is_line_end(u32::from(letter)) {
+            continue;
+        } else if letter != b'=' || in_quantum < 2 {
+            return Err(at - 1);
+        } else {
+            if in_quantum == 2 {
+                at = skip(at);
+                match text.get(at) {
+                    None => return Err(text.len()),
+                    Some(b'=') => at += 1,
+                    Some(_) => return Err(at - 1),
+                }
+            }
+            at = skip(at);
+            return if at < text.len() { Err(at) } else { Ok(()) };
+        }
+    }
+    if in_quantum == 0 { Ok(()) } else { Err(at - in_quantum) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_read_as_go_reads_it() {
+        for (text, expected) in [
+            ("", Ok("")),
+            ("YQ==", Ok("YQ==")),
+            ("YR==", Ok("YQ==")),
+            ("Y\nQ=\r=", Ok("YQ==")),
+            ("YWJj", Ok("YWJj")),
+            ("YWJ", Err(0)),
+            ("YWJjY", Err(4)),
+            ("Y!==", Err(1)),
+            ("Y===", Err(1)),
+            ("YQ=", Err(3)),
+            ("YQ=x", Err(2)),
+            ("YQ==x", Err(4)),
+        ] {
+            assert_eq!(canonical(text), expected.map(str::to_owned), "{text:?}");
+        }
+    }
+}

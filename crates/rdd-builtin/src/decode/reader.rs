@@ -1,0 +1,416 @@
+//! One pass over a value along the Go types: what comes out is what Go would write.
+
+use rdd_meta::time::Timestamp;
+use rdd_schema::strict::Finding;
+use serde_json::{Map, Value};
+
+use super::bytes;
+use crate::{
+    quantity,
+    types::{self, Field, Struct, Type},
+};
+
+/// Upstream remembers no more unknown fields than this.
+const FINDINGS_MAX: usize = 100;
+/// Go's zero time, in seconds.
+const YEAR_ONE: i64 = -62_135_596_800;
+
+/// What Go complains about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Complaint {
+    /// A value of the wrong type; the struct and the fields that led there are empty at the root.
+    Type { found: String, owner: &'static str, field: String, wanted: String },
+    /// Something else, in these words.
+    Text(String),
+}
+
+/// The rest cannot be read: a type that decodes itself refused.
+#[derive(Debug)]
+pub(super) struct Stop(Box<Complaint>);
+
+/// Reads a value, and remembers what is wrong with it.
+#[derive(Debug)]
+pub(super) struct Reader {
+    findings: Vec<Finding>,
+    /// The first complaint.
+    complaint: Option<Complaint>,
+    /// Whether unknown fields are looked for: not inside types that decode themselves.
+    strict: bool,
+    keeps_empty: bool,
+    /// Where we are, as findings name it.
+    path: String,
+    /// Where we are, as complaints name it.
+    owner: &'static str,
+    fields: Vec<&'static str>,
+}
+
+/// `None` is Go's nil.
+type Read = Result<Option<Value>, Stop>;
+
+impl Reader {
+    pub(super) fn new(keeps_empty: bool) -> Self {
+        Self {
+            findings: Vec::new(),
+            complaint: None,
+            strict: true,
+            keeps_empty,
+            path: String::new(),
+            owner: "",
+            fields: Vec::new(),
+        }
+    }
+
+    /// The fields of the root, as far as they can be read.
+    pub(super) fn root(&mut self, structure: &'static Struct, body: &Value) -> Option<Map<String, Value>> {
+        let none = Map::new();
+        match self.structure(structure, body.as_object().unwrap_or(&none)) {
+            Ok(fields) => Some(fields),
+            Err(Stop(complaint)) => {
+                // What a type itself refuses is told even if something else was wrong before.
+                self.complaint = Some(*complaint);
+                None
+            }
+        }
+    }
+
+    /// What was unknown, or what was wrong.
+    pub(super) fn finish(self) -> Result<Vec<Finding>, String> {
+        match self.complaint {
+            None => Ok(self.findings),
+            Some(complaint) => Err(complaint.text()),
+        }
+    }
+
+    fn structure(
+        &mut self,
+        structure: &'static Struct,
+        entries: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, Stop> {
+        let mut sent: Vec<(&'static str, Option<Value>)> = Vec::new();
+        for (name, value) in entries {
+            match structure.field(name) {
+                Some(field) => sent.push((field.name, self.field(structure, field, value)?)),
+                None => self.is_unknown(name),
+            }
+        }
+        let mut sent = sent.into_iter().peekable();
+        let mut out = Map::new();
+        for field in structure.fields {
+            // Both are in the order of the names.
+            let read = match sent.next_if(|(name, _)| *name == field.name) {
+                Some((_, read)) => read,
+                None => self.zero(&field.kind)?,
+            };
+            let is_zero = field.omit_zero && read.as_ref().is_none_or(Value::is_null);
+            let is_empty = field.omit_empty && is_empty(&field.kind, read.as_ref());
+            if !is_zero && !is_empty {
+                out.insert(field.name.to_owned(), read.unwrap_or_default());
+            }
+        }
+        Ok(out)
+    }
+
+    fn field(&mut self, structure: &'static Struct, field: &'static Field, value: &Value) -> Read {
+        let (owner, depth, length) = (self.owner, self.fields.len(), self.path.len());
+        self.fields.extend(field.via.split('.').filter(|name| !name.is_empty()));
+        self.fields.push(field.name);
+        self.owner = structure.name;
+        self.enter(field.name);
+        let read = self.value(&field.kind, value)?;
+        self.owner = owner;
+        self.fields.truncate(depth);
+        self.path.truncate(length);
+        Ok(read)
+    }
+
+    /// What Go has where nothing was sent.
+    fn zero(&mut self, kind: &Type) -> Read {
+        Ok(match kind.underlying() {
+            Type::Bool | Type::SchemaOrBool => Some(false.into()),
+            Type::Int32 | Type::Int64 | Type::Float64 | Type::IntOrString => Some(0.into()),
+            Type::String => Some("".into()),
+            Type::Quantity => Some("0".into()),
+            Type::Struct(_) => {
+                let structure = kind.underlying().structure().expect("it is one");
+                Some(self.structure(structure, &Map::new())?.into())
+            }
+            Type::Bytes | Type::Pointer(_) | Type::List(_) | Type::Map(_) | Type::Named(..) => None,
+            Type::Time
+            | Type::MicroTime
+            | Type::FieldsV1
+            | Type::RawExtension
+            | Type::Json
+            | Type::SchemaOrArray
+            | Type::SchemaOrStringArray => Some(Value::Null),
+        })
+    }
+
+    /// Goes down; what is at the end is read elsewhere, so that the way down takes little of the stack.
+    fn value(&mut self, kind: &'static Type, value: &Value) -> Read {
+        match (kind.underlying(), value) {
+            (Type::Pointer(_), Value::Null) => Ok(None),
+            (Type::Pointer(below), value) => self.value(below, value),
+            (Type::List(below), Value::Array(items)) => self.list(below, items),
+            (Type::Map(below), Value::Object(entries)) => self.map(below, entries),
+            (Type::Struct(at), Value::Object(entries)) => {
+                self.structure(&types::structs()[*at], entries).map(|fields| Some(fields.into()))
+            }
+            (Type::SchemaOrArray | Type::SchemaOrBool | Type::SchemaOrStringArray, value) => self.schemas(kind, value),
+            _ => self.leaf(kind, value),
+        }
+    }
+
+    #[inline(never)]
+    fn leaf(&mut self, kind: &'static Type, value: &Value) -> Read {
+        match (kind.underlying(), value) {
+            (Type::Bool, Value::Bool(_)) | (Type::String, Value::String(_)) => Ok(Some(value.clone())),
+            (Type::Int32 | Type::Int64, Value::Number(number)) => self.integer(kind, number),
+            (Type::Float64, Value::Number(_)) => Ok(Some(value.clone())),
+            (Type::Bytes, Value::String(text)) => Ok(self.bytes(text)),
+            (Type::Bytes, Value::Array(items)) => Ok(Some(self.bytes_of_numbers(items).into())),
+            (Type::Time, value) => self.time(value, Timestamp::parse_time, Timestamp::format_time),
+            (Type::MicroTime, value) => self.time(value, Timestamp::parse_micro_time, Timestamp::format_micro_time),
+            (Type::Quantity, value) => self.quantity(value),
+            (Type::IntOrString, value) => self.int_or_string(value),
+            (Type::FieldsV1 | Type::RawExtension | Type::Json, value) => Ok(Some(value.clone())),
+            (_, Value::Null) => self.zero(kind),
+            (_, other) => {
+                self.complain(json_name(other), kind);
+                self.zero(kind)
+            }
+        }
+    }
+
+    fn list(&mut self, below: &'static Type, items: &[Value]) -> Read {
+        let length = self.path.len();
+        let mut out = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            self.path.push_str(&format!("[{index}]"));
+            out.push(self.element(below, item)?);
+            self.path.truncate(length);
+        }
+        Ok((self.keeps_empty || !out.is_empty()).then(|| out.into()))
+    }
+
+    fn map(&mut self, below: &'static Type, entries: &Map<String, Value>) -> Read {
+        let length = self.path.len();
+        let mut out = Map::new();
+        for (key, entry) in entries {
+            self.enter(key);
+            out.insert(key.clone(), self.element(below, entry)?);
+            self.path.truncate(length);
+        }
+        Ok((self.keeps_empty || !out.is_empty()).then(|| out.into()))
+    }
+
+    fn element(&mut self, below: &'static Type, value: &Value) -> Result<Value, Stop> {
+        let read = self.value(below, value)?;
+        Ok(match (read, below.underlying()) {
+            (Some(value), _) => value,
+            // The store gives back bytes where there were none.
+            (None, Type::Bytes) if !self.keeps_empty => "".into(),
+            (None, _) => Value::Null,
+        })
+    }
+
+    fn integer(&mut self, kind: &Type, number: &serde_json::Number) -> Read {
+        let fits = |value: &i64| *kind.underlying() == Type::Int64 || i32::try_from(*value).is_ok();
+        match number.as_i64().filter(fits) {
+            Some(value) => Ok(Some(value.into())),
+            None => {
+                self.complain(format!("number {number}"), kind);
+                self.zero(kind)
+            }
+        }
+    }
+
+    fn bytes(&mut self, text: &str) -> Option<Value> {
+        match bytes::canonical(text) {
+            Ok(text) => Some(text.into()),
+            Err(at) => {
+                self.remember(Complaint::Text(format!("illegal base64 data at input byte {at}")));
+                None
+            }
+        }
+    }
+
+    /// Go takes a list of numbers for bytes, too.
+    fn bytes_of_numbers(&mut self, items: &[Value]) -> String {
+        let mut octets = Vec::with_capacity(items.len());
+        for item in items {
+            let octet = item.as_u64().and_then(|number| u8::try_from(number).ok());
+            match (octet, item) {
+                (Some(_), _) | (_, Value::Null) => {}
+                (None, Value::Number(number)) => self.remember(self.wrong(format!("number {number}"), "uint8")),
+                (None, other) => self.remember(self.wrong(json_name(other), "uint8")),
+            }
+            octets.push(octet.unwrap_or(0));
+        }
+        bytes::encode(&octets)
+    }
+
+    fn time(
+        &mut self,
+        value: &Value,
+        parse: fn(&str) -> Result<Timestamp, rdd_meta::time::ParseError>,
+        format: fn(Timestamp) -> String,
+    ) -> Read {
+        let text = match value {
+            Value::Null => return Ok(Some(Value::Null)),
+            Value::String(text) => text,
+            other => return Err(self.stop(json_name(other), "string")),
+        };
+        let time = parse(text).map_err(|error| Stop(Box::new(Complaint::Text(error.to_string()))))?;
+        let is_zero = time.seconds() == YEAR_ONE && time.nanoseconds() == 0;
+        Ok(Some(if is_zero { Value::Null } else { format(time).into() }))
+    }
+
+    fn quantity(&mut self, value: &Value) -> Read {
+        let text = match value {
+            Value::Null => return Ok(Some("0".into())),
+            Value::String(text) => text.clone(),
+            other => rdd_meta::go_json::to_string(other),
+        };
+        match quantity::canonical(text.trim()) {
+            Ok(text) => Ok(Some(text.into())),
+            Err(quantity::Wrong(words)) => Err(Stop(Box::new(Complaint::Text(words.to_owned())))),
+        }
+    }
+
+    fn int_or_string(&mut self, value: &Value) -> Read {
+        match value {
+            Value::String(_) => Ok(Some(value.clone())),
+            Value::Null => Ok(Some(0.into())),
+            Value::Number(number) => match number.as_i64().filter(|value| i32::try_from(*value).is_ok()) {
+                Some(value) => Ok(Some(value.into())),
+                None => Err(self.stop(format!("number {number}"), "int32")),
+            },
+            other => Err(self.stop(json_name(other), "int32")),
+        }
+    }
+
+    /// The types around a schema. They read what is in them anew, and not strictly.
+    fn schemas(&mut self, kind: &Type, value: &Value) -> Read {
+        let or_bool = *kind.underlying() == Type::SchemaOrBool;
+        match value {
+            Value::Object(entries) => {
+                let read = self.anew(|inner| inner.structure(types::json_schema_props(), entries))?;
+                Ok(Some(read.into()))
+            }
+            Value::Bool(_) if or_bool => Ok(Some(value.clone())),
+            _ if or_bool => Err(Stop(Box::new(Complaint::Text("boolean or JSON schema expected".to_owned())))),
+            Value::Array(items) if *kind.underlying() == Type::SchemaOrStringArray => {
+                let read = self.anew(|inner| inner.list(&Type::String, items))?;
+                Ok(Some(read.filter(|names| names != &Value::Array(Vec::new())).unwrap_or_default()))
+            }
+            Value::Array(items) => {
+                let read = self.anew(|inner| inner.list(types::json_schema_props_type(), items))?;
+                Ok(Some(read.filter(|schemas| schemas != &Value::Array(Vec::new())).unwrap_or_default()))
+            }
+            _ => Ok(Some(Value::Null)),
+        }
+    }
+
+    /// Reads with nothing that led here, and puts what is wrong into the place that did.
+    fn anew<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Stop>) -> Result<T, Stop> {
+        let outer = Box::new(std::mem::replace(self, Self { strict: false, ..Self::new(self.keeps_empty) }));
+        let outcome = read(self);
+        self.back_to(*outer, outcome)
+    }
+
+    #[inline(never)]
+    fn back_to<T>(&mut self, outer: Self, outcome: Result<T, Stop>) -> Result<T, Stop> {
+        let inner = std::mem::replace(self, outer);
+        let complaint = match (&outcome, inner.complaint) {
+            (Err(Stop(complaint)), _) => Some((**complaint).clone()),
+            (Ok(_), complaint) => complaint,
+        };
+        match complaint {
+            None => outcome,
+            Some(Complaint::Type { found, field, wanted, .. }) => {
+                let mut place = self.fields.join(".");
+                if !field.is_empty() {
+                    place = format!("{place}.{field}");
+                }
+                Err(Stop(Box::new(Complaint::Type { found, owner: self.owner, field: place, wanted })))
+            }
+            Some(text) => Err(Stop(Box::new(text))),
+        }
+    }
+
+    fn enter(&mut self, key: &str) {
+        if !self.path.is_empty() {
+            self.path.push('.');
+        }
+        self.path.push_str(key);
+    }
+
+    fn is_unknown(&mut self, name: &str) {
+        if self.strict && self.findings.len() < FINDINGS_MAX {
+            let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
+            self.findings.push(Finding::UnknownField(path));
+        }
+    }
+
+    fn wrong(&self, found: impl Into<String>, wanted: &str) -> Complaint {
+        Complaint::Type {
+            found: found.into(),
+            owner: self.owner,
+            field: self.fields.join("."),
+            wanted: wanted.to_owned(),
+        }
+    }
+
+    fn complain(&mut self, found: impl Into<String>, kind: &Type) {
+        let complaint = self.wrong(found, &kind.go_name());
+        self.remember(complaint);
+    }
+
+    fn stop(&self, found: impl Into<String>, wanted: &str) -> Stop {
+        Stop(Box::new(self.wrong(found, wanted)))
+    }
+
+    fn remember(&mut self, complaint: Complaint) {
+        self.complaint.get_or_insert(complaint);
+    }
+}
+
+impl Complaint {
+    fn text(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            Self::Type { found, owner, field, wanted } if owner.is_empty() && field.is_empty() => {
+                format!("json: cannot unmarshal {found} into Go value of type {wanted}")
+            }
+            Self::Type { found, owner, field, wanted } => {
+                format!("json: cannot unmarshal {found} into Go struct field {owner}.{field} of type {wanted}")
+            }
+        }
+    }
+}
+
+/// Whether Go leaves it out under `omitempty`.
+fn is_empty(kind: &Type, read: Option<&Value>) -> bool {
+    match (kind.underlying(), read) {
+        (_, None) => true,
+        (Type::Bool, Some(value)) => value == false,
+        (Type::Int32 | Type::Int64, Some(value)) => value.as_i64() == Some(0),
+        (Type::Float64, Some(value)) => value.as_f64() == Some(0.0),
+        (Type::String | Type::Bytes, Some(value)) => value == "",
+        (Type::List(_), Some(value)) => value.as_array().is_some_and(Vec::is_empty),
+        (Type::Map(_), Some(value)) => value.as_object().is_some_and(Map::is_empty),
+        _ => false,
+    }
+}
+
+/// What Go's decoder calls a value.
+pub(super) fn json_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}

@@ -1,0 +1,66 @@
+//! Talks to the oracle: upstream's own functions, built from `conformance/oracle-builtin` and asked over a pipe.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::OnceLock,
+};
+
+use serde_json::Value;
+
+/// The answers to these questions, in order. None if there is no Go here; under CI that is a failure.
+pub(crate) fn ask(questions: &[Value]) -> Option<Vec<Value>> {
+    let oracle = build()?;
+    let mut child = command(oracle).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start the oracle");
+    let mut input = child.stdin.take().expect("the oracle's input is piped");
+    let output = BufReader::new(child.stdout.take().expect("the oracle's output is piped"));
+    let answers: Vec<Value> = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for question in questions {
+                writeln!(input, "{question}").expect("write to the oracle");
+            }
+        });
+        output
+            .lines()
+            .map(|line| serde_json::from_str(&line.expect("read from the oracle")).expect("an answer is JSON"))
+            .collect()
+    });
+    assert!(child.wait().expect("wait for the oracle").success(), "the oracle failed");
+    assert_eq!(answers.len(), questions.len(), "one answer per question");
+    for (question, answer) in questions.iter().zip(&answers) {
+        for failure in ["broken", "panic"] {
+            assert!(answer.get(failure).is_none(), "the oracle did not understand {question}: {answer}");
+        }
+    }
+    Some(answers)
+}
+
+fn build() -> Option<&'static Path> {
+    static ORACLE: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let oracle = ORACLE.get_or_init(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/oracle-builtin");
+        let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("builtin-oracle");
+        let built = command(Path::new("go")).arg("build").arg("-o").arg(&binary).arg(".").current_dir(&source).status();
+        match built {
+            Ok(status) => {
+                assert!(status.success(), "build the oracle in {}", source.display());
+                Some(binary)
+            }
+            Err(error) => {
+                assert!(std::env::var("CI").as_deref() != Ok("true"), "CI needs Go to build the oracle: {error}");
+                println!("skipped: no go to build the oracle with ({error})");
+                None
+            }
+        }
+    });
+    oracle.as_deref()
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a pure crate has no dependencies that start processes, not even in its tests; this child is waited for"
+)]
+fn command(program: &Path) -> Command {
+    Command::new(program)
+}
