@@ -1,0 +1,104 @@
+//! What the generic handlers ask of a kind in one version: the only place where kinds differ.
+
+use std::fmt::Debug;
+
+use rdd_meta::{FieldError, Status, names::NameRule, time::Timestamp};
+use rdd_patch::{shape::Shape, ssa};
+pub use rdd_schema::{resource::Origin, strict::Finding};
+use serde_json::Value;
+
+/// A kind in one version: how its objects are read, completed and checked. All of it is pure.
+///
+/// A write goes: `decode`, `prepare_for_create` or `prepare_for_update`, mutating admission (and `decode` again), then
+/// `validate_create` or `validate_update`. Names of subresources are as in paths; the object itself is the empty name.
+pub trait Kind: Debug + Send + Sync {
+    /// Makes an object of this kind what its type says: drops what is unknown, types its metadata, fills in defaults. Returns
+    /// what was dropped, for field validation, in upstream's order.
+    ///
+    /// The Status is a BadRequest in upstream's words: a value of the wrong type, malformed metadata.
+    fn decode(&self, object: &mut Value, origin: Origin) -> Result<Vec<Finding>, Status>;
+
+    /// Drops what this version does not know from an object that was stored in another one, and fills in nothing.
+    fn prune(&self, _object: &mut Value) {}
+
+    /// Fills in defaults alone.
+    fn default(&self, object: &mut Value);
+
+    /// How objects merge: server-side apply, and strategic merge patch for built-in kinds.
+    fn shape(&self) -> Shape;
+
+    /// Whether strategic merge patch is understood; it is by built-in kinds only.
+    fn strategic(&self) -> bool {
+        false
+    }
+
+    /// An object of the kind before anything is set, which is what a create by apply merges into.
+    fn empty(&self) -> Value;
+
+    /// What an endpoint takes no notice of, so that nobody comes to own it there.
+    fn reset_fields(&self, subresource: &str) -> &ssa::Filter;
+
+    /// What names may look like.
+    fn name_rule(&self) -> NameRule;
+
+    /// Drops what a client may not set when it creates, and sets what it need not.
+    fn prepare_for_create(&self, object: &mut Value);
+
+    /// Takes from the old object what the endpoint may not change, and counts the generation up if the rest changed.
+    fn prepare_for_update(&self, subresource: &str, new: &mut Value, old: &Value);
+
+    /// What is wrong with a new object, metadata included.
+    fn validate_create(&self, object: &Value) -> Vec<FieldError>;
+
+    /// What is wrong with an update through an endpoint, metadata included.
+    fn validate_update(&self, subresource: &str, new: &Value, old: &Value) -> Vec<FieldError>;
+
+    /// Words of warning about an object that is accepted.
+    fn warnings(&self, _new: &Value, _old: Option<&Value>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Marks an object for a deletion that is not the generic one (a Namespace, a CustomResourceDefinition): sets what its
+    /// kind wants beside the deletion timestamp. `true` if the object has to stay until it is marked done, whatever its
+    /// finalizers say at this moment.
+    fn begin_deletion(&self, _object: &mut Value, _now: Timestamp) -> bool {
+        false
+    }
+
+    /// Whether an object that is being deleted and has no finalizers left may go.
+    fn may_vanish(&self, _object: &Value) -> bool {
+        true
+    }
+
+    /// The value of a field for a field selector, and whether that field can be selected by at all. `metadata.name` and
+    /// `metadata.namespace` are answered before this is asked.
+    fn selectable_fields(&self) -> &[String] {
+        &[]
+    }
+
+    /// The text of one of [`selectable_fields`](Self::selectable_fields) in an object; empty if it has none.
+    fn selectable_field(&self, _object: &Value, _field: &str) -> String {
+        String::new()
+    }
+
+    /// The columns of tables, that of the name first.
+    fn columns(&self) -> &[Column];
+
+    /// The cells of one row, the name included, in the order of the columns.
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value>;
+}
+
+/// A column of a table, as `TableColumnDefinition` has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Its heading.
+    pub name: String,
+    /// `string`, `integer`, `number`, `boolean` or `date`.
+    pub kind: String,
+    /// `name` for the name, else mostly empty.
+    pub format: String,
+    /// What it shows.
+    pub description: String,
+    /// 0 is always shown, others with `-o wide`.
+    pub priority: i32,
+}

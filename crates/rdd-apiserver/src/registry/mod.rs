@@ -1,0 +1,113 @@
+//! What is served: the resources, built in or custom, as one immutable table that is replaced as a whole.
+
+mod def;
+pub mod form;
+mod kind;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, RwLock},
+};
+
+use tokio::sync::watch;
+
+pub use self::{
+    def::{
+        ALL_VERBS, Answerer, Backing, CREATE_VERBS, Conversion, Custom, Manners, Part, Question, READ_VERBS,
+        ResourceDef, Stored, SubresourceDef, Verbs, VersionDef,
+    },
+    kind::{Column, Finding, Kind, Origin},
+};
+
+/// The table of what is served, and who wants to know when it changes.
+#[derive(Debug)]
+pub struct Registry {
+    served: RwLock<Arc<Served>>,
+    changed: watch::Sender<u64>,
+}
+
+/// What is served at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Served {
+    /// Counts the changes; it tells two tables apart.
+    pub generation: u64,
+    /// By group and plural.
+    resources: BTreeMap<(String, String), Arc<ResourceDef>>,
+}
+
+impl Registry {
+    /// A table that begins with the built-in resources.
+    pub fn new(builtin: impl IntoIterator<Item = ResourceDef>) -> Self {
+        let mut served = Served::default();
+        for def in builtin {
+            served.resources.insert((def.group.clone(), def.plural.clone()), Arc::new(def));
+        }
+        Self { served: RwLock::new(Arc::new(served)), changed: watch::Sender::new(0) }
+    }
+
+    /// What is served now. The answer never changes; ask again for each request.
+    pub fn served(&self) -> Arc<Served> {
+        Arc::clone(&self.served.read().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    /// Serves a resource, in place of one of the same name.
+    pub fn put(&self, def: ResourceDef) {
+        self.change(|resources| {
+            resources.insert((def.group.clone(), def.plural.clone()), Arc::new(def));
+        });
+    }
+
+    /// Serves many resources, in place of those of the same names, in one change.
+    pub fn put_all(&self, defs: impl IntoIterator<Item = ResourceDef>) {
+        self.change(|resources| {
+            resources.extend(defs.into_iter().map(|def| ((def.group.clone(), def.plural.clone()), Arc::new(def))));
+        });
+    }
+
+    /// Serves a resource no longer.
+    pub fn remove(&self, group: &str, plural: &str) {
+        self.change(|resources| {
+            resources.remove(&(group.to_owned(), plural.to_owned()));
+        });
+    }
+
+    /// Tells the generation of each new table.
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    fn change(&self, edit: impl FnOnce(&mut BTreeMap<(String, String), Arc<ResourceDef>>)) {
+        let mut served = self.served.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut next = Served::clone(&served);
+        next.generation += 1;
+        edit(&mut next.resources);
+        let generation = next.generation;
+        *served = Arc::new(next);
+        drop(served);
+        self.changed.send_replace(generation);
+    }
+}
+
+impl Served {
+    /// A resource by group and plural.
+    pub fn get(&self, group: &str, plural: &str) -> Option<&Arc<ResourceDef>> {
+        // A lookup by two borrowed halves needs a key of two owned ones; groups are few, so a range over the group does it.
+        self.in_group(group).find(|def| def.plural == plural)
+    }
+
+    /// The resources of a group.
+    pub fn in_group(&self, group: &str) -> impl Iterator<Item = &Arc<ResourceDef>> {
+        let from = (group.to_owned(), String::new());
+        self.resources.range(from..).take_while(move |((found, _), _)| *found == group).map(|(_, def)| def)
+    }
+
+    /// All resources, by group and plural.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<ResourceDef>> {
+        self.resources.values()
+    }
+
+    /// The resource of a kind.
+    pub fn by_kind(&self, group: &str, kind: &str) -> Option<&Arc<ResourceDef>> {
+        self.in_group(group).find(|def| def.kind == kind)
+    }
+}
