@@ -1,0 +1,363 @@
+//! Answers with one object, with a list, or with a Status, in whatever form was negotiated.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header, request::Parts};
+use rdd_meta::{Status, go_json, time::Timestamp};
+use serde_json::Value;
+
+use super::{
+    Encoding, Form, Representation,
+    frames::{self, Gather, Source},
+    negotiate, partial, pretty, protobuf, table, yaml,
+};
+use crate::{
+    registry::{Stored, form},
+    respond::{self, BoxError, Response},
+    rest::Target,
+    state::Object,
+};
+
+/// One object on its way out.
+#[derive(Debug, Clone)]
+pub enum Wire {
+    /// Its JSON, which is sent as it is.
+    Bytes(Bytes),
+    /// Its parsed form.
+    Value(Value),
+}
+
+/// The metadata of a list.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListMetadata {
+    /// The revision as of which it was made.
+    pub resource_version: String,
+    /// The token of the next page; empty if there is none.
+    pub continue_token: String,
+    /// How many follow after this page, if that is known.
+    pub remaining_item_count: Option<usize>,
+}
+
+impl Wire {
+    /// Its JSON.
+    pub fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Value(value) => form::write(&value).into(),
+        }
+    }
+}
+
+/// Answers with an object of the target; of a subresource with a kind of its own, with that. The error is a 406.
+pub fn object(
+    representation: &Representation,
+    target: &Target,
+    code: StatusCode,
+    wire: Wire,
+) -> Result<Response, Status> {
+    if let Form::PartialObjectMetadataList(_) = representation.form {
+        let kind = go_type(target, &target.def.kind);
+        let message =
+            format!("you requested PartialObjectMetadataList, but the requested object is not a list ({kind})");
+        return Err(not_acceptable(message));
+    }
+    let json = shown(representation, target, wire, true)?;
+    encoded(representation, code, json)
+}
+
+/// The JSON of an object in the form that was negotiated. `headers` is whether a table has its columns.
+pub(crate) fn shown(
+    representation: &Representation,
+    target: &Target,
+    wire: Wire,
+    headers: bool,
+) -> Result<Bytes, Status> {
+    match representation.form {
+        Form::Object => Ok(wire.into_bytes()),
+        Form::PartialObjectMetadata(version) | Form::PartialObjectMetadataList(version) => {
+            Ok(partial::object(version, &wire.into_bytes()))
+        }
+        Form::Table { version, include } => {
+            let (json, object) = both(wire)?;
+            Ok(table::of_one(target, (version, include), &json, &object, representation.now, headers))
+        }
+    }
+}
+
+/// Answers with objects of the target's collection. The error is a 406.
+pub fn list(
+    representation: &Representation,
+    target: &Target,
+    metadata: &ListMetadata,
+    objects: Vec<Arc<Object>>,
+) -> Result<Response, Status> {
+    if let Form::PartialObjectMetadata(_) = representation.form {
+        let kind = go_type(target, &target.def.list_kind);
+        let message = format!("you requested PartialObjectMetadata, but the requested object is a list ({kind})");
+        return Err(not_acceptable(message));
+    }
+    if representation.encoding == Encoding::Protobuf {
+        return protobuf_list(representation, target, metadata, &objects);
+    }
+    let length: usize = objects.iter().map(|object| object.wire().len() + 1).sum();
+    let mut items = Items::new(representation, target, metadata, objects);
+    if representation.encoding == (Encoding::Json { pretty: false }) && length > frames::FRAME_BYTES {
+        return Ok(frames::streamed(representation, StatusCode::OK, length, items));
+    }
+    let mut gather = Gather::default();
+    while items.add(&mut gather)? {}
+    gather.close();
+    let mut json = Vec::with_capacity(length);
+    while let Some(piece) = gather.next() {
+        json.extend_from_slice(&piece);
+    }
+    // The newline comes again with the encoding.
+    json.pop();
+    encoded(representation, StatusCode::OK, json.into())
+}
+
+/// The same in protobuf. The length of a list comes before its items, so that all of them are written before any is sent.
+fn protobuf_list(
+    representation: &Representation,
+    target: &Target,
+    metadata: &ListMetadata,
+    objects: &[Arc<Object>],
+) -> Result<Response, Status> {
+    let (api_version, kind, partial) = match representation.form {
+        Form::PartialObjectMetadataList(version) => {
+            (version.api_version().to_owned(), "PartialObjectMetadataList", true)
+        }
+        _ => (target.def.api_version(&target.version().name), target.def.list_kind.as_str(), false),
+    };
+    let item = |object: &Arc<Object>| protobuf::item(&form::value(&target.def, target.version(), object)?, partial);
+    let items = objects.iter().map(item).collect::<Result<Vec<_>, _>>()?;
+    let metadata = parsed(list_metadata(metadata, false).as_bytes())?;
+    let body = protobuf::list(&api_version, kind, &metadata, &items);
+    Ok(frames::whole(representation, StatusCode::OK, [Bytes::from(body)]))
+}
+
+/// Answers with a Status that is no error, such as that of a delete: in the notation that was negotiated, in no other form.
+pub fn outcome(representation: &Representation, code: StatusCode, status: &Status) -> Result<Response, Status> {
+    let mut json = status.to_wire();
+    json.pop();
+    encoded(representation, code, json.into())
+}
+
+/// Answers with JSON that is no object of an endpoint, such as a document about what is served: in a notation that the client
+/// accepts, or with a 406.
+pub(crate) fn document(head: &Parts, json: Bytes) -> Result<Response, Status> {
+    let encoding =
+        negotiate::negotiate_plain(head, false).ok_or_else(|| Status::not_acceptable(&negotiate::MEDIA_TYPES))?;
+    document_in(encoding, head, json)
+}
+
+/// The same in JSON, for a client that is known to take it.
+pub(crate) fn json_document(head: &Parts, json: Bytes) -> Result<Response, Status> {
+    document_in(negotiate::prettier(Encoding::Json { pretty: false }, head), head, json)
+}
+
+fn document_in(encoding: Encoding, head: &Parts, json: Bytes) -> Result<Response, Status> {
+    let gzip = negotiate::takes_gzip(&head.headers);
+    encoded(&Representation { encoding, form: Form::Object, gzip, now: Timestamp::new(0, 0) }, StatusCode::OK, json)
+}
+
+/// Answers with an error, in a notation that the client accepts; if there is none, in JSON for people.
+pub fn error(head: &Parts, status: &Status) -> Response {
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let encoding = negotiate::negotiate_plain(head, true).unwrap_or(Encoding::Json { pretty: true });
+    let gzip = negotiate::takes_gzip(&head.headers);
+    let representation = Representation { encoding, form: Form::Object, gzip, now: Timestamp::new(0, 0) };
+    let mut response = outcome(&representation, code, status).unwrap_or_else(|_| respond::status(status));
+    let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    if seconds > 0 {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+fn encoded(representation: &Representation, code: StatusCode, json: Bytes) -> Result<Response, Status> {
+    let pieces: VecDeque<Bytes> = match representation.encoding {
+        Encoding::Json { pretty: false } => [json, Bytes::from_static(b"\n")].into(),
+        Encoding::Json { pretty: true } => [pretty::indent(&json).into()].into(),
+        Encoding::Yaml => [yaml::write(&parsed(&json)?).into()].into(),
+        Encoding::Protobuf => [protobuf::sealed(&parsed(&json)?)?.into()].into(),
+    };
+    Ok(frames::whole(representation, code, pieces))
+}
+
+fn both(wire: Wire) -> Result<(Bytes, Value), Status> {
+    match wire {
+        Wire::Value(value) => Ok((form::write(&value).into(), value)),
+        Wire::Bytes(bytes) => parsed(&bytes).map(|value| (bytes, value)),
+    }
+}
+
+fn parsed(json: &[u8]) -> Result<Value, Status> {
+    serde_json::from_slice(json).map_err(|error| Status::internal(error.to_string()))
+}
+
+fn not_acceptable(message: String) -> Status {
+    let mut status = Status::not_acceptable(&[]);
+    status.message = message;
+    status
+}
+
+/// What Go calls the type of an object, which one of its messages tells.
+fn go_type(target: &Target, kind: &str) -> String {
+    if target.def.custom.is_some() {
+        let name = if kind == target.def.kind { "Unstructured" } else { "UnstructuredList" };
+        return format!("*unstructured.{name}");
+    }
+    let package = target.def.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
+    format!("*{package}.{kind}")
+}
+
+/// A list, made item by item.
+struct Items {
+    representation: Representation,
+    target: Target,
+    objects: std::vec::IntoIter<Arc<Object>>,
+    opening: Option<Vec<u8>>,
+    first: bool,
+}
+
+impl Items {
+    fn new(
+        representation: &Representation,
+        target: &Target,
+        metadata: &ListMetadata,
+        objects: Vec<Arc<Object>>,
+    ) -> Self {
+        let always_continue = target.def.custom.is_some() && representation.form == Form::Object;
+        let list_metadata = list_metadata(metadata, always_continue);
+        let typed = |kind: &str, api_version: &str| {
+            format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{list_metadata},"items":["#)
+                .into_bytes()
+        };
+        let opening = match representation.form {
+            Form::Table { version, .. } => table::opening(target, version, &list_metadata, true),
+            Form::PartialObjectMetadata(version) | Form::PartialObjectMetadataList(version) => {
+                typed("PartialObjectMetadataList", version.api_version())
+            }
+            Form::Object => typed(&target.def.list_kind, &target.def.api_version(&target.version().name)),
+        };
+        let (representation, target) = (*representation, target.clone());
+        Self { representation, target, objects: objects.into_iter(), opening: Some(opening), first: true }
+    }
+
+    /// Adds the next item, or the end; `false` after that.
+    fn add(&mut self, gather: &mut Gather) -> Result<bool, Status> {
+        if let Some(opening) = self.opening.take() {
+            gather.text(&opening);
+        }
+        let Some(object) = self.objects.next() else {
+            gather.text(b"]}\n");
+            return Ok(false);
+        };
+        if !std::mem::take(&mut self.first) {
+            gather.text(b",");
+        }
+        let (def, version) = (&self.target.def, self.target.version());
+        match self.representation.form {
+            Form::Object if def.manners.untyped_items => {
+                gather.text(b"{");
+                gather.shared(untyped(&self.target, &object)?);
+            }
+            Form::Object => gather.shared(form::wire(def, version, &object)?),
+            Form::PartialObjectMetadata(meta) | Form::PartialObjectMetadataList(meta) => {
+                gather.shared(partial::object(meta, &form::wire(def, version, &object)?));
+            }
+            Form::Table { version: meta, include } => {
+                let json = form::wire(def, version, &object)?;
+                let value = parsed(&json)?;
+                gather.shared(table::row(&self.target, meta, include, &json, &value, self.representation.now));
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Source for Items {
+    fn fill(&mut self, gather: &mut Gather) -> Result<bool, BoxError> {
+        self.add(gather).map_err(|status| {
+            tracing::error!(error = status.message, "a list could not be completed");
+            status.message.into()
+        })
+    }
+}
+
+/// An object without its type and without its opening brace.
+fn untyped(target: &Target, object: &Object) -> Result<Bytes, Status> {
+    let (def, version) = (&target.def, target.version());
+    match version.stored {
+        Stored::Same | Stored::Renamed if def.custom.is_none() => Ok(object.wire_after_type()),
+        _ => {
+            let mut value = form::value(def, version, object)?;
+            if let Some(members) = value.as_object_mut() {
+                members.remove("apiVersion");
+                members.remove("kind");
+            }
+            Ok(Bytes::from(form::write(&value)).slice(1..))
+        }
+    }
+}
+
+/// The metadata of a list. Lists of custom resources have a token even if it is empty.
+fn list_metadata(metadata: &ListMetadata, always_continue: bool) -> String {
+    let ListMetadata { resource_version, continue_token, remaining_item_count } = metadata;
+    let mut members = Vec::new();
+    let mut text = |name: &str, value: &str| {
+        let mut member = format!("\"{name}\":");
+        go_json::write_string(&mut member, value);
+        members.push(member);
+    };
+    if !resource_version.is_empty() {
+        text("resourceVersion", resource_version);
+    }
+    if !continue_token.is_empty() || always_continue {
+        text("continue", continue_token);
+    }
+    members.extend(remaining_item_count.map(|count| format!("\"remainingItemCount\":{count}")));
+    format!("{{{}}}", members.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use rdd_meta::Reason;
+
+    use super::*;
+
+    #[test]
+    fn a_406_has_the_words_it_was_given_and_no_others() {
+        let status = not_acceptable("no".to_owned());
+        assert_eq!((status.message.as_str(), status.code, status.reason), ("no", 406, Some(Reason::NotAcceptable)));
+    }
+
+    #[test]
+    fn the_metadata_of_a_list_has_what_is_known() {
+        let full = ListMetadata {
+            resource_version: "7".to_owned(),
+            continue_token: "t".to_owned(),
+            remaining_item_count: Some(3),
+        };
+        assert_eq!(list_metadata(&full, false), r#"{"resourceVersion":"7","continue":"t","remainingItemCount":3}"#);
+        let plain = ListMetadata { resource_version: "7".to_owned(), ..ListMetadata::default() };
+        assert_eq!(list_metadata(&plain, false), r#"{"resourceVersion":"7"}"#);
+        assert_eq!(list_metadata(&plain, true), r#"{"resourceVersion":"7","continue":""}"#);
+        assert_eq!(list_metadata(&ListMetadata::default(), false), "{}");
+    }
+
+    #[test]
+    fn an_error_is_written_in_what_the_client_accepts() {
+        let answer = |accept: &str| {
+            let request = http::Request::get("/").header(header::ACCEPT, accept).body(()).unwrap();
+            let response = error(&request.into_parts().0, &Status::bad_request("no"));
+            (response.status().as_u16(), response.headers()[header::CONTENT_TYPE].to_str().unwrap().to_owned())
+        };
+        assert_eq!(answer("application/yaml"), (400, "application/yaml".to_owned()));
+        let protobuf = "application/vnd.kubernetes.protobuf";
+        assert_eq!(answer(protobuf), (400, protobuf.to_owned()));
+        assert_eq!(answer("application/xml"), (400, "application/json".to_owned()));
+    }
+}

@@ -1,0 +1,228 @@
+//! Bodies of requests: JSON, YAML or protobuf into a document, or a Status in upstream's words.
+
+use http::{HeaderMap, header};
+use rdd_meta::{Status, go_text::quote, gvk::GroupVersion};
+use rdd_schema::strict::{self, Document, Finding};
+use serde_json::Value;
+
+use super::{malformed, negotiate::MEDIA_TYPES, protobuf, yaml};
+use crate::{registry::Part, rest::Target};
+
+/// So much of a body that is not understood is told back.
+const SUMMARY_MAX: usize = 30;
+/// How Go names what it reads the type of an object into.
+const TYPE_META: &str =
+    r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+
+/// The notation of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notation {
+    /// JSON, also if nothing is said.
+    Json,
+    /// YAML.
+    Yaml,
+    /// Protobuf, of built-in kinds only.
+    Protobuf,
+}
+
+/// The notation that the headers of a request tell, or a 415.
+pub fn notation(headers: &HeaderMap) -> Result<Notation, Status> {
+    let told = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?")).unwrap_or_default();
+    let media_type = told.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match media_type.as_str() {
+        "" if told.is_empty() => Ok(Notation::Json),
+        "application/json" => Ok(Notation::Json),
+        "application/yaml" => Ok(Notation::Yaml),
+        protobuf::MEDIA_TYPE => Ok(Notation::Protobuf),
+        _ => Err(Status::unsupported_media_type(&MEDIA_TYPES)),
+    }
+}
+
+/// Reads the body of a request as an object of a target.
+///
+/// Duplicate keys are findings; what the type of the object forbids is for its kind to say. The errors are a 415, and a 400
+/// for what is no document, nests too deep, or has a type that is none.
+pub fn read_body(headers: &HeaderMap, bytes: &[u8], target: &Target) -> Result<Document, Status> {
+    let notation = notation(headers)?;
+    let (kind, version) = expected(target);
+    let read = match notation {
+        Notation::Json => checked(read_json(bytes)),
+        Notation::Yaml => checked(read_yaml(bytes)),
+        Notation::Protobuf => {
+            let built_in =
+                protobuf::kind_of(target).ok_or_else(|| Status::unsupported_media_type(&MEDIA_TYPES[..2]))?;
+            checked(protobuf::read(built_in, bytes).map_err(Problem::from))
+        }
+    };
+    read.map_err(|problem| match problem {
+        Problem::Unrecognized(why) => {
+            let summary = summary(bytes);
+            Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): {why} ({summary})"
+            ))
+        }
+        Problem::Unhandled(why) => {
+            let version = quote(&version);
+            Status::bad_request(format!("{kind} in version {version} cannot be handled as a {kind}: {why}"))
+        }
+    })
+}
+
+/// Reads the body of a delete: its options, in whatever group. The errors are a 415, and a 400 in upstream's words.
+pub fn read_delete_options(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, Status> {
+    let read = match notation(headers)? {
+        Notation::Json => checked(read_json(bytes)),
+        Notation::Yaml => checked(read_yaml(bytes)),
+        Notation::Protobuf => return protobuf::read_delete_options(bytes),
+    };
+    let document = read.map_err(|problem| match problem {
+        Problem::Unrecognized(why) | Problem::Unhandled(why) => Status::bad_request(why),
+    })?;
+    let text = |field: &str| document.value.get(field).and_then(Value::as_str).unwrap_or_default();
+    let kind = text("kind");
+    if !matches!(kind, "" | "DeleteOptions") {
+        let (kind, version) = (quote(kind), quote(text("apiVersion")));
+        return Err(Status::bad_request(format!(
+            "no kind {kind} is registered for version {version} in scheme \"pkg/runtime/scheme.go:111\""
+        )));
+    }
+    Ok(document.value)
+}
+
+/// Reads JSON that is no object of any kind, such as a patch; or why it is none, in Go's words.
+pub(crate) fn read_json_document(bytes: &[u8]) -> Result<Document, String> {
+    strict::read(bytes).map_err(|error| malformed::problem(bytes).unwrap_or_else(|| error.to_string()))
+}
+
+/// Reads YAML that is no object of any kind, such as what is to be applied.
+pub(crate) fn read_yaml_document(bytes: &[u8]) -> Result<Document, String> {
+    read_yaml(bytes).map_err(|problem| match problem {
+        Problem::Unrecognized(why) | Problem::Unhandled(why) => why,
+    })
+}
+
+/// Kind and version of what an endpoint takes.
+fn expected(target: &Target) -> (String, String) {
+    match target.subresource().map(|subresource| &subresource.part) {
+        Some(Part::Scale(_)) => ("Scale".to_owned(), "v1".to_owned()),
+        Some(Part::Question(question)) => {
+            let kind = question.kind();
+            (kind.kind, kind.version)
+        }
+        Some(Part::View) | None => (target.def.kind.clone(), target.version().name.clone()),
+    }
+}
+
+/// Why a body is no document.
+enum Problem {
+    /// It could not even be told what it is.
+    Unrecognized(String),
+    /// It is said what it is, but a value in it is none.
+    Unhandled(String),
+}
+
+impl From<protobuf::Problem> for Problem {
+    fn from(problem: protobuf::Problem) -> Self {
+        match problem {
+            protobuf::Problem::Unrecognized(why) => Self::Unrecognized(why),
+            protobuf::Problem::Unhandled(why) => Self::Unhandled(why),
+        }
+    }
+}
+
+fn checked(read: Result<Document, Problem>) -> Result<Document, Problem> {
+    let document = read?;
+    check_type(&document.value).map_err(Problem::Unrecognized)?;
+    Ok(document)
+}
+
+fn read_json(bytes: &[u8]) -> Result<Document, Problem> {
+    let error = match strict::read(bytes) {
+        Ok(document) => return Ok(document),
+        Err(error) => error,
+    };
+    let parse = |why: &str| Problem::Unrecognized(format!("couldn't get version/kind; json parse error: {why}"));
+    if let Some(why) = malformed::problem(bytes) {
+        return Err(parse(&why));
+    }
+    if std::str::from_utf8(bytes).is_err() {
+        // Upstream puts replacement characters into what it stores; a client that sends such bytes is better told.
+        return Err(parse("invalid UTF-8 in string literal"));
+    }
+    match number_at(bytes, &error) {
+        Some(number) => {
+            Err(Problem::Unhandled(format!("json: cannot unmarshal number {number} into Go value of type float64")))
+        }
+        None => Err(parse(&error.to_string())),
+    }
+}
+
+/// The number that was too large, if that was the problem.
+fn number_at<'b>(bytes: &'b [u8], error: &serde_json::Error) -> Option<&'b str> {
+    if !error.to_string().starts_with("number out of range") {
+        return None;
+    }
+    let line = bytes.split(|byte| *byte == b'\n').nth(error.line().checked_sub(1)?)?;
+    let line = std::str::from_utf8(line).ok()?;
+    let end = error.column().min(line.len());
+    let part_of_number = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+    let before = line.as_bytes()[..end].iter().rev().take_while(|byte| part_of_number(byte)).count();
+    let after = line.as_bytes()[end..].iter().take_while(|byte| part_of_number(byte)).count();
+    line.get(end - before..end + after)
+}
+
+fn read_yaml(bytes: &[u8]) -> Result<Document, Problem> {
+    // JSON is YAML, and much the quicker to read. Only of its duplicate keys YAML speaks in other words.
+    if bytes.first() == Some(&b'{')
+        && let Ok(document) = strict::read(bytes)
+        && document.findings.is_empty()
+    {
+        return Ok(document);
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let offset = error.valid_up_to();
+        Problem::Unrecognized(format!("yaml: offset {offset}: invalid UTF-8"))
+    })?;
+    let read = yaml::read(text).map_err(|error| Problem::Unrecognized(error.to_string()))?;
+    Ok(Document { value: read.value, findings: read.duplicates.map(Finding::Yaml).into_iter().collect() })
+}
+
+/// What upstream must know of an object before it reads on.
+fn check_type(value: &Value) -> Result<(), String> {
+    let parse = |why: String| format!("couldn't get version/kind; json parse error: {why}");
+    let found = |value: &Value| match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    if !value.is_object() && !value.is_null() {
+        return Err(parse(format!("json: cannot unmarshal {} into Go value of type {TYPE_META}", found(value))));
+    }
+    for field in ["apiVersion", "kind"] {
+        match value.get(field) {
+            None | Some(Value::Null | Value::String(_)) => {}
+            Some(other) => {
+                let found = found(other);
+                return Err(parse(format!(
+                    "json: cannot unmarshal {found} into Go struct field .{field} of type string"
+                )));
+            }
+        }
+    }
+    let version = value.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    GroupVersion::parse(version).map(|_| ()).map_err(|error| error.to_string())
+}
+
+/// The beginning of a body, as it is if it looks like JSON and in hexadecimal if not.
+fn summary(bytes: &[u8]) -> String {
+    let cut = &bytes[..bytes.len().min(SUMMARY_MAX)];
+    let more = if bytes.len() > SUMMARY_MAX { " ..." } else { "" };
+    match bytes.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(cut)),
+        Some(_) => format!("{}{more}", cut.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
+    }
+}

@@ -1,0 +1,273 @@
+//! Bodies of responses: what is all there, and what is made piece by piece while it is sent.
+
+use std::{
+    collections::VecDeque,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::{Bytes, BytesMut};
+use flate2::{Compression, write::GzEncoder};
+use http::{HeaderValue, StatusCode, header};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+
+use super::{Encoding, Representation};
+use crate::respond::{self, BoxError, Response};
+
+/// Small pieces are gathered up to this size, so that neither TLS records nor chunks are tiny.
+pub(crate) const FRAME_BYTES: usize = 64 * 1024;
+/// Pieces from this size on are sent as they are, without a copy.
+const WHOLE_BYTES: usize = 16 * 1024;
+/// Smaller answers are not worth compressing.
+const GZIP_MIN: usize = 128 * 1024;
+
+/// Pieces on their way out: small ones are gathered, large ones shared.
+#[derive(Debug, Default)]
+pub(crate) struct Gather {
+    ready: VecDeque<Bytes>,
+    open: BytesMut,
+    /// How much room is made at once. Nothing for those who mostly have little to say.
+    room: usize,
+}
+
+impl Gather {
+    /// For one who fills frame after frame.
+    pub(crate) fn for_much() -> Self {
+        Self { room: FRAME_BYTES + WHOLE_BYTES, ..Self::default() }
+    }
+
+    /// Adds a text.
+    pub(crate) fn text(&mut self, text: &[u8]) {
+        if self.open.is_empty() {
+            self.open.reserve(self.room);
+        }
+        self.open.extend_from_slice(text);
+        if self.open.len() >= FRAME_BYTES {
+            self.close();
+        }
+    }
+
+    /// Adds a piece that others share.
+    pub(crate) fn shared(&mut self, piece: Bytes) {
+        if piece.len() < WHOLE_BYTES {
+            self.text(&piece);
+        } else {
+            self.close();
+            self.ready.push_back(piece);
+        }
+    }
+
+    /// Whether there is enough to send.
+    pub(crate) fn is_full(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Makes all of it ready.
+    pub(crate) fn close(&mut self) {
+        if !self.open.is_empty() {
+            self.ready.push_back(self.open.split().freeze());
+        }
+    }
+
+    /// The next piece that is ready.
+    pub(crate) fn next(&mut self) -> Option<Bytes> {
+        self.ready.pop_front()
+    }
+}
+
+/// What makes a body piece by piece.
+pub(super) trait Source: Send {
+    /// Adds some more; `false` when there is no more. The error breaks the transfer off, so that nobody takes it for whole.
+    fn fill(&mut self, gather: &mut Gather) -> Result<bool, BoxError>;
+}
+
+/// A body from a source, which is asked only when the client has taken what was made before.
+pub(super) struct Streamed<S> {
+    source: S,
+    gather: Gather,
+    done: bool,
+}
+
+impl<S: Source> Streamed<S> {
+    pub(super) fn new(source: S) -> Self {
+        Self { source, gather: Gather::for_much(), done: false }
+    }
+
+    fn next(&mut self) -> Result<Option<Bytes>, BoxError> {
+        loop {
+            if let Some(piece) = self.gather.next() {
+                return Ok(Some(piece));
+            }
+            if self.done {
+                return Ok(None);
+            }
+            while !self.done && !self.gather.is_full() {
+                self.done = !self.source.fill(&mut self.gather)?;
+            }
+            if self.done {
+                self.gather.close();
+            }
+        }
+    }
+}
+
+impl<S: Source + Unpin> HttpBody for Streamed<S> {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Poll::Ready(self.next().transpose().map(|piece| piece.map(Frame::data)))
+    }
+}
+
+/// Another source, compressed.
+pub(super) struct Zipped<S> {
+    inner: Streamed<S>,
+    encoder: Option<GzEncoder<Vec<u8>>>,
+}
+
+impl<S: Source> Zipped<S> {
+    pub(super) fn new(source: S) -> Self {
+        let encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        Self { inner: Streamed::new(source), encoder: Some(encoder) }
+    }
+}
+
+impl<S: Source> Source for Zipped<S> {
+    fn fill(&mut self, gather: &mut Gather) -> Result<bool, BoxError> {
+        use std::io::Write as _;
+        let Some(encoder) = &mut self.encoder else { return Ok(false) };
+        match self.inner.next()? {
+            Some(piece) => {
+                encoder.write_all(&piece)?;
+                gather.shared(std::mem::take(encoder.get_mut()).into());
+                Ok(true)
+            }
+            None => {
+                let rest = self.encoder.take().map(GzEncoder::finish).transpose()?;
+                gather.shared(rest.unwrap_or_default().into());
+                Ok(false)
+            }
+        }
+    }
+}
+
+/// Pieces that are all there.
+#[derive(Debug)]
+struct Whole {
+    pieces: VecDeque<Bytes>,
+}
+
+impl HttpBody for Whole {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Poll::Ready(self.pieces.pop_front().map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.pieces.iter().map(|piece| piece.len() as u64).sum())
+    }
+}
+
+impl Source for VecDeque<Bytes> {
+    fn fill(&mut self, gather: &mut Gather) -> Result<bool, BoxError> {
+        let piece = self.pop_front();
+        let more = piece.is_some();
+        piece.into_iter().for_each(|piece| gather.shared(piece));
+        Ok(more)
+    }
+}
+
+/// A response of pieces that are all there, compressed if that is asked for and worth it.
+pub(super) fn whole(representation: &Representation, code: StatusCode, pieces: impl Into<VecDeque<Bytes>>) -> Response {
+    let mut pieces: VecDeque<Bytes> = pieces.into();
+    let length: usize = pieces.iter().map(Bytes::len).sum();
+    if representation.gzip && length > GZIP_MIN {
+        return streamed(representation, code, length, pieces);
+    }
+    if length < WHOLE_BYTES && pieces.len() > 1 {
+        let mut joined = BytesMut::with_capacity(length);
+        pieces.iter().for_each(|piece| joined.extend_from_slice(piece));
+        pieces = [joined.freeze()].into();
+    }
+    headed(representation.encoding, code, Whole { pieces }.boxed_unsync())
+}
+
+/// A response that is made while it is sent. `length` is about how long it will be.
+pub(super) fn streamed<S>(representation: &Representation, code: StatusCode, length: usize, source: S) -> Response
+where
+    S: Source + Unpin + 'static,
+{
+    if !representation.gzip || length <= GZIP_MIN {
+        return headed(representation.encoding, code, Streamed::new(source).boxed_unsync());
+    }
+    let mut response = headed(representation.encoding, code, Streamed::new(Zipped::new(source)).boxed_unsync());
+    response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    response.headers_mut().append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    response
+}
+
+fn headed(encoding: Encoding, code: StatusCode, body: respond::Body) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(encoding.media_type()));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    struct Counting(usize);
+
+    impl Source for Counting {
+        fn fill(&mut self, gather: &mut Gather) -> Result<bool, BoxError> {
+            self.0 -= 1;
+            gather.text(&[b'x'; 1000]);
+            Ok(self.0 > 0)
+        }
+    }
+
+    #[test]
+    fn small_pieces_are_gathered_and_large_ones_shared() {
+        let mut body = Streamed::new(Counting(1000));
+        let mut sizes = Vec::new();
+        while let Some(piece) = body.next().unwrap() {
+            sizes.push(piece.len());
+        }
+        assert_eq!(sizes.iter().sum::<usize>(), 1_000_000);
+        assert!(sizes.len() < 20 && sizes.iter().all(|size| *size < FRAME_BYTES + 1000), "{sizes:?}");
+
+        let large = Bytes::from(vec![b'y'; WHOLE_BYTES]);
+        let mut gather = Gather::default();
+        gather.text(b"a");
+        gather.shared(large.clone());
+        gather.text(b"b");
+        gather.close();
+        assert_eq!(gather.next().unwrap(), "a");
+        assert_eq!(gather.next().unwrap().as_ptr(), large.as_ptr());
+        assert_eq!((gather.next().unwrap(), gather.next()), (Bytes::from("b"), None));
+    }
+
+    #[test]
+    fn what_is_compressed_comes_out_as_it_was() {
+        let mut body = Streamed::new(Zipped::new(Counting(1000)));
+        let mut zipped = Vec::new();
+        while let Some(piece) = body.next().unwrap() {
+            zipped.extend_from_slice(&piece);
+        }
+        assert!(zipped.len() < 20_000);
+        let mut plain = Vec::new();
+        flate2::read::GzDecoder::new(&zipped[..]).read_to_end(&mut plain).unwrap();
+        assert!(plain.len() == 1_000_000 && plain.iter().all(|byte| *byte == b'x'));
+    }
+}

@@ -1,0 +1,21 @@
+//! How answers look on the wire and how bodies are read: media types, notations, tables, compression, warnings.
+
+pub(crate) mod accept;
+mod answer;
+mod body;
+pub(crate) mod frames;
+mod malformed;
+mod negotiate;
+mod partial;
+mod pretty;
+pub(crate) mod protobuf;
+mod table;
+mod warning;
+pub mod yaml;
+
+pub use answer::{ListMetadata, Wire, error, list, object, outcome};
+pub(crate) use answer::{document, json_document, shown};
+pub use body::{Notation, notation, read_body, read_delete_options};
+pub(crate) use body::{read_json_document, read_yaml_document};
+pub use negotiate::{Encoding, Form, Include, MetaVersion, Representation, negotiate, negotiate_stream};
+pub use warning::add_warnings;
