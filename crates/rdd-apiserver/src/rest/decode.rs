@@ -1,0 +1,132 @@
+//! From a body to an object of the kind that an endpoint takes.
+
+use rdd_meta::{Status, go_text, metadata::MetadataMut};
+use rdd_schema::strict::{Document, Finding, decoding_error};
+use serde_json::Value;
+
+use super::{Target, writing::Writing};
+use crate::registry::Origin;
+
+/// So much of a body is shown of which nothing is known.
+const SUMMARY_MAX: usize = 30;
+
+/// What is done about fields that nobody knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    Ignore,
+    Warn,
+    Strict,
+}
+
+impl FieldValidation {
+    /// As the options say; warnings by default.
+    pub(crate) fn of(text: &str) -> Self {
+        match text {
+            "Ignore" => Self::Ignore,
+            "Strict" => Self::Strict,
+            _ => Self::Warn,
+        }
+    }
+}
+
+/// The object in a body. What it has too much is a warning, or an error, as the client wants.
+pub(crate) fn object(writing: &Writing<'_>, body: Document) -> Result<Value, Status> {
+    let target = writing.target;
+    let Document { value: mut object, mut findings } = body;
+    let (kind, version) = (&target.def.kind, &target.version().name);
+    let reset = takes_owners_away(&object);
+    let unknown = if target.def.custom.is_some() {
+        custom(target, &mut object)?
+    } else {
+        // Built-in kinds look at the type themselves, and say in upstream's words what is wrong.
+        target.version().kind.decode(&mut object, Origin::Request)?
+    };
+    // A field that is unknown is not also there twice.
+    findings.retain(|finding| match finding {
+        Finding::DuplicateField(path) => !unknown.contains(&Finding::UnknownField(path.clone())),
+        _ => true,
+    });
+    findings.extend(unknown);
+    report(writing, &findings).map_err(|why| wrap(kind, kind, version, &why))?;
+    if reset {
+        take_owners_away(&mut object);
+    }
+    Ok(object)
+}
+
+/// Whether a client asks to forget who owns what: by an empty list, or one with an empty entry. Decoding drops such a list
+/// as any empty one, so it is looked for before.
+pub(crate) fn takes_owners_away(object: &Value) -> bool {
+    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    entries.is_some_and(|entries| match entries.as_slice() {
+        [] => true,
+        [only] => only.as_object().is_some_and(serde_json::Map::is_empty),
+        _ => false,
+    })
+}
+
+/// Puts that wish back into what was decoded.
+pub(crate) fn take_owners_away(object: &mut Value) {
+    if let Some(mut metadata) = MetadataMut::of(object) {
+        metadata.set("managedFields", Some(Value::Array(Vec::new())));
+    }
+}
+
+/// Decodes a custom resource, of which only the type is known before.
+fn custom(target: &Target, object: &mut Value) -> Result<Vec<Finding>, Status> {
+    let (kind, version) = (&target.def.kind, &target.version().name);
+    let expected = target.def.api_version(version);
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+    if !object.is_object() {
+        let why = format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", go_type(object));
+        return Err(wrap(kind, "", "", &why));
+    }
+    if text("kind").is_empty() {
+        let shown = String::from_utf8_lossy(&crate::registry::form::write(object)).into_owned();
+        let summary: String = shown.chars().take(SUMMARY_MAX).collect();
+        let dots = if summary.len() < shown.len() { " ..." } else { "" };
+        let why = format!("Object 'Kind' is missing in '{shown}' ({summary}{dots})");
+        return Err(wrap(kind, "", "", &why));
+    }
+    let found = text("apiVersion");
+    if !found.is_empty() && found != expected {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({found}) does not match the expected API version ({expected})"
+        )));
+    }
+    let decoded = target.version().kind.decode(object, Origin::Request);
+    decoded.map_err(|status| wrap(kind, kind, version, &status.message))
+}
+
+/// Warns of findings, or makes an error text of them.
+pub(crate) fn report(writing: &Writing<'_>, findings: &[Finding]) -> Result<(), String> {
+    match FieldValidation::of(&writing.context.options.field_validation) {
+        FieldValidation::Ignore => Ok(()),
+        FieldValidation::Warn => {
+            findings.iter().for_each(|finding| writing.context.warnings.add(finding.to_string()));
+            Ok(())
+        }
+        FieldValidation::Strict => decoding_error(findings).map_or(Ok(()), Err),
+    }
+}
+
+/// An error of decoding, as `transformDecodeError` upstream words it.
+fn wrap(expected: &str, kind: &str, version: &str, why: &str) -> Status {
+    if kind.is_empty() {
+        return Status::bad_request(format!("the object provided is unrecognized (must be of type {expected}): {why}"));
+    }
+    let prefix = format!("{kind} in version {} cannot be handled as a {expected}: ", go_text::quote(version));
+    let why = why.strip_prefix(&prefix).unwrap_or(why);
+    Status::bad_request(format!("{prefix}{why}"))
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}

@@ -1,0 +1,55 @@
+//! Deleting many objects: those that a list would show, each by itself.
+
+use std::sync::Arc;
+
+use rdd_meta::{
+    Status,
+    options::{DeleteOptions, ListOptions},
+};
+
+use super::{
+    Api, Context, Target,
+    delete::delete_as,
+    error,
+    list::{Listed, listed},
+    selection,
+};
+use crate::state::Object;
+
+/// Deletes every object of a collection that checked options select, and returns them as they were: one page of them, if there
+/// is a limit. One that is gone already is no error; any other error ends it, and what was deleted by then stays deleted.
+pub async fn delete_collection(
+    api: &Api,
+    target: &Target,
+    context: &Context,
+    options: &DeleteOptions,
+    list: &ListOptions,
+) -> Result<Listed, Status> {
+    selection::check_fields(target, &list.field_selector)?;
+    let found = listed(api, target, list).await?;
+    for object in &found.objects {
+        if tokio::time::Instant::now() >= context.deadline {
+            return Err(Status::timeout("not all objects could be deleted in time; those that were stay deleted"));
+        }
+        delete_one(api, target, context, options, object).await?;
+    }
+    Ok(found)
+}
+
+async fn delete_one(
+    api: &Api,
+    target: &Target,
+    context: &Context,
+    options: &DeleteOptions,
+    object: &Arc<Object>,
+) -> Result<(), Status> {
+    let one = Target {
+        namespace: object.namespace().map(str::to_owned),
+        name: Some(object.name().to_owned()),
+        ..target.clone()
+    };
+    match delete_as(api, &one, context, options, true).await {
+        Err(status) if error::is_not_found(&status) => Ok(()),
+        other => other.map(drop),
+    }
+}

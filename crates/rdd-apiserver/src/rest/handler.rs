@@ -1,0 +1,371 @@
+//! The door: from an HTTP request to the verb that answers it.
+
+use std::{sync::Arc, time::Duration};
+
+use http::{HeaderMap, StatusCode, header, request::Parts};
+use rdd_meta::{
+    Status, go_text,
+    options::{self, DeleteOptions, ListOptions, WriteOptions},
+    path::{PathError, RequestInfo, Verb},
+    query::Query,
+};
+use rdd_schema::strict::Document;
+use tokio::time::Instant;
+
+use super::{
+    Api, Content, Context, PatchType, Target, Written, create, delete, delete_collection, get, list, patch,
+    patch::read_patch,
+    rescale,
+    resolve::{Nowhere, resolve},
+    scale, update, watch,
+};
+use crate::{
+    admission::{self, Warnings},
+    discovery,
+    openapi::{self, OpenApi},
+    registry::{Part, form},
+    represent::{self, Representation, Wire},
+    request::{Answer, Class, Classified, Handler, Request, verb_of},
+    respond::{self, Response},
+};
+
+/// How long a request may take that does not say.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The API as the server's handler.
+#[derive(Debug)]
+pub struct Endpoints {
+    api: Arc<Api>,
+    openapi: Arc<OpenApi>,
+}
+
+impl Endpoints {
+    /// Serves an API, and the documents that describe it.
+    pub fn new(api: Arc<Api>, openapi: Arc<OpenApi>) -> Self {
+        Self { api, openapi }
+    }
+}
+
+impl Handler for Endpoints {
+    fn classify(&self, head: &mut Parts) -> Classified {
+        let asked = Asked::read(head);
+        let classified = asked.classify(head);
+        head.extensions.insert(asked);
+        classified
+    }
+
+    fn paths(&self) -> Vec<String> {
+        let served = self.api.registry.served();
+        let mut paths = discovery::paths(&served);
+        paths.extend(openapi::paths(&served));
+        paths
+    }
+
+    fn handle(&self, mut request: Request) -> Answer {
+        let asked = request.head.extensions.remove::<Asked>();
+        let Asked { query, info } = asked.unwrap_or_else(|| Asked::read(&request.head));
+        let info = match info {
+            Ok(info) if info.is_resource_request => info,
+            Ok(info) => return self.document(request.head, info),
+            Err(_) => return Box::pin(async { respond::not_found() }),
+        };
+        let api = Arc::clone(&self.api);
+        Box::pin(async move {
+            match resolve(&api.registry.served(), &request.head.method, &info) {
+                Ok(target) => serve(&api, request, query, &info, target).await,
+                Err(Nowhere::Unknown) => respond::not_found(),
+                Err(Nowhere::Refused(status)) => represent::error(&request.head, &status),
+            }
+        })
+    }
+}
+
+/// What a request asks for, read off its head once.
+#[derive(Debug, Clone)]
+struct Asked {
+    query: Query,
+    info: Result<RequestInfo, PathError>,
+}
+
+impl Asked {
+    fn read(head: &Parts) -> Self {
+        let query = Query::parse(head.uri.query().unwrap_or_default());
+        let info = RequestInfo::parse(head.method.as_str(), head.uri.path(), &query);
+        Self { query, info }
+    }
+
+    fn classify(&self, head: &Parts) -> Classified {
+        let unknown = Classified { verb: verb_of(&head.method), class: Class::Bounded };
+        let Some(info) = self.info.as_ref().ok().filter(|info| info.is_resource_request) else { return unknown };
+        let bounded = |verb| Classified { verb, class: Class::Bounded };
+        match info.verb {
+            Verb::Get => bounded("GET"),
+            Verb::List => bounded("LIST"),
+            Verb::Watch => Classified { verb: "WATCH", class: Class::Endless },
+            Verb::Create => bounded("POST"),
+            Verb::Update => bounded("PUT"),
+            Verb::Patch => bounded(match content_type(&head.headers).and_then(PatchType::of) {
+                Some(PatchType::Apply) => "APPLY",
+                _ => "PATCH",
+            }),
+            Verb::Delete => bounded("DELETE"),
+            Verb::DeleteCollection => bounded("DELETECOLLECTION"),
+            _ => unknown,
+        }
+    }
+}
+
+impl Endpoints {
+    /// Discovery and OpenAPI: what is served, told to programs.
+    fn document(&self, head: Parts, info: RequestInfo) -> Answer {
+        let (served, openapi) = (self.api.registry.served(), Arc::clone(&self.openapi));
+        Box::pin(async move {
+            if let Some(response) = discovery::answer(&served, &head, &info.path) {
+                return response;
+            }
+            openapi.answer(&served, &head, &info.path).await.unwrap_or_else(respond::not_found)
+        })
+    }
+}
+
+/// One request to a resource that is served, for as long as its client waits.
+async fn serve(api: &Api, request: Request, query: Query, info: &RequestInfo, target: Target) -> Response {
+    // How long a watch lasts is said in its options.
+    let patience = if info.verb == Verb::Watch { Ok(None) } else { timeout(&query) };
+    let patience = match patience {
+        Ok(Some(patience)) if patience < PATIENCE => patience,
+        Ok(_) => return answer(api, request, query, info, target).await,
+        Err(status) => return represent::error(&request.head, &status),
+    };
+    let head = request.head.clone();
+    match tokio::time::timeout(patience, answer(api, request, query, info, target)).await {
+        Ok(response) => response,
+        Err(_) => represent::error(&head, &Status::timeout("request did not complete within the allotted timeout")),
+    }
+}
+
+async fn answer(api: &Api, request: Request, query: Query, info: &RequestInfo, target: Target) -> Response {
+    let warnings = Warnings::default();
+    if let Some(text) = &target.version().deprecation {
+        warnings.add(text.clone());
+    }
+    let answered = match info.verb {
+        Verb::Get => get(api, &target, &request.head).await,
+        Verb::List => list(api, &target, &request.head).await,
+        Verb::Watch => watch(api, &target, &request.head, request.stopping.clone()).await,
+        // A write is many steps. In a box of its own, so that a read need not make room for them.
+        _ => return Box::pin(change(api, request, &query, &info.verb, &target, warnings)).await,
+    };
+    finish(&request.head, answered, &warnings)
+}
+
+/// One request that changes something.
+async fn change(
+    api: &Api,
+    mut request: Request,
+    query: &Query,
+    verb: &Verb,
+    target: &Target,
+    warnings: Warnings,
+) -> Response {
+    let context = match context(&request, query, warnings) {
+        Ok(context) => context,
+        Err(status) => return represent::error(&request.head, &status),
+    };
+    let answered = Change { api, target, request: &mut request, query }.answer(verb, &context).await;
+    finish(&request.head, answered, &context.warnings)
+}
+
+/// Who asks, and how.
+fn context(request: &Request, query: &Query, warnings: Warnings) -> Result<Context, Status> {
+    let options = WriteOptions::from_query(query);
+    let agent = request.head.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
+    let manager = match options.field_manager.as_str() {
+        "" => manager_of(agent.unwrap_or_default()),
+        given => given.to_owned(),
+    };
+    let patience = timeout(query)?.unwrap_or(PATIENCE).min(PATIENCE).min(admission::TIME_MAX);
+    let deadline = Instant::now() + patience;
+    Ok(Context { user: Arc::clone(&request.identity), manager, options, deadline, warnings })
+}
+
+/// Adds the warnings, and makes an answer of an error.
+fn finish(head: &Parts, answered: Result<Response, Status>, warnings: &Warnings) -> Response {
+    let mut response = answered.unwrap_or_else(|status| represent::error(head, &status));
+    represent::add_warnings(response.headers_mut(), &warnings.take());
+    response
+}
+
+/// A request that changes something.
+struct Change<'a> {
+    api: &'a Api,
+    target: &'a Target,
+    request: &'a mut Request,
+    query: &'a Query,
+}
+
+impl Change<'_> {
+    async fn answer(&mut self, verb: &Verb, context: &Context) -> Result<Response, Status> {
+        let shown = represent::negotiate(self.api, self.target, &self.request.head)?;
+        match verb {
+            Verb::Create => self.create(context, &shown).await,
+            Verb::Update => self.update(context, &shown).await,
+            Verb::Patch => self.patch(context, &shown).await,
+            Verb::Delete => self.delete(context, &shown).await,
+            _ => self.delete_collection(context, &shown).await,
+        }
+    }
+
+    async fn create(&mut self, context: &Context, shown: &Representation) -> Result<Response, Status> {
+        check("CreateOptions", &context.options.validate())?;
+        let body = self.body().await?;
+        if let Some(Part::Question(question)) = self.target.subresource().map(|subresource| &subresource.part) {
+            let question = Arc::clone(question);
+            return self.ask(&*question, body, context, shown);
+        }
+        let written = create(self.api, self.target, context, body).await?;
+        self.written(shown, written)
+    }
+
+    /// A question about one object.
+    fn ask(
+        &self,
+        question: &dyn crate::registry::Question,
+        body: Document,
+        context: &Context,
+        shown: &Representation,
+    ) -> Result<Response, Status> {
+        let name = self.target.name.as_deref().unwrap_or_default();
+        let object = self.api.state.get(&self.target.key()?);
+        let object = object.ok_or_else(|| Status::not_found(&self.target.def.group_resource(), name))?;
+        let object = form::value(&self.target.def, self.target.version(), &object)?;
+        let answer = question.answer(body.value, &object, &context.user)?;
+        represent::object(shown, self.target, StatusCode::CREATED, Wire::Value(answer))
+    }
+
+    async fn update(&mut self, context: &Context, shown: &Representation) -> Result<Response, Status> {
+        check("UpdateOptions", &context.options.validate())?;
+        let body = self.body().await?;
+        let written = if self.is_scale() {
+            rescale::update(self.api, self.target, context, body).await?
+        } else {
+            update(self.api, self.target, context, body).await?
+        };
+        self.written(shown, written)
+    }
+
+    async fn patch(&mut self, context: &Context, shown: &Representation) -> Result<Response, Status> {
+        let strategic = self.target.version().kind.strategic() && !self.is_scale();
+        let given = content_type(&self.request.head.headers).and_then(PatchType::of);
+        let patch_type = given.filter(|given| strategic || *given != PatchType::Strategic);
+        let patch_type = patch_type.ok_or_else(|| unsupported_patch(strategic))?;
+        check("PatchOptions", &context.options.validate_patch(patch_type == PatchType::Apply))?;
+        let bytes = self.request.read_body().await?;
+        let body = read_patch(patch_type, &bytes)?;
+        let written = if self.is_scale() {
+            rescale::patch(self.api, self.target, context, patch_type, body).await?
+        } else {
+            patch(self.api, self.target, context, patch_type, body).await?
+        };
+        self.written(shown, written)
+    }
+
+    async fn delete(&mut self, context: &Context, shown: &Representation) -> Result<Response, Status> {
+        let options = self.delete_options().await?;
+        let deleted = delete(self.api, self.target, context, &options).await?;
+        let waits = !deleted.gone && options.orphan_dependents == Some(false);
+        let code = if waits { StatusCode::ACCEPTED } else { StatusCode::OK };
+        self.content(shown, code, deleted.written.content)
+    }
+
+    async fn delete_collection(&mut self, context: &Context, shown: &Representation) -> Result<Response, Status> {
+        let mut list = ListOptions::from_query(self.query).map_err(|error| Status::bad_request(error.to_string()))?;
+        list.set_defaults();
+        check("ListOptions", &list.validate())?;
+        let options = self.delete_options().await?;
+        let deleted = delete_collection(self.api, self.target, context, &options, &list).await?;
+        represent::list(shown, self.target, &deleted.metadata, deleted.objects)
+    }
+
+    async fn delete_options(&mut self) -> Result<DeleteOptions, Status> {
+        let bytes = self.request.read_body().await?;
+        let options = if bytes.is_empty() {
+            DeleteOptions::from_query(self.query)
+        } else {
+            DeleteOptions::from_value(&represent::read_delete_options(&self.request.head.headers, &bytes)?)
+        };
+        let options = options.map_err(|error| Status::bad_request(error.to_string()))?;
+        check("DeleteOptions", &options.validate())?;
+        Ok(options)
+    }
+
+    async fn body(&mut self) -> Result<Document, Status> {
+        let bytes = self.request.read_body().await?;
+        represent::read_body(&self.request.head.headers, &bytes, self.target)
+    }
+
+    fn is_scale(&self) -> bool {
+        self.target.subresource().is_some_and(|subresource| matches!(subresource.part, Part::Scale(_)))
+    }
+
+    fn written(&self, shown: &Representation, written: Written) -> Result<Response, Status> {
+        let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
+        self.content(shown, code, written.content)
+    }
+
+    fn content(&self, shown: &Representation, code: StatusCode, content: Content) -> Result<Response, Status> {
+        let wire = match content {
+            Content::Stored(object) if self.is_scale() => {
+                let object = form::value(&self.target.def, self.target.version(), &object)?;
+                Wire::Value(scale::after(self.target, &object)?)
+            }
+            Content::Stored(object) => Wire::Bytes(form::wire(&self.target.def, self.target.version(), &object)?),
+            Content::Shown(value) if self.is_scale() => Wire::Value(scale::after(self.target, &value)?),
+            Content::Shown(value) => Wire::Value(value),
+            Content::Status(status) => return represent::outcome(shown, code, &status),
+        };
+        represent::object(shown, self.target, code, wire)
+    }
+}
+
+/// 415. Built-in resources refuse a type before they look at it, as upstream's router does; custom ones say what they take.
+fn unsupported_patch(strategic: bool) -> Status {
+    let mut status = Status::unsupported_media_type(PatchType::accepted(strategic));
+    if strategic {
+        status.message = "415: Unsupported Media Type".to_owned();
+        status.details = Some(Box::default());
+    }
+    status
+}
+
+fn check(kind: &str, errors: &[rdd_meta::FieldError]) -> Result<(), Status> {
+    if errors.is_empty() { Ok(()) } else { Err(options::invalid(kind, errors)) }
+}
+
+fn content_type(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::CONTENT_TYPE)?.to_str().ok()
+}
+
+/// Who owns what a client without a manager's name sets: the beginning of its user agent.
+fn manager_of(agent: &str) -> String {
+    const BYTES_MAX: usize = 128;
+    let mut manager = String::new();
+    for character in agent.split('/').next().unwrap_or_default().chars().filter(|found| go_text::is_print(*found)) {
+        if manager.len() + character.len_utf8() > BYTES_MAX {
+            break;
+        }
+        manager.push(character);
+    }
+    manager
+}
+
+/// How long the client says it waits.
+fn timeout(query: &Query) -> Result<Option<Duration>, Status> {
+    match query.first("timeout").filter(|text| !text.is_empty()) {
+        None => Ok(None),
+        Some(text) => match rdd_meta::go_duration::parse(text) {
+            Ok(nanoseconds) => Ok(u64::try_from(nanoseconds).ok().filter(|given| *given > 0).map(Duration::from_nanos)),
+            Err(why) => Err(Status::bad_request(format!("invalid timeout specified in the request URL - {why}"))),
+        },
+    }
+}

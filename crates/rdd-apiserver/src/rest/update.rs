@@ -1,0 +1,277 @@
+//! Changing an object: one loop for update, patch and apply, which differ in how the new object comes of the old one.
+
+use std::sync::Arc;
+
+use rdd_meta::{
+    FieldError, GroupKind, Status,
+    metadata::{Metadata, MetadataMut},
+};
+use rdd_patch::ssa;
+use rdd_schema::strict::Document;
+use rdd_store::{Expect, Revision};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{
+    Api, Context, Target,
+    create::{self, Inserted},
+    decode, error,
+    writing::{Content, Fate, Writing, Written, common_errors, resource_version},
+};
+use crate::{
+    admission::Operation,
+    crd,
+    registry::form,
+    state::{Object, Write},
+};
+
+/// How a new object comes of the one that is there. It is asked again when somebody else was quicker.
+pub(crate) trait Change: Send + Sync {
+    /// The uid that the object must have.
+    fn uid(&self) -> Option<&str> {
+        None
+    }
+
+    /// Whether it makes an object where there is none, whatever its kind says about that.
+    fn creates(&self) -> bool {
+        false
+    }
+
+    /// Whether plug-ins have seen it already, in another form.
+    fn is_admitted(&self) -> bool {
+        false
+    }
+
+    /// The new object, with its owners recorded. `current` is none if there is nothing yet.
+    fn change(&self, writing: &Writing<'_>, current: Option<&Value>) -> Result<Value, Status>;
+}
+
+/// Replaces an object, or a part of it, by a body.
+pub async fn update(api: &Api, target: &Target, context: &Context, body: Document) -> Result<Written, Status> {
+    let writing = Writing::new(api, target, context);
+    let mut object = decode::object(&writing, body)?;
+    writing.place(&mut object)?;
+    check_name(&writing, &object)?;
+    writing.dedupe_owners(&mut object, false);
+    write(&writing, &Replace { object }).await
+}
+
+/// A body that takes the place of what is there.
+struct Replace {
+    object: Value,
+}
+
+impl Change for Replace {
+    fn uid(&self) -> Option<&str> {
+        Some(Metadata::of(&self.object).uid()).filter(|uid| !uid.is_empty())
+    }
+
+    fn change(&self, writing: &Writing<'_>, current: Option<&Value>) -> Result<Value, Status> {
+        Ok(writing.own(current, self.object.clone()))
+    }
+}
+
+/// The name in an object must be that of the path.
+pub(crate) fn check_name(writing: &Writing<'_>, object: &Value) -> Result<(), Status> {
+    let (found, wanted) = (Metadata::of(object).name(), writing.name());
+    if found.is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    if found != wanted {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({found}) does not match the name on the URL ({wanted})"
+        )));
+    }
+    Ok(())
+}
+
+/// Makes a change to what is there, again and again until nobody else was quicker.
+pub(crate) async fn write(writing: &Writing<'_>, change: &dyn Change) -> Result<Written, Status> {
+    let key = writing.target.key()?;
+    loop {
+        let current = writing.api.state.get(&key);
+        let attempt = match &current {
+            Some(object) => replace(writing, change, object).await,
+            None => make(writing, change).await,
+        };
+        match attempt? {
+            Attempt::Done(written) => return Ok(written),
+            Attempt::Lost(actual) => {
+                if Instant::now() >= writing.context.deadline {
+                    let resource = writing.target.def.group_resource();
+                    return Err(Status::conflict_modified(&resource, writing.name()));
+                }
+                let wait = writing.context.deadline.saturating_duration_since(Instant::now());
+                if let Some(actual) = actual {
+                    writing.api.state.reach(actual, wait).await.map_err(|error| error::of_state(&error))?;
+                }
+            }
+        }
+    }
+}
+
+enum Attempt {
+    Done(Written),
+    /// Somebody else wrote, at this revision.
+    Lost(Option<Revision>),
+}
+
+/// Makes what is not there, where that is allowed.
+async fn make(writing: &Writing<'_>, change: &dyn Change) -> Result<Attempt, Status> {
+    let def = &writing.target.def;
+    if !(change.creates() || def.manners.create_on_update) || writing.target.subresource.is_some() {
+        return Err(writing.not_found());
+    }
+    if let Some(uid) = change.uid() {
+        return Err(precondition_failed(writing, "UID", uid, ""));
+    }
+    crd::refuse_create(def, writing.name())?;
+    let object = change.change(writing, None)?;
+    let mut object = writing.mutate(Operation::Create, object, None).await?;
+    writing.dedupe_owners(&mut object, true);
+    // A create by update says which version it replaces; there is none.
+    if let Some(mut metadata) = MetadataMut::of(&mut object) {
+        metadata.set_resource_version("");
+    }
+    Ok(match create::insert(writing, object).await? {
+        Inserted::Done(written) => Attempt::Done(written),
+        Inserted::Taken(_, actual) => Attempt::Lost(actual),
+    })
+}
+
+async fn replace(writing: &Writing<'_>, change: &dyn Change, object: &Arc<Object>) -> Result<Attempt, Status> {
+    let def = &writing.target.def;
+    let version = writing.target.version();
+    let kind = writing.kind();
+    let old = Arc::new(form::value(def, version, object)?);
+    if let Some(uid) = change.uid()
+        && uid != Metadata::of(&old).uid()
+    {
+        return Err(precondition_failed(writing, "UID", uid, Metadata::of(&old).uid()));
+    }
+    let new = change.change(writing, Some(&old))?;
+    let mut new = if change.is_admitted() { new } else { writing.mutate(Operation::Update, new, Some(&old)).await? };
+    writing.dedupe_owners(&mut new, true);
+    check_version(writing, &mut new, &old)?;
+    complete(writing, &mut new, &old)?;
+    // The checks that all kinds share come first; built-in kinds make them themselves, in upstream's order.
+    let shared = def.custom.as_ref().map(|_| common_errors(&new, def.namespaced, Some(&old)));
+    let mut errors = shared.unwrap_or_default();
+    errors.extend(kind.validate_update(writing.target.subresource_name(), &new, &old));
+    if !errors.is_empty() {
+        return Err(writing.invalid(&new, &errors));
+    }
+    kind.warnings(&new, Some(&old)).into_iter().for_each(|text| writing.context.warnings.add(text));
+    ssa::keep_timestamps_of_unchanged(&old, &mut new);
+    if !change.is_admitted() {
+        new = writing.agree(Operation::Update, new, Some(&old)).await?;
+    }
+    let expect = Expect::Revision(object.revision());
+    if vanishes(&new, &old) && kind.may_vanish(&new) {
+        return vanish(writing, new, expect).await;
+    }
+    let dry_run = writing.context.options.is_dry_run();
+    let stored = form::to_stored(def, version, &new);
+    if object.is_stored_as(&stored) {
+        return Ok(Attempt::Done(Written { content: Content::Stored(Arc::clone(object)), created: false }));
+    }
+    if dry_run {
+        return Ok(Attempt::Done(Written { content: Content::Shown(new), created: false }));
+    }
+    let key = object.key().clone();
+    let put = match def.manners.ttl {
+        Some(ttl) => Write::put_for(key, expect, stored, ttl),
+        None => Write::put(key, expect, stored),
+    };
+    match writing.store(put).await? {
+        Fate::Done(committed) => {
+            let object = committed.object.ok_or_else(|| writing.not_found())?;
+            Ok(Attempt::Done(Written { content: Content::Stored(object), created: false }))
+        }
+        Fate::Lost(actual) => Ok(Attempt::Lost(actual)),
+    }
+}
+
+/// A new object must name the version that it replaces, or none where its kind allows that.
+fn check_version(writing: &Writing<'_>, new: &mut Value, old: &Value) -> Result<(), Status> {
+    let def = &writing.target.def;
+    let (wanted, current) = (resource_version(new)?, resource_version(old)?);
+    if wanted == 0 && !def.manners.unconditional_update {
+        let error =
+            FieldError::invalid_text("metadata.resourceVersion", "0".to_owned(), "must be specified for an update");
+        // Upstream names the resource where the kind should be.
+        return Err(Status::invalid(&GroupKind::new(&def.group, &def.plural), writing.name(), &[error]));
+    }
+    if wanted != 0 && wanted != current {
+        return Err(Status::conflict_modified(&def.group_resource(), writing.name()));
+    }
+    if let Some(mut metadata) = MetadataMut::of(new) {
+        metadata.set_resource_version(&current.to_string());
+    }
+    Ok(())
+}
+
+/// Keeps what an update cannot change, and lets the kind do the same.
+fn complete(writing: &Writing<'_>, new: &mut Value, old: &Value) -> Result<(), Status> {
+    writing.place(new)?;
+    let before = Metadata::of(old);
+    if let Some(mut metadata) = MetadataMut::of(new) {
+        metadata.set_generation(before.generation());
+    }
+    writing.kind().prepare_for_update(writing.target.subresource_name(), new, old);
+    if let Some(mut metadata) = MetadataMut::of(new) {
+        if metadata.view().uid().is_empty() {
+            metadata.set_uid(before.uid());
+        }
+        for field in ["creationTimestamp", "deletionTimestamp"] {
+            if let Some(value) = before.get(field) {
+                metadata.set(field, Some(value.clone()));
+            }
+        }
+        if let (Some(seconds), None) =
+            (before.deletion_grace_period_seconds(), metadata.view().deletion_grace_period_seconds())
+        {
+            metadata.set("deletionGracePeriodSeconds", Some(json!(seconds)));
+        }
+    }
+    Ok(())
+}
+
+/// Whether an update took the last finalizer of an object that is being deleted.
+fn vanishes(new: &Value, old: &Value) -> bool {
+    let before = Metadata::of(old);
+    Metadata::of(new).finalizers().is_empty()
+        && before.is_terminating()
+        && matches!(before.deletion_grace_period_seconds(), None | Some(0))
+}
+
+/// Deletes what nothing holds any more. The client gets the object as it would have been.
+async fn vanish(writing: &Writing<'_>, new: Value, expect: Expect) -> Result<Attempt, Status> {
+    if !writing.context.options.is_dry_run() {
+        let stored = writing.store(Write::delete(writing.target.key()?, expect)).await?;
+        if let Fate::Lost(actual) = stored {
+            return Ok(Attempt::Lost(actual));
+        }
+    }
+    Ok(Attempt::Done(Written { content: Content::Shown(new), created: false }))
+}
+
+/// 409 in the words of upstream's storage.
+pub(crate) fn precondition_failed(writing: &Writing<'_>, what: &str, wanted: &str, found: &str) -> Status {
+    let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
+    invalid_stored(writing, &why)
+}
+
+/// 409 with the storage error that upstream shows for an object which is not as expected.
+pub(crate) fn invalid_stored(writing: &Writing<'_>, why: &str) -> Status {
+    let def = &writing.target.def;
+    // The key of the store that upstream has: built-in resources are not sorted by group there.
+    let prefix = if def.custom.is_some() { format!("{}/{}", def.group, def.plural) } else { def.plural.clone() };
+    let namespace = writing.target.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+    let key = format!("/registry/{prefix}/{namespace}{}", writing.name());
+    let why =
+        format!("StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}");
+    Status::conflict(&def.group_resource(), writing.name(), &why)
+}

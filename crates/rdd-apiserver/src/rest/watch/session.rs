@@ -1,0 +1,277 @@
+//! One watch while it lasts: events, bookmarks, and all the ways in which it ends.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use rdd_meta::{Status, time::Timestamp};
+use rdd_stdx::clock::SharedClock;
+use rdd_store::Revision;
+use serde_json::json;
+use tokio::{
+    sync::watch::Receiver,
+    time::{Instant, Sleep, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    registry::{Registry, form},
+    represent::{Encoding, Representation, Wire, frames::Gather, protobuf, shown},
+    rest::{Api, Target},
+    state::{Change, Error, Item, Kind, Watch},
+};
+
+/// Bookmarks come about so often, to those who asked for them.
+const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
+/// And once more so long before the end, so that the next watch begins where this one ended.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+
+/// How a watch began.
+#[derive(Debug)]
+pub(super) enum Begun {
+    /// With this.
+    Watching(Box<Watch>),
+    /// Not at all: this is its only event.
+    Failed(Status),
+}
+
+/// One watch while it lasts.
+#[derive(Debug)]
+pub(super) struct Session {
+    target: Target,
+    representation: Representation,
+    clock: SharedClock,
+    registry: Arc<Registry>,
+    redefined: Receiver<u64>,
+    /// `None` once it has ended.
+    begun: Option<Begun>,
+    bookmarks: bool,
+    /// Whether the end of the initial events is to be marked.
+    marks_initial: bool,
+    /// Whether the columns of a table have been told.
+    columns_told: bool,
+    deadline: Instant,
+    bookmark_at: Instant,
+    /// For the earlier of the two.
+    timer: Pin<Box<Sleep>>,
+    stopping: CancellationToken,
+}
+
+enum Wake {
+    Item(Result<Item, Error>),
+    Redefined,
+    Time,
+    Stopping,
+}
+
+impl Session {
+    pub(super) fn new(api: &Api, target: Target, representation: Representation, begun: Begun) -> Self {
+        let now = Instant::now();
+        Self {
+            target,
+            representation,
+            clock: Arc::clone(&api.clock),
+            registry: Arc::clone(&api.registry),
+            redefined: api.registry.subscribe(),
+            begun: Some(begun),
+            bookmarks: false,
+            marks_initial: false,
+            columns_told: false,
+            deadline: now,
+            bookmark_at: now,
+            timer: Box::pin(sleep_until(now)),
+            stopping: CancellationToken::new(),
+        }
+    }
+
+    /// Whether bookmarks are welcome, and whether one is to say that the initial events are complete.
+    pub(super) fn bookmarks(mut self, wanted: bool, mark_initial: bool) -> Self {
+        self.bookmarks = wanted;
+        self.marks_initial = wanted && mark_initial;
+        self
+    }
+
+    /// When it ends at the latest.
+    pub(super) fn until(mut self, deadline: Instant, stopping: CancellationToken) -> Self {
+        self.deadline = deadline;
+        self.stopping = stopping;
+        self.schedule_bookmark(Instant::now());
+        self
+    }
+
+    /// Whether nothing more will come.
+    pub(super) fn has_ended(&self) -> bool {
+        self.begun.is_none()
+    }
+
+    /// Waits until there is something to tell, and gathers all that can be told at once, up to about a frame. If it gathers
+    /// nothing, the watch has ended.
+    pub(super) async fn gather(&mut self, gather: &mut Gather) {
+        self.representation.now = Timestamp::from(self.clock.wall());
+        if let Some(Begun::Failed(status)) = &self.begun {
+            let status = status.clone();
+            return self.fail(&status, gather);
+        }
+        let mut told = false;
+        while !self.has_ended() && !gather.is_full() {
+            if self.stopping.is_cancelled() || Instant::now() >= self.deadline {
+                self.begun = None;
+                return;
+            }
+            // Before what comes next, for that may have been written under the new definition already.
+            if self.redefined.has_changed().unwrap_or(false) {
+                self.redefine();
+                continue;
+            }
+            match self.try_item() {
+                Ok(Some(item)) => {
+                    told |= self.tell(item, gather);
+                    continue;
+                }
+                Ok(None) if told => return,
+                Ok(None) => {}
+                Err(error) => return self.end(error, gather),
+            }
+            match self.wait().await {
+                Wake::Item(Ok(item)) => told |= self.tell(item, gather),
+                Wake::Item(Err(error)) => return self.end(error, gather),
+                Wake::Redefined => self.redefine(),
+                Wake::Time => told |= self.time_passed(gather),
+                Wake::Stopping => self.begun = None,
+            }
+        }
+    }
+
+    fn try_item(&mut self) -> Result<Option<Item>, Error> {
+        match &mut self.begun {
+            Some(Begun::Watching(watch)) => watch.try_next(),
+            _ => Err(Error::Closed),
+        }
+    }
+
+    async fn wait(&mut self) -> Wake {
+        let Some(Begun::Watching(watch)) = &mut self.begun else { return Wake::Stopping };
+        tokio::select! {
+            biased;
+            () = self.stopping.cancelled() => Wake::Stopping,
+            // The sender lives in the registry, which this session holds.
+            _ = self.redefined.changed() => Wake::Redefined,
+            () = self.timer.as_mut() => Wake::Time,
+            item = watch.next() => Wake::Item(item),
+        }
+    }
+
+    /// Tells an item; `false` if there was nothing to say.
+    fn tell(&mut self, item: Item, gather: &mut Gather) -> bool {
+        match item {
+            Item::Change(change) => self.tell_change(&change, gather),
+            Item::Synced(revision) if self.marks_initial => self.bookmark(revision, true, gather),
+            Item::Synced(_) => return false,
+        }
+        true
+    }
+
+    fn tell_change(&mut self, change: &Change, gather: &mut Gather) {
+        let kind = match change.kind {
+            Kind::Added => "ADDED",
+            Kind::Modified => "MODIFIED",
+            Kind::Deleted => "DELETED",
+        };
+        let wire = form::wire(&self.target.def, self.target.version(), &change.object);
+        match wire.map_err(Status::from).and_then(|bytes| self.shown(Wire::Bytes(bytes))) {
+            Ok(json) => self.event(kind, json, gather),
+            Err(status) => {
+                tracing::error!(object = %change.object.key(), error = status.message, "a change could not be told");
+                self.fail(&status, gather);
+            }
+        }
+    }
+
+    fn bookmark(&mut self, revision: Revision, initial_end: bool, gather: &mut Gather) {
+        let api_version = self.target.def.api_version(&self.target.version().name);
+        let mut object = json!({
+            "apiVersion": api_version,
+            "kind": self.target.def.kind,
+            "metadata": { "resourceVersion": revision.to_string() },
+        });
+        if initial_end {
+            object["metadata"]["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
+        }
+        match self.shown(Wire::Value(object)) {
+            Ok(json) => self.event("BOOKMARK", json, gather),
+            Err(status) => self.fail(&status, gather),
+        }
+    }
+
+    fn shown(&mut self, wire: Wire) -> Result<Bytes, Status> {
+        let headers = !std::mem::replace(&mut self.columns_told, true);
+        shown(&self.representation, &self.target, wire, headers)
+    }
+
+    /// The deadline has come, or the time for a bookmark.
+    fn time_passed(&mut self, gather: &mut Gather) -> bool {
+        let now = Instant::now();
+        if now >= self.deadline {
+            self.begun = None;
+            return false;
+        }
+        let progress = match &self.begun {
+            Some(Begun::Watching(watch)) if self.bookmarks => watch.progress(),
+            _ => None,
+        };
+        self.schedule_bookmark(now);
+        progress.map(|revision| self.bookmark(revision, false, gather)).is_some()
+    }
+
+    fn schedule_bookmark(&mut self, now: Instant) {
+        // A little off, so that many watches do not wake together.
+        let regular = now + BOOKMARK_EVERY.mul_f64(0.95 + 0.1 * super::random());
+        let last = self.deadline.checked_sub(BOOKMARK_BEFORE_END).filter(|last| *last > now);
+        self.bookmark_at = last.map_or(regular, |last| last.min(regular));
+        let wake = if self.bookmarks { self.bookmark_at.min(self.deadline) } else { self.deadline };
+        self.timer.as_mut().reset(wake);
+    }
+
+    /// The resources have changed: goes on with the new definition, or ends with the old one.
+    fn redefine(&mut self) {
+        self.redefined.borrow_and_update();
+        let old = &self.target.def;
+        let served = self.registry.served();
+        let identity = |custom: &Option<crate::registry::Custom>| custom.as_ref().map(|custom| custom.uid.clone());
+        let new = served.get(&old.group, &old.plural).filter(|new| identity(&new.custom) == identity(&old.custom));
+        let name = &self.target.version().name;
+        match new.and_then(|new| Some((new, new.versions.iter().position(|version| version.name == *name)?))) {
+            Some((new, version)) => {
+                self.target.version = version;
+                self.target.def = Arc::clone(new);
+            }
+            None => self.begun = None,
+        }
+    }
+
+    fn end(&mut self, error: Error, gather: &mut Gather) {
+        match error {
+            Error::Closed => self.begun = None,
+            Error::Expired { wanted, oldest } => self.fail(&Status::expired_watch(wanted.0, oldest.0), gather),
+            other => self.fail(&Status::internal(other.to_string()), gather),
+        }
+    }
+
+    /// Tells what went wrong, as the last event.
+    fn fail(&mut self, status: &Status, gather: &mut Gather) {
+        let mut json = status.to_wire();
+        json.pop();
+        self.event("ERROR", json.into(), gather);
+        self.begun = None;
+    }
+
+    fn event(&self, kind: &str, object: Bytes, gather: &mut Gather) {
+        if self.representation.encoding == Encoding::Protobuf {
+            return gather.shared(protobuf::event(kind, &object));
+        }
+        gather.text(br#"{"type":""#);
+        gather.text(kind.as_bytes());
+        gather.text(br#"","object":"#);
+        gather.shared(object);
+        gather.text(b"}\n");
+    }
+}
