@@ -1,0 +1,152 @@
+//! The clean-up behind a definition that is being deleted: all its objects go, then it goes.
+
+use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use rdd_meta::Status;
+use rdd_stdx::{chain::Chain, clock::SharedClock};
+use serde_json::Value;
+use tracing::warn;
+
+use super::{
+    amend::{AmendError, Amender},
+    head::Head,
+    names::{self, Condition},
+    resource::DefinitionError,
+    strategy::now,
+};
+use crate::{
+    registry::ResourceDef,
+    state::{self, Item, Kind, Scope, WatchFrom},
+};
+
+/// What awaits a deletion.
+pub type Deletion<'f> = Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'f>>;
+
+/// Who deletes the objects of a resource as a client would: admission has its say, finalizers hold them.
+pub trait Deleter: Debug + Send + Sync {
+    /// Asks for the deletion of all objects of a resource, in all namespaces. It need not wait until they are gone. The resource
+    /// need not be served: its definition may serve no version any more.
+    fn delete_all<'f>(&'f self, def: &'f Arc<ResourceDef>) -> Deletion<'f>;
+}
+
+/// Why an attempt failed. The next one may not.
+#[derive(Debug, thiserror::Error)]
+enum CleanupError {
+    #[error("write the definition")]
+    Amend(#[from] AmendError),
+    #[error("read the definition")]
+    Definition(#[from] DefinitionError),
+    #[error("watch the objects")]
+    Watch(#[source] state::Error),
+    #[error("delete the objects: {0}")]
+    Delete(String),
+    #[error("wait for the objects to go")]
+    Remaining,
+}
+
+/// So long objects may take to go before the definition says that it waits.
+const REMOVAL_WAIT: Duration = Duration::from_secs(60);
+const RETRY_MIN: Duration = Duration::from_millis(100);
+const RETRY_MAX: Duration = Duration::from_secs(60);
+
+/// Cleans up behind a definition, as often as it takes. Returns its name.
+pub(super) async fn run(name: String, amender: Amender, deleter: Arc<dyn Deleter>, clock: SharedClock) -> String {
+    let cleanup = Cleanup { name: &name, amender: &amender, deleter: &*deleter, clock: &clock };
+    let (mut delay, mut said) = (RETRY_MIN, String::new());
+    while let Err(error) = cleanup.attempt().await {
+        let text = Chain(&error).to_string();
+        if text != said {
+            warn!(object = name, error = text, ?delay, "objects of a deleted CustomResourceDefinition remain");
+            said = text;
+        }
+        tokio::time::sleep(delay).await;
+        delay = RETRY_MAX.min(delay * 2);
+    }
+    name
+}
+
+struct Cleanup<'a> {
+    name: &'a str,
+    amender: &'a Amender,
+    deleter: &'a dyn Deleter,
+    clock: &'a SharedClock,
+}
+
+impl Cleanup<'_> {
+    /// Every step can be done again: an attempt goes on wherever the last one stopped.
+    async fn attempt(&self) -> Result<(), CleanupError> {
+        let Some(object) = self.amender.get(self.name) else { return Ok(()) };
+        let head = Head::read(object.wire()).map_err(DefinitionError::Read)?;
+        if !head.awaits_cleanup() {
+            return Ok(());
+        }
+        let message = "CustomResource deletion is in progress";
+        self.say(&terminating("True", "InstanceDeletionInProgress", message)).await?;
+        let last = if head.is_true("Established") {
+            let def = Arc::new(self.amender.definitions().whole(&object)?);
+            self.delete_objects(&def).await?;
+            terminating("False", "InstanceDeletionCompleted", "removed all instances")
+        } else {
+            terminating("False", "NeverEstablished", "resource was never established")
+        };
+        self.amender.release(self.name, self.setting(&last)).await?;
+        Ok(())
+    }
+
+    /// Deletes all objects, those too that are made while others go, and waits until none is left.
+    async fn delete_objects(&self, def: &Arc<ResourceDef>) -> Result<(), CleanupError> {
+        let Some(storage) = def.storage() else { return Ok(()) };
+        let deadline = tokio::time::Instant::now() + REMOVAL_WAIT;
+        loop {
+            if let Err(status) = self.deleter.delete_all(def).await {
+                let message = format!("could not issue all deletes: {}", status.message);
+                self.say(&terminating("True", "InstanceDeletionFailed", message)).await?;
+                return Err(CleanupError::Delete(status.message));
+            }
+            match tokio::time::timeout_at(deadline, self.wait_until_gone(&storage.all())).await {
+                Ok(Ok(true)) => return Ok(()),
+                Ok(Ok(false)) => {}
+                Ok(Err(error)) => return Err(CleanupError::Watch(error)),
+                Err(_) => {
+                    let message = "could not confirm zero CustomResources remaining: context deadline exceeded";
+                    self.say(&terminating("True", "InstanceDeletionCheck", message)).await?;
+                    return Err(CleanupError::Remaining);
+                }
+            }
+        }
+    }
+
+    /// `false` if another object was made, or if the view was lost: it has to be begun again.
+    async fn wait_until_gone(&self, scope: &Scope) -> Result<bool, state::Error> {
+        let mut watch = self.amender.state().watch(scope, WatchFrom::Now, None)?;
+        let (mut left, mut is_synced) = (0_usize, false);
+        loop {
+            match watch.next().await {
+                Ok(Item::Change(change)) => match change.kind {
+                    Kind::Added if is_synced => return Ok(false),
+                    Kind::Added => left += 1,
+                    Kind::Modified => {}
+                    Kind::Deleted => left = left.saturating_sub(1),
+                },
+                Ok(Item::Synced(_)) => is_synced = true,
+                Err(state::Error::Expired { .. }) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+            if is_synced && left == 0 {
+                return Ok(true);
+            }
+        }
+    }
+
+    async fn say(&self, condition: &Condition) -> Result<(), AmendError> {
+        self.amender.amend(self.name, self.setting(condition)).await
+    }
+
+    fn setting<'c>(&'c self, condition: &'c Condition) -> impl Fn(&mut Value) + 'c {
+        move |definition| names::set_condition(definition, condition, now(self.clock))
+    }
+}
+
+fn terminating(status: &'static str, reason: &'static str, message: impl Into<String>) -> Condition {
+    Condition::new("Terminating", status, reason, message)
+}

@@ -1,0 +1,252 @@
+//! From a stored definition to the resource that the generic handlers serve.
+
+use std::{
+    cmp::Ordering,
+    sync::{Arc, OnceLock},
+};
+
+use bytes::Bytes;
+use rdd_builtin::columns::printer;
+use rdd_meta::gvk;
+use rdd_store::Revision;
+use serde_json::Value;
+
+use super::{
+    head::{self, Head},
+    kind::{CustomKind, Resets},
+    schema::{self, Schema},
+};
+use crate::{
+    registry::{
+        ALL_VERBS, Backing, Column, Conversion, Custom, Kind, Manners, Origin, Part, ResourceDef, Stored,
+        SubresourceDef, VersionDef,
+    },
+    state,
+};
+
+/// Why a stored definition cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DefinitionError {
+    #[error("read a stored CustomResourceDefinition")]
+    Read(#[source] serde_json::Error),
+    #[error("derive the keys of {name}")]
+    Keys {
+        name: String,
+        #[source]
+        source: state::Error,
+    },
+}
+
+/// The resource that a definition defines, given as it is stored or sent, at the revision under which its schema began to hold;
+/// none while its names are not accepted, and if no version of it is served.
+pub fn resource_def(definition: &Bytes, revision: Revision) -> Result<Option<ResourceDef>, DefinitionError> {
+    let head = Head::read(definition).map_err(DefinitionError::Read)?;
+    let kinds = kinds(&head, definition);
+    of_parts(&head, &kinds, revision)
+}
+
+/// The schema of a version as its author wrote it; none if there is no such version.
+pub fn schema_source(definition: &Bytes, version: &str) -> Option<Value> {
+    let head = Head::read(definition).ok()?;
+    let at = head.spec.versions.iter().position(|found| found.name == version)?;
+    Schema::new(definition.clone(), at).source().ok()
+}
+
+/// The same, of a definition that has been read, with its kinds.
+pub(super) fn of_parts(
+    head: &Head,
+    kinds: &[Arc<CustomKind>],
+    revision: Revision,
+) -> Result<Option<ResourceDef>, DefinitionError> {
+    let is_served = head.is_accepted() && head.spec.versions.iter().any(|version| version.served);
+    is_served.then(|| build(head, kinds, revision, |version| version.served)).transpose()
+}
+
+/// All there is of a resource, served or not, so that its objects can be cleaned up.
+pub(super) fn whole(
+    head: &Head,
+    kinds: &[Arc<CustomKind>],
+    revision: Revision,
+) -> Result<ResourceDef, DefinitionError> {
+    build(head, kinds, revision, |_| true)
+}
+
+fn build(
+    head: &Head,
+    kinds: &[Arc<CustomKind>],
+    revision: Revision,
+    wanted: impl Fn(&head::Version) -> bool,
+) -> Result<ResourceDef, DefinitionError> {
+    let (spec, names) = (&head.spec, &head.status.accepted_names);
+    let resource = state::Resource::new(&spec.group, &spec.names.plural);
+    let resource = resource.map_err(|source| DefinitionError::Keys { name: head.metadata.name.clone(), source })?;
+    let storage = spec.versions.iter().position(|version| version.storage).unwrap_or_default();
+    let alike = kinds.len() < 2 || schema::have_same_schema(kinds);
+    let mut versions: Vec<VersionDef> = spec
+        .versions
+        .iter()
+        .zip(kinds)
+        .enumerate()
+        .filter(|(_, (version, _))| wanted(version))
+        .map(|(at, (version, kind))| VersionDef {
+            name: version.name.clone(),
+            deprecation: deprecation(spec, version, &kind.kind),
+            stored: match at {
+                at if at == storage => Stored::Same,
+                _ if alike => Stored::Renamed,
+                _ => Stored::Converted(Box::new(Between::new(kind, kinds, storage, spec))),
+            },
+            subresources: subresources(kind),
+            kind: Arc::clone(kind) as Arc<dyn Kind>,
+        })
+        .collect();
+    versions.sort_by(|left, right| gvk::compare_version_priority(&right.name, &left.name));
+    Ok(ResourceDef {
+        group: spec.group.clone(),
+        plural: spec.names.plural.clone(),
+        singular: names.singular.clone(),
+        kind: names.kind.clone(),
+        list_kind: names.list_kind.clone(),
+        short_names: names.short_names.clone(),
+        categories: names.categories.clone(),
+        namespaced: is_namespaced(spec),
+        verbs: ALL_VERBS,
+        backing: Backing::Stored(resource),
+        versions,
+        storage_version: spec.versions.get(storage).map(|version| version.name.clone()).unwrap_or_default(),
+        manners: Manners::default(),
+        custom: Some(Custom { uid: head.metadata.uid.clone(), revision, terminating: head.is_true("Terminating") }),
+    })
+}
+
+fn is_namespaced(spec: &head::Spec) -> bool {
+    spec.scope == "Namespaced"
+}
+
+/// All versions of a definition, served or not, in its order.
+pub(super) fn kinds(head: &Head, definition: &Bytes) -> Vec<Arc<CustomKind>> {
+    let versions = head.spec.versions.iter().enumerate();
+    versions.map(|(at, version)| Arc::new(kind(head, at, version, definition))).collect()
+}
+
+fn kind(head: &Head, at: usize, version: &head::Version, definition: &Bytes) -> CustomKind {
+    let group = head.spec.group.clone();
+    let has_status = version.subresources.status.is_some();
+    let (columns, column_paths) = columns(&version.additional_printer_columns);
+    let field = |field: &head::SelectableField| field.json_path.trim_start_matches('.').to_owned();
+    CustomKind {
+        resets: Resets::new(&format!("{group}/{}", version.name), has_status),
+        group,
+        version: version.name.clone(),
+        kind: head.status.accepted_names.kind.clone(),
+        namespaced: is_namespaced(&head.spec),
+        has_status,
+        scale: version.subresources.scale.as_ref().map(head::ScalePaths::to_shared),
+        columns,
+        column_paths,
+        parsed_columns: OnceLock::new(),
+        selectable: version.selectable_fields.iter().map(field).collect(),
+        schema: Schema::new(definition.clone(), at),
+    }
+}
+
+fn subresources(kind: &CustomKind) -> Vec<SubresourceDef> {
+    const VERBS: &[&str] = &["get", "patch", "update"];
+    let status = kind.has_status.then_some(("status", Part::View));
+    let scale = kind.scale.as_ref().map(|scale| ("scale", Part::Scale(Arc::clone(scale))));
+    let of = |(name, part)| SubresourceDef { name, verbs: VERBS, part };
+    status.into_iter().chain(scale).map(of).collect()
+}
+
+/// The columns and where they find what they show: the name, then those that are declared, or the age if none are.
+fn columns(declared: &[head::Column]) -> (Vec<Column>, Vec<String>) {
+    let mut paths = vec![".metadata.name".to_owned()];
+    // What is said of the name and of the creation is the same for all kinds.
+    let mut columns: Vec<Column> = printer("", "").columns().into_iter().map(generic).collect();
+    if declared.is_empty() {
+        columns.iter_mut().skip(1).for_each(|created| created.name = "Age".to_owned());
+        paths.push(".metadata.creationTimestamp".to_owned());
+        return (columns, paths);
+    }
+    let described = |column: &head::Column| match column.description.as_str() {
+        "" => format!("Custom resource definition column (in JSONPath format): {}", column.json_path),
+        text => text.to_owned(),
+    };
+    columns.truncate(1);
+    columns.extend(declared.iter().map(|column| Column {
+        name: column.name.clone(),
+        kind: column.kind.clone(),
+        format: column.format.clone(),
+        description: described(column),
+        priority: column.priority,
+    }));
+    paths.extend(declared.iter().map(|column| column.json_path.clone()));
+    (columns, paths)
+}
+
+fn generic(column: rdd_builtin::columns::Column) -> Column {
+    Column {
+        name: column.name.to_owned(),
+        kind: column.kind.to_owned(),
+        format: column.format.to_owned(),
+        description: column.description.to_owned(),
+        priority: column.priority,
+    }
+}
+
+/// What users of a deprecated version are told.
+fn deprecation(spec: &head::Spec, version: &head::Version, kind: &str) -> Option<String> {
+    if !version.deprecated {
+        return None;
+    }
+    if let Some(text) = &version.deprecation_warning {
+        return Some(text.clone());
+    }
+    let newer = |other: &&head::Version| {
+        other.served && !other.deprecated && gvk::compare_version_priority(&version.name, &other.name) == Ordering::Less
+    };
+    let best = spec.versions.iter().filter(newer);
+    let best = best.max_by(|left, right| gvk::compare_version_priority(&left.name, &right.name));
+    let advice = best.map(|best| format!("; use {}/{} {kind}", spec.group, best.name)).unwrap_or_default();
+    Some(format!("{}/{} {kind} is deprecated{advice}", spec.group, version.name))
+}
+
+/// Between a version and the stored one, which have different schemas: each drops what it does not know.
+#[derive(Debug)]
+struct Between {
+    version: Arc<CustomKind>,
+    storage: Arc<CustomKind>,
+    /// Versions that are not served: nobody else brings what they once stored into form.
+    unserved: Vec<Arc<CustomKind>>,
+}
+
+impl Between {
+    fn new(version: &Arc<CustomKind>, kinds: &[Arc<CustomKind>], storage: usize, spec: &head::Spec) -> Self {
+        let unserved = spec.versions.iter().zip(kinds).filter(|(version, _)| !version.served);
+        Self {
+            version: Arc::clone(version),
+            storage: Arc::clone(&kinds[storage]),
+            unserved: unserved.map(|(_, kind)| Arc::clone(kind)).collect(),
+        }
+    }
+}
+
+impl Conversion for Between {
+    fn shown(&self, mut object: Value) -> Value {
+        let written_as = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+        if let Some(kind) = self.unserved.iter().find(|kind| kind.api_version() == written_as) {
+            // It was accepted once: what is malformed is dropped, and there is nothing to refuse.
+            let _ = kind.decode(&mut object, Origin::Storage);
+        }
+        self.version.adopt(&mut object);
+        object
+    }
+
+    fn stored(&self, mut object: Value) -> Value {
+        self.storage.adopt(&mut object);
+        // Upstream fills these in whenever it reads the object; what is stored here is read as it is.
+        self.storage.default(&mut object);
+        object
+    }
+}

@@ -1,0 +1,191 @@
+//! The schema of one version of a definition, read from the stored definition when it is first used.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use bytes::Bytes;
+use rdd_cel::RuleSet;
+use rdd_patch::shape::Shape;
+use rdd_schema::{Props, Structural};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+
+use super::{rules, shape};
+
+/// A schema that costs nothing before it is used: neither time when the server starts, nor memory while it idles.
+pub(super) struct Schema {
+    /// The definition, whose bytes the state keeps anyway.
+    definition: Bytes,
+    /// Which of its versions.
+    version: usize,
+    structural: OnceLock<Result<Arc<Structural>, Unusable>>,
+    rules: OnceLock<Option<Box<RuleSet>>>,
+    shape: OnceLock<Shape>,
+}
+
+/// Why a schema cannot be used. Definitions are checked before they are stored, so this is damage.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unusable {
+    #[error("read the schema of a stored CustomResourceDefinition: {0}")]
+    Json(Arc<serde_json::Error>),
+    #[error("read the schema of a stored CustomResourceDefinition: {0}")]
+    Props(rdd_schema::props::PropsError),
+    #[error("compile the schema of a stored CustomResourceDefinition: {0}")]
+    Structural(rdd_schema::structural::StructuralError),
+}
+
+impl Schema {
+    pub(super) fn new(definition: Bytes, version: usize) -> Self {
+        Self { definition, version, structural: OnceLock::new(), rules: OnceLock::new(), shape: OnceLock::new() }
+    }
+
+    /// The schema in the form that runs.
+    pub(super) fn structural(&self) -> Result<&Arc<Structural>, &Unusable> {
+        self.structural.get_or_init(|| self.compile()).as_ref()
+    }
+
+    /// The compiled rules; none if there are none.
+    pub(super) fn rules(&self) -> Option<&RuleSet> {
+        let compile = || rules::compile(self.structural().ok()?, true).map(Box::new);
+        self.rules.get_or_init(compile).as_deref()
+    }
+
+    /// How objects merge.
+    pub(super) fn shape(&self) -> &Shape {
+        self.shape.get_or_init(|| self.structural().map_or_else(|_| Shape::deduced(), shape::of))
+    }
+
+    /// The schema as its author wrote it; an empty one if the version has none.
+    pub(super) fn source(&self) -> Result<Value, serde_json::Error> {
+        let mut deserializer = serde_json::Deserializer::from_slice(&self.definition);
+        deserializer.deserialize_map(At::Definition(self.version)).map(Option::unwrap_or_default)
+    }
+
+    fn compile(&self) -> Result<Arc<Structural>, Unusable> {
+        let source = self.source().map_err(|error| Unusable::Json(Arc::new(error)))?;
+        let props = Props::parse(&source).map_err(Unusable::Props)?;
+        Structural::compile(&props).map_err(Unusable::Structural)
+    }
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_compiled = self.structural.get().is_some();
+        f.debug_struct("Schema").field("version", &self.version).field("compiled", &is_compiled).finish_non_exhaustive()
+    }
+}
+
+/// Where a reader is on its way to `spec.versions[n].schema.openAPIV3Schema`: everything beside the way is skipped.
+#[derive(Clone, Copy)]
+enum At {
+    Definition(usize),
+    Spec(usize),
+    Versions(usize),
+    Version,
+    Holder,
+}
+
+impl At {
+    /// The field that leads on.
+    fn field(self) -> &'static str {
+        match self {
+            Self::Definition(_) => "spec",
+            Self::Spec(_) => "versions",
+            Self::Versions(_) | Self::Version => "schema",
+            Self::Holder => "openAPIV3Schema",
+        }
+    }
+
+    fn next(self) -> Option<Self> {
+        match self {
+            Self::Definition(version) => Some(Self::Spec(version)),
+            Self::Spec(version) => Some(Self::Versions(version)),
+            Self::Versions(_) => Some(Self::Version),
+            Self::Version => Some(Self::Holder),
+            Self::Holder => None,
+        }
+    }
+}
+
+impl<'de> serde::de::DeserializeSeed<'de> for At {
+    type Value = Option<Value>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for At {
+    type Value = Option<Value>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a CustomResourceDefinition on the way to {:?}", self.field())
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+        let mut found = None;
+        while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
+            if key != self.field() {
+                map.next_value::<IgnoredAny>()?;
+            } else if let Some(next) = self.next() {
+                found = map.next_value_seed(next)?;
+            } else {
+                found = Some(map.next_value()?);
+            }
+        }
+        Ok(found)
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<Self::Value, S::Error> {
+        let Self::Versions(wanted) = self else { return Err(serde::de::Error::custom("unexpected list")) };
+        let mut found = None;
+        for at in 0.. {
+            let more = if at == wanted {
+                list.next_element_seed(Self::Version)?.map(|schema| found = schema).is_some()
+            } else {
+                list.next_element::<IgnoredAny>()?.is_some()
+            };
+            if !more {
+                break;
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Whether all versions have the same schema, so that nothing is pruned between them.
+pub(super) fn have_same_schema(schemas: &[Arc<super::CustomKind>]) -> bool {
+    let mut sources = schemas.iter().map(|kind| kind.schema().source().ok());
+    let first = sources.next().flatten();
+    sources.all(|source| source.is_some() && source == first)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_schema_of_one_version_is_found_among_others() {
+        let definition = json!({"metadata": {"schema": 1}, "spec": {"versions": [
+            {"name": "v1", "schema": {"openAPIV3Schema": {"type": "object", "title": "one"}}},
+            {"name": "v2", "schema": {"openAPIV3Schema": {"type": "object", "title": "two"}}, "served": true},
+            {"name": "v3"}]}, "status": {"versions": []}});
+        let definition = Bytes::from(definition.to_string());
+        let source = |version| Schema::new(definition.clone(), version).source().unwrap();
+        assert_eq!(source(0)["title"], "one");
+        assert_eq!(source(1)["title"], "two");
+        assert_eq!((source(2), source(3)), (Value::Null, Value::Null));
+        assert!(Schema::new(definition.clone(), 1).structural().is_ok());
+        assert!(Schema::new(Bytes::from_static(b"{\"spec\":"), 0).structural().is_err());
+        assert!(Schema::new(Bytes::from_static(b"{\"spec\":[]}"), 0).structural().is_err());
+    }
+}

@@ -1,0 +1,220 @@
+//! CustomResourceDefinitions as a kind: checked as upstream checks them, and settled in the commit that writes them.
+
+use std::sync::Arc;
+
+use rdd_meta::{
+    FieldError, Status,
+    go_text::quote,
+    metadata::{Metadata, MetadataMut},
+    names::NameRule,
+    time::Timestamp,
+};
+use rdd_patch::{
+    shape::Shape,
+    ssa::{self, PathElement},
+};
+use rdd_schema::{
+    crd::{self, Crd, NoRules, RuleChecker},
+    upgrade,
+};
+use rdd_stdx::{chain::Chain, clock::SharedClock};
+use serde_json::{Map, Value, json};
+
+use super::{
+    kind::keep_member,
+    ledger::Ledger,
+    names::{self, Condition},
+    rules::RuleCheck,
+};
+use crate::registry::{Column, Finding, Kind, Origin};
+
+/// Holds a definition that is being deleted until its objects are gone.
+pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// The kind of definitions: a built-in kind for everything generic, and what is particular to definitions around it.
+///
+/// The names are settled by what the ledger knows when a definition is prepared, so preparing is not pure here: it asks the
+/// ledger and the clock.
+#[derive(Debug)]
+pub struct DefinitionKind {
+    generic: Arc<dyn Kind>,
+    ledger: Ledger,
+    clock: SharedClock,
+    object_resets: ssa::Filter,
+    status_resets: ssa::Filter,
+}
+
+impl DefinitionKind {
+    /// `generic` reads and prints definitions, and knows their shape.
+    pub fn new(generic: Arc<dyn Kind>, ledger: Ledger, clock: SharedClock) -> Self {
+        let filter = |fields: &[&str]| {
+            let set: ssa::Set = fields.iter().map(|field| vec![PathElement::field(field)]).collect();
+            let versions = ["apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1"];
+            versions.iter().map(|version| ((*version).to_owned(), set.clone())).collect()
+        };
+        Self {
+            generic,
+            ledger,
+            clock,
+            object_resets: filter(&["status"]),
+            status_resets: filter(&["metadata", "spec"]),
+        }
+    }
+
+    fn settle(&self, definition: &mut Value) {
+        let name = Metadata::of(definition).name().to_owned();
+        let group = definition.pointer("/spec/group").and_then(Value::as_str).unwrap_or_default();
+        let taken = self.ledger.taken(group, &name);
+        names::settle(definition, &taken, now(&self.clock));
+    }
+}
+
+/// The time for conditions.
+pub(super) fn now(clock: &SharedClock) -> Timestamp {
+    let wall = clock.wall();
+    Timestamp::new(i64::try_from(wall.as_secs()).unwrap_or(i64::MAX), 0)
+}
+
+impl Kind for DefinitionKind {
+    fn decode(&self, object: &mut Value, origin: Origin) -> Result<Vec<Finding>, Status> {
+        let findings = self.generic.decode(object, origin)?;
+        crd::apply_defaults(object);
+        Ok(findings)
+    }
+
+    fn default(&self, object: &mut Value) {
+        self.generic.default(object);
+        crd::apply_defaults(object);
+    }
+
+    fn shape(&self) -> Shape {
+        self.generic.shape()
+    }
+
+    fn strategic(&self) -> bool {
+        self.generic.strategic()
+    }
+
+    fn empty(&self) -> Value {
+        self.generic.empty()
+    }
+
+    fn reset_fields(&self, subresource: &str) -> &ssa::Filter {
+        if subresource == "status" { &self.status_resets } else { &self.object_resets }
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::DnsSubdomain
+    }
+
+    fn prepare_for_create(&self, object: &mut Value) {
+        if let Some(members) = object.as_object_mut() {
+            members.remove("status");
+        }
+        if let Some(mut metadata) = MetadataMut::of(object) {
+            metadata.set_generation(1);
+        }
+        add_stored_version(object);
+        self.settle(object);
+    }
+
+    fn prepare_for_update(&self, subresource: &str, new: &mut Value, old: &Value) {
+        if subresource == "status" {
+            keep_member(new, old, "spec");
+            return;
+        }
+        keep_member(new, old, "status");
+        if new.get("spec") != old.get("spec")
+            && let Some(mut metadata) = MetadataMut::of(new)
+        {
+            metadata.set_generation(Metadata::of(old).generation() + 1);
+        }
+        add_stored_version(new);
+        if !Metadata::of(old).is_terminating() {
+            self.settle(new);
+        }
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldError> {
+        match Crd::parse(object) {
+            Ok(mut definition) => {
+                // What is wrong with names is said of those that were asked for, not again of those that we accepted.
+                definition.accepted_names = crd::Names::default();
+                to_wire(crd::validate(&definition, &mut RuleCheck::default()))
+            }
+            Err(error) => unreadable(&error),
+        }
+    }
+
+    fn validate_update(&self, subresource: &str, new: &Value, old: &Value) -> Vec<FieldError> {
+        let (mut definition, before) = match (Crd::parse(new), Crd::parse(old)) {
+            (Ok(definition), Ok(before)) => (definition, before),
+            (Err(error), _) | (_, Err(error)) => return unreadable(&error),
+        };
+        if subresource == "status" {
+            return to_wire(upgrade::validate_status_update(&definition, &before));
+        }
+        definition.accepted_names = before.accepted_names.clone();
+        // Rules that did not change were accepted once, and compiling them is most of the work.
+        let rules: &mut dyn RuleChecker =
+            if new.get("spec") == old.get("spec") { &mut NoRules } else { &mut RuleCheck::default() };
+        to_wire(upgrade::validate_update(&definition, &before, rules))
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let formats = |object: &Value| Crd::parse(object).map(|crd| crd.unrecognized_formats()).unwrap_or_default();
+        let known = old.map(formats).unwrap_or_default();
+        let introduced = formats(new).into_iter().filter(|format| !known.contains(format));
+        introduced.map(|format| format!("unrecognized format {}", quote(&format))).collect()
+    }
+
+    /// As upstream, there is no grace period here, and no new generation.
+    fn begin_deletion(&self, object: &mut Value, now: Timestamp) -> bool {
+        if Metadata::of(object).is_terminating() {
+            return !Metadata::of(object).finalizers().is_empty();
+        }
+        let mut finalizers: Vec<String> = Metadata::of(object).finalizers().into_iter().map(str::to_owned).collect();
+        if !finalizers.iter().any(|finalizer| finalizer == CLEANUP_FINALIZER) {
+            finalizers.push(CLEANUP_FINALIZER.to_owned());
+        }
+        if let Some(mut metadata) = MetadataMut::of(object) {
+            metadata.set_finalizers(&finalizers);
+            metadata.set_deletion(Some(now), None);
+        }
+        let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+        let condition = Condition::new("Terminating", "True", "InstanceDeletionPending", message);
+        names::set_condition(object, &condition, now);
+        true
+    }
+
+    fn columns(&self) -> &[Column] {
+        self.generic.columns()
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        self.generic.cells(object, now)
+    }
+}
+
+/// Objects may be stored under the storage version from now on, so it is remembered until someone migrates them.
+fn add_stored_version(definition: &mut Value) {
+    let versions = definition.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+    let storage = versions.into_iter().find(|version| version["storage"] == true);
+    let Some(name) = storage.and_then(|version| version.get("name").cloned()) else { return };
+    let status: &mut Map<String, Value> = names::status_of(definition);
+    let stored = status.entry("storedVersions").or_insert_with(|| json!([]));
+    if let Value::Array(stored) = stored
+        && !stored.contains(&name)
+    {
+        stored.push(name);
+    }
+}
+
+fn to_wire(found: Vec<rdd_schema::field::Error>) -> Vec<FieldError> {
+    found
+}
+
+/// Types were checked when it was decoded; what is left is a schema that nests too deep.
+fn unreadable(error: &crd::CrdError) -> Vec<FieldError> {
+    vec![FieldError::invalid_text("spec", String::new(), Chain(error).to_string())]
+}
