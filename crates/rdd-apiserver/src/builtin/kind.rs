@@ -1,0 +1,186 @@
+//! Any built-in kind: its type says how it is read and merged, its strategy what is particular, its printer what is shown.
+
+use std::collections::BTreeMap;
+
+use rdd_builtin::{
+    columns::{self, Printer},
+    decode, kinds,
+    strategy::Strategy,
+    types,
+};
+use rdd_meta::{FieldError, Status, names::NameRule, time::Timestamp};
+use rdd_patch::{
+    shape::Shape,
+    ssa::{Filter, PathElement, Set},
+};
+use serde_json::Value;
+
+use super::{events, table::Row};
+use crate::admission::webhook::match_condition_error;
+use crate::registry::{CREATE_VERBS, Column, Finding, Kind, Origin};
+
+/// A built-in kind. Whoever needs more than its table says wraps it.
+///
+/// What is prepared for the store is brought into the form that comes out of upstream's: strategies may take structs away
+/// that Go always writes, and owners of fields have been told apart before an empty list became none.
+#[derive(Debug)]
+pub struct BuiltinKind {
+    kind: &'static types::Kind,
+    strategy: &'static Strategy,
+    printer: Printer,
+    columns: Vec<Column>,
+    selectable: Vec<String>,
+    /// By endpoint.
+    resets: BTreeMap<&'static str, Filter>,
+    no_resets: Filter,
+}
+
+/// What a kind in a namespace has if it has nothing of its own.
+static NAMESPACED: Strategy = Strategy::NAMESPACED;
+static CLUSTER: Strategy = Strategy::CLUSTER;
+/// A question has no name, so there is nothing to check.
+static QUESTION: Strategy = Strategy { validate_create: |_| Vec::new(), ..Strategy::CLUSTER };
+
+impl BuiltinKind {
+    pub(super) fn new(kind: &'static types::Kind, row: &Row) -> Self {
+        let general = match (row.verbs == CREATE_VERBS, row.namespaced) {
+            (true, _) => &QUESTION,
+            (_, true) => &NAMESPACED,
+            _ => &CLUSTER,
+        };
+        let strategy = kinds::of(kind.group, kind.kind).unwrap_or(general);
+        let printer = columns::printer(kind.group, kind.kind);
+        let endpoints = std::iter::once("").chain(row.views.iter().map(|(name, _)| *name));
+        let resets = endpoints.map(|endpoint| (endpoint, resets(kind, (strategy.reset_fields)(endpoint)))).collect();
+        Self {
+            kind,
+            strategy,
+            printer,
+            columns: printer.columns().into_iter().map(to_column).collect(),
+            selectable: strategy.selectable_fields.iter().map(|field| (*field).to_owned()).collect(),
+            resets,
+            no_resets: Filter::new(),
+        }
+    }
+
+    pub(super) fn strategy(&self) -> &'static Strategy {
+        self.strategy
+    }
+
+    /// Whether it has match conditions, which are compiled here: the crate of kinds knows no CEL.
+    fn configures_webhooks(&self) -> bool {
+        self.kind.group == "admissionregistration.k8s.io" && self.kind.kind.ends_with("WebhookConfiguration")
+    }
+}
+
+fn to_column(column: columns::Column) -> Column {
+    Column {
+        name: column.name.to_owned(),
+        kind: column.kind.to_owned(),
+        format: column.format.to_owned(),
+        description: column.description.to_owned(),
+        priority: column.priority,
+    }
+}
+
+/// Fields as paths with dots, as the set that the field manager takes.
+fn resets(kind: &types::Kind, fields: &[&str]) -> Filter {
+    if fields.is_empty() {
+        return Filter::new();
+    }
+    let set: Set = fields.iter().map(|path| path.split('.').map(PathElement::field).collect::<Vec<_>>()).collect();
+    Filter::from([(kind.api_version(), set)])
+}
+
+impl Kind for BuiltinKind {
+    fn decode(&self, object: &mut Value, origin: Origin) -> Result<Vec<Finding>, Status> {
+        let findings = match origin {
+            Origin::Request => decode::decode(self.kind, object).map_err(|refused| Status::bad_request(refused.0))?,
+            Origin::Storage => {
+                decode::reform(self.kind, object);
+                Vec::new()
+            }
+        };
+        self.default(object);
+        Ok(findings)
+    }
+
+    fn default(&self, object: &mut Value) {
+        (self.strategy.default)(object);
+    }
+
+    fn shape(&self) -> Shape {
+        self.kind.shape()
+    }
+
+    fn strategic(&self) -> bool {
+        true
+    }
+
+    fn empty(&self) -> Value {
+        decode::empty(self.kind)
+    }
+
+    fn reset_fields(&self, subresource: &str) -> &Filter {
+        self.resets.get(subresource).unwrap_or(&self.no_resets)
+    }
+
+    fn name_rule(&self) -> NameRule {
+        self.strategy.name_rule
+    }
+
+    fn prepare_for_create(&self, object: &mut Value) {
+        (self.strategy.prepare_for_create)(object);
+        decode::reform(self.kind, object);
+    }
+
+    fn prepare_for_update(&self, subresource: &str, new: &mut Value, old: &Value) {
+        (self.strategy.prepare_for_update)(subresource, new, old);
+        decode::reform(self.kind, new);
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldError> {
+        if self.configures_webhooks() {
+            return kinds::webhook::validate_create(object, &match_condition_error);
+        }
+        (self.strategy.validate_create)(object)
+    }
+
+    fn validate_update(&self, subresource: &str, new: &Value, old: &Value) -> Vec<FieldError> {
+        if self.configures_webhooks() {
+            return kinds::webhook::validate_update(new, old, &match_condition_error);
+        }
+        (self.strategy.validate_update)(subresource, new, old)
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        (self.strategy.warnings)(new, old)
+    }
+
+    fn begin_deletion(&self, object: &mut Value, now: Timestamp) -> bool {
+        (self.strategy.begin_deletion)(object, now)
+    }
+
+    fn may_vanish(&self, object: &Value) -> bool {
+        (self.strategy.may_vanish)(object)
+    }
+
+    fn selectable_fields(&self) -> &[String] {
+        &self.selectable
+    }
+
+    fn selectable_field(&self, object: &Value, field: &str) -> String {
+        (self.strategy.selectable_field)(object, field)
+    }
+
+    fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        if self.kind.group == events::GROUP {
+            return self.printer.cells(&events::to_core(object.clone()), now);
+        }
+        self.printer.cells(object, now)
+    }
+}

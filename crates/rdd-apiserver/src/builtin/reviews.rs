@@ -1,0 +1,136 @@
+//! Questions about access and identity. Whoever is known may do everything, and the answers say so.
+
+use std::{fmt, sync::Arc};
+
+use rdd_builtin::{kinds, strategy::Strategy};
+use rdd_meta::{Status, metadata::MetadataMut};
+use rdd_stdx::clock::SharedClock;
+use serde_json::{Value, json};
+
+use crate::{auth::Identity, registry::Answerer};
+
+/// Whom a token stands for, and for which of the audiences that were asked about.
+#[derive(Debug, Clone)]
+pub struct Reviewed {
+    /// Who it is.
+    pub identity: Arc<Identity>,
+    /// The audiences that it is good for.
+    pub audiences: Vec<String>,
+}
+
+/// Says whom a token stands for: the token, and the audiences that are asked about; none means the server's own.
+#[derive(Clone)]
+pub struct TokenReviewer(Arc<Review>);
+
+type Review = dyn Fn(&str, &[String]) -> Option<Reviewed> + Send + Sync;
+
+impl TokenReviewer {
+    /// By this function.
+    pub fn new(review: impl Fn(&str, &[String]) -> Option<Reviewed> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(review))
+    }
+
+    /// Whom a token stands for, and for which of these audiences; none means the server's own.
+    pub fn review(&self, token: &str, audiences: &[String]) -> Option<Reviewed> {
+        (self.0)(token, audiences)
+    }
+}
+
+impl fmt::Debug for TokenReviewer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenReviewer")
+    }
+}
+
+/// What is no question at all is refused before it is answered.
+fn check(group: &str, kind: &str, question: &Value) -> Result<(), Status> {
+    let bad_request = kinds::of(group, kind).map_or(Strategy::CLUSTER.bad_request, |strategy| strategy.bad_request);
+    bad_request(question).map_or(Ok(()), |why| Err(Status::bad_request(why)))
+}
+
+/// Who am I?
+#[derive(Debug)]
+pub(super) struct SelfReview {
+    pub(super) clock: SharedClock,
+}
+
+impl Answerer for SelfReview {
+    fn answer(&self, question: Value, asker: &Identity, _namespace: Option<&str>) -> Result<Value, Status> {
+        check("authentication.k8s.io", "SelfSubjectReview", &question)?;
+        let mut answer = json!({"apiVersion": question["apiVersion"], "kind": question["kind"]});
+        if let Some(mut metadata) = MetadataMut::of(&mut answer) {
+            metadata.set_creation_timestamp(Some(self.clock.wall().into()));
+        }
+        answer["status"] = json!({"userInfo": asker.user_info()});
+        Ok(answer)
+    }
+}
+
+/// Whose token is this?
+#[derive(Debug)]
+pub(super) struct TokenReview {
+    pub(super) reviewer: TokenReviewer,
+}
+
+impl Answerer for TokenReview {
+    fn answer(&self, mut question: Value, _asker: &Identity, _namespace: Option<&str>) -> Result<Value, Status> {
+        check("authentication.k8s.io", "TokenReview", &question)?;
+        let token = question.pointer("/spec/token").and_then(Value::as_str).unwrap_or_default();
+        let audiences = question.pointer("/spec/audiences").and_then(Value::as_array).into_iter().flatten();
+        let audiences: Vec<String> = audiences.filter_map(Value::as_str).map(str::to_owned).collect();
+        question["status"] = match self.reviewer.review(token, &audiences) {
+            Some(reviewed) => {
+                let user = reviewed.identity.user_info();
+                json!({"authenticated": true, "user": user, "audiences": reviewed.audiences})
+            }
+            None => json!({"user": {}, "error": "invalid bearer token"}),
+        };
+        Ok(question)
+    }
+}
+
+/// May somebody do something?
+#[derive(Debug)]
+pub(super) struct AccessReview {
+    pub(super) kind: &'static str,
+}
+
+impl Answerer for AccessReview {
+    fn answer(&self, mut question: Value, _asker: &Identity, namespace: Option<&str>) -> Result<Value, Status> {
+        check("authorization.k8s.io", self.kind, &question)?;
+        let asked = question.pointer("/spec/resourceAttributes/namespace").and_then(Value::as_str).unwrap_or_default();
+        if let Some(namespace) = namespace
+            && asked != namespace
+        {
+            let why = format!("spec.resourceAttributes.namespace must match namespace: {namespace}");
+            return Err(Status::bad_request(why));
+        }
+        question["status"] = json!({"allowed": true});
+        Ok(question)
+    }
+}
+
+/// What may I do?
+#[derive(Debug)]
+pub(super) struct RulesReview;
+
+impl Answerer for RulesReview {
+    fn answer(&self, question: Value, _asker: &Identity, _namespace: Option<&str>) -> Result<Value, Status> {
+        check("authorization.k8s.io", "SelfSubjectRulesReview", &question)?;
+        let namespace = question.pointer("/spec/namespace").and_then(Value::as_str).unwrap_or_default();
+        if namespace.is_empty() {
+            return Err(Status::bad_request("no namespace on request"));
+        }
+        Ok(json!({
+            "apiVersion": question["apiVersion"],
+            "kind": question["kind"],
+            "metadata": {},
+            "spec": {},
+            "status": {
+                "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+                "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+                "incomplete": false,
+            },
+        }))
+    }
+}
