@@ -1,0 +1,73 @@
+//! The order of groups and versions: the priorities that upstream gives its own groups, then everyone else by name.
+
+use std::cmp::Reverse;
+
+use rdd_meta::gvk::sort_by_priority;
+
+use crate::registry::Served;
+
+/// The priority of groups that are in no table, which are those of custom resources.
+const ORDINARY: u32 = 1000;
+
+/// The priorities of upstream's own groups. A group that is served by us only in part has the place it has there.
+const PRIORITIES: &[(&str, u32)] = &[
+    ("apiregistration.k8s.io", 20001),
+    ("", 18000),
+    ("apps", 17800),
+    ("events.k8s.io", 17750),
+    ("authentication.k8s.io", 17700),
+    ("authorization.k8s.io", 17600),
+    ("autoscaling", 17500),
+    ("batch", 17400),
+    ("certificates.k8s.io", 17300),
+    ("networking.k8s.io", 17200),
+    ("policy", 17100),
+    ("rbac.authorization.k8s.io", 17000),
+    ("storage.k8s.io", 16800),
+    ("admissionregistration.k8s.io", 16700),
+    ("apiextensions.k8s.io", 16700),
+    ("scheduling.k8s.io", 16600),
+    ("coordination.k8s.io", 16500),
+    ("node.k8s.io", 16300),
+    ("discovery.k8s.io", 16200),
+    ("resource.k8s.io", 16200),
+    ("flowcontrol.apiserver.k8s.io", 16100),
+    ("internal.apiserver.k8s.io", 16000),
+    ("storagemigration.k8s.io", 15800),
+];
+
+/// The priority of a group in discovery; the highest comes first.
+pub fn group_priority(group: &str) -> u32 {
+    PRIORITIES.iter().find(|(name, _)| *name == group).map_or(ORDINARY, |(_, priority)| *priority)
+}
+
+/// The served versions of a group, the preferred one first; none if the group is not served.
+pub fn versions<'a>(served: &'a Served, group: &str) -> Vec<&'a str> {
+    let mut versions: Vec<&str> = Vec::new();
+    for version in served.in_group(group).flat_map(|def| &def.versions) {
+        if !versions.contains(&version.name.as_str()) {
+            versions.push(&version.name);
+        }
+    }
+    sort_by_priority(&mut versions);
+    versions
+}
+
+/// The served groups other than the core API, in the order of the aggregated document.
+pub fn groups(served: &Served) -> Vec<&str> {
+    let mut groups: Vec<&str> = served.all().filter(|def| !def.versions.is_empty()).map(|def| &*def.group).collect();
+    groups.dedup();
+    groups.retain(|group| !group.is_empty());
+    groups.sort_by_key(|group| (Reverse(group_priority(group)), *group));
+    groups
+}
+
+/// The same in the order of the old document, where groups of one priority come by the name of their first APIService:
+/// `v1.example.com` is before `v1beta1.a.example.com`.
+pub(super) fn groups_by_service<'a>(served: &'a Served) -> Vec<&'a str> {
+    let mut groups = groups(served);
+    let first_service =
+        |group: &'a str| versions(served, group).into_iter().map(|version| format!("{version}.{group}")).min();
+    groups.sort_by_cached_key(|group| (Reverse(group_priority(group)), first_service(group)));
+    groups
+}

@@ -1,0 +1,76 @@
+//! The forms of a document, and which one a client takes.
+
+use http::HeaderValue;
+
+use crate::{represent::accept, respond};
+
+/// The two names by which protobuf is asked for. The older one is no proper media type, and is never answered with.
+const PROTOBUF: &str = "com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const PROTOBUF_DEPRECATED: &str = "com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
+/// How a document is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// As JSON.
+    Json,
+    /// As the message of `gnostic`.
+    Protobuf,
+}
+
+impl Form {
+    /// The form of version 2 that an `Accept` header prefers; `None` if it takes neither. Without a header it is JSON.
+    pub(super) fn of_v2(accepted: &str) -> Option<Self> {
+        Self::first(
+            accepted,
+            &[("json", Self::Json), (PROTOBUF_DEPRECATED, Self::Protobuf), (PROTOBUF, Self::Protobuf)],
+        )
+    }
+
+    /// The same for version 3, which is there as JSON only.
+    pub(super) fn of_v3(accepted: &str) -> Option<Self> {
+        Self::first(accepted, &[("json", Self::Json)])
+    }
+
+    fn first(accepted: &str, offered: &[(&str, Self)]) -> Option<Self> {
+        let accepted = if accepted.is_empty() { "*/*" } else { accepted };
+        let clauses = accept::clauses(accepted);
+        let taken = |clause: &accept::Clause<'_>| offered.iter().find(|(subtype, _)| clause.covers(subtype));
+        clauses.iter().find_map(taken).map(|(_, form)| *form)
+    }
+
+    /// What the document is said to be.
+    pub(super) fn content_type(self) -> HeaderValue {
+        match self {
+            Self::Json => respond::JSON,
+            Self::Protobuf => HeaderValue::from_static("application/com.github.proto-openapi.spec.v2.v1.0+protobuf"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clause_that_is_preferred_decides_and_json_is_first_among_equals() {
+        let form = |accepted: &str| Form::of_v2(accepted);
+        let (json, protobuf) = (Some(Form::Json), Some(Form::Protobuf));
+        for accepted in ["", "*/*", "application/*", "application/json", "text/html, */*;q=0.1"] {
+            assert_eq!(form(accepted), json, "{accepted}");
+        }
+        for name in [PROTOBUF, PROTOBUF_DEPRECATED] {
+            assert_eq!(form(&format!("application/{name}")), protobuf);
+            assert_eq!(form(&format!("application/yaml, application/{name};q=0.5")), protobuf);
+            assert_eq!(form(&format!("application/{name};q=0.5, application/json")), json);
+            assert_eq!(Form::of_v3(&format!("application/{name}")), None);
+        }
+        for accepted in ["text/html", "application/yaml", "application/protobuf", "?"] {
+            assert_eq!(form(accepted), None, "{accepted}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_the_media_type_is_said_as_it_is_asked_for() {
+        assert_eq!(Form::Protobuf.content_type(), format!("application/{PROTOBUF}"));
+    }
+}

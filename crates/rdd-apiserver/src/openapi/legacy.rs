@@ -1,0 +1,70 @@
+//! The definitions of built-in types in version 2, made from those in version 3.
+
+use serde_json::{Map, Value};
+
+/// Turns a definition of version 3 into one of version 2: without defaults and alternatives, and with plain references.
+/// Depth is bounded because the definitions are ours.
+pub(super) fn to_v2(definition: &mut Value) {
+    let Value::Object(schema) = definition else { return };
+    schema.remove("default");
+    schema.remove("nullable");
+    unwrap_reference(schema);
+    // The types that are one thing or another on the wire are texts to clients of version 2.
+    if schema.remove("oneOf").is_some() | schema.remove("anyOf").is_some() && !schema.contains_key("type") {
+        schema.insert("type".to_owned(), "string".into());
+    }
+    if let Some(Value::String(reference)) = schema.get_mut("$ref") {
+        *reference = reference.replacen("#/components/schemas/", "#/definitions/", 1);
+    }
+    for name in ["items", "additionalProperties"] {
+        schema.get_mut(name).into_iter().for_each(to_v2);
+    }
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        properties.values_mut().for_each(to_v2);
+    }
+}
+
+/// Version 3 wraps a reference that has something beside it.
+fn unwrap_reference(schema: &mut Map<String, Value>) {
+    let wrapped = schema.get("allOf").and_then(Value::as_array).filter(|all| all.len() == 1);
+    if let Some(reference) = wrapped.and_then(|all| all[0].get("$ref")).cloned() {
+        schema.remove("allOf");
+        schema.insert("$ref".to_owned(), reference);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn references_are_plain_and_defaults_and_alternatives_are_gone() {
+        let mut definition = json!({
+            "type": "object",
+            "properties": {
+                "port": {"allOf": [{"$ref": "#/components/schemas/a.B"}], "description": "d", "default": 0},
+                "list": {"type": "array", "items": {"$ref": "#/components/schemas/a.C", "default": {}}},
+                "map": {"type": "object", "additionalProperties": {"type": "string", "default": ""}},
+                "default": {"type": "string"},
+            },
+        });
+        to_v2(&mut definition);
+        assert_eq!(
+            definition,
+            json!({
+                "type": "object",
+                "properties": {
+                    "port": {"$ref": "#/definitions/a.B", "description": "d"},
+                    "list": {"type": "array", "items": {"$ref": "#/definitions/a.C"}},
+                    "map": {"type": "object", "additionalProperties": {"type": "string"}},
+                    "default": {"type": "string"},
+                },
+            })
+        );
+        let mut either = json!({"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]});
+        to_v2(&mut either);
+        assert_eq!(either, json!({"format": "int-or-string", "type": "string"}));
+    }
+}
