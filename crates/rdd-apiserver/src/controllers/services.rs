@@ -1,0 +1,133 @@
+//! APIServices: one object for each group and version that is served here, for those who look there for it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use rdd_meta::{Reason, Status, gvk::sort_by_priority, metadata::Metadata, options::DeleteOptions};
+use serde_json::{Value, json};
+
+use crate::{
+    registry::Served,
+    rest::local::{Local, Named},
+};
+
+const GROUP: &str = "apiregistration.k8s.io";
+
+const RETRY_MIN: Duration = Duration::from_millis(100);
+const RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// The priority of the built-in groups; those of custom resources come after all of them.
+const PRIORITIES: &[(&str, i64)] = &[
+    ("", 18_000),
+    ("events.k8s.io", 17_750),
+    ("authentication.k8s.io", 17_700),
+    ("authorization.k8s.io", 17_600),
+    ("rbac.authorization.k8s.io", 17_000),
+    ("apiextensions.k8s.io", 16_700),
+    ("admissionregistration.k8s.io", 16_700),
+    ("coordination.k8s.io", 16_500),
+];
+const CUSTOM_PRIORITY: i64 = 1_000;
+const CUSTOM_VERSION_PRIORITY: i64 = 100;
+const BUILTIN_VERSION_PRIORITY: i64 = 15;
+
+/// Keeps the APIServices what is served, for as long as it runs.
+pub async fn keep_groups_registered(local: Local) {
+    let mut changed = local.api().registry.subscribe();
+    let mut delay = RETRY_MIN;
+    loop {
+        changed.mark_unchanged();
+        match register_groups(&local).await {
+            // The registry lives as long as the API that we hold.
+            Ok(()) => {
+                delay = RETRY_MIN;
+                let _ = changed.changed().await;
+            }
+            Err(status) => {
+                tracing::warn!(error = %status.message, ?delay, "APIServices could not be written");
+                tokio::time::sleep(delay).await;
+                delay = (delay * 2).min(RETRY_MAX);
+            }
+        }
+    }
+}
+
+/// Makes the APIServices what is served now: adds those that are missing, removes those that are served no longer.
+async fn register_groups(local: &Local) -> Result<(), Status> {
+    let all = Named { group: GROUP, resource: "apiservices", namespace: None, name: "", subresource: "" };
+    let wanted = wanted(&local.api().registry.served(), &local.api().now().format_time());
+    let there = local.list(all).await?.objects;
+    for object in &there {
+        if !wanted.contains_key(object.name()) {
+            let outcome = local.delete(Named { name: object.name(), ..all }, &DeleteOptions::default()).await;
+            if let Err(status) = outcome
+                && status.reason != Some(Reason::NotFound)
+            {
+                return Err(status);
+            }
+        }
+    }
+    for (name, object) in wanted {
+        if there.iter().all(|found| found.name() != name) {
+            let status = object["status"].clone();
+            match local.create(all, object).await {
+                Err(status) if status.reason != Some(Reason::AlreadyExists) => return Err(status),
+                Err(_) => continue,
+                Ok(mut created) => {
+                    created["status"] = status;
+                    local.update(Named { name: &name, subresource: "status", ..all }, created).await?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn wanted(served: &Served, now: &str) -> BTreeMap<String, Value> {
+    let mut versions: BTreeMap<&str, (Vec<&str>, bool)> = BTreeMap::new();
+    for def in served.all().filter(|def| def.group != GROUP) {
+        let (known, custom) = versions.entry(&def.group).or_default();
+        *custom |= def.custom.is_some();
+        for version in &def.versions {
+            if !known.contains(&version.name.as_str()) {
+                known.push(&version.name);
+            }
+        }
+    }
+    let mut services = BTreeMap::new();
+    for (group, (mut names, custom)) in versions {
+        sort_by_priority(&mut names);
+        let builtin = PRIORITIES.iter().find(|(known, _)| *known == group).map(|(_, priority)| *priority);
+        for version in names {
+            let version_priority = match (group, custom) {
+                ("", _) => 1,
+                (_, false) => BUILTIN_VERSION_PRIORITY,
+                // Versions of a custom group share one priority; clients order them by name.
+                (_, true) => CUSTOM_VERSION_PRIORITY,
+            };
+            let service = service(group, version, builtin.unwrap_or(CUSTOM_PRIORITY), version_priority, custom, now);
+            services.insert(Metadata::of(&service).name().to_owned(), service);
+        }
+    }
+    services
+}
+
+fn service(group: &str, version: &str, group_priority: i64, version_priority: i64, custom: bool, now: &str) -> Value {
+    let managed = if custom { "true" } else { "onstart" };
+    let mut spec = json!({
+        "version": version, "groupPriorityMinimum": group_priority, "versionPriority": version_priority,
+    });
+    if !group.is_empty() {
+        spec["group"] = json!(group);
+    }
+    json!({
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": {
+            "name": format!("{version}.{group}"), "labels": {"kube-aggregator.kubernetes.io/automanaged": managed},
+        },
+        "spec": spec,
+        "status": {"conditions": [{
+            "type": "Available", "status": "True", "reason": "Local",
+            "message": "Local APIServices are always available", "lastTransitionTime": now,
+        }]},
+    })
+}
