@@ -60,7 +60,7 @@ fn now(response: Response) -> Answer {
 }
 
 impl Handler for Endpoints {
-    fn classify(&self, head: &Parts) -> Classified {
+    fn classify(&self, head: &mut Parts) -> Classified {
         if self.backup.is_some() && head.uri.path() == backup::PATH {
             return Classified { verb: verb_of(&head.method), class: Class::Unbounded };
         }

@@ -1,6 +1,15 @@
 //! What a handler is given: an authenticated request, and the seam through which handlers plug in.
 
-use std::{borrow::Cow, future::Future, pin::Pin, sync::Arc};
+use std::{
+    borrow::Cow,
+    future::Future,
+    hash::{BuildHasher, RandomState},
+    pin::Pin,
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, request::Parts};
@@ -76,8 +85,9 @@ pub type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// The seam: what is served behind authentication, limits and the built-in paths.
 pub trait Handler: Send + Sync {
-    /// Judges a request by its head. Called once for each; must be quick.
-    fn classify(&self, head: &Parts) -> Classified {
+    /// Judges a request by its head. Called once for each, before [`handle`](Self::handle); must be quick. What it has
+    /// found out and will need again it may keep in the head's extensions.
+    fn classify(&self, head: &mut Parts) -> Classified {
         Classified { verb: verb_of(&head.method), class: Class::Bounded }
     }
 
@@ -135,7 +145,10 @@ impl AuditId {
     }
 
     pub(crate) fn to_header(&self) -> HeaderValue {
-        self.0.clone()
+        let mut value = self.0.clone();
+        // No two are alike: in the table of an HTTP/2 connection each would only push out what does come again.
+        value.set_sensitive(true);
+        value
     }
 
     fn is_sane(value: &[u8]) -> bool {
@@ -143,8 +156,17 @@ impl AuditId {
         !value.is_empty() && value.len() <= Self::LENGTH_MAX && value.iter().all(plain)
     }
 
+    /// A random UUID to everyone who does not know this process' keys. It tells requests apart and guards nothing, so that
+    /// a keyed hash of their number will do, which needs no system call.
     fn random() -> HeaderValue {
-        HeaderValue::try_from(uuid::Uuid::new_v4().to_string()).expect("a UUID is hexadecimal digits and dashes")
+        static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(|| [RandomState::new(), RandomState::new()]);
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let [high, low] = KEYS.each_ref().map(|key| u128::from(key.hash_one(number)));
+        let id = uuid::Builder::from_random_bytes((high << 64 | low).to_be_bytes()).into_uuid();
+        let mut text = uuid::Uuid::encode_buffer();
+        let text = id.hyphenated().encode_lower(&mut text);
+        HeaderValue::from_str(text).expect("a UUID is hexadecimal digits and dashes")
     }
 }
 

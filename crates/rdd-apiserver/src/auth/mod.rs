@@ -1,9 +1,10 @@
 //! Who is asking: authenticators tried in order, and what they may find.
 
 mod origin;
+pub mod serviceaccount;
 mod token;
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use http::{HeaderMap, header::AUTHORIZATION};
 
@@ -27,6 +28,8 @@ pub const USER: &str = "user";
 pub struct Identity {
     user: String,
     groups: Vec<String>,
+    uid: String,
+    extra: BTreeMap<String, Vec<String>>,
 }
 
 impl Identity {
@@ -36,7 +39,15 @@ impl Identity {
         if !groups.iter().any(|group| group == AUTHENTICATED) {
             groups.push(AUTHENTICATED.to_owned());
         }
-        Self { user: user.into(), groups }
+        Self { user: user.into(), groups, uid: String::new(), extra: BTreeMap::new() }
+    }
+
+    /// The same with what tells it from others of the name, and with more that its way of authentication knows.
+    #[must_use]
+    pub fn with(mut self, uid: &str, extra: BTreeMap<String, Vec<String>>) -> Self {
+        uid.clone_into(&mut self.uid);
+        self.extra = extra;
+        self
     }
 
     /// [`ADMIN`], who is a member of [`MASTERS`].
@@ -57,6 +68,28 @@ impl Identity {
     /// The groups, [`AUTHENTICATED`] among them.
     pub fn groups(&self) -> &[String] {
         &self.groups
+    }
+
+    /// What tells it from others of the name; empty if nothing does.
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    /// What its way of authentication knows of it besides.
+    pub fn extra(&self) -> &BTreeMap<String, Vec<String>> {
+        &self.extra
+    }
+
+    /// It as a `UserInfo` of `authentication.k8s.io`, without what is empty.
+    pub fn user_info(&self) -> serde_json::Value {
+        let mut info = serde_json::json!({"username": self.user, "groups": self.groups});
+        if !self.uid.is_empty() {
+            info["uid"] = self.uid.as_str().into();
+        }
+        if !self.extra.is_empty() {
+            info["extra"] = serde_json::json!(self.extra);
+        }
+        info
     }
 
     /// Whether this is one of those who may do everything.

@@ -29,7 +29,7 @@ impl fmt::Debug for Token {
 }
 
 /// The tokens that are known, and whom each stands for.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Tokens(Vec<(Token, Arc<Identity>)>);
 
 impl Tokens {

@@ -17,7 +17,7 @@ use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use super::{
-    frame::{Frame, Peer, Visit},
+    frame::{Caller, Frame, Peer, Visit},
     limits::{CONNECTION_WINDOW_BYTES, ERROR_RESETS, Limits, PENDING_RESETS, STREAM_WINDOW_BYTES},
 };
 use crate::tls::{self, Tls};
@@ -108,7 +108,7 @@ async fn answer(
     request: http::Request<Incoming>,
 ) -> Result<crate::respond::Response, Infallible> {
     let (head, body) = request.into_parts();
-    Ok(frame.respond(&peer, head, body.map_err(Into::into).boxed_unsync()).await)
+    Ok(frame.respond(Caller::Peer(&peer), head, body.map_err(Into::into).boxed_unsync()).await)
 }
 
 /// Runs a connection until it ends, is told to drain and has, or has authenticated nobody for too long.

@@ -5,7 +5,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::Poll,
     time::Duration,
@@ -17,11 +17,11 @@ use hyper::body::Body as _;
 use rdd_meta::Status;
 use rdd_stdx::{clock::SharedClock, task::panic_message};
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument, field};
+use tracing::Instrument;
 
 use super::{
     body::Guarded,
@@ -49,7 +49,7 @@ pub(super) struct Frame {
     /// Cancelled when endless requests are to end.
     pub(super) ending: CancellationToken,
     /// How many requests are in flight.
-    pub(super) in_flight: watch::Sender<usize>,
+    pub(super) in_flight: Arc<InFlight>,
 }
 
 /// The other end of a connection.
@@ -58,6 +58,14 @@ pub(super) struct Peer {
     /// Whom its certificate names.
     pub(super) certificate: Option<Arc<Identity>>,
     visit: Arc<Visit>,
+}
+
+/// Who makes a request.
+pub(super) enum Caller<'a> {
+    /// Whoever is at the other end of a connection.
+    Peer(&'a Peer),
+    /// Somebody in this process.
+    Known(Arc<Identity>),
 }
 
 /// A connection as the accepting side sees it: a stranger's until one of its requests comes from somebody we know.
@@ -93,40 +101,95 @@ impl Peer {
 struct Admitted {
     _permit: Option<OwnedSemaphorePermit>,
     _counted: Entered,
-    _in_flight: InFlight,
+    _flying: Flying,
 }
 
-struct InFlight(watch::Sender<usize>);
+/// How many requests are in flight. Whoever waits is told only when there are none, so that counting costs next to nothing.
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    count: AtomicUsize,
+    none_left: Notify,
+}
 
 impl InFlight {
-    fn enter(count: &watch::Sender<usize>) -> Self {
-        count.send_modify(|count| *count += 1);
-        Self(count.clone())
+    pub(super) fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    /// Waits until there are none.
+    pub(super) async fn none(&self) {
+        loop {
+            // In this order: whoever leaves after we have counted tells us.
+            let none_left = self.none_left.notified();
+            if self.count() == 0 {
+                return;
+            }
+            none_left.await;
+        }
     }
 }
 
-impl Drop for InFlight {
+/// One of those that are in flight, from now on until this is dropped.
+struct Flying(Arc<InFlight>);
+
+impl Flying {
+    fn enter(all: &Arc<InFlight>) -> Self {
+        all.count.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(all))
+    }
+}
+
+impl Drop for Flying {
     fn drop(&mut self) {
-        self.0.send_modify(|count| *count -= 1);
+        if self.0.count.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.none_left.notify_waiters();
+        }
     }
 }
 
 impl Frame {
+    pub(super) fn new(
+        authenticators: Authenticators,
+        handler: Arc<dyn Handler>,
+        limits: Limits,
+        metrics: SharedMetrics,
+        clock: SharedClock,
+        port: u16,
+    ) -> Self {
+        Self {
+            authenticators,
+            handler,
+            limits,
+            metrics,
+            clock,
+            port,
+            mutating: Arc::new(Semaphore::new(limits.mutating_in_flight)),
+            read_only: Arc::new(Semaphore::new(limits.read_only_in_flight)),
+            draining: CancellationToken::new(),
+            ending: CancellationToken::new(),
+            in_flight: Arc::default(),
+        }
+    }
+
     /// Answers any request. There is no failure: what goes wrong is an answer too.
-    pub(super) async fn respond(&self, peer: &Peer, head: Parts, body: Body) -> Response {
+    pub(super) async fn respond(&self, caller: Caller<'_>, head: Parts, body: Body) -> Response {
         let started = self.clock.steady();
         let audit_id = AuditId::of(&head.headers);
         let is_head = head.method == Method::HEAD;
+        let met = match caller {
+            Caller::Known(identity) => Ok(identity),
+            Caller::Peer(peer) => self.meet(peer, &head, &audit_id),
+        };
         // Of a level at which a warning inside still carries the name of its request. The query is left out: it may carry what somebody mistook for a place to put a token.
         let span = tracing::info_span!(
             "request",
             audit_id = audit_id.as_str(),
             verb = verb_of(&head.method),
             path = head.uri.path(),
-            user = field::Empty,
+            user = met.as_ref().ok().map(|identity| identity.name()),
         );
         async {
-            let (classified, mut response) = self.answer(peer, head, body, &audit_id).await;
+            let (classified, mut response) = self.answer(met, head, body, &audit_id).await;
             let took = self.clock.steady().saturating_sub(started);
             self.tell(classified, &response, took);
             set_common_headers(response.headers_mut(), &audit_id);
@@ -143,21 +206,21 @@ impl Frame {
         tracing::debug!(verb = classified.verb, code, elapsed = ?took, "answered");
     }
 
-    async fn answer(&self, peer: &Peer, mut head: Parts, body: Body, audit_id: &AuditId) -> (Classified, Response) {
+    async fn answer(
+        &self,
+        met: Result<Arc<Identity>, Status>,
+        mut head: Parts,
+        body: Body,
+        audit_id: &AuditId,
+    ) -> (Classified, Response) {
         let unclassified = Classified { verb: verb_of(&head.method), class: Class::Bounded };
-        let credentials = Credentials { certificate: peer.certificate.as_ref(), bearer: auth::bearer(&head.headers) };
-        let Some(identity) = self.authenticators.authenticate(&credentials) else {
-            return (unclassified, respond::status(&Status::unauthorized()));
+        let identity = match met {
+            Ok(identity) => identity,
+            Err(status) => return (unclassified, respond::status(&status)),
         };
-        peer.visit.make_known();
         // It has served its purpose. A handler that logs or forwards what it was given cannot give the token away.
         head.headers.remove(header::AUTHORIZATION);
-        tracing::Span::current().record("user", identity.name());
-        if let Err(refusal) = auth::check_origin(&head.uri, &head.headers, self.port) {
-            tracing::warn!(path = head.uri.path(), %refusal, "request refused");
-            return (unclassified, respond::status(&Status::forbidden(refusal.to_string())));
-        }
-        let classified = self.handler.classify(&head);
+        let classified = self.handler.classify(&mut head);
         let body_bytes_max = self.limits.body_bytes;
         if announced_length(&head.headers).is_some_and(|length| length > body_bytes_max as u64) {
             return (classified, respond::status(&Status::request_entity_too_large(body_bytes_max)));
@@ -171,6 +234,20 @@ impl Frame {
         (classified, self.run(classified.class, request, admitted).await)
     }
 
+    /// Who is at the other end of a connection, or why they may not come in.
+    fn meet(&self, peer: &Peer, head: &Parts, audit_id: &AuditId) -> Result<Arc<Identity>, Status> {
+        let credentials = Credentials { certificate: peer.certificate.as_ref(), bearer: auth::bearer(&head.headers) };
+        let identity = self.authenticators.authenticate(&credentials);
+        let identity = identity.ok_or_else(Status::unauthorized)?;
+        peer.visit.make_known();
+        auth::check_origin(&head.uri, &head.headers, self.port).map_err(|refusal| {
+            let (audit_id, verb, path) = (audit_id.as_str(), verb_of(&head.method), head.uri.path());
+            tracing::warn!(audit_id, verb, path, user = identity.name(), %refusal, "request refused");
+            Status::forbidden(refusal.to_string())
+        })?;
+        Ok(identity)
+    }
+
     /// Counts a request in; `None` if there are too many.
     fn admit(&self, method: &Method, class: Class) -> Option<Admitted> {
         let (kind, semaphore) = match (class, is_read_only(method)) {
@@ -179,8 +256,8 @@ impl Frame {
             (Class::Bounded, false) => ("mutating", Some(&self.mutating)),
         };
         let permit = semaphore.map(|semaphore| semaphore.clone().try_acquire_owned()).transpose().ok()?;
-        let in_flight = InFlight::enter(&self.in_flight);
-        Some(Admitted { _permit: permit, _counted: self.metrics.enter(kind), _in_flight: in_flight })
+        let flying = Flying::enter(&self.in_flight);
+        Some(Admitted { _permit: permit, _counted: self.metrics.enter(kind), _flying: flying })
     }
 
     async fn run(&self, class: Class, request: Request, admitted: Admitted) -> Response {
@@ -234,7 +311,8 @@ fn announced_length(headers: &HeaderMap) -> Option<u64> {
 
 fn set_common_headers(headers: &mut HeaderMap, audit_id: &AuditId) {
     headers.insert(AuditId::HEADER, audit_id.to_header());
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    // Documents that say themselves how long they hold keep their word.
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 

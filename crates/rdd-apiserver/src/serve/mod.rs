@@ -3,6 +3,7 @@
 mod body;
 mod connection;
 mod frame;
+mod inproc;
 pub mod limits;
 mod listener;
 
@@ -20,7 +21,7 @@ use rdd_stdx::{
 };
 use tokio::{
     net::TcpListener,
-    sync::{Semaphore, oneshot, watch},
+    sync::{Semaphore, oneshot},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -29,11 +30,12 @@ use self::{
     limits::CLOSE,
 };
 pub use self::{
+    inproc::InProcess,
     limits::Limits,
     listener::{Error as BindError, Listener, bind},
 };
 use crate::{
-    auth::Authenticators,
+    auth::{Authenticators, Identity},
     backup::Backup,
     endpoints::Endpoints,
     health::Health,
@@ -107,19 +109,8 @@ impl Server {
         let metrics = Arc::new(Metrics::new(&version, clock.wall(), figures));
         let endpoints = Endpoints { health: health.clone(), metrics: metrics.clone(), version, backup, next: handler };
         let address = listener.address();
-        let frame = Arc::new(Frame {
-            authenticators,
-            handler: Arc::new(endpoints),
-            limits,
-            metrics,
-            clock,
-            port: address.port(),
-            mutating: Arc::new(Semaphore::new(limits.mutating_in_flight)),
-            read_only: Arc::new(Semaphore::new(limits.read_only_in_flight)),
-            draining: CancellationToken::new(),
-            ending: CancellationToken::new(),
-            in_flight: watch::Sender::new(0),
-        });
+        let port = address.port();
+        let frame = Arc::new(Frame::new(authenticators, Arc::new(endpoints), limits, metrics, clock, port));
         let accepting = CancellationToken::new();
         let (closed, listener_closed) = oneshot::channel();
         let mut tasks = Group::default();
@@ -130,6 +121,11 @@ impl Server {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// A way in for somebody in this process, who is `identity` to everyone.
+    pub fn in_process(&self, identity: Identity) -> InProcess {
+        InProcess { frame: Arc::clone(&self.frame), identity: Arc::new(identity) }
     }
 
     /// Waits until it has ended, which it does by itself only if something is broken.
@@ -156,9 +152,8 @@ impl Server {
         // Whatever is left is cancelled and waited for, so that nothing uses the store after its owner closed it.
         self.tasks.cancel();
         while self.tasks.next().await.is_some() {}
-        let mut in_flight = self.frame.in_flight.subscribe();
         // The requests of an HTTP/2 connection notice its end by themselves, each when it is next polled.
-        if tokio::time::timeout(CLOSE, in_flight.wait_for(|count| *count == 0)).await.is_err() {
+        if tokio::time::timeout(CLOSE, self.frame.in_flight.none()).await.is_err() {
             tracing::error!("shutdown: a request does not let itself be cut off");
         }
         let elapsed = self.frame.clock.steady().saturating_sub(began);
@@ -172,10 +167,9 @@ impl Server {
 
     /// Returns how many requests are still in flight when it gives up waiting.
     async fn drain(&mut self, at_most: Duration) -> usize {
-        let mut in_flight = self.frame.in_flight.subscribe();
+        let in_flight = Arc::clone(&self.frame.in_flight);
         let idle = async {
-            // It cannot fail: we hold the sender.
-            let _ = in_flight.wait_for(|count| *count == 0).await;
+            in_flight.none().await;
             // A client that does not answer a GOAWAY must not hold up the end of a server that owes it nothing.
             tokio::time::sleep(CLOSE).await;
         };
@@ -184,7 +178,7 @@ impl Server {
             () = idle => {}
             () = tokio::time::sleep(at_most) => {}
         }
-        *self.frame.in_flight.borrow()
+        self.frame.in_flight.count()
     }
 }
 

@@ -55,7 +55,7 @@ impl Follower {
 
     /// Follows until everything is visible that had been committed when this was called.
     pub(super) async fn catch_up(&mut self, subscription: &mut Subscription) -> Result<(), rdd_store::Error> {
-        let head = self.store.status().head;
+        let head = self.store.head();
         while self.shared.applied() < head {
             match timeout(PROGRESS_AFTER, subscription.next()).await {
                 Ok(batch) => self.apply(&*batch?),
@@ -125,7 +125,7 @@ impl Follower {
         for told in &batch.events {
             let Some(key) = Key::parse(Arc::clone(&told.key)) else { continue };
             let table = self.shared.table_or_new(key.resource_prefix(), || key.resource());
-            let previous = table.head().objects.get(key.as_str()).cloned();
+            let previous = table.get(&key);
             let current = match &told.change {
                 // The key that is known already is kept, not one more copy of it.
                 Change::Put(value) => {

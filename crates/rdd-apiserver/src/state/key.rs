@@ -86,6 +86,11 @@ impl Key {
         Resource { prefix: self.0[..self.resource_end()].into() }
     }
 
+    /// Whether it belongs to a resource.
+    pub fn is_of(&self, resource: &Resource) -> bool {
+        self.resource_prefix() == &*resource.prefix
+    }
+
     /// The text of [`resource`](Self::resource), without making one.
     pub(super) fn resource_prefix(&self) -> &str {
         &self.0[..self.resource_end()]

@@ -69,7 +69,9 @@ pub(super) fn page(snapshot: &Tree, revision: Revision, scope: &Scope, options: 
     let start = options.start.unwrap_or_default().max(scope.start());
     let limit = options.limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
     let wanted = |object: &&Arc<Object>| options.filter.is_none_or(|filter| filter(object));
-    let within = snapshot.from(start).take_while(|object| object.key().as_str() < end.as_str());
+    // Counted in the tree, so that not every key has to be looked at.
+    let count = snapshot.rank(&end).saturating_sub(snapshot.rank(start));
+    let within = snapshot.from(start).take(count);
     let mut found = within.filter(wanted);
     let objects: Vec<Arc<Object>> = found.by_ref().take(limit).cloned().collect();
     // Only if one more would have been wanted is there a next page, so no list ends with an empty one.

@@ -17,6 +17,7 @@ mod layout;
 mod limits;
 mod list;
 mod object;
+mod observe;
 mod owners;
 mod shared;
 mod table;
@@ -41,6 +42,7 @@ pub use layout::{Layout, LayoutError, layout};
 pub use limits::Limits;
 pub use list::{ListOptions, Page, RevisionWant};
 pub use object::Object;
+pub use observe::Observe;
 pub use watch::{Item, Watch, WatchFrom};
 pub use write::{Committed, Write};
 
@@ -92,7 +94,7 @@ impl State {
 
     /// Waits until everything is visible that has been committed by now, by whomever, and says up to which revision.
     pub async fn catch_up(&self, wait: Duration) -> Result<Revision, Error> {
-        let head = self.store.status().head;
+        let head = self.store.head();
         self.shared.reach(head, wait).await?;
         Ok(head)
     }
@@ -100,6 +102,12 @@ impl State {
     /// The object of a key, with at least everything that was committed through this state.
     pub fn get(&self, key: &Key) -> Option<Arc<Object>> {
         self.shared.get(key)
+    }
+
+    /// All objects of a scope that are visible now.
+    pub fn now(&self, scope: &Scope) -> Vec<Arc<Object>> {
+        let (revision, objects) = self.shared.now(scope.resource());
+        list::page(&objects, revision, scope, &ListOptions::default()).objects
     }
 
     /// The objects of a scope, in the order of their keys.
@@ -126,10 +134,31 @@ impl State {
         Ok(list::page(&objects, revision, scope, &options))
     }
 
+    /// The objects of a resource in the order of their keys, and the revision of its last change, unless that is the one that
+    /// the caller has seen. For those who derive something from all objects of a resource and keep it until one changes: it
+    /// costs next to nothing while none does.
+    pub fn if_changed(&self, resource: &Resource, seen: Option<Revision>) -> Option<(Revision, Vec<Arc<Object>>)> {
+        let head = self.shared.table(resource.prefix()).map(|table| table.head());
+        let revision = head.as_ref().map_or(Revision(0), |head| head.revision);
+        let objects = || head.iter().flat_map(|head| head.objects.from("")).cloned().collect();
+        (seen != Some(revision)).then(|| (revision, objects()))
+    }
+
     /// Watches a scope. A filter sees only some of its objects: those that come into its view are added to it, those that
     /// leave it are deleted from it. [`Error::Expired`] if changes after the revision are no longer kept.
     pub fn watch(&self, scope: &Scope, from: WatchFrom, filter: Option<Filter>) -> Result<Watch, Error> {
         Watch::new(&self.shared, scope, from, filter)
+    }
+
+    /// Tells someone of every change from now on, as long as they are there.
+    pub fn observe<O: Observe + 'static>(&self, observer: &Arc<O>) {
+        let observer: Arc<dyn Observe> = Arc::clone(observer) as _;
+        self.shared.observers.add(Arc::downgrade(&observer));
+    }
+
+    /// How many objects have an owner reference to this uid.
+    pub fn count_dependents(&self, uid: &str) -> usize {
+        self.shared.count_dependents(uid)
     }
 
     /// The objects of all resources that have an owner reference to this uid.

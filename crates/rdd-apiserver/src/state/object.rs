@@ -75,6 +75,18 @@ impl Object {
         self.wire.slice(self.type_meta_end as usize..)
     }
 
+    /// Whether storing this JSON, which has no resourceVersion, would change nothing.
+    pub fn is_stored_as(&self, json: &[u8]) -> bool {
+        let version = self.version_at as usize;
+        let start = version - BEFORE_VERSION.len();
+        let mut end = version + self.revision.to_string().len() + 1;
+        if self.wire.get(end) == Some(&b',') {
+            end += 1;
+        }
+        let (before, after) = (&self.wire[..start], &self.wire[end..]);
+        json.len() == before.len() + after.len() && json.starts_with(before) && json.ends_with(after)
+    }
+
     /// Its namespace, if it is in one.
     pub fn namespace(&self) -> Option<&str> {
         self.key.namespace()

@@ -36,6 +36,11 @@ impl Owners {
         }
     }
 
+    /// How many objects refer to this uid.
+    pub(super) fn count(&self, uid: &str) -> usize {
+        self.0.get(uid).map_or(0, BTreeSet::len)
+    }
+
     /// The keys of the objects that refer to this uid, in order.
     pub(super) fn dependents(&self, uid: &str) -> Vec<Key> {
         self.0.get(uid).into_iter().flatten().cloned().collect()

@@ -14,6 +14,7 @@ use super::{
     Error, Key, Limits, Object, Resource,
     event::Event,
     horizon::Horizon,
+    observe::Observers,
     owners::Owners,
     table::{Gone, Table},
     tree::Tree,
@@ -28,6 +29,7 @@ pub(super) struct Shared {
     owners: RwLock<Owners>,
     applied: watch::Sender<Applied>,
     horizon: Mutex<Horizon>,
+    pub(super) observers: Observers,
 }
 
 #[derive(Debug)]
@@ -55,6 +57,7 @@ impl Shared {
             tables: RwLock::new(Tables { loaded: Revision(0), by_resource: HashMap::new() }),
             owners: RwLock::default(),
             applied: watch::Sender::new(Applied { revision: Revision(0), ended: false }),
+            observers: Observers::default(),
         }
     }
 
@@ -127,7 +130,7 @@ impl Shared {
 
     /// The object of a key now.
     pub(super) fn get(&self, key: &Key) -> Option<Arc<Object>> {
-        self.table(key.resource_prefix())?.head().objects.get(key.as_str()).cloned()
+        self.table(key.resource_prefix())?.get(key)
     }
 
     /// The objects that refer to a uid as their owner's.
@@ -135,6 +138,11 @@ impl Shared {
         let keys = self.owners.read().expect("nothing panics while holding the owners").dependents(uid);
         let objects = keys.iter().filter_map(|key| self.get(key));
         objects.filter(|object| object.owners().iter().any(|owner| **owner == *uid)).collect()
+    }
+
+    /// How many objects refer to a uid as their owner's.
+    pub(super) fn count_dependents(&self, uid: &str) -> usize {
+        self.owners.read().expect("nothing panics while holding the owners").count(uid)
     }
 
     /// Makes all changes of one revision visible; without changes, notes that it has come.
@@ -150,9 +158,12 @@ impl Shared {
             changes.iter().flat_map(|(_, events)| events).for_each(|event| owners.apply(event));
         }
         let touched: Vec<Arc<Table>> = changes.iter().map(|(table, _)| Arc::clone(table)).collect();
+        let told: Vec<Arc<Event>> = changes.iter().flat_map(|(_, events)| events).cloned().collect();
         for (table, events) in changes {
             table.publish(revision, events, past, &self.limits);
         }
+        // Before those who wait for the revision: whoever made a change may count on it that observers know of it.
+        self.observers.tell(&told);
         self.advance(revision);
         touched.iter().for_each(|table| table.wake());
     }
@@ -174,6 +185,7 @@ impl Shared {
             tables.by_resource.values().cloned().collect::<Vec<_>>()
         };
         *self.owners.write().expect("nothing panics while holding the owners") = owners;
+        self.observers.renew();
         self.advance(revision);
         tables.iter().for_each(|table| table.wake());
     }

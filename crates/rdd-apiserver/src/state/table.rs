@@ -1,14 +1,14 @@
 //! What is kept of one resource: its objects now, as they were, and what changed.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     sync::{Arc, RwLock, RwLockReadGuard},
 };
 
 use rdd_store::Revision;
 use tokio::sync::watch;
 
-use super::{Key, Limits, event::Event, tree::Tree};
+use super::{Key, Limits, Object, event::Event, tree::Tree};
 
 /// What is kept of one resource. One task writes; whoever reads takes what it needs out of the lock at once.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(super) struct Table {
 struct Kept {
     /// The objects as of a revision and until the next one here. Never empty; the last is now.
     snapshots: VecDeque<(Revision, Tree)>,
+    /// The objects of the last snapshot by key: a tree of so many has to look at a dozen keys to find one.
+    now: HashMap<Key, Arc<Object>>,
     /// All changes after `events_after`, in order.
     events: VecDeque<Arc<Event>>,
     events_after: Revision,
@@ -56,6 +58,11 @@ impl Table {
         Head { revision: *revision, objects: objects.clone(), cursor: kept.end() }
     }
 
+    /// The object of a key now.
+    pub(super) fn get(&self, key: &Key) -> Option<Arc<Object>> {
+        self.read().now.get(key).cloned()
+    }
+
     /// The objects as of a revision that has happened.
     pub(super) fn at(&self, revision: Revision) -> Result<Tree, Gone> {
         let kept = self.read();
@@ -77,6 +84,12 @@ impl Table {
         }
         let mut kept = self.kept.write().expect("nothing panics while holding a table");
         kept.snapshots.push_back((revision, objects));
+        for event in &events {
+            match &event.current {
+                Some(object) => kept.now.insert(object.key().clone(), Arc::clone(object)),
+                None => kept.now.remove(event.key()),
+            };
+        }
         kept.bytes += events.iter().map(|event| event.bytes()).sum::<usize>();
         kept.events.extend(events);
         kept.trim(past, limits);
@@ -139,8 +152,9 @@ impl Table {
 
 impl Kept {
     fn new(revision: Revision, objects: Tree, first: u64) -> Self {
+        let now = objects.from("").map(|object| (object.key().clone(), Arc::clone(object))).collect();
         let snapshots = [(revision, objects)].into();
-        Self { snapshots, events: VecDeque::new(), events_after: revision, first, bytes: 0 }
+        Self { snapshots, now, events: VecDeque::new(), events_after: revision, first, bytes: 0 }
     }
 
     fn head(&self) -> &(Revision, Tree) {

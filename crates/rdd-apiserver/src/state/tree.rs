@@ -28,6 +28,7 @@ impl Tree {
         Self(build(objects))
     }
 
+    #[cfg(test)]
     pub(super) fn get(&self, key: &str) -> Option<&Arc<Object>> {
         let mut link = &self.0;
         while let Some(here) = link {

@@ -99,7 +99,8 @@ impl Tls {
             .map_err(|source| Error::Issue { what: "client", source })
     }
 
-    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+    /// What is served with: for any server that is to speak TLS as this one does.
+    pub fn config(&self) -> Arc<ServerConfig> {
         self.config.clone()
     }
 

@@ -62,7 +62,7 @@ impl Default for GateInner {
 }
 
 impl Handler for TestHandler {
-    fn classify(&self, head: &Head) -> Classified {
+    fn classify(&self, head: &mut Head) -> Classified {
         match head.uri.path() {
             "/watch" => Classified { verb: "WATCH", class: Class::Endless },
             _ => Classified { verb: verb_of(&head.method), class: Class::Bounded },

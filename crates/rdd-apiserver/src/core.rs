@@ -1,0 +1,210 @@
+//! Everything behind the server's door, put together over a store.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use rdd_meta::{Status, options::DeleteOptions};
+use rdd_stdx::{
+    clock::SharedClock,
+    task::{Ended, Group},
+};
+use rdd_store::Store;
+use serde_json::Value;
+
+use crate::{
+    admission::{
+        Admit, Chain,
+        lifecycle::NamespaceLifecycle,
+        webhook::{self, Webhooks},
+    },
+    builtin::{self, TokenReviewer},
+    controllers::{self, Controllers, Endowment},
+    crd::{self, DefinitionKind, Definitions, Deleter, Deletion, Ledger},
+    openapi::{self, OpenApi, StoredSchemas},
+    registry::{Question, Registry, ResourceDef},
+    rest::{Api, Order, Target, handler::Endpoints, local::Local},
+    state::{self, Limits, MetadataExtract, Object, Observe, State},
+    version::Version,
+};
+
+/// Who owns the fields that the server itself sets.
+const MANAGER: &str = "rdd-apiserver";
+
+/// What the core is made of.
+pub struct Parts {
+    /// Where objects are kept.
+    pub store: Arc<dyn Store>,
+    /// Where time comes from.
+    pub clock: SharedClock,
+    /// What the server reports itself as.
+    pub version: Version,
+    /// What it hands to its namespaces.
+    pub endowment: Endowment,
+    /// Answers `serviceaccounts/token`.
+    pub tokens: Option<Arc<dyn Question>>,
+    /// Says whom a token stands for.
+    pub reviewer: TokenReviewer,
+    /// Plug-ins of the admission chain after the built-in ones.
+    pub plugins: Vec<Arc<dyn Admit>>,
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts").field("endowment", &self.endowment).finish_non_exhaustive()
+    }
+}
+
+/// The API over a store, with all that keeps it in order. Dropping it ends its tasks.
+#[derive(Debug)]
+pub struct Core {
+    api: Arc<Api>,
+    endpoints: Arc<Endpoints>,
+    webhooks: Arc<webhook::Local>,
+    // Held for the state, which tells them of every change but does not keep them alive.
+    _controllers: Arc<Controllers>,
+    _definitions: Arc<Defined>,
+    tasks: Group<()>,
+}
+
+/// Why the core could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The store could not be read.
+    #[error("load what is stored")]
+    State(#[from] state::Error),
+    /// What every server has could not be made.
+    #[error("make the first objects: {}", .0.message)]
+    Bootstrap(Box<Status>),
+}
+
+impl Core {
+    /// Loads what is stored, serves what it defines, makes what is missing, and begins to keep order. When it returns, every
+    /// request can be answered.
+    pub async fn open(parts: Parts) -> Result<Self, OpenError> {
+        Self::open_with(parts, Limits::default()).await
+    }
+
+    /// As [`open`](Self::open), with a past of another length: tests shorten it to meet what has expired.
+    pub async fn open_with(parts: Parts, limits: Limits) -> Result<Self, OpenError> {
+        let Parts { store, clock, version, endowment, tokens, reviewer, plugins } = parts;
+        let state = State::open(store, Arc::new(MetadataExtract), clock.clone(), limits).await?;
+        let state = Arc::new(state);
+        let ledger = Ledger::default();
+        let builtin = builtin::resources(builtin::Parts {
+            clock: clock.clone(),
+            definitions: {
+                let (ledger, clock) = (ledger.clone(), clock.clone());
+                Box::new(move |generic| Arc::new(DefinitionKind::new(generic, ledger, clock)))
+            },
+            tokens,
+            reviewer,
+        });
+        let registry = Arc::new(Registry::new(builtin));
+        let definitions = Definitions::new(Arc::clone(&state), Arc::clone(&registry), ledger);
+        definitions.load().await?;
+        let mk_api = |chain| {
+            let (state, registry, clock) = (Arc::clone(&state), Arc::clone(&registry), clock.clone());
+            Arc::new(Api { state, registry, admission: Chain::new(chain), clock, order: Order::default() })
+        };
+        let lifecycle: Arc<dyn Admit> = Arc::new(NamespaceLifecycle::new(Arc::clone(&state)));
+        // No webhook is asked yet: those of this process have not registered, and none may keep the server from starting.
+        let first = Local::new(mk_api(vec![Arc::clone(&lifecycle)]), MANAGER);
+        controllers::bootstrap(&first, &endowment).await.map_err(|status| OpenError::Bootstrap(Box::new(status)))?;
+        let webhooks = Arc::new(webhook::Local::default());
+        let services = Arc::new(webhook::Services::new(Arc::clone(&state), BTreeMap::new()));
+        let asked = Webhooks::new(Arc::clone(&state), Arc::clone(&registry), Arc::clone(&webhooks), services);
+        let api = mk_api([lifecycle, Arc::new(asked)].into_iter().chain(plugins).collect());
+        let defined = Arc::new(Defined(Arc::clone(&definitions)));
+        state.observe(&defined);
+        let local = Local::new(Arc::clone(&api), MANAGER);
+        let controllers = Arc::new(Controllers::new(&local, endowment));
+        state.observe(&controllers);
+
+        let mut tasks = Group::default();
+        controllers.run(&mut tasks);
+        let deleter = Arc::new(LocalDeleter(local.clone()));
+        let controller = crd::Controller::new(definitions, deleter, clock.clone());
+        tasks.spawn("definitions", async move {
+            if let Err(error) = controller.run().await {
+                tracing::error!(error = %rdd_stdx::chain::Chain(&error), "definitions are no longer followed");
+            }
+        });
+        tasks.spawn("apiservices", controllers::keep_groups_registered(local));
+        let documents = OpenApi::new(Box::new(Builtins), Box::new(StoredSchemas { state }), &version, clock);
+        let endpoints = Arc::new(Endpoints::new(Arc::clone(&api), documents));
+        Ok(Self { api, endpoints, webhooks, _controllers: controllers, _definitions: defined, tasks })
+    }
+
+    /// The API, for those in this process.
+    pub fn api(&self) -> &Arc<Api> {
+        &self.api
+    }
+
+    /// What answers requests.
+    pub fn endpoints(&self) -> Arc<Endpoints> {
+        Arc::clone(&self.endpoints)
+    }
+
+    /// Where webhooks of this process register.
+    pub fn webhooks(&self) -> &Arc<webhook::Local> {
+        &self.webhooks
+    }
+
+    /// Waits until one of its tasks has ended, which none does by itself unless something is broken or the store was closed.
+    pub async fn ended(&mut self) -> Option<Ended<()>> {
+        self.tasks.next().await
+    }
+}
+
+/// Serves what a definition defines from the moment in which it is seen.
+#[derive(Debug)]
+struct Defined(Arc<Definitions>);
+
+impl Observe for Defined {
+    fn changed(&self, previous: Option<&Object>, current: Option<&Object>) {
+        if let Some(object) = current.or(previous).filter(|object| self.0.defines(object)) {
+            self.0.observe(object);
+        }
+    }
+
+    fn renewed(&self) {
+        // Their controller watches them too: its watch has expired, and it looks at all of them.
+    }
+}
+
+/// Deletes the objects of a definition that goes.
+#[derive(Debug)]
+struct LocalDeleter(Local);
+
+impl Deleter for LocalDeleter {
+    fn delete_all<'f>(&'f self, def: &'f Arc<ResourceDef>) -> Deletion<'f> {
+        Box::pin(async move {
+            let Some(storage) = def.storage() else { return Ok(()) };
+            for object in self.0.api().state.now(&storage.all()) {
+                let target = Target {
+                    def: Arc::clone(def),
+                    version: 0,
+                    namespace: object.namespace().map(str::to_owned),
+                    name: Some(object.name().to_owned()),
+                    subresource: None,
+                };
+                self.0.delete_target(&target, &DeleteOptions::default()).await?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The schemas of the built-in kinds.
+#[derive(Debug)]
+struct Builtins;
+
+impl openapi::Definitions for Builtins {
+    fn name(&self, group: &str, version: &str, kind: &str) -> Option<String> {
+        rdd_builtin::openapi::definition_name(group, version, kind).map(str::to_owned)
+    }
+
+    fn closure(&self, names: &[&str]) -> BTreeMap<String, Value> {
+        rdd_builtin::openapi::closure(names.iter().copied())
+    }
+}

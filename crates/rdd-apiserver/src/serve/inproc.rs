@@ -1,0 +1,76 @@
+//! The server without a socket: the same requests and answers for those who live in its process.
+
+use std::{
+    convert::Infallible,
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::Body as HttpBody;
+use rdd_stdx::clock::SharedClock;
+use tower_service::Service;
+
+use super::{
+    Limits,
+    frame::{Caller, Frame},
+};
+use crate::{
+    auth::{Authenticators, Identity, Tokens},
+    metrics::Metrics,
+    request::Handler,
+    respond::{BoxError, Response},
+    version::Version,
+};
+
+/// A way into the server for somebody who needs no connection and no credentials. Limits, metrics, names of requests and the
+/// end of watches at shutdown are those of every request. Cheap to clone.
+///
+/// It is a tower service, which is what `kube::Client::new` takes.
+#[derive(Clone)]
+pub struct InProcess {
+    pub(super) frame: Arc<Frame>,
+    pub(super) identity: Arc<Identity>,
+}
+
+impl fmt::Debug for InProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InProcess").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+impl InProcess {
+    /// A server that has no socket at all: whoever holds this value, or a clone of it, is the only one who gets in.
+    pub fn alone(handler: Arc<dyn Handler>, identity: Identity, version: &Version, clock: SharedClock) -> Self {
+        let metrics = Arc::new(Metrics::new(version, clock.wall(), Vec::new()));
+        let nobody = Authenticators::standard(Tokens::new([]));
+        let frame = Arc::new(Frame::new(nobody, handler, Limits::default(), metrics, clock, 0));
+        Self { frame, identity: Arc::new(identity) }
+    }
+}
+
+impl<B> Service<http::Request<B>> for InProcess
+where
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let Self { frame, identity } = self.clone();
+        Box::pin(async move {
+            let (head, body) = request.into_parts();
+            let body = body.map_err(Into::into).boxed_unsync();
+            Ok(frame.respond(Caller::Known(identity), head, body).await)
+        })
+    }
+}

@@ -1,0 +1,151 @@
+//! The CustomResourceDefinitions of projects that many people run: their rules compile, and serving them costs little.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+    time::Instant,
+};
+
+use bytes::Bytes;
+use rdd_apiserver::{
+    builtin,
+    crd::{self, DefinitionKind, Ledger},
+    registry::{Kind, Origin, ResourceDef},
+};
+use rdd_meta::field_error;
+use rdd_stdx::clock::SystemClock;
+use rdd_store::Revision;
+use serde_json::{Value, json};
+
+/// Modules on the Go proxy, and how many definitions each has at least.
+const MODULES: [(&str, usize); 4] = [
+    ("github.com/cert-manager/cert-manager@v1.21.2", 6),
+    ("sigs.k8s.io/gateway-api@v1.4.1", 12),
+    ("sigs.k8s.io/cluster-api@v1.14.2", 30),
+    ("github.com/prometheus-operator/prometheus-operator@v0.85.0", 9),
+];
+
+#[expect(clippy::disallowed_methods, reason = "a test: Go fetches the modules")]
+fn module_folder(module: &str) -> Option<PathBuf> {
+    let output =
+        Command::new("go").args(["mod", "download", "-json", module]).current_dir(env::temp_dir()).output().ok()?;
+    let answer: Value = serde_json::from_slice(&output.stdout).ok()?;
+    answer.get("Dir")?.as_str().map(PathBuf::from)
+}
+
+fn yaml_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            yaml_files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "yaml") {
+            found.push(path);
+        }
+    }
+}
+
+/// The definitions in a module, by name and content: copies count once.
+fn definitions(folder: &Path) -> Vec<Value> {
+    let mut files = Vec::new();
+    yaml_files(folder, &mut files);
+    let mut found = BTreeMap::new();
+    for file in files {
+        let Ok(text) = fs::read_to_string(&file) else { continue };
+        if !text.contains("CustomResourceDefinition") || text.contains("{{") {
+            continue;
+        }
+        for document in text.split("\n---") {
+            let Ok(value) = serde_saphyr::from_str::<Value>(document.trim_start_matches("---")) else { continue };
+            let is = |key: &str, wanted: &str| value.get(key).and_then(Value::as_str) == Some(wanted);
+            let named = value.pointer("/spec/names/plural").is_some();
+            if is("kind", "CustomResourceDefinition") && is("apiVersion", "apiextensions.k8s.io/v1") && named {
+                found.insert(value.to_string(), value);
+            }
+        }
+    }
+    found.into_values().collect()
+}
+
+/// The definitions of a module; none if it cannot be fetched here, which CI does not tolerate.
+fn fetched(module: &str, expected: usize) -> Vec<Value> {
+    let Some(folder) = module_folder(module) else {
+        assert!(env::var("CI").as_deref() != Ok("true"), "CI must be able to fetch {module}");
+        println!("skipped: {module} cannot be fetched here");
+        return Vec::new();
+    };
+    let definitions = definitions(&folder);
+    assert!(definitions.len() >= expected, "{module} has {} definitions", definitions.len());
+    definitions
+}
+
+/// The kind of definitions as a server has it.
+fn mk_kind() -> Arc<dyn Kind> {
+    let clock = SystemClock::shared();
+    let resources = builtin::resources(builtin::Parts {
+        clock: clock.clone(),
+        definitions: Box::new(move |generic| Arc::new(DefinitionKind::new(generic, Ledger::default(), clock))),
+        tokens: None,
+        reviewer: builtin::TokenReviewer::new(|_, _| None),
+    });
+    let def = resources.into_iter().find(|def| def.plural == "customresourcedefinitions");
+    Arc::clone(&def.expect("definitions are built in").versions[0].kind)
+}
+
+/// As it is stored.
+fn accepted(kind: &dyn Kind, mut definition: Value) -> Bytes {
+    let name = definition["metadata"]["name"].to_string();
+    let findings =
+        kind.decode(&mut definition, Origin::Request).unwrap_or_else(|status| panic!("{name}: {}", status.message));
+    assert!(findings.is_empty(), "{name}: {findings:?}");
+    kind.prepare_for_create(&mut definition);
+    let errors = kind.validate_create(&definition);
+    assert!(errors.is_empty(), "{name}: {}", field_error::aggregate(&errors));
+    definition.to_string().into()
+}
+
+/// Looks at an object of every version as a create does, so that everything is compiled.
+fn use_all(def: &ResourceDef) {
+    for version in &def.versions {
+        let mut object = json!({"apiVersion": def.api_version(&version.name), "kind": def.kind,
+            "metadata": {"name": "a", "namespace": "n"}, "spec": {}, "status": {}});
+        version.kind.decode(&mut object, Origin::Request).unwrap();
+        let _ = version.kind.validate_create(&object);
+        let _ = version.kind.validate_update("", &object, &object);
+        version.kind.shape().atom();
+    }
+}
+
+fn resident_bytes() -> usize {
+    let pages: usize = fs::read_to_string("/proc/self/statm").unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    pages * 4096
+}
+
+#[test]
+fn the_definitions_of_well_known_projects_are_accepted_with_their_rules_and_served() {
+    let kind = mk_kind();
+    for (module, expected) in MODULES {
+        let begun = Instant::now();
+        let definitions = fetched(module, expected);
+        let (read, count) = (begun.elapsed(), definitions.len());
+        let begun = Instant::now();
+        let stored: Vec<Bytes> = definitions.into_iter().map(|definition| accepted(&*kind, definition)).collect();
+        let (judged, bytes) = (begun.elapsed(), stored.iter().map(Bytes::len).sum::<usize>());
+        let (begun, before) = (Instant::now(), resident_bytes());
+        let defs: Vec<ResourceDef> =
+            stored.iter().map(|stored| crd::resource_def(stored, Revision(1)).unwrap().unwrap()).collect();
+        let (loaded, idle) = (begun.elapsed(), resident_bytes().saturating_sub(before));
+        let begun = Instant::now();
+        defs.iter().for_each(use_all);
+        let (compiled, used) = (begun.elapsed(), resident_bytes().saturating_sub(before));
+        println!(
+            "{module}: {count} definitions of {bytes} bytes read in {read:?}, judged in {judged:?}; loaded in {loaded:?} ({idle} \
+             bytes), all compiled in {compiled:?} ({used} bytes)"
+        );
+    }
+}

@@ -1,0 +1,9 @@
+//! What keeps order in a whole server: owners and dependents, namespaces that end, and writes that meet both.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
+
+mod collections;
+mod garbage;
+mod races;
+mod support;
+mod versions;
