@@ -8,9 +8,13 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use rdd_apiserver::{
-    auth::{Authenticators, Identity, Token, Tokens},
+    auth::{
+        Authenticators, Identity, Token, Tokens,
+        serviceaccount::{OpenId, ServiceAccounts, SigningKey},
+    },
+    controllers::Endowment,
+    core::{self, Core},
     health::Health,
-    request::Nothing,
     serve::{self, Limits, Parts, Server},
     tls::Tls,
 };
@@ -63,7 +67,7 @@ fn run(options: &ServeOptions, notifier: &Notifier) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers)
         .max_blocking_threads(4)
-        .thread_stack_size(512 << 10)
+        .thread_stack_size(8 << 20)
         .enable_all()
         .build()
         .context("start the runtime")?;
@@ -117,13 +121,14 @@ async fn serve_until_signal(options: &ServeOptions, clock: &SharedClock, notifie
     notifier.status("opening the datastore");
     let store = open_store(options, clock)?;
     notifier.status("starting the API server");
-    let mut server = start_server(options, clock, &store).await?;
+    let (mut server, mut core) = start_server(options, clock, &store).await?;
     tracing::info!(address = %server.address(), revision = %store.status().head, "apiserver is serving");
     notifier.ready();
 
     let ended_by = tokio::select! {
         name = signals.first() => Ok(name),
-        ended = server.ended() => Err(ended),
+        ended = server.ended() => Err(format!("the API server ended by itself: {ended:?}")),
+        ended = core.ended() => Err(format!("a task of the API server ended by itself: {ended:?}")),
     };
     notifier.stopping();
     let outcome = match ended_by {
@@ -131,7 +136,7 @@ async fn serve_until_signal(options: &ServeOptions, clock: &SharedClock, notifie
             tracing::info!(signal = name, "shutting down");
             Ok(())
         }
-        Err(ended) => Err(anyhow::anyhow!("the API server ended by itself: {ended:?}")),
+        Err(why) => Err(anyhow::anyhow!(why)),
     };
     tokio::select! {
         drained = server.shutdown(DRAIN) => {
@@ -139,6 +144,8 @@ async fn serve_until_signal(options: &ServeOptions, clock: &SharedClock, notifie
         }
         name = signals.first() => bail!("ended at once by a second signal ({name})"),
     }
+    // Its tasks must not write any more when the store is closed.
+    drop(core);
     store.close().await.context("close the datastore")?;
     tracing::info!("the datastore is closed");
     outcome
@@ -158,7 +165,14 @@ fn open_store(options: &ServeOptions, clock: &SharedClock) -> anyhow::Result<Arc
     Ok(Arc::new(store))
 }
 
-async fn start_server(options: &ServeOptions, clock: &SharedClock, store: &Arc<dyn Store>) -> anyhow::Result<Server> {
+/// The namespaces that are there from the start; the last one is where the product keeps what is its own.
+const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "rdd-system"];
+
+async fn start_server(
+    options: &ServeOptions,
+    clock: &SharedClock,
+    store: &Arc<dyn Store>,
+) -> anyhow::Result<(Server, Core)> {
     let paths = &options.instance.paths;
     let listener = serve::bind(options.secure_port).await?;
     if listener.port() != options.secure_port {
@@ -183,20 +197,41 @@ async fn start_server(options: &ServeOptions, clock: &SharedClock, store: &Arc<d
     published.write(&tls.bundle())?;
 
     let tokens = Tokens::new([(admin, Identity::admin()), (user, Identity::user())]);
+    let tls = Arc::new(tls);
+    let accounts = Arc::new(ServiceAccounts::new(SigningKey::ensure(&paths.tls_dir)?, clock.clone()));
+    let address = format!("https://127.0.0.1:{}", listener.port());
+    let core = Core::open(core::Parts {
+        store: store.clone(),
+        clock: clock.clone(),
+        version: build::kubernetes_version(),
+        endowment: Endowment {
+            namespaces: NAMESPACES.map(str::to_owned).to_vec(),
+            ca_bundle: {
+                let tls = tls.clone();
+                Arc::new(move || tls.bundle())
+            },
+            port: listener.port(),
+        },
+        tokens: Some(accounts.clone()),
+        reviewer: accounts.reviewer(tokens.clone()),
+        plugins: Vec::new(),
+    })
+    .await?;
+    accounts.look_up_in(Arc::clone(&core.api().state));
     let (checked, measured) = (store.clone(), store.clone());
     let folder = paths.datastore.parent().expect("the datastore lies in a folder").to_owned();
     let parts = Parts {
-        tls: Arc::new(tls),
-        authenticators: Authenticators::standard(tokens),
+        tls,
+        authenticators: Authenticators::standard(tokens).then(accounts.clone()),
         health: Health::default().check("datastore", move || datastore::is_writable(&*checked)),
         version: build::kubernetes_version(),
         figures: vec![Box::new(move || datastore::figures(&*measured))],
         backup: Some(Arc::new(OnlineBackup { store: store.clone(), folder })),
-        handler: Arc::new(Nothing),
+        handler: Arc::new(OpenId::new(accounts, address, core.endpoints())),
         limits: Limits::default(),
         clock: clock.clone(),
     };
-    Ok(Server::start(listener, parts))
+    Ok((Server::start(listener, parts), core))
 }
 
 /// The kubeconfig we publish: written at start, and again should the certificate have to change in flight.
