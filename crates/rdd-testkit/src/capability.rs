@@ -13,6 +13,7 @@ struct Capability {
 const CAPABILITIES: &[Capability] = &[
     Capability { name: "root", remedy: "run as root", is_there: is_root },
     Capability { name: "tmpfs", remedy: "run as root where mounting is allowed", is_there: can_mount },
+    Capability { name: "go", remedy: "run make setup", is_there: || is_on_path("go") },
     Capability { name: "kubectl", remedy: "run make setup", is_there: || is_on_path("kubectl") },
     Capability { name: "etcd", remedy: "run make setup", is_there: || is_on_path("etcd") },
     Capability { name: "eu-stack", remedy: "run make setup", is_there: || is_on_path("eu-stack") },

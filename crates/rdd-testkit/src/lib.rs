@@ -1,5 +1,7 @@
 //! Helpers with names for tests: bounded waits, an instance for each test, evidence on failure, nothing left behind.
 
+#[cfg(feature = "api")]
+pub mod api;
 pub mod bounded;
 pub mod bundle;
 pub mod capability;

@@ -1,0 +1,254 @@
+//! Requests that mean harm, over TLS to a real daemon: a proper Status, bounded memory and time, no panic.
+
+use std::{
+    fmt::Write as _,
+    time::{Duration, Instant},
+};
+
+use rdd_testkit::{
+    Daemon,
+    api::{Ask, Reply, Server, Wire},
+};
+use serde_json::json;
+
+use crate::support::{MAPS, expect_proper, expect_unharmed, mk_map};
+
+/// What an unoptimised daemon may take at its peak under all this: the body limit many times over, and no multiple of an input.
+const PEAK_MIB: u64 = 400;
+/// What any of these may take on a busy machine.
+const QUICK: Duration = Duration::from_secs(20);
+
+fn start() -> (Daemon, Wire, u32) {
+    let daemon = Daemon::start();
+    let wire = Wire::of(&daemon);
+    let pid = daemon.pid();
+    (daemon, wire, pid)
+}
+
+#[track_caller]
+fn expect(what: &str, reply: &Reply, code: u16, reason: &str) {
+    expect_proper(what, reply);
+    assert_eq!((reply.code, reply.reason().as_str()), (code, reason), "{what}: {}", reply.text());
+}
+
+#[test]
+fn a_hundred_megabytes_are_refused_before_they_are_read() {
+    let (daemon, wire, pid) = start();
+    let mut stream = wire.connect().unwrap();
+    let head = wire.head("POST", MAPS);
+    stream
+        .say(format!("{head}Content-Type: application/json\r\nContent-Length: 104857600\r\n\r\n").as_bytes())
+        .unwrap();
+    let (reply, _) = stream.answer(false).unwrap();
+    expect("announced", &reply, 413, "RequestEntityTooLarge");
+
+    let mut stream = wire.connect().unwrap();
+    stream
+        .say(format!("{head}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n").as_bytes())
+        .unwrap();
+    let mut chunk = b"100000\r\n".to_vec();
+    chunk.extend(std::iter::repeat_n(b'[', 0x10_0000));
+    chunk.extend_from_slice(b"\r\n");
+    // The server stops listening somewhere on the way; what it said before is the answer.
+    let sent = (0..100).take_while(|_| stream.say(&chunk).is_ok()).count();
+    let (reply, _) = stream.answer(false).unwrap();
+    expect("in chunks", &reply, 413, "RequestEntityTooLarge");
+    assert!(sent < 100, "all of it was read");
+    expect_unharmed(&daemon, &wire, pid, 200);
+}
+
+#[test]
+fn bodies_that_grow_when_they_are_read_are_refused() {
+    let (daemon, wire, pid) = start();
+    let began = Instant::now();
+    let mut laughs = "a0: &a0 [\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\"]\n".to_owned();
+    for level in 1..12 {
+        let inner = vec![format!("*a{}", level - 1); 9].join(",");
+        writeln!(laughs, "a{level}: &a{level} [{inner}]").unwrap();
+    }
+    let mut wide =
+        format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: b}}\nx: &x {}\ndata:\n", "y".repeat(100_000));
+    let mut merged = "m: &m {".to_owned();
+    for field in 0..1000 {
+        write!(merged, "k{field}: v, ").unwrap();
+    }
+    merged.push_str("}\n");
+    for field in 0..20_000 {
+        writeln!(wide, "  k{field}: *x").unwrap();
+        writeln!(merged, "z{field}:\n  <<: *m").unwrap();
+    }
+    for (what, bomb) in [("laughs", laughs.as_str()), ("wide", &wide), ("merged", &merged), ("itself", "a: &a [*a]\n")]
+    {
+        let created = wire.ask(&Ask::new("POST", MAPS).body("application/yaml", bomb));
+        expect(what, &created, 400, "BadRequest");
+        let applied = Ask::new("PATCH", &format!("{MAPS}/b?fieldManager=m")).body("application/apply-patch+yaml", bomb);
+        expect(what, &wire.ask(&applied), 400, "BadRequest");
+    }
+    // A patch that copies what it has copied doubles with each operation.
+    let grow = (0..60).map(|copy| json!({"op": "copy", "from": "/metadata", "path": format!("/metadata/k{copy}")}));
+    let grow = serde_json::Value::Array(grow.collect()).to_string();
+    wire.post(MAPS, &mk_map("a", "1")).expect(201);
+    let patched = wire.ask(&Ask::new("PATCH", &format!("{MAPS}/a")).body("application/json-patch+json", grow));
+    expect_proper("copies of copies", &patched);
+    assert!(patched.code >= 400, "{}", patched.code);
+    assert!(began.elapsed() < QUICK, "{:?}", began.elapsed());
+    expect_unharmed(&daemon, &wire, pid, PEAK_MIB);
+}
+
+#[test]
+fn patches_of_too_many_operations_are_refused() {
+    let (daemon, wire, pid) = start();
+    wire.post(MAPS, &mk_map("a", "1")).expect(201);
+    let operations = |count| vec![json!({"op": "add", "path": "/data/value", "value": "2"}); count];
+    let patch = |count| {
+        let body = serde_json::Value::Array(operations(count)).to_string();
+        wire.ask(&Ask::new("PATCH", &format!("{MAPS}/a")).body("application/json-patch+json", body))
+    };
+    expect("10,001", &patch(10_001), 413, "RequestEntityTooLarge");
+    assert_eq!(patch(10_000).expect(200)["data"]["value"], "2");
+    expect_unharmed(&daemon, &wire, pid, PEAK_MIB);
+}
+
+#[test]
+fn nesting_of_any_depth_is_refused_in_every_form() {
+    let (daemon, wire, pid) = start();
+    wire.post(MAPS, &mk_map("a", "1")).expect(201);
+    let one = format!("{MAPS}/a?fieldManager=m");
+    for depth in [200, 10_000, 500_000] {
+        let lists = "[".repeat(depth) + &"]".repeat(depth);
+        let maps = "{\"a\":".repeat(depth) + "1" + &"}".repeat(depth);
+        let selector = "(".repeat(depth.min(20_000));
+        let mut nested = b"k8s\0".to_vec();
+        // Length-delimited fields in each other, as far as lengths of one byte go, again and again.
+        nested.extend((0..depth).flat_map(|level| [0x0a, u8::try_from(120 - level % 60).unwrap()]));
+        for (what, ask) in [
+            ("JSON lists", Ask::new("POST", MAPS).body("application/json", lists.clone())),
+            ("JSON objects", Ask::new("POST", MAPS).body("application/json", maps.clone())),
+            ("YAML", Ask::new("POST", MAPS).body("application/yaml", lists.clone())),
+            ("protobuf", Ask::new("POST", MAPS).body("application/vnd.kubernetes.protobuf", nested.clone())),
+            ("merge patch", Ask::new("PATCH", &one).body("application/merge-patch+json", maps.clone())),
+            ("strategic patch", Ask::new("PATCH", &one).body("application/strategic-merge-patch+json", maps.clone())),
+            ("apply", Ask::new("PATCH", &one).body("application/apply-patch+yaml", lists.clone())),
+            ("delete options", Ask::new("DELETE", &one).body("application/json", maps)),
+            ("label selector", Ask::new("GET", &format!("{MAPS}?labelSelector={selector}"))),
+        ] {
+            let asked = Instant::now();
+            expect(&format!("{what} {depth}"), &wire.ask(&ask), 400, "BadRequest");
+            assert!(asked.elapsed() < QUICK, "{what} {depth}: {:?}", asked.elapsed());
+        }
+        let add = format!("[{{\"op\":\"add\",\"path\":\"/data\",\"value\":{lists}}}]");
+        let patched = wire.ask(&Ask::new("PATCH", &one).body("application/json-patch+json", add));
+        expect(&format!("JSON patch {depth}"), &patched, 400, "BadRequest");
+    }
+    wire.get(&format!("{MAPS}/a")).expect(200);
+    expect_unharmed(&daemon, &wire, pid, PEAK_MIB);
+}
+
+#[test]
+fn text_that_is_none_and_keys_that_come_twice_are_told_apart_from_what_was_meant() {
+    let (daemon, wire, pid) = start();
+    for content_type in ["application/json", "application/yaml", "application/apply-patch+yaml"] {
+        let body = b"{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"\xff\xfe\"}}".to_vec();
+        let (method, path) = if content_type.contains("apply") { ("PATCH", "/a?fieldManager=m") } else { ("POST", "") };
+        let reply = wire.ask(&Ask::new(method, &format!("{MAPS}{path}")).body(content_type, body));
+        expect_proper(content_type, &reply);
+        assert!(matches!(reply.code, 400 | 422), "{content_type}: {}", reply.text());
+    }
+    let twice = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"1","k":"2"}}"#;
+    let strict = format!("{MAPS}?fieldValidation=Strict");
+    expect("strict", &wire.ask(&Ask::new("POST", &strict).body("application/json", twice)), 400, "BadRequest");
+    let warned = wire.ask(&Ask::new("POST", MAPS).body("application/json", twice));
+    assert_eq!(warned.expect(201)["data"]["k"], "2", "the last one counts");
+    assert!(warned.header("warning").is_some_and(|text| text.contains("duplicate field")), "{:?}", warned.headers);
+    expect_unharmed(&daemon, &wire, pid, PEAK_MIB);
+}
+
+#[test]
+fn names_that_climb_reach_nothing() {
+    let (daemon, wire, pid) = start();
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "treasure"}});
+    wire.post("/api/v1/namespaces/kube-public/secrets", &secret).expect(201);
+    for name in [
+        "../secrets/s",
+        "..%2fsecrets%2fs",
+        "%2e%2e%2fsecrets%2fs",
+        "%252e%252e%252fsecrets%252fs",
+        "..%252f..%252f..%252fkube-public%252fsecrets%252fs",
+        "%2e%2e/%2e%2e/kube-public/secrets/s",
+        "..;/secrets/s",
+        "s%00",
+        "%ff",
+        "%c0%ae%c0%ae",
+        ".",
+        "..",
+        "%2e",
+        "a%2fb",
+        "%zz",
+    ] {
+        for method in ["GET", "DELETE"] {
+            let reply = wire.ask(&Ask::new(method, &format!("{MAPS}/{name}")));
+            expect_proper(name, &reply);
+            assert!(matches!(reply.code, 400 | 404), "{method} {name}: {}", reply.code);
+            assert!(!reply.text().contains("dHJlYXN1cmU"), "{method} {name}");
+        }
+    }
+    for name in ["..", ".", "a/b", "a%2fb", "../b", "a\u{0}b", &"a".repeat(254)] {
+        expect(name, &wire.post(MAPS, &mk_map(name, "1")), 422, "Invalid");
+    }
+    wire.get("/api/v1/namespaces/kube-public/secrets/s").expect(200);
+    expect_unharmed(&daemon, &wire, pid, PEAK_MIB);
+}
+
+#[test]
+fn connections_that_say_little_hold_up_nobody() {
+    let (daemon, wire, pid) = start();
+    // Strangers that never finish their first line, more of them than are let in.
+    let mut slow = Vec::new();
+    for _ in 0..200 {
+        let mut stream = wire.connect().unwrap();
+        // The oldest of them are closed for the newest.
+        let _ = stream.say(b"GET /api");
+        slow.push(stream);
+    }
+    // Known ones that never finish their bodies.
+    let head = wire.head("POST", MAPS);
+    for _ in 0..50 {
+        let mut stream = wire.connect().unwrap();
+        stream
+            .say(format!("{head}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{").as_bytes())
+            .unwrap();
+        slow.push(stream);
+    }
+    let asked = Instant::now();
+    for name in ["a", "b", "c"] {
+        wire.post(MAPS, &mk_map(name, "1")).expect(201);
+    }
+    assert!(asked.elapsed() < QUICK, "{:?}", asked.elapsed());
+    expect_unharmed(&daemon, &wire, pid, PEAK_MIB);
+    slow.into_iter().for_each(rdd_testkit::api::Stream::abandon);
+    expect_unharmed(&daemon, &wire, pid, PEAK_MIB);
+}
+
+#[test]
+fn requests_that_are_none_are_refused_and_end_their_connection_only() {
+    let (daemon, wire, pid) = start();
+    let long = format!("GET /{} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", "a".repeat(200_000));
+    for garbage in [
+        &b"\x16\x03\x01garbage\r\n\r\n"[..],
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        long.as_bytes(),
+    ] {
+        let mut stream = wire.connect().unwrap();
+        // It may be cut off while it speaks.
+        let _ = stream.say(garbage);
+        let closed = stream.until_closed(Duration::from_secs(45));
+        let text = String::from_utf8_lossy(&closed.expect("the server closes it")).into_owned();
+        assert!(text.is_empty() || text.starts_with("HTTP/1.1 4"), "{text}");
+    }
+    expect_unharmed(&daemon, &wire, pid, PEAK_MIB);
+}

@@ -1,0 +1,9 @@
+//! Outside judges: other people's clients, definitions and recorded answers decide whether the API is Kubernetes'.
+#![expect(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
+
+mod client_go;
+mod definitions;
+mod kube_rs;
+mod kubectl;
+mod mirror;
+mod support;
