@@ -1,6 +1,6 @@
 # Everything a person or a CI runs. `make` alone tells.
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test check bench bench-short fmt clean
+.PHONY: help setup build run test check bench bench-short conformance fmt clean
 MAKEFLAGS += --no-print-directory
 
 # Where scripts/setup.sh puts a Go that is recent enough, if the machine has none.
@@ -19,13 +19,16 @@ build: ## Build the product as it is shipped
 	$(PHASE) 'building $(RDD)'
 	@cargo build --release --locked -p rdd
 
-run: build ## Build and start the service; can be repeated
+run: build ## Build and start the service, and show its API; can be repeated
 	$(PHASE) 'starting the service'
 	@$(RDD) svc start
 	@$(RDD) svc status
+	$(PHASE) 'namespaces, by the API'
+	@scripts/show-api.sh $(RDD)
 	$(PHASE) 'next steps'
 	@printf '%s\n' \
-	    '  kubectl --kubeconfig "$$($(RDD) svc paths config)" get --raw /readyz' \
+	    '  export KUBECONFIG="$$($(RDD) svc paths config)"' \
+	    '  kubectl api-resources    what is served; kubectl apply -f your own definitions' \
 	    '  $(RDD) svc log      what it says' \
 	    '  $(RDD) svc stop     when you are done'
 
@@ -58,6 +61,13 @@ bench-short: ## Half a minute of the same; fails below half of a goal
 	@cargo build --release --locked --quiet -p rdd -p rdd-bench
 	$(PHASE) 'short benchmark'
 	@target/release/rdd-bench --short --json target/bench.json
+
+conformance: ## Run Kubernetes' own end-to-end tests (a quarter of an hour to build, ten minutes to run)
+	@scripts/setup.sh test
+	$(PHASE) 'building the daemon'
+	@cargo build --release --locked --quiet -p rdd
+	$(PHASE) 'end-to-end tests of Kubernetes'
+	@conformance/e2e/run.sh
 
 fmt: ## Format the sources
 	@cargo fmt --all

@@ -1,0 +1,3 @@
+module rdd/conformance
+
+go 1.25
