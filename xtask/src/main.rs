@@ -1,7 +1,9 @@
-//! Automation of this workspace: `cargo xtask tidy | test | env-reference`.
+//! Automation of this workspace: `cargo xtask tidy | test | env-reference | mutants`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for developers talks to their terminal")]
 
+mod api_reference;
 mod env_reference;
+mod mutants;
 mod test;
 mod tidy;
 
@@ -21,7 +23,9 @@ usage: cargo xtask <command>
       --only NAME            only test binaries whose name contains NAME
       --binary PATH          only this program, which is built already (repeatable)
       --count-file FILE      write the closing line there too
+  api-reference [--check]    write docs/reference/api.md, or check that it is current
   env-reference [--check]    write docs/reference/environment.md, or check that it is current
+  mutants [FILTER]           plant each known mutation in a copy of the tree; the oracle that it names must fail
 
 environment of test:
   RDD_TEST_TIMEOUT           seconds that each test binary may take; 0 switches the limit off
@@ -45,8 +49,12 @@ fn run(words: &[&str]) -> Result<bool> {
     match words {
         ["tidy"] => tidy::run(&workspace_root()),
         ["test", rest @ ..] => test::run(&workspace_root(), test::Arguments::parse(rest)?),
+        ["api-reference"] => api_reference::write(&workspace_root()).map(|()| true),
+        ["api-reference", "--check"] => tidy::report(&api_reference::check(&workspace_root())?),
         ["env-reference"] => env_reference::write(&workspace_root()).map(|()| true),
         ["env-reference", "--check"] => tidy::report(&env_reference::check(&workspace_root())),
+        ["mutants"] => mutants::run(&workspace_root(), ""),
+        ["mutants", filter] => mutants::run(&workspace_root(), filter),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(true)

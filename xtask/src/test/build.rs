@@ -3,7 +3,7 @@
 use std::{
     io::BufReader,
     path::{Path, PathBuf},
-    process::Stdio,
+    process::{Command, Stdio},
 };
 
 use anyhow::{Context, Result, ensure};
@@ -24,13 +24,7 @@ pub(super) struct Built {
 pub(super) fn all(root: &Path, filter: &[String]) -> Result<Built> {
     // One build of everything, not `cargo test --no-run` after `cargo build`: those two unify features differently, and
     // half of the dependencies would be compiled twice.
-    let mut command = foreground(cargo());
-    // `cargo xtask` tells us about our own package. Passed on, that changes what some build scripts watch (ring's does),
-    // and a build by hand and a build from here would undo each other.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| is_about_our_package(&name.to_string_lossy())) {
-        command.env_remove(name);
-    }
-    let mut child = command
+    let mut child = cargo_command()
         .current_dir(root)
         .args(["build", "--workspace", "--all-targets", "--locked", "--message-format=json-render-diagnostics"])
         .stdout(Stdio::piped())
@@ -50,6 +44,17 @@ pub(super) fn all(root: &Path, filter: &[String]) -> Result<Built> {
     built.programs.sort_by(|a, b| a.label.cmp(&b.label));
     built.programs.extend(doc_tests(root));
     Ok(built)
+}
+
+/// Cargo, to be called from here as it is called by hand.
+pub(crate) fn cargo_command() -> Command {
+    let mut command = foreground(cargo());
+    // `cargo xtask` tells us about our own package. Passed on, that changes what some build scripts watch (ring's does),
+    // and a build by hand and a build from here would undo each other.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_about_our_package(&name.to_string_lossy())) {
+        command.env_remove(name);
+    }
+    command
 }
 
 fn is_about_our_package(variable: &str) -> bool {

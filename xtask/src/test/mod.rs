@@ -14,6 +14,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+pub(crate) use build::cargo_command;
 use counts::Counts;
 use runner::{Finished, Runner};
 
