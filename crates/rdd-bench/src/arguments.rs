@@ -1,21 +1,35 @@
 //! What the benchmark was asked for.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
 const USAGE: &str = "\
-usage: rdd-bench [--short] [--dir FOLDER] [--json FILE] [--markdown] [--binary RDD]
+usage: rdd-bench [--short] [--only store|start|api] [--dir FOLDER] [--json FILE] [--markdown] [--binary RDD]
 
   --short       a few seconds for each figure; fails below half of each goal
+  --only        one part, and the goals of that part
   --dir         the folder, and so the disk, that everything is measured in (target/bench)
   --json        write the figures there
   --markdown    print a table for docs/performance.md
-  --binary      the rdd whose start-up is measured (RDD_BIN, or target/release/rdd)";
+  --binary      the rdd that is measured (RDD_BIN, or target/release/rdd)";
+
+/// What is measured together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Durable writes and replay.
+    Store,
+    /// Starts of the real binary.
+    Start,
+    /// Its API server.
+    Api,
+}
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Arguments {
     pub(crate) short: bool,
+    /// Everything, if it is not said.
+    pub(crate) only: Option<Part>,
     pub(crate) markdown: bool,
     pub(crate) folder: PathBuf,
     pub(crate) json: Option<PathBuf>,
@@ -26,6 +40,7 @@ impl Arguments {
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let mut arguments = Self {
             short: false,
+            only: None,
             markdown: false,
             folder: "target/bench".into(),
             json: None,
@@ -37,6 +52,7 @@ impl Arguments {
             match word.as_str() {
                 "--short" => arguments.short = true,
                 "--markdown" => arguments.markdown = true,
+                "--only" => arguments.only = Some(part(&value()?)?),
                 "--dir" => arguments.folder = value()?,
                 "--json" => arguments.json = Some(value()?),
                 "--binary" => arguments.binary = value()?,
@@ -44,6 +60,15 @@ impl Arguments {
             }
         }
         Ok(arguments)
+    }
+}
+
+fn part(name: &Path) -> Result<Part> {
+    match name.to_str() {
+        Some("store") => Ok(Part::Store),
+        Some("start") => Ok(Part::Start),
+        Some("api") => Ok(Part::Api),
+        _ => bail!("unknown part {}\n{USAGE}", name.display()),
     }
 }
 
@@ -57,11 +82,13 @@ mod tests {
 
     #[test]
     fn options_are_read_and_mistakes_refused() {
-        let arguments = parse(&["--short", "--dir", "/d", "--json", "f", "--binary", "b", "--markdown"]).unwrap();
+        let arguments =
+            parse(&["--short", "--only", "api", "--dir", "/d", "--json", "f", "--binary", "b", "--markdown"]).unwrap();
         let paths = ("/d".into(), Some("f".into()), "b".into());
-        assert!(arguments.short && arguments.markdown);
+        assert!(arguments.short && arguments.markdown && arguments.only == Some(Part::Api));
         assert_eq!((arguments.folder, arguments.json, arguments.binary), paths);
         assert!(parse(&["--json"]).is_err());
+        assert!(parse(&["--only", "all"]).is_err());
         assert!(parse(&["--long"]).is_err());
     }
 }

@@ -1,6 +1,7 @@
-//! What `make bench` measures: durable writes beside SQLite and etcd on one disk, replay, and start-up.
+//! What `make bench` measures: durable writes beside SQLite and etcd, replay, start-up, and the API server beside a bare one.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for developers talks to their terminal")]
 
+mod api;
 mod arguments;
 mod disk;
 mod etcd;
@@ -13,16 +14,20 @@ mod startup;
 mod statistics;
 mod store;
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 use anyhow::{Context, Result};
-use arguments::Arguments;
+use arguments::{Arguments, Part};
 use rdd_stdx::chain::Chain;
 use report::Report;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    match Arguments::parse(&words).and_then(|arguments| run(&arguments)) {
+    let outcome = match words.as_slice() {
+        [word, folder] if word == api::bare::COMMAND => api::bare::serve(Path::new(folder)).map(|()| true),
+        words => Arguments::parse(words).and_then(|arguments| run(&arguments)),
+    };
+    match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -36,14 +41,21 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<bool> {
     std::fs::create_dir_all(&arguments.folder).with_context(|| format!("make {}", arguments.folder.display()))?;
     let scratch = tempfile::Builder::new().prefix("bench-").tempdir_in(&arguments.folder).context("make a folder")?;
-    let mut report = Report::new(arguments.short);
+    let mut report = Report::new(arguments.short, arguments.only);
 
-    let (fdatasync, rates) = plan::measure_writes(scratch.path(), arguments.short)?;
-    report.fdatasync = Some(fdatasync);
-    report.rates = rates;
-    eprintln!("replay: {} objects", store::REPLAY_OBJECTS);
-    report.replay = Some(store::replay(&scratch.path().join("replay"), store::REPLAY_OBJECTS)?);
-    report.startup = Some(startup::measure(&arguments.binary, arguments.short)?);
+    if report.covers(Part::Store) {
+        let (fdatasync, rates) = plan::measure_writes(scratch.path(), arguments.short)?;
+        report.fdatasync = Some(fdatasync);
+        report.rates = rates;
+        eprintln!("replay: {} objects", store::REPLAY_OBJECTS);
+        report.replay = Some(store::replay(&scratch.path().join("replay"), store::REPLAY_OBJECTS)?);
+    }
+    if report.covers(Part::Start) {
+        report.startup = Some(startup::measure(&arguments.binary, arguments.short)?);
+    }
+    if report.covers(Part::Api) {
+        report.api = Some(api::measure(&arguments.binary, arguments.short)?);
+    }
 
     print!("{}", if arguments.markdown { report.markdown() } else { report.text() });
     if let Some(path) = &arguments.json {

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use rdd_testkit::{Output, Sandbox};
 
-use crate::statistics::median;
+use crate::{api::process, statistics::median};
 
 /// Medians over several starts.
 #[derive(Debug, Clone, Copy)]
@@ -60,24 +60,12 @@ fn timed(sandbox: &Sandbox, arguments: &[&str]) -> Result<f64> {
 
 fn resident_bytes(sandbox: &Sandbox) -> Result<u64> {
     let daemon = sandbox.processes().into_iter().find(|process| process.name == "rdd").context("find the daemon")?;
-    let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.pid)).context("look at the daemon")?;
-    resident(&status).context("read the daemon's memory")
-}
-
-fn resident(status: &str) -> Option<u64> {
-    let kibibytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix(" kB")?;
-    kibibytes.trim().parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
+    process::resident_bytes(daemon.pid)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn resident_memory_is_read_off_the_status() {
-        assert_eq!(resident("Name:\trdd\nVmRSS:\t   12 kB\nThreads:\t3\n"), Some(12_288));
-        assert_eq!(resident("Name:\trdd\n"), None);
-    }
 
     #[test]
     fn a_binary_that_fails_is_an_error_with_its_words() {

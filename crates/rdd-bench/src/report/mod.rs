@@ -1,10 +1,14 @@
 //! The figures beside the goals: as text, as a table, and as JSON.
 
+mod api;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::{
+    api::Api,
+    arguments::Part,
     plan::{Database, Figures, WRITERS},
     startup::Startup,
 };
@@ -18,10 +22,12 @@ const FAST_SYNC: Duration = Duration::from_micros(400);
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     short: bool,
+    only: Option<Part>,
     pub(crate) fdatasync: Option<Duration>,
     pub(crate) rates: Figures,
     pub(crate) replay: Option<Duration>,
     pub(crate) startup: Option<Startup>,
+    pub(crate) api: Option<Api>,
 }
 
 /// A stated figure.
@@ -59,13 +65,22 @@ impl Goal {
     }
 
     fn measured_text(&self) -> String {
-        self.measured.map_or_else(|| "not measured".to_owned(), |measured| format!("{measured:.1} {}", self.unit))
+        self.measured.map_or_else(|| "not measured".to_owned(), |measured| format!("{measured:.2} {}", self.unit))
     }
 }
 
+fn goal(name: &'static str, unit: &'static str, limit: Limit, measured: Option<f64>) -> Goal {
+    Goal { name, unit, limit, measured }
+}
+
 impl Report {
-    pub(crate) fn new(short: bool) -> Self {
-        Self { short, ..Self::default() }
+    pub(crate) fn new(short: bool, only: Option<Part>) -> Self {
+        Self { short, only, ..Self::default() }
+    }
+
+    /// Whether this part is to be measured.
+    pub(crate) fn covers(&self, part: Part) -> bool {
+        self.only.is_none_or(|only| only == part)
     }
 
     /// Whether every goal is met.
@@ -78,10 +93,17 @@ impl Report {
     }
 
     fn goals(&self) -> Vec<Goal> {
+        let parts = [
+            (Part::Store, self.store_goals()),
+            (Part::Start, self.start_goals()),
+            (Part::Api, api::goals(self.api.as_ref())),
+        ];
+        parts.into_iter().filter(|(part, _)| self.covers(*part)).flat_map(|(_, goals)| goals).collect()
+    }
+
+    fn store_goals(&self) -> Vec<Goal> {
         let ratio = |other| Some(self.rate(Database::Store)? / self.rate(other)?);
         let is_fast = self.fdatasync.is_some_and(|time| time < FAST_SYNC);
-        let started = |time: fn(&Startup) -> Duration| self.startup.as_ref().map(|startup| milliseconds(time(startup)));
-        let goal = |name, unit, limit, measured| Goal { name, unit, limit, measured };
         vec![
             goal(
                 "128 writers, beside one transaction each",
@@ -91,6 +113,12 @@ impl Report {
             ),
             goal("128 writers, beside etcd", "times", Limit::AtLeast(2.0), ratio(Database::Etcd)),
             goal("replay of 100,000 objects", "ms", Limit::Below(1000.0), self.replay.map(milliseconds)),
+        ]
+    }
+
+    fn start_goals(&self) -> Vec<Goal> {
+        let started = |time: fn(&Startup) -> Duration| self.startup.as_ref().map(|startup| milliseconds(time(startup)));
+        vec![
             goal("cold start", "ms", Limit::Below(300.0), started(|startup| startup.cold)),
             goal("warm start", "ms", Limit::Below(100.0), started(|startup| startup.warm)),
             goal("rdd version", "ms", Limit::Below(10.0), started(|startup| startup.version)),
@@ -125,6 +153,7 @@ impl Report {
         if let Some(startup) = &self.startup {
             notes.push(format!("resident memory of an idle daemon: {:.1} MiB", mebibytes(startup.idle_bytes)));
         }
+        notes.extend(self.api.as_ref().map(api::notes).unwrap_or_default());
         if self.short {
             notes.push("a short run: goals may be missed by a factor of two".to_owned());
         }
@@ -140,11 +169,13 @@ impl Report {
             format!("{name:<30} {writers:>8} {rate:>10} {rounds:>15} {p50:>11} {p99:>11}\n")
         };
         text.push('\n');
-        text.push_str(&line(["durable writes", "writers", "writes/s", "rounds", "p50", "p99"].map(str::to_owned)));
-        text.extend(self.write_rows().into_iter().map(line));
-        text.push_str(&format!("\n{:<42} {:>12} {:>14}\n", "goal", "stated", "measured"));
+        if self.covers(Part::Store) {
+            text.push_str(&line(["durable writes", "writers", "writes/s", "rounds", "p50", "p99"].map(str::to_owned)));
+            text.extend(self.write_rows().into_iter().map(line));
+        }
+        text.push_str(&format!("\n{:<52} {:>12} {:>14}\n", "goal", "stated", "measured"));
         for [name, limit, measured, verdict] in self.goal_rows() {
-            text.push_str(&format!("{name:<42} {limit:>12} {measured:>14}  {verdict}\n"));
+            text.push_str(&format!("{name:<52} {limit:>12} {measured:>14}  {verdict}\n"));
         }
         text
     }
@@ -188,6 +219,7 @@ impl Report {
             "idleBytes": self.startup.as_ref().map(|startup| startup.idle_bytes),
             "writes": writes,
             "goals": goals,
+            "api": self.api.as_ref().map(api::json),
         })
     }
 }

@@ -1,0 +1,279 @@
+//! The API server of the real binary: beside a bare server, beside etcd, and by what it takes of the machine.
+
+pub(crate) mod bare;
+mod objects;
+pub(crate) mod process;
+mod reading;
+mod watching;
+mod wire;
+mod writing;
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use rdd_testkit::{Daemon, Sandbox};
+use tokio::runtime::Runtime;
+
+use self::{
+    bare::Answers,
+    reading::{Measured, read},
+    wire::Endpoint,
+    writing::Creator,
+};
+pub(crate) use self::{reading::Read, wire::Protocol};
+use crate::{
+    etcd, load,
+    statistics::{median, percentile},
+};
+
+/// Connections at once, for reads and creates.
+const CONNECTIONS: usize = 16;
+/// ConfigMaps that a well-filled server holds.
+const OBJECTS: usize = 10_000;
+const WATCHERS: usize = 100;
+const DEFINITIONS: usize = 100;
+/// How long a daemon is left alone before its memory is looked at.
+const SETTLES: Duration = Duration::from_secs(3);
+
+/// What was read of ours and of the yardstick, each the median of its rounds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Beside {
+    pub(crate) ours: Read,
+    pub(crate) bare: Read,
+}
+
+/// Everything that was measured of the API server.
+#[derive(Debug)]
+pub(crate) struct Api {
+    pub(crate) get: BTreeMap<Protocol, Beside>,
+    pub(crate) list: BTreeMap<Protocol, Beside>,
+    /// How large the list was.
+    pub(crate) list_bytes: usize,
+    /// Creates and bare puts per second.
+    pub(crate) creates: f64,
+    pub(crate) puts: f64,
+    /// Seconds until the last watcher had been told: from the request, and from its answer.
+    pub(crate) told: Percentiles,
+    pub(crate) told_after_answer: Percentiles,
+    pub(crate) memory: Memory,
+    /// The part of one core that an idle daemon uses.
+    pub(crate) idle_cpu: f64,
+    /// Seconds from sending a definition to having an object of its kind stored.
+    pub(crate) fresh_definition: Percentiles,
+}
+
+/// Of delays, in seconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Percentiles {
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+}
+
+impl Percentiles {
+    fn of(delays: &[f64]) -> Result<Self> {
+        let of = |percent| percentile(delays, percent).context("nothing was measured");
+        Ok(Self { p50: of(50)?, p99: of(99)? })
+    }
+
+    /// The medians over rounds, so that one noisy moment does not decide.
+    fn of_rounds<'a>(rounds: impl Iterator<Item = &'a Vec<f64>>) -> Result<Self> {
+        let rounds = rounds.map(|delays| Self::of(delays)).collect::<Result<Vec<_>>>()?;
+        let middle = |figure: fn(&Self) -> f64| {
+            median(&rounds.iter().map(figure).collect::<Vec<_>>()).context("nothing was measured")
+        };
+        Ok(Self { p50: middle(|round| round.p50)?, p99: middle(|round| round.p99)? })
+    }
+}
+
+/// Resident bytes of the daemon.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Memory {
+    pub(crate) idle: u64,
+    pub(crate) filled: u64,
+    /// After all reads.
+    pub(crate) worked: u64,
+    /// What the definitions added.
+    pub(crate) definitions: u64,
+}
+
+struct Plan {
+    rounds: usize,
+    measured: Duration,
+    idle: Duration,
+    watched: usize,
+    fresh: usize,
+}
+
+impl Plan {
+    fn new(short: bool) -> Self {
+        let seconds = Duration::from_secs;
+        if short {
+            Self { rounds: 3, measured: seconds(1), idle: seconds(3), watched: 100, fresh: 20 }
+        } else {
+            Self { rounds: 5, measured: seconds(2), idle: seconds(15), watched: 300, fresh: 50 }
+        }
+    }
+}
+
+/// Measures this binary.
+pub(crate) fn measure(binary: &Path, short: bool) -> Result<Api> {
+    let binary = std::fs::canonicalize(binary).with_context(|| format!("find {}", binary.display()))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
+    let plan = Plan::new(short);
+    let daemon = Daemon::start_in(Sandbox::builder().binary(&binary).build());
+    let ours = Measured { endpoint: Endpoint::of_daemon(&daemon.config_path())?, pid: daemon.pid() };
+    let mut memory = Memory::default();
+
+    eprintln!("api: idle");
+    std::thread::sleep(SETTLES);
+    memory.idle = process::resident_bytes(ours.pid)?;
+    let idle_cpu = idle_cpu(ours.pid, plan.idle)?;
+
+    eprintln!("api: {OBJECTS} objects");
+    runtime.block_on(writing::fill(&ours.endpoint, OBJECTS, CONNECTIONS))?;
+    std::thread::sleep(SETTLES);
+    memory.filled = process::resident_bytes(ours.pid)?;
+
+    let one = format!("{}/{}", objects::CONFIGMAPS, writing::name(OBJECTS / 2));
+    let answers = runtime.block_on(answers(&ours.endpoint, &[&one, objects::CONFIGMAPS]))?;
+    let list_bytes = answers[objects::CONFIGMAPS].1.len();
+    let server = bare::Server::start(&daemon.home().join("bare"), &answers)?;
+    let bare = Measured { endpoint: server.endpoint.clone(), pid: server.pid() };
+    let reads = Reads { runtime: &runtime, plan: &plan, ours: &ours, bare: &bare };
+    let get = reads.of("get", &one, CONNECTIONS)?;
+    let list = reads.of("list", objects::CONFIGMAPS, 1)?;
+    drop(server);
+    std::thread::sleep(SETTLES);
+    memory.worked = process::resident_bytes(ours.pid)?;
+
+    let mut delays = Vec::new();
+    for number in 1..=plan.rounds {
+        eprintln!("api: {WATCHERS} watchers, round {number} of {}", plan.rounds);
+        delays.push(runtime.block_on(watching::measure(&ours.endpoint, WATCHERS, plan.watched, number))?);
+    }
+    let (creates, puts) = measure_creates(&runtime, &plan, &daemon, &ours)?;
+    drop(daemon);
+    let fresh = measure_definitions(&runtime, &plan, &binary, &mut memory)?;
+    Ok(Api {
+        get,
+        list,
+        list_bytes,
+        creates,
+        puts,
+        told: Percentiles::of_rounds(delays.iter().map(|round| &round.from_request))?,
+        told_after_answer: Percentiles::of_rounds(delays.iter().map(|round| &round.from_answer))?,
+        memory,
+        idle_cpu,
+        fresh_definition: Percentiles::of(&fresh)?,
+    })
+}
+
+/// The part of one core that the threads of a process use while nobody wants anything of it.
+fn idle_cpu(pid: u32, measured: Duration) -> Result<f64> {
+    let (begun, before) = (Instant::now(), process::cpu_of_threads(pid)?);
+    std::thread::sleep(measured);
+    let used = process::cpu_of_threads(pid)?.saturating_sub(before);
+    Ok(used.as_secs_f64() / begun.elapsed().as_secs_f64())
+}
+
+/// What the daemon answers, for the yardstick to answer the same.
+async fn answers(endpoint: &Endpoint, paths: &[&str]) -> Result<Answers> {
+    let mut connection = endpoint.connect(Protocol::Http1).await?;
+    let mut answers = Answers::new();
+    for path in paths {
+        answers.insert((*path).to_owned(), connection.fetch(path).await?);
+    }
+    Ok(answers)
+}
+
+/// Ours and the yardstick, in turn.
+struct Reads<'a> {
+    runtime: &'a Runtime,
+    plan: &'a Plan,
+    ours: &'a Measured,
+    bare: &'a Measured,
+}
+
+impl Reads<'_> {
+    fn of(&self, what: &str, path: &str, connections: usize) -> Result<BTreeMap<Protocol, Beside>> {
+        let mut figures = BTreeMap::new();
+        for protocol in Protocol::ALL {
+            let (mut ours, mut bare) = (Vec::new(), Vec::new());
+            for number in 1..=self.plan.rounds {
+                eprintln!("api: {what} over {}, round {number} of {}", protocol.name(), self.plan.rounds);
+                for (server, rounds) in [(self.bare, &mut bare), (self.ours, &mut ours)] {
+                    let reading = read(server, protocol, path, connections, self.plan.measured);
+                    rounds.push(self.runtime.block_on(reading)?);
+                }
+            }
+            figures.insert(protocol, Beside { ours: middle(&ours)?, bare: middle(&bare)? });
+        }
+        Ok(figures)
+    }
+}
+
+/// The median of rounds, each figure for itself.
+fn middle(rounds: &[Read]) -> Result<Read> {
+    let of = |figure: fn(&Read) -> f64| {
+        median(&rounds.iter().map(figure).collect::<Vec<_>>()).context("nothing was measured")
+    };
+    Ok(Read {
+        rate: of(|read| read.rate)?,
+        bytes_per_second: of(|read| read.bytes_per_second)?,
+        cpu: of(|read| read.cpu)?,
+    })
+}
+
+/// Creates per second, and what etcd beside it takes of bare puts, in turn.
+fn measure_creates(runtime: &Runtime, plan: &Plan, daemon: &Daemon, ours: &Measured) -> Result<(f64, f64)> {
+    // In the daemon's own folder, and so on the same disk.
+    let mut server = etcd::Server::start(&daemon.home().join("etcd"))?;
+    let clients = runtime.block_on(server.clients())?;
+    let (mut creates, mut puts) = (Vec::new(), Vec::new());
+    for number in 1..=plan.rounds {
+        eprintln!("api: creates, round {number} of {}", plan.rounds);
+        let creators = runtime.block_on(Creator::several(&ours.endpoint, number, CONNECTIONS))?;
+        creates.push(runtime.block_on(load::drive(&creators, CONNECTIONS, plan.measured))?.rate());
+        puts.push(runtime.block_on(load::drive(&clients, CONNECTIONS, plan.measured))?.rate());
+    }
+    Ok((median(&creates).context("no creates")?, median(&puts).context("no puts")?))
+}
+
+/// What many definitions cost, and how long a new one takes to be of use.
+fn measure_definitions(runtime: &Runtime, plan: &Plan, binary: &Path, memory: &mut Memory) -> Result<Vec<f64>> {
+    eprintln!("api: {DEFINITIONS} definitions");
+    let daemon = Daemon::start_in(Sandbox::builder().binary(binary).build());
+    let (endpoint, pid) = (Endpoint::of_daemon(&daemon.config_path())?, daemon.pid());
+    std::thread::sleep(SETTLES);
+    let before = process::resident_bytes(pid)?;
+    runtime.block_on(async {
+        let mut connection = endpoint.connect(Protocol::Http1).await?;
+        for number in 0..DEFINITIONS {
+            connection.create(objects::DEFINITIONS, objects::definition(number)).await?;
+        }
+        Ok::<_, anyhow::Error>(())
+    })?;
+    std::thread::sleep(SETTLES);
+    memory.definitions = process::resident_bytes(pid)?.saturating_sub(before);
+    runtime.block_on(fresh_definitions(&endpoint, plan.fresh))
+}
+
+/// Seconds from sending a definition until the first object of its kind is stored; the client tries until it is.
+async fn fresh_definitions(endpoint: &Endpoint, count: usize) -> Result<Vec<f64>> {
+    let mut connection = endpoint.connect(Protocol::Http1).await?;
+    let mut times = Vec::new();
+    for number in DEFINITIONS..DEFINITIONS + count {
+        let (definition, object) = (objects::definition(number), objects::custom_object(number));
+        let begun = Instant::now();
+        connection.create(objects::DEFINITIONS, definition).await?;
+        while let Err(error) = connection.create(&objects::custom_path(number), object.clone()).await {
+            ensure!(begun.elapsed() < Duration::from_secs(10), "a kind is not served: {error}");
+        }
+        times.push(begun.elapsed().as_secs_f64());
+    }
+    Ok(times)
+}
