@@ -9,6 +9,7 @@ use std::{
         Arc, LazyLock,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
@@ -121,6 +122,19 @@ pub fn verb_of(method: &Method) -> &'static str {
         Method::DELETE => "DELETE",
         Method::OPTIONS => "OPTIONS",
         _ => "other",
+    }
+}
+
+/// How long the client says it waits, if it says so; or the 400 for what is no time. Watches have another parameter for it.
+pub fn timeout(query: Option<&str>) -> Result<Option<Duration>, Status> {
+    let Some(query) = query.filter(|query| query.contains("timeout=")) else { return Ok(None) };
+    let given = query_pairs(query).find(|(name, _)| name == "timeout").map(|(_, value)| value);
+    match given.as_deref() {
+        None | Some("") => Ok(None),
+        Some(text) => match rdd_meta::go_duration::parse(text) {
+            Ok(nanoseconds) => Ok(u64::try_from(nanoseconds).ok().filter(|given| *given > 0).map(Duration::from_nanos)),
+            Err(why) => Err(Status::bad_request(format!("invalid timeout specified in the request URL - {why}"))),
+        },
     }
 }
 

@@ -25,7 +25,7 @@ use crate::{
     openapi::{self, OpenApi},
     registry::{Part, form},
     represent::{self, Representation, Wire},
-    request::{Answer, Class, Classified, Handler, Request, verb_of},
+    request::{Answer, Class, Classified, Handler, Request, timeout, verb_of},
     respond::{self, Response},
 };
 
@@ -131,7 +131,7 @@ impl Endpoints {
 /// One request to a resource that is served, for as long as its client waits.
 async fn serve(api: &Api, request: Request, query: Query, info: &RequestInfo, target: Target) -> Response {
     // How long a watch lasts is said in its options.
-    let patience = if info.verb == Verb::Watch { Ok(None) } else { timeout(&query) };
+    let patience = if info.verb == Verb::Watch { Ok(None) } else { timeout(request.head.uri.query()) };
     let patience = match patience {
         Ok(Some(patience)) if patience < PATIENCE => patience,
         Ok(_) => return answer(api, request, query, info, target).await,
@@ -184,7 +184,7 @@ fn context(request: &Request, query: &Query, warnings: Warnings) -> Result<Conte
         "" => manager_of(agent.unwrap_or_default()),
         given => given.to_owned(),
     };
-    let patience = timeout(query)?.unwrap_or(PATIENCE).min(PATIENCE).min(admission::TIME_MAX);
+    let patience = timeout(request.head.uri.query())?.unwrap_or(PATIENCE).min(PATIENCE).min(admission::TIME_MAX);
     let deadline = Instant::now() + patience;
     Ok(Context { user: Arc::clone(&request.identity), manager, options, deadline, warnings })
 }
@@ -357,15 +357,4 @@ fn manager_of(agent: &str) -> String {
         manager.push(character);
     }
     manager
-}
-
-/// How long the client says it waits.
-fn timeout(query: &Query) -> Result<Option<Duration>, Status> {
-    match query.first("timeout").filter(|text| !text.is_empty()) {
-        None => Ok(None),
-        Some(text) => match rdd_meta::go_duration::parse(text) {
-            Ok(nanoseconds) => Ok(u64::try_from(nanoseconds).ok().filter(|given| *given > 0).map(Duration::from_nanos)),
-            Err(why) => Err(Status::bad_request(format!("invalid timeout specified in the request URL - {why}"))),
-        },
-    }
 }

@@ -30,7 +30,7 @@ use super::{
 use crate::{
     auth::{self, Authenticators, Credentials, Identity},
     metrics::{Entered, SharedMetrics},
-    request::{AuditId, Class, Classified, Handler, Request, verb_of},
+    request::{AuditId, Class, Classified, Handler, Request, timeout, verb_of},
     respond::{self, Body, Response},
 };
 
@@ -221,6 +221,11 @@ impl Frame {
         // It has served its purpose. A handler that logs or forwards what it was given cannot give the token away.
         head.headers.remove(header::AUTHORIZATION);
         let classified = self.handler.classify(&mut head);
+        if classified.class == Class::Bounded
+            && let Err(status) = timeout(head.uri.query())
+        {
+            return (classified, respond::status(&status));
+        }
         let body_bytes_max = self.limits.body_bytes;
         if announced_length(&head.headers).is_some_and(|length| length > body_bytes_max as u64) {
             return (classified, respond::status(&Status::request_entity_too_large(body_bytes_max)));
