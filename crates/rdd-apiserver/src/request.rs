@@ -34,6 +34,8 @@ pub struct Request {
     pub audit_id: AuditId,
     /// Cancelled when the server shuts down and requests of [`Class::Endless`] are to end by themselves.
     pub stopping: CancellationToken,
+    /// How long the client says it waits, if it says so. Requests of [`Class::Endless`] have another parameter for it.
+    pub patience: Option<Duration>,
     pub(crate) body: Body,
     pub(crate) body_bytes_max: usize,
 }
@@ -126,7 +128,7 @@ pub fn verb_of(method: &Method) -> &'static str {
 }
 
 /// How long the client says it waits, if it says so; or the 400 for what is no time. Watches have another parameter for it.
-pub fn timeout(query: Option<&str>) -> Result<Option<Duration>, Status> {
+pub(crate) fn timeout(query: Option<&str>) -> Result<Option<Duration>, Status> {
     let Some(query) = query.filter(|query| query.contains("timeout=")) else { return Ok(None) };
     let given = query_pairs(query).find(|(name, _)| name == "timeout").map(|(_, value)| value);
     match given.as_deref() {

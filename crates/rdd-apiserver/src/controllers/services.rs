@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use rdd_meta::{Reason, Status, gvk::sort_by_priority, metadata::Metadata, options::DeleteOptions};
+use rdd_meta::{Reason, Status, metadata::Metadata, options::DeleteOptions};
 use serde_json::{Value, json};
 
 use crate::{
+    discovery::order,
     registry::Served,
     rest::local::{Local, Named},
 };
@@ -15,18 +16,6 @@ const GROUP: &str = "apiregistration.k8s.io";
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(30);
 
-/// The priority of the built-in groups; those of custom resources come after all of them.
-const PRIORITIES: &[(&str, i64)] = &[
-    ("", 18_000),
-    ("events.k8s.io", 17_750),
-    ("authentication.k8s.io", 17_700),
-    ("authorization.k8s.io", 17_600),
-    ("rbac.authorization.k8s.io", 17_000),
-    ("apiextensions.k8s.io", 16_700),
-    ("admissionregistration.k8s.io", 16_700),
-    ("coordination.k8s.io", 16_500),
-];
-const CUSTOM_PRIORITY: i64 = 1_000;
 const CUSTOM_VERSION_PRIORITY: i64 = 100;
 const BUILTIN_VERSION_PRIORITY: i64 = 15;
 
@@ -83,35 +72,24 @@ async fn register_groups(local: &Local) -> Result<(), Status> {
 }
 
 fn wanted(served: &Served, now: &str) -> BTreeMap<String, Value> {
-    let mut versions: BTreeMap<&str, (Vec<&str>, bool)> = BTreeMap::new();
-    for def in served.all().filter(|def| def.group != GROUP) {
-        let (known, custom) = versions.entry(&def.group).or_default();
-        *custom |= def.custom.is_some();
-        for version in &def.versions {
-            if !known.contains(&version.name.as_str()) {
-                known.push(&version.name);
-            }
-        }
-    }
     let mut services = BTreeMap::new();
-    for (group, (mut names, custom)) in versions {
-        sort_by_priority(&mut names);
-        let builtin = PRIORITIES.iter().find(|(known, _)| *known == group).map(|(_, priority)| *priority);
-        for version in names {
-            let version_priority = match (group, custom) {
-                ("", _) => 1,
-                (_, false) => BUILTIN_VERSION_PRIORITY,
-                // Versions of a custom group share one priority; clients order them by name.
-                (_, true) => CUSTOM_VERSION_PRIORITY,
-            };
-            let service = service(group, version, builtin.unwrap_or(CUSTOM_PRIORITY), version_priority, custom, now);
+    for group in [""].into_iter().chain(order::groups(served)).filter(|group| *group != GROUP) {
+        let custom = served.in_group(group).any(|def| def.custom.is_some());
+        let version_priority = match (group, custom) {
+            ("", _) => 1,
+            (_, false) => BUILTIN_VERSION_PRIORITY,
+            // Versions of a custom group share one priority; clients order them by name.
+            (_, true) => CUSTOM_VERSION_PRIORITY,
+        };
+        for version in order::versions(served, group) {
+            let service = service(group, version, order::group_priority(group), version_priority, custom, now);
             services.insert(Metadata::of(&service).name().to_owned(), service);
         }
     }
     services
 }
 
-fn service(group: &str, version: &str, group_priority: i64, version_priority: i64, custom: bool, now: &str) -> Value {
+fn service(group: &str, version: &str, group_priority: u32, version_priority: i64, custom: bool, now: &str) -> Value {
     let managed = if custom { "true" } else { "onstart" };
     let mut spec = json!({
         "version": version, "groupPriorityMinimum": group_priority, "versionPriority": version_priority,

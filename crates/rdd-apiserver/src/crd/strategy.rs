@@ -71,8 +71,7 @@ impl DefinitionKind {
 
 /// The time for conditions.
 pub(super) fn now(clock: &SharedClock) -> Timestamp {
-    let wall = clock.wall();
-    Timestamp::new(i64::try_from(wall.as_secs()).unwrap_or(i64::MAX), 0)
+    Timestamp::new(Timestamp::from(clock.wall()).seconds(), 0)
 }
 
 impl Kind for DefinitionKind {

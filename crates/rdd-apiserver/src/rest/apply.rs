@@ -5,7 +5,7 @@ use rdd_patch::{
     merge,
     ssa::{self, ApplyOptions},
 };
-use rdd_schema::strict::{Document, Finding};
+use rdd_schema::strict::{Document, Finding, decoding_error};
 use serde_json::Value;
 
 use super::{
@@ -28,7 +28,7 @@ impl Apply {
     }
 
     fn report(&self, writing: &Writing<'_>) -> Result<(), Status> {
-        let Some(why) = super::patch::strict_error(&self.findings) else { return Ok(()) };
+        let Some(why) = decoding_error(&self.findings) else { return Ok(()) };
         match FieldValidation::of(&writing.context.options.field_validation) {
             FieldValidation::Ignore => Ok(()),
             FieldValidation::Strict => Err(Status::bad_request(format!("error strict decoding YAML: {why}"))),

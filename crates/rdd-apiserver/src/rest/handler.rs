@@ -25,7 +25,7 @@ use crate::{
     openapi::{self, OpenApi},
     registry::{Part, form},
     represent::{self, Representation, Wire},
-    request::{Answer, Class, Classified, Handler, Request, timeout, verb_of},
+    request::{Answer, Class, Classified, Handler, Request, verb_of},
     respond::{self, Response},
 };
 
@@ -130,12 +130,8 @@ impl Endpoints {
 
 /// One request to a resource that is served, for as long as its client waits.
 async fn serve(api: &Api, request: Request, query: Query, info: &RequestInfo, target: Target) -> Response {
-    // How long a watch lasts is said in its options.
-    let patience = if info.verb == Verb::Watch { Ok(None) } else { timeout(request.head.uri.query()) };
-    let patience = match patience {
-        Ok(Some(patience)) if patience < PATIENCE => patience,
-        Ok(_) => return answer(api, request, query, info, target).await,
-        Err(status) => return represent::error(&request.head, &status),
+    let Some(patience) = request.patience.filter(|patience| *patience < PATIENCE) else {
+        return answer(api, request, query, info, target).await;
     };
     let head = request.head.clone();
     match tokio::time::timeout(patience, answer(api, request, query, info, target)).await {
@@ -168,25 +164,21 @@ async fn change(
     target: &Target,
     warnings: Warnings,
 ) -> Response {
-    let context = match context(&request, query, warnings) {
-        Ok(context) => context,
-        Err(status) => return represent::error(&request.head, &status),
-    };
+    let context = context(&request, query, warnings);
     let answered = Change { api, target, request: &mut request, query }.answer(verb, &context).await;
     finish(&request.head, answered, &context.warnings)
 }
 
 /// Who asks, and how.
-fn context(request: &Request, query: &Query, warnings: Warnings) -> Result<Context, Status> {
+fn context(request: &Request, query: &Query, warnings: Warnings) -> Context {
     let options = WriteOptions::from_query(query);
     let agent = request.head.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
     let manager = match options.field_manager.as_str() {
         "" => manager_of(agent.unwrap_or_default()),
         given => given.to_owned(),
     };
-    let patience = timeout(request.head.uri.query())?.unwrap_or(PATIENCE).min(PATIENCE).min(admission::TIME_MAX);
-    let deadline = Instant::now() + patience;
-    Ok(Context { user: Arc::clone(&request.identity), manager, options, deadline, warnings })
+    let deadline = Instant::now() + request.patience.unwrap_or(admission::TIME_MAX).min(admission::TIME_MAX);
+    Context { user: Arc::clone(&request.identity), manager, options, deadline, warnings }
 }
 
 /// Adds the warnings, and makes an answer of an error.

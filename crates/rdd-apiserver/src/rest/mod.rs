@@ -68,8 +68,7 @@ pub struct Order(pub(crate) tokio::sync::RwLock<()>);
 impl Api {
     /// The time, as objects carry it.
     pub fn now(&self) -> Timestamp {
-        let wall = self.clock.wall();
-        Timestamp::new(i64::try_from(wall.as_secs()).unwrap_or(i64::MAX), wall.subsec_nanos())
+        Timestamp::from(self.clock.wall())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use rdd_meta::{FieldError, GroupKind, Status, go_json, go_text};
 use rdd_patch::{json, merge, strategic};
-use rdd_schema::strict::{Document, Finding, decoding_error};
+use rdd_schema::strict::{Document, Finding};
 use serde_json::Value;
 
 use super::{
@@ -194,9 +194,4 @@ fn strategic_status(error: strategic::Error) -> Status {
         other if other.is_bad_request() => Status::bad_request(other.to_string()),
         other => error::plain(other.to_string()),
     }
-}
-
-/// The error of `fieldValidation=Strict` for what was found in a body alone.
-pub(super) fn strict_error(findings: &[Finding]) -> Option<String> {
-    decoding_error(findings)
 }

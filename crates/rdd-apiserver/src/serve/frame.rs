@@ -221,11 +221,11 @@ impl Frame {
         // It has served its purpose. A handler that logs or forwards what it was given cannot give the token away.
         head.headers.remove(header::AUTHORIZATION);
         let classified = self.handler.classify(&mut head);
-        if classified.class == Class::Bounded
-            && let Err(status) = timeout(head.uri.query())
-        {
-            return (classified, respond::status(&status));
-        }
+        let patience = if classified.class == Class::Bounded { timeout(head.uri.query()) } else { Ok(None) };
+        let patience = match patience {
+            Ok(patience) => patience,
+            Err(status) => return (classified, respond::status(&status)),
+        };
         let body_bytes_max = self.limits.body_bytes;
         if announced_length(&head.headers).is_some_and(|length| length > body_bytes_max as u64) {
             return (classified, respond::status(&Status::request_entity_too_large(body_bytes_max)));
@@ -235,7 +235,7 @@ impl Frame {
             return (classified, respond::status(&Status::too_many_requests(message, RETRY_AFTER_SECONDS)));
         };
         let stopping = self.ending.clone();
-        let request = Request { head, identity, audit_id: audit_id.clone(), stopping, body, body_bytes_max };
+        let request = Request { head, identity, audit_id: audit_id.clone(), stopping, patience, body, body_bytes_max };
         (classified, self.run(classified.class, request, admitted).await)
     }
 
