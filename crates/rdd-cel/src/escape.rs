@@ -25,7 +25,9 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-pub(crate) fn is_reserved(name: &str) -> bool {
+/// Whether CEL keeps a word for itself.
+#[must_use]
+pub fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
 

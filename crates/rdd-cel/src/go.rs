@@ -130,71 +130,9 @@ pub(crate) fn days_in_month(year: i64, month: u32) -> u32 {
     }
 }
 
-/// `time.ParseDuration`: a sum of decimal numbers with units, in nanoseconds.
+/// `time.ParseDuration`, in nanoseconds.
 pub(crate) fn parse_duration(text: &str) -> Option<i64> {
-    let (negative, mut rest) = match text.as_bytes().first()? {
-        b'-' => (true, &text[1..]),
-        b'+' => (false, &text[1..]),
-        _ => (false, text),
-    };
-    if rest == "0" {
-        return Some(0);
-    }
-    if rest.is_empty() {
-        return None;
-    }
-    let mut total: u64 = 0;
-    while !rest.is_empty() {
-        let whole_end = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let mut whole: u64 = 0;
-        for digit in rest[..whole_end].bytes() {
-            whole = whole.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
-            if whole > 1 << 63 {
-                return None;
-            }
-        }
-        rest = &rest[whole_end..];
-        let (mut fraction, mut scale, mut has_fraction) = (0u64, 1f64, false);
-        if let Some(after) = rest.strip_prefix('.') {
-            let end = after.bytes().take_while(u8::is_ascii_digit).count();
-            has_fraction = end > 0;
-            let mut full = false;
-            for digit in after[..end].bytes() {
-                let next = fraction.checked_mul(10).and_then(|f| f.checked_add(u64::from(digit - b'0')));
-                match next {
-                    Some(next) if !full && next <= 1 << 63 => {
-                        fraction = next;
-                        scale *= 10.0;
-                    }
-                    _ => full = true,
-                }
-            }
-            rest = &after[end..];
-        }
-        if whole_end == 0 && !has_fraction {
-            return None;
-        }
-        let unit_end = rest.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(rest.len());
-        let unit: u64 = match &rest[..unit_end] {
-            "ns" => 1,
-            "us" | "µs" | "μs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            _ => return None,
-        };
-        rest = &rest[unit_end..];
-        let mut part = whole.checked_mul(unit).filter(|part| *part <= 1 << 63)?;
-        if fraction > 0 {
-            part = part.checked_add((fraction as f64 * (unit as f64 / scale)) as u64)?;
-        }
-        total = total.checked_add(part).filter(|total| *total <= 1 << 63)?;
-    }
-    if negative {
-        return Some((total as i64).wrapping_neg());
-    }
-    i64::try_from(total).ok()
+    rdd_meta::go_duration::parse(text).ok()
 }
 
 /// `time.Parse(time.RFC3339, …)`: which also takes a comma before the fraction and one-digit hours.

@@ -31,7 +31,7 @@ mod value;
 
 pub use declare::{Declarations, TypeProvider};
 pub use env::{CompileError, Environment};
-pub use escape::{escape, unescape};
+pub use escape::{escape, is_reserved, unescape};
 pub use json_schema::JsonSchema;
 pub use libs::regexes::compile as compile_pattern;
 pub use libs::{named::NamedFormat, net::Cidr, quantity::Quantity, semver::Semver, url::Url};

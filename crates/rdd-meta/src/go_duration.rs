@@ -60,9 +60,12 @@ fn number(text: &str) -> Option<(u64, (u64, f64), &str)> {
     let mut count = 0;
     if let Some(after) = rest.strip_prefix('.') {
         count = digits(after);
-        for digit in after[..count].bytes().take(18) {
-            fraction = (fraction.0 * 10 + u64::from(digit - b'0'), fraction.1 * 10.0);
-        }
+        // Go stops where the next digit could be too many for it.
+        let kept = after[..count].bytes().scan(0_u64, |read, digit| {
+            *read = (*read <= (1 << 63) / 10).then(|| *read * 10 + u64::from(digit - b'0'))?;
+            (*read <= 1 << 63).then_some(*read)
+        });
+        fraction = kept.fold(fraction, |(_, scale), read| (read, scale * 10.0));
         rest = &after[count..];
     }
     (whole + count > 0).then_some((value, fraction, rest))

@@ -105,17 +105,24 @@ pub fn write_string(text: &mut String, string: &str) {
     text.push('"');
 }
 
+/// What Go's decoder calls a value.
+pub fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
 /// What Go's decoder calls a value that does not fit the Go type `wanted`; of a number that should be an integer it
 /// tells the digits.
 pub(crate) fn found_type(value: &Value, wanted: &str) -> String {
     match value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(_) => "bool".to_owned(),
         Value::Number(number) if wanted == "int64" => format!("number {number}"),
-        Value::Number(_) => "number".to_owned(),
-        Value::String(_) => "string".to_owned(),
-        Value::Array(_) => "array".to_owned(),
-        Value::Object(_) => "object".to_owned(),
+        other => type_name(other).to_owned(),
     }
 }
 

@@ -1,9 +1,7 @@
 //! Merge patch (RFC 7386) as Kubernetes applies it, through gopkg.in/evanphx/json-patch.v4.
 
-use crate::{
-    json::json_kind,
-    limits::{TooDeep, check_depth},
-};
+use crate::limits::{TooDeep, check_depth};
+use rdd_meta::go_json;
 use serde_json::{Map, Value};
 
 /// The patch or the document is not what a merge patch needs. A bad patch is the client's fault (400), with upstream's text.
@@ -44,9 +42,10 @@ pub fn apply(document: &Value, patch: &Value) -> Result<Value, Error> {
 pub fn check_object(patch: &Value) -> Result<(), String> {
     match patch {
         Value::Object(_) | Value::Null => Ok(()),
-        other => {
-            Err(format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", json_kind(other)))
-        }
+        other => Err(format!(
+            "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            go_json::type_name(other)
+        )),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Bodies of requests: JSON, YAML or protobuf into a document, or a Status in upstream's words.
 
 use http::{HeaderMap, header};
-use rdd_meta::{Status, go_text::quote, gvk::GroupVersion};
+use rdd_meta::{Status, go_json, go_text::quote, gvk::GroupVersion};
 use rdd_schema::strict::{self, Document, Finding};
 use serde_json::Value;
 
@@ -190,22 +190,17 @@ fn read_yaml(bytes: &[u8]) -> Result<Document, Problem> {
 /// What upstream must know of an object before it reads on.
 fn check_type(value: &Value) -> Result<(), String> {
     let parse = |why: String| format!("couldn't get version/kind; json parse error: {why}");
-    let found = |value: &Value| match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
     if !value.is_object() && !value.is_null() {
-        return Err(parse(format!("json: cannot unmarshal {} into Go value of type {TYPE_META}", found(value))));
+        return Err(parse(format!(
+            "json: cannot unmarshal {} into Go value of type {TYPE_META}",
+            go_json::type_name(value)
+        )));
     }
     for field in ["apiVersion", "kind"] {
         match value.get(field) {
             None | Some(Value::Null | Value::String(_)) => {}
             Some(other) => {
-                let found = found(other);
+                let found = go_json::type_name(other);
                 return Err(parse(format!(
                     "json: cannot unmarshal {found} into Go struct field .{field} of type string"
                 )));

@@ -1,6 +1,6 @@
 //! From a body to an object of the kind that an endpoint takes.
 
-use rdd_meta::{Status, go_text, metadata::MetadataMut};
+use rdd_meta::{Status, go_json, go_text, metadata::MetadataMut};
 use rdd_schema::strict::{Document, Finding, decoding_error};
 use serde_json::Value;
 
@@ -78,7 +78,10 @@ fn custom(target: &Target, object: &mut Value) -> Result<Vec<Finding>, Status> {
     let expected = target.def.api_version(version);
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
     if !object.is_object() {
-        let why = format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", go_type(object));
+        let why = format!(
+            "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            go_json::type_name(object)
+        );
         return Err(wrap(kind, "", "", &why));
     }
     if text("kind").is_empty() {
@@ -118,15 +121,4 @@ fn wrap(expected: &str, kind: &str, version: &str, why: &str) -> Status {
     let prefix = format!("{kind} in version {} cannot be handled as a {expected}: ", go_text::quote(version));
     let why = why.strip_prefix(&prefix).unwrap_or(why);
     Status::bad_request(format!("{prefix}{why}"))
-}
-
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }

@@ -8,7 +8,7 @@
 mod bytes;
 mod reader;
 
-use rdd_meta::go_text;
+use rdd_meta::{go_json, go_text};
 use rdd_schema::strict::Finding;
 use serde_json::{Map, Value};
 
@@ -125,7 +125,7 @@ fn type_of(object: &Value) -> Result<(&str, &str), String> {
         Value::Object(entries) => entries,
         Value::Null => return Ok(("", "")),
         other => {
-            let found = reader::json_name(other);
+            let found = go_json::type_name(other);
             return refuse(format!("json: cannot unmarshal {found} into Go value of type {TYPE_META}"));
         }
     };
@@ -135,7 +135,7 @@ fn type_of(object: &Value) -> Result<(&str, &str), String> {
             None | Some(Value::Null) => {}
             Some(Value::String(found)) => *text = found,
             Some(other) => {
-                let found = reader::json_name(other);
+                let found = go_json::type_name(other);
                 return refuse(format!("json: cannot unmarshal {found} into Go struct field .{name} of type string"));
             }
         }

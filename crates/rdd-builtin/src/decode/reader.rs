@@ -1,6 +1,6 @@
 //! One pass over a value along the Go types: what comes out is what Go would write.
 
-use rdd_meta::time::Timestamp;
+use rdd_meta::{go_json, time::Timestamp};
 use rdd_schema::strict::Finding;
 use serde_json::{Map, Value};
 
@@ -175,7 +175,7 @@ impl Reader {
             (Type::FieldsV1 | Type::RawExtension | Type::Json, value) => Ok(Some(value.clone())),
             (_, Value::Null) => self.zero(kind),
             (_, other) => {
-                self.complain(json_name(other), kind);
+                self.complain(go_json::type_name(other), kind);
                 self.zero(kind)
             }
         }
@@ -242,7 +242,7 @@ impl Reader {
             match (octet, item) {
                 (Some(_), _) | (_, Value::Null) => {}
                 (None, Value::Number(number)) => self.remember(self.wrong(format!("number {number}"), "uint8")),
-                (None, other) => self.remember(self.wrong(json_name(other), "uint8")),
+                (None, other) => self.remember(self.wrong(go_json::type_name(other), "uint8")),
             }
             octets.push(octet.unwrap_or(0));
         }
@@ -258,7 +258,7 @@ impl Reader {
         let text = match value {
             Value::Null => return Ok(Some(Value::Null)),
             Value::String(text) => text,
-            other => return Err(self.stop(json_name(other), "string")),
+            other => return Err(self.stop(go_json::type_name(other), "string")),
         };
         let time = parse(text).map_err(|error| Stop(Box::new(Complaint::Text(error.to_string()))))?;
         let is_zero = time.seconds() == YEAR_ONE && time.nanoseconds() == 0;
@@ -285,7 +285,7 @@ impl Reader {
                 Some(value) => Ok(Some(value.into())),
                 None => Err(self.stop(format!("number {number}"), "int32")),
             },
-            other => Err(self.stop(json_name(other), "int32")),
+            other => Err(self.stop(go_json::type_name(other), "int32")),
         }
     }
 
@@ -400,17 +400,5 @@ fn is_empty(kind: &Type, read: Option<&Value>) -> bool {
         (Type::List(_), Some(value)) => value.as_array().is_some_and(Vec::is_empty),
         (Type::Map(_), Some(value)) => value.as_object().is_some_and(Map::is_empty),
         _ => false,
-    }
-}
-
-/// What Go's decoder calls a value.
-pub(super) fn json_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }

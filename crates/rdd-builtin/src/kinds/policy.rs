@@ -182,31 +182,8 @@ fn variable_errors(path: &str, variable: &Value) -> Vec<FieldError> {
 }
 
 fn is_identifier(name: &str) -> bool {
-    const RESERVED: [&str; 21] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    name.bytes().all(is_word) && !name.starts_with(|first: char| first.is_ascii_digit()) && !RESERVED.contains(&name)
+    name.bytes().all(is_word) && !name.starts_with(|first: char| first.is_ascii_digit()) && !rdd_cel::is_reserved(name)
 }
 
 fn validation_errors(path: &str, validation: &Value) -> Vec<FieldError> {

@@ -69,14 +69,16 @@ impl Patch {
         let items = match document {
             Value::Array(items) => items.as_slice(),
             Value::Null => &[],
-            other => return Err(DecodeError::Malformed { found: json_kind(other), expected: "Patch" }),
+            other => return Err(DecodeError::Malformed { found: go_json::type_name(other), expected: "Patch" }),
         };
         let mut operations = Vec::with_capacity(items.len().min(OPERATIONS_MAX));
         for item in items {
             operations.push(match item {
                 Value::Object(fields) => fields.clone(),
                 Value::Null => Map::new(),
-                other => return Err(DecodeError::Malformed { found: json_kind(other), expected: "Operation" }),
+                other => {
+                    return Err(DecodeError::Malformed { found: go_json::type_name(other), expected: "Operation" });
+                }
             });
         }
         if operations.len() > OPERATIONS_MAX {
@@ -94,7 +96,7 @@ impl Patch {
     pub fn apply_limited(&self, document: &Value, copied_bytes_max: usize) -> Result<Value, ApplyError> {
         check_depth(document)?;
         if !document.is_object() && !document.is_array() {
-            let found = json_kind(document);
+            let found = go_json::type_name(document);
             return Err(ApplyError::DoesNotApply(format!(
                 "json: cannot unmarshal {found} into Go value of type jsonpatch.partialDoc"
             )));
@@ -144,19 +146,7 @@ pub fn unknown_fields(document: &Value) -> Result<Vec<String>, String> {
 }
 
 fn mistyped(found: &Value, expected: &str) -> String {
-    format!("json: cannot unmarshal {} into Go {expected}", json_kind(found))
-}
-
-/// How encoding/json names the kind of a value in its type errors.
-pub(crate) fn json_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
+    format!("json: cannot unmarshal {} into Go {expected}", go_json::type_name(found))
 }
 
 struct Operation<'a>(&'a Map<String, Value>);
@@ -178,7 +168,9 @@ impl<'a> Operation<'a> {
         match self.0.get(name) {
             Some(Value::String(pointer)) => Ok(pointer),
             None | Some(Value::Null) => Err(missing.to_owned()),
-            Some(other) => Err(format!("json: cannot unmarshal {} into Go value of type string", json_kind(other))),
+            Some(other) => {
+                Err(format!("json: cannot unmarshal {} into Go value of type string", go_json::type_name(other)))
+            }
         }
     }
 

@@ -137,7 +137,7 @@ fn read_set(document: &Value, depth: usize) -> Result<(Set, bool), FieldsError> 
     let fields = match document {
         Value::Object(fields) => fields,
         Value::Null => return Ok((Set::new(), true)),
-        other => return Err(FieldsError::NotAnObject { found: crate::json::json_kind(other) }),
+        other => return Err(FieldsError::NotAnObject { found: rdd_meta::go_json::type_name(other) }),
     };
     let (mut entries, mut member) = (Vec::with_capacity(fields.len()), false);
     for (key, below) in fields {

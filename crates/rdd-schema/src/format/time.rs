@@ -70,67 +70,7 @@ fn fraction(text: &str) -> Option<Vec<&str>> {
 
 /// `time.ParseDuration`, or any text that holds numbers with Scala's units.
 pub(super) fn is_duration(text: &str) -> bool {
-    is_go_duration(text) || is_scala_duration(text)
-}
-
-const NANOSECOND_LIMIT: u64 = 1 << 63;
-
-fn unit(name: &str) -> Option<u64> {
-    Some(match name {
-        "ns" => 1,
-        "us" | "µs" | "μs" => 1_000,
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        "m" => 60_000_000_000,
-        "h" => 3_600_000_000_000,
-        _ => return None,
-    })
-}
-
-fn is_go_duration(text: &str) -> bool {
-    let negative = text.starts_with('-');
-    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if rest == "0" {
-        return true;
-    }
-    if rest.is_empty() {
-        return false;
-    }
-    let mut total: u64 = 0;
-    while !rest.is_empty() {
-        let Some((nanoseconds, after)) = one_quantity(rest) else { return false };
-        total = match total.checked_add(nanoseconds) {
-            Some(sum) if sum <= NANOSECOND_LIMIT => sum,
-            _ => return false,
-        };
-        rest = after;
-    }
-    negative || total < NANOSECOND_LIMIT
-}
-
-/// `[0-9]*(\.[0-9]*)?[a-z]+` at the start of `text`, and what follows it.
-fn one_quantity(text: &str) -> Option<(u64, &str)> {
-    let whole_length = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (whole_digits, rest) = text.split_at(whole_length);
-    let whole: u64 = if whole_digits.is_empty() { 0 } else { whole_digits.parse().ok()? };
-    if whole > NANOSECOND_LIMIT {
-        return None;
-    }
-    let (fraction_digits, rest) = match rest.strip_prefix('.') {
-        None => ("", rest),
-        Some(after) => after.split_at(after.bytes().take_while(u8::is_ascii_digit).count()),
-    };
-    if whole_digits.is_empty() && fraction_digits.is_empty() {
-        return None;
-    }
-    let unit_length = rest.find(|character: char| character == '.' || character.is_ascii_digit()).unwrap_or(rest.len());
-    let scale = unit(&rest[..unit_length])?;
-    let mut nanoseconds = whole.checked_mul(scale).filter(|product| *product <= NANOSECOND_LIMIT)?;
-    if !fraction_digits.is_empty() {
-        let part: f64 = format!("0.{fraction_digits}").parse().unwrap_or(0.0);
-        nanoseconds = nanoseconds.checked_add((part * scale as f64) as u64).filter(|sum| *sum <= NANOSECOND_LIMIT)?;
-    }
-    Some((nanoseconds, &rest[unit_length..]))
+    rdd_meta::go_duration::parse(text).is_ok() || is_scala_duration(text)
 }
 
 const SCALA_UNITS: [&[&str]; 8] = [

@@ -83,15 +83,7 @@ struct Place<'a> {
 impl Place<'_> {
     /// The type that `value` should have had.
     fn refuse<T>(self, value: &Value, wanted: &str) -> Result<T, Complaint> {
-        let found = match value {
-            Value::Null => "null",
-            Value::Bool(_) => "bool",
-            Value::Number(_) => "number",
-            Value::String(_) => "string",
-            Value::Array(_) => "array",
-            Value::Object(_) => "object",
-        };
-        self.refuse_as(found, wanted)
+        self.refuse_as(go_json::type_name(value), wanted)
     }
 
     fn refuse_as<T>(self, found: &str, wanted: &str) -> Result<T, Complaint> {
