@@ -10,7 +10,7 @@ use crate::{
     backup::{self, Backup},
     health::Health,
     metrics::SharedMetrics,
-    request::{Answer, Class, Classified, Handler, Request, verb_of},
+    request::{Answer, Class, Classified, Found, Handler, Request, verb_of},
     respond::{self, Response},
     version::Version,
 };
@@ -60,9 +60,9 @@ fn now(response: Response) -> Answer {
 }
 
 impl Handler for Endpoints {
-    fn classify(&self, head: &mut Parts) -> Classified {
+    fn classify(&self, head: &Parts) -> (Classified, Found) {
         if self.backup.is_some() && head.uri.path() == backup::PATH {
-            return Classified { verb: verb_of(&head.method), class: Class::Unbounded };
+            return (Classified { verb: verb_of(&head.method), class: Class::Unbounded }, None);
         }
         self.next.classify(head)
     }

@@ -1,6 +1,7 @@
 //! What a handler is given: an authenticated request, and the seam through which handlers plug in.
 
 use std::{
+    any::Any,
     borrow::Cow,
     future::Future,
     hash::{BuildHasher, RandomState},
@@ -13,7 +14,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Method, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, request::Parts};
 use http_body_util::BodyExt;
 use rdd_meta::Status;
 use tokio_util::sync::CancellationToken;
@@ -36,6 +37,8 @@ pub struct Request {
     pub stopping: CancellationToken,
     /// How long the client says it waits, if it says so. Requests of [`Class::Endless`] have another parameter for it.
     pub patience: Option<Duration>,
+    /// What the handler has found out when it classified this.
+    pub found: Found,
     pub(crate) body: Body,
     pub(crate) body_bytes_max: usize,
 }
@@ -83,15 +86,18 @@ pub struct Classified {
     pub class: Class,
 }
 
+/// What a handler has found out in [`Handler::classify`] and will need again in [`Handler::handle`].
+pub type Found = Option<Box<dyn Any + Send>>;
+
 /// What a handler's answer is awaited as.
 pub type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// The seam: what is served behind authentication, limits and the built-in paths.
 pub trait Handler: Send + Sync {
     /// Judges a request by its head. Called once for each, before [`handle`](Self::handle); must be quick. What it has
-    /// found out and will need again it may keep in the head's extensions.
-    fn classify(&self, head: &mut Parts) -> Classified {
-        Classified { verb: verb_of(&head.method), class: Class::Bounded }
+    /// found out comes with the request as [`Request::found`].
+    fn classify(&self, head: &Parts) -> (Classified, Found) {
+        (Classified { verb: verb_of(&head.method), class: Class::Bounded }, None)
     }
 
     /// The paths to show in the index.
@@ -146,7 +152,7 @@ pub struct AuditId(HeaderValue);
 
 impl AuditId {
     /// The header that carries it both ways.
-    pub const HEADER: &'static str = "audit-id";
+    pub const HEADER: HeaderName = HeaderName::from_static("audit-id");
     const LENGTH_MAX: usize = 64;
 
     /// The client's own, if it is one that a log line can carry, otherwise a new one.

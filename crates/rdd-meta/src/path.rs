@@ -18,21 +18,17 @@ pub struct RequestInfo {
     /// What to do. For a path without a resource it is the method in lower case.
     pub verb: Verb,
     /// `api` or `apis`.
-    pub api_prefix: String,
+    pub api_prefix: &'static str,
     /// The group; empty for the core API.
     pub group: String,
     /// The version.
     pub version: String,
     /// The namespace; for a Namespace itself it is its name.
     pub namespace: String,
-    /// The plural, as in `configmaps`.
-    pub resource: String,
-    /// The part of the object, as in `status`.
-    pub subresource: String,
-    /// The name of the object. For a list or watch by `metadata.name`, that name.
-    pub name: String,
     /// The segments from the resource on: resource, name, subresource, and what only the subresource understands.
     pub parts: Vec<String>,
+    /// The name that a list or watch asks for by `metadata.name`, which authorization takes for the object's.
+    pub selected_name: String,
     /// The selector as it came, for verbs on many objects.
     pub field_selector: String,
     /// The same for labels.
@@ -129,22 +125,21 @@ impl RequestInfo {
     pub fn parse(method: &str, raw_path: &str, query: &Query) -> Result<Self, PathError> {
         let path = decode(raw_path)?;
         let segments = split(&path)?;
-        let verb = Verb::Method(method.to_ascii_lowercase());
-        let mut info = Self { path: path.clone(), verb, ..Self::default() };
+        let mut info = Self::default();
         let rest = match segments.as_slice() {
-            [prefix @ "api", version, rest @ ..] if !rest.is_empty() => {
-                info.set_api(prefix, "", version);
+            ["api", version, rest @ ..] if !rest.is_empty() => {
+                info.set_api("api", "", version);
                 rest
             }
-            [prefix @ "apis", group, version, rest @ ..] if !rest.is_empty() => {
-                info.set_api(prefix, group, version);
+            ["apis", group, version, rest @ ..] if !rest.is_empty() => {
+                info.set_api("apis", group, version);
                 rest
             }
-            [prefix @ "apis", _, _] => {
-                (*prefix).clone_into(&mut info.api_prefix);
-                return Ok(info);
+            ["apis", _, _] => {
+                info.api_prefix = "apis";
+                return Ok(info.without_resource(method, path));
             }
-            _ => return Ok(info),
+            _ => return Ok(info.without_resource(method, path)),
         };
         info.is_resource_request = true;
         let (by_prefix, rest) = match rest {
@@ -157,16 +152,39 @@ impl RequestInfo {
         info.verb = by_prefix.unwrap_or_else(|| Verb::of_resource(method));
         info.set_resource(rest);
         info.refine_verb(query, selectable);
-        Ok(info)
+        Ok(Self { path, ..info })
+    }
+
+    fn without_resource(self, method: &str, path: String) -> Self {
+        Self { path, verb: Verb::Method(method.to_ascii_lowercase()), ..self }
     }
 
     /// Group, version and resource together.
     pub fn group_version_resource(&self) -> GroupVersionResource {
-        GroupVersionResource::new(&self.group, &self.version, &self.resource)
+        GroupVersionResource::new(&self.group, &self.version, self.resource())
     }
 
-    fn set_api(&mut self, prefix: &str, group: &str, version: &str) {
-        self.api_prefix = prefix.to_owned();
+    /// The plural, as in `configmaps`.
+    pub fn resource(&self) -> &str {
+        self.part(0)
+    }
+
+    /// The name of the object. For a list or watch by `metadata.name`, that name.
+    pub fn name(&self) -> &str {
+        if self.selected_name.is_empty() { self.part(1) } else { &self.selected_name }
+    }
+
+    /// The part of the object, as in `status`.
+    pub fn subresource(&self) -> &str {
+        if self.verb == Verb::Proxy { "" } else { self.part(2) }
+    }
+
+    fn part(&self, index: usize) -> &str {
+        self.parts.get(index).map_or("", String::as_str)
+    }
+
+    fn set_api(&mut self, prefix: &'static str, group: &str, version: &str) {
+        self.api_prefix = prefix;
         self.group = group.to_owned();
         self.version = version.to_owned();
     }
@@ -181,23 +199,20 @@ impl RequestInfo {
             rest => rest,
         };
         self.parts = parts.iter().map(|part| (*part).to_owned()).collect();
-        let part = |index: usize| self.parts.get(index).cloned().unwrap_or_default();
-        let subresource = if self.verb == Verb::Proxy { String::new() } else { part(2) };
-        (self.resource, self.name, self.subresource) = (part(0), part(1), subresource);
     }
 
     /// Tells one object from many, and a list from a watch.
     fn refine_verb(&mut self, query: &Query, selectable: bool) {
-        if self.name.is_empty() && self.verb == Verb::Get {
+        if self.name().is_empty() && self.verb == Verb::Get {
             let options = ListOptions::from_query(query);
             let watch = options.as_ref().map_or_else(|_| query_asks_to_watch(query), |options| options.watch);
             self.verb = if watch { Verb::Watch } else { Verb::List };
             let name = options.as_ref().ok().and_then(|options| options.field_selector.required_value("metadata.name"));
             if let Some(name) = name.filter(|name| names::path_segment_name(name).is_empty()) {
-                self.name = name.to_owned();
+                self.selected_name = name.to_owned();
             }
         }
-        if self.name.is_empty() && self.verb == Verb::Delete {
+        if self.name().is_empty() && self.verb == Verb::Delete {
             self.verb = Verb::DeleteCollection;
         }
         if selectable && matches!(self.verb, Verb::List | Verb::Watch | Verb::DeleteCollection) {
@@ -225,11 +240,18 @@ fn split(path: &str) -> Result<Vec<&str>, PathError> {
     if inner.is_empty() && path.len() <= 1 {
         return Ok(Vec::new());
     }
-    let segments: Vec<&str> = inner.split('/').collect();
-    match segments.iter().find(|segment| matches!(**segment, "" | "." | "..") || segment.contains('\0')) {
-        Some(segment) => Err(PathError::Segment { path: path.to_owned(), segment: (*segment).to_owned() }),
-        None => Ok(segments),
+    let mut segments = Vec::with_capacity(8);
+    let ends = inner.bytes().enumerate().filter(|(_, byte)| *byte == b'/').map(|(at, _)| at);
+    let mut start = 0;
+    for end in ends.chain([inner.len()]) {
+        let segment = &inner[start..end];
+        if matches!(segment, "" | "." | "..") || segment.as_bytes().contains(&0) {
+            return Err(PathError::Segment { path: path.to_owned(), segment: segment.to_owned() });
+        }
+        segments.push(segment);
+        start = end + 1;
     }
+    Ok(segments)
 }
 
 #[cfg(test)]
@@ -251,8 +273,8 @@ mod tests {
                 let ours = serde_json::json!({
                     "resource_request": info.is_resource_request, "path": info.path, "verb": info.verb.as_str(),
                     "prefix": info.api_prefix, "group": info.group, "version": info.version,
-                    "namespace": info.namespace, "resource": info.resource, "subresource": info.subresource,
-                    "name": info.name, "parts": info.parts, "fields": info.field_selector,
+                    "namespace": info.namespace, "resource": info.resource(), "subresource": info.subresource(),
+                    "name": info.name(), "parts": info.parts, "fields": info.field_selector,
                     "labels": info.label_selector,
                 });
                 assert_eq!(&ours, row.value("info"), "{method} {url}");
@@ -287,7 +309,7 @@ mod tests {
     #[test]
     fn a_name_is_decoded() {
         let info = parse("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode").unwrap();
-        assert_eq!(info.name, "system:node");
+        assert_eq!(info.name(), "system:node");
         assert_eq!(
             info.group_version_resource(),
             GroupVersionResource::new("rbac.authorization.k8s.io", "v1", "clusterroles")

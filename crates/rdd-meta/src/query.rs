@@ -40,6 +40,9 @@ fn unescape(text: &str) -> Option<String> {
 
 /// The bytes that percent-encoded text stands for; `None` if an escape is broken.
 pub(crate) fn percent_decode(text: &str) -> Option<Vec<u8>> {
+    if !text.contains('%') {
+        return Some(text.into());
+    }
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

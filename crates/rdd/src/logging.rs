@@ -7,7 +7,7 @@ use std::{
     sync::Mutex,
 };
 
-use rdd_stdx::clock::SharedClock;
+use rdd_stdx::{clock::SharedClock, scope};
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
@@ -125,13 +125,14 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
 }
 
 impl Lines {
-    /// An event with the fields of the spans around it.
+    /// An event with what its task is about, and the fields of the spans around it.
     fn line<S>(&self, event: &Event<'_>, context: &Context<'_, S>, now: jiff::Timestamp) -> String
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
     {
         let mut fields = Fields::default();
         event.record(&mut fields);
+        scope::tell_current(&mut |key, value| fields.values.push((key, value.to_owned())));
         for span in context.event_scope(event).into_iter().flatten() {
             if let Some(kept) = span.extensions().get::<SpanFields>() {
                 fields.values.extend(kept.0.iter().cloned());
@@ -272,6 +273,19 @@ mod tests {
             tracing::info_span!("request", path = "/readyz").in_scope(|| tracing::debug!(code = 200, "served"));
         });
         assert_eq!(metadata_of(&lines[0]), "\"served\" code=\"200\" path=\"/readyz\"\n");
+    }
+
+    #[test]
+    fn what_the_task_is_about_follows_and_is_quoted() {
+        struct Request;
+        impl scope::Subject for Request {
+            fn tell(&self, each: &mut dyn FnMut(&'static str, &str)) {
+                each("path", "/readyz\nI0101 forged");
+            }
+        }
+        let request: Arc<dyn scope::Subject> = Arc::new(Request);
+        let lines = lines(Form::Text, Level::INFO, || scope::within(&request, || tracing::warn!(code = 500, "failed")));
+        assert_eq!(metadata_of(&lines[0]), "\"failed\" code=\"500\" path=\"/readyz\\nI0101 forged\"\n");
     }
 
     #[test]

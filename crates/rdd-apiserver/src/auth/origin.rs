@@ -1,6 +1,8 @@
 //! Whether a request was meant for us: the defence against web pages that reach loopback through the user's browser.
 
-use http::{HeaderMap, Uri, header, uri::Authority};
+use http::{HeaderMap, HeaderName, Uri, header, uri::Authority};
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Why a request is refused although its sender is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -29,7 +31,7 @@ pub fn check_origin(uri: &Uri, headers: &HeaderMap, port: u16) -> Result<(), Ref
     if !origins.all(|origin| origin.to_str().is_ok_and(|origin| is_own_origin(origin, port))) {
         return Err(Refusal::ForeignOrigin);
     }
-    let sites = headers.get_all("sec-fetch-site");
+    let sites = headers.get_all(SEC_FETCH_SITE);
     if !comes_from_us && sites.iter().any(|site| site.as_bytes().eq_ignore_ascii_case(b"cross-site")) {
         return Err(Refusal::CrossSite);
     }

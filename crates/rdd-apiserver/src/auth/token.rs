@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use subtle::{ConditionallySelectable, ConstantTimeEq};
+use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
 use super::{Authenticator, Credentials, Identity};
 
@@ -43,11 +43,21 @@ impl Tokens {
     fn find(&self, presented: &str) -> Option<&Arc<Identity>> {
         let mut found = u32::MAX;
         for (index, (token, _)) in (0u32..).zip(&self.0) {
-            let equal = token.0.as_bytes().ct_eq(presented.as_bytes());
+            let equal = same(token.0.as_bytes(), presented.as_bytes());
             found = u32::conditional_select(&found, &index, equal);
         }
         self.0.get(usize::try_from(found).ok()?).map(|(_, identity)| identity)
     }
+}
+
+/// Compares in constant time, eight bytes at once.
+fn same(ours: &[u8], theirs: &[u8]) -> Choice {
+    if ours.len() != theirs.len() {
+        return Choice::from(0);
+    }
+    let ((ours, our_rest), (theirs, their_rest)) = (ours.as_chunks(), theirs.as_chunks());
+    let words = ours.iter().zip(theirs).map(|(one, other)| u64::from_ne_bytes(*one).ct_eq(&u64::from_ne_bytes(*other)));
+    words.fold(our_rest.ct_eq(their_rest), |so_far, equal| so_far & equal)
 }
 
 impl Authenticator for Tokens {
@@ -69,6 +79,11 @@ mod tests {
         assert_eq!(who(second.reveal()).as_deref(), Some("user"));
         assert_eq!(who(Token::random().reveal()), None);
         assert_eq!(who(&first.reveal()[..35]), None);
+        for at in 0..36 {
+            let mut almost = first.reveal().to_owned();
+            almost.replace_range(at..=at, "x");
+            assert_eq!(who(&almost), None, "byte {at} counts");
+        }
         assert_eq!(who(""), None);
         assert!(Tokens::new([]).find("").is_none(), "knowing no token is not knowing the empty one");
     }

@@ -77,12 +77,34 @@ struct RequestKind {
     request_kind: &'static str,
 }
 
+/// A kind of request, of which those in flight are counted apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    ReadOnly,
+    Mutating,
+    LongRunning,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::ReadOnly, Self::Mutating, Self::LongRunning];
+
+    fn label(self) -> RequestKind {
+        let request_kind = match self {
+            Self::ReadOnly => "readOnly",
+            Self::Mutating => "mutating",
+            Self::LongRunning => "longRunning",
+        };
+        RequestKind { request_kind }
+    }
+}
+
 /// All metrics of one server.
 pub struct Metrics {
     registry: Registry,
     requests: Family<Answered, Counter>,
     durations: Family<Verb, Histogram, fn() -> Histogram>,
-    in_flight: Family<RequestKind, Gauge>,
+    /// In the order of [`Kind::ALL`].
+    in_flight: [Gauge; 3],
     connections: Gauge,
 }
 
@@ -97,7 +119,8 @@ impl Metrics {
     pub fn new(version: &Version, started: Duration, contributed: Vec<Figures>) -> Self {
         let requests = Family::default();
         let durations = Family::new_with_constructor((|| Histogram::new(DURATION_BUCKETS)) as fn() -> Histogram);
-        let in_flight = Family::default();
+        let kinds: Family<RequestKind, Gauge> = Family::default();
+        let in_flight = Kind::ALL.map(|kind| kinds.get_or_create_owned(&kind.label()));
         let connections = Gauge::default();
         let mut registry = Registry::default();
         registry.register("apiserver_request", "Requests answered, by verb and code", requests.clone());
@@ -106,7 +129,7 @@ impl Metrics {
             "Time until the head of the response was ready, of requests that end by themselves",
             durations.clone(),
         );
-        registry.register("apiserver_current_inflight_requests", "Requests in flight now, by kind", in_flight.clone());
+        registry.register("apiserver_current_inflight_requests", "Requests in flight now, by kind", kinds);
         registry.register("apiserver_connections", "Connections open now", connections.clone());
         let build: Family<Vec<(&'static str, String)>, Gauge> = Family::default();
         build.get_or_create(&version.labels()).set(1);
@@ -126,8 +149,8 @@ impl Metrics {
     }
 
     /// Counts one more of a kind for as long as the guard lives.
-    pub(crate) fn enter(&self, request_kind: &'static str) -> Entered {
-        Entered::new(self.in_flight.get_or_create_owned(&RequestKind { request_kind }))
+    pub(crate) fn enter(&self, kind: Kind) -> Entered {
+        Entered::new(self.in_flight[kind as usize].clone())
     }
 
     pub(crate) fn connected(&self) -> Entered {

@@ -25,7 +25,7 @@ use crate::{
     openapi::{self, OpenApi},
     registry::{Part, form},
     represent::{self, Representation, Wire},
-    request::{Answer, Class, Classified, Handler, Request, verb_of},
+    request::{Answer, Class, Classified, Found, Handler, Request, verb_of},
     respond::{self, Response},
 };
 
@@ -47,11 +47,9 @@ impl Endpoints {
 }
 
 impl Handler for Endpoints {
-    fn classify(&self, head: &mut Parts) -> Classified {
+    fn classify(&self, head: &Parts) -> (Classified, Found) {
         let asked = Asked::read(head);
-        let classified = asked.classify(head);
-        head.extensions.insert(asked);
-        classified
+        (asked.classify(head), Some(Box::new(asked)))
     }
 
     fn paths(&self) -> Vec<String> {
@@ -62,8 +60,8 @@ impl Handler for Endpoints {
     }
 
     fn handle(&self, mut request: Request) -> Answer {
-        let asked = request.head.extensions.remove::<Asked>();
-        let Asked { query, info } = asked.unwrap_or_else(|| Asked::read(&request.head));
+        let asked = request.found.take().and_then(|found| found.downcast::<Asked>().ok());
+        let Asked { query, info } = asked.map_or_else(|| Asked::read(&request.head), |asked| *asked);
         let info = match info {
             Ok(info) if info.is_resource_request => info,
             Ok(info) => return self.document(request.head, info),

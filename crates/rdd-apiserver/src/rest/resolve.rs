@@ -22,12 +22,12 @@ pub enum Nowhere {
 
 /// What a request names, if it is served and the verb means something there.
 pub fn resolve(served: &Served, method: &Method, info: &RequestInfo) -> Result<Target, Nowhere> {
-    let known = served.in_group(&info.group).any(|def| def.version(&info.version).is_some() && def.custom.is_none());
+    let is_built_in = |def: &ResourceDef| def.version(&info.version).is_some() && def.custom.is_none();
     let nowhere = || {
-        let within = known || info.group.is_empty();
+        let within = info.group.is_empty() || served.in_group(&info.group).any(|def| is_built_in(def));
         if within { Nowhere::Refused(Box::new(Status::not_found_path())) } else { Nowhere::Unknown }
     };
-    let def = served.get(&info.group, &info.resource).ok_or_else(nowhere)?;
+    let def = served.get(&info.group, info.resource()).ok_or_else(nowhere)?;
     let version = def.versions.iter().position(|version| version.name == info.version).ok_or_else(nowhere)?;
     let expected_prefix = if info.group.is_empty() { "api" } else { "apis" };
     if info.api_prefix != expected_prefix || info.parts.len() > 3 {

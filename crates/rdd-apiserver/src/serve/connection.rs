@@ -1,17 +1,19 @@
 //! One connection: the TLS handshake, then HTTP/1.1 or HTTP/2 as the client chose, until either side ends it.
 
-use std::{convert::Infallible, pin::pin, sync::Arc};
+use std::{
+    convert::Infallible,
+    pin::{Pin, pin},
+    sync::Arc,
+};
 
+use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use http_body_util::BodyExt;
 use hyper::{
-    body::Incoming,
+    body::{Body as _, Incoming},
     server::conn::{http1, http2},
     service::service_fn,
 };
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::graceful::GracefulConnection,
-};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rdd_stdx::chain::Chain;
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
@@ -20,23 +22,20 @@ use super::{
     frame::{Caller, Frame, Peer, Visit},
     limits::{CONNECTION_WINDOW_BYTES, ERROR_RESETS, Limits, PENDING_RESETS, STREAM_WINDOW_BYTES},
 };
-use crate::tls::{self, Tls};
+use crate::{
+    respond::{self, Response},
+    tls::{self, Tls},
+};
+
+const EVICTED: &str = "a connection that authenticated nobody made room for another";
 
 /// Serves a connection to its end. Its failures concern nobody else, so they end here, in a line of the log.
 pub(super) async fn serve(stream: TcpStream, tls: Arc<Tls>, frame: Arc<Frame>, visit: Arc<Visit>) {
-    let evicted = visit.evicted.clone();
-    tokio::select! {
-        () = serve_to_the_end(stream, tls, frame, visit) => {}
-        () = evicted.cancelled() => tracing::debug!("a connection that authenticated nobody made room for another"),
-    }
-}
-
-async fn serve_to_the_end(stream: TcpStream, tls: Arc<Tls>, frame: Arc<Frame>, visit: Arc<Visit>) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection was gone before it was served");
         return;
     }
-    let Some(stream) = handshake(stream, &tls, &frame).await else { return };
+    let Some(stream) = handshake(stream, &tls, &frame, &visit).await else { return };
     let (_, session) = stream.get_ref();
     let certificate = session.peer_certificates().and_then(|chain| tls::holder(chain.first()?));
     let peer = Arc::new(Peer::new(certificate.map(|holder| Arc::new(holder.into())), visit));
@@ -48,7 +47,7 @@ async fn serve_to_the_end(stream: TcpStream, tls: Arc<Tls>, frame: Arc<Frame>, v
     }
 }
 
-async fn handshake(stream: TcpStream, tls: &Arc<Tls>, frame: &Frame) -> Option<TlsStream<TcpStream>> {
+async fn handshake(stream: TcpStream, tls: &Arc<Tls>, frame: &Frame, visit: &Visit) -> Option<TlsStream<TcpStream>> {
     if tls.renewal_is_due() {
         let tls = tls.clone();
         if let Err(error) = tokio::task::spawn_blocking(move || tls.renew()).await {
@@ -69,6 +68,10 @@ async fn handshake(stream: TcpStream, tls: &Arc<Tls>, frame: &Frame) -> Option<T
             }
         },
         () = frame.draining.cancelled() => None,
+        () = visit.evicted.cancelled() => {
+            tracing::debug!(EVICTED);
+            None
+        }
     }
 }
 
@@ -80,8 +83,9 @@ async fn serve_http1(stream: TlsStream<TcpStream>, peer: Arc<Peer>, frame: Arc<F
         .header_read_timeout(header_read_timeout)
         .max_headers(headers)
         .max_header_size(header_bytes as usize);
-    let service = service_fn(|request| answer(frame.clone(), peer.clone(), request));
-    drive(builder.serve_connection(TokioIo::new(stream), service), &peer, &frame).await
+    let service = service_fn(|request| answer(&frame, &peer, request));
+    let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
+    drive(connection, http1::UpgradeableConnection::graceful_shutdown, &peer, &frame).await
 }
 
 async fn serve_http2(stream: TlsStream<TcpStream>, peer: Arc<Peer>, frame: Arc<Frame>) -> hyper::Result<()> {
@@ -98,40 +102,59 @@ async fn serve_http2(stream: TlsStream<TcpStream>, peer: Arc<Peer>, frame: Arc<F
         .keep_alive_interval(limits.ping_interval)
         .keep_alive_timeout(limits.ping_timeout);
     let (for_service, for_peer) = (frame.clone(), peer.clone());
-    let service = service_fn(move |request| answer(for_service.clone(), for_peer.clone(), request));
-    drive(builder.serve_connection(TokioIo::new(stream), service), &peer, &frame).await
+    let service = service_fn(move |request| answer(&for_service, &for_peer, request));
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    drive(connection, http2::Connection::graceful_shutdown, &peer, &frame).await
 }
 
-async fn answer(
-    frame: Arc<Frame>,
-    peer: Arc<Peer>,
+fn answer(
+    frame: &Arc<Frame>,
+    peer: &Peer,
     request: http::Request<Incoming>,
-) -> Result<crate::respond::Response, Infallible> {
+) -> impl Future<Output = Result<Response, Infallible>> + use<> {
     let (head, body) = request.into_parts();
-    Ok(frame.respond(Caller::Peer(&peer), head, body.map_err(Into::into).boxed_unsync()).await)
+    // Most requests have none, and an empty one needs no room.
+    let body = if body.is_end_stream() { respond::full("") } else { body.map_err(Into::into).boxed_unsync() };
+    let responding = frame.respond(Caller::Peer(peer), head, body);
+    async { Ok(responding.await) }
 }
 
-/// Runs a connection until it ends, is told to drain and has, or has authenticated nobody for too long.
-async fn drive<C>(connection: C, peer: &Peer, frame: &Frame) -> hyper::Result<()>
-where
-    C: GracefulConnection<Error = hyper::Error> + Future<Output = hyper::Result<()>>,
-{
+/// What may happen to a connection from our side.
+enum Alarm {
+    Draining,
+    Evicted,
+    LostPatience,
+}
+
+/// Runs a connection until it ends, is told to drain and has, has to make room, or has authenticated nobody for too long.
+async fn drive<C: Future<Output = hyper::Result<()>>>(
+    connection: C,
+    drain: impl Fn(Pin<&mut C>),
+    peer: &Peer,
+    frame: &Frame,
+) -> hyper::Result<()> {
     let mut connection = pin!(connection);
-    let mut patience = pin!(tokio::time::sleep(frame.limits.authentication_timeout));
-    let (mut draining, mut judged) = (false, false);
+    // Each is looked at when it has something to say, and not whenever the connection has.
+    let mut alarms: FuturesUnordered<Pin<Box<dyn Future<Output = Alarm> + Send + '_>>> = FuturesUnordered::new();
+    alarms.push(Box::pin(frame.draining.cancelled().map(|()| Alarm::Draining)));
+    alarms.push(Box::pin(peer.evicted().map(|()| Alarm::Evicted)));
+    alarms.push(Box::pin(tokio::time::sleep(frame.limits.authentication_timeout).map(|()| Alarm::LostPatience)));
     loop {
-        tokio::select! {
+        let alarm = tokio::select! {
+            biased;
             ended = connection.as_mut() => return ended,
-            () = frame.draining.cancelled(), if !draining => {
-                draining = true;
-                GracefulConnection::graceful_shutdown(connection.as_mut());
+            Some(alarm) = alarms.next() => alarm,
+        };
+        match alarm {
+            Alarm::Draining => drain(connection.as_mut()),
+            Alarm::Evicted => {
+                tracing::debug!(EVICTED);
+                return Ok(());
             }
-            () = patience.as_mut(), if !judged => {
-                judged = true;
-                if !peer.is_authenticated() {
-                    tracing::debug!("a connection was closed because it authenticated nobody");
-                    return Ok(());
-                }
+            Alarm::LostPatience if peer.is_authenticated() => {}
+            Alarm::LostPatience => {
+                tracing::debug!("a connection was closed because it authenticated nobody");
+                return Ok(());
             }
         }
     }

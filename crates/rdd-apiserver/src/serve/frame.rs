@@ -11,17 +11,20 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderMap, HeaderValue, Method, header, request::Parts};
+use http::{HeaderMap, HeaderValue, Method, Uri, header, request::Parts};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use rdd_meta::Status;
-use rdd_stdx::{clock::SharedClock, task::panic_message};
+use rdd_stdx::{
+    clock::SharedClock,
+    scope::{self, Subject},
+    task::panic_message,
+};
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
     time::Instant,
 };
-use tokio_util::sync::CancellationToken;
-use tracing::Instrument;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use super::{
     body::Guarded,
@@ -29,8 +32,8 @@ use super::{
 };
 use crate::{
     auth::{self, Authenticators, Credentials, Identity},
-    metrics::{Entered, SharedMetrics},
-    request::{AuditId, Class, Classified, Handler, Request, timeout, verb_of},
+    metrics::{Entered, Kind, SharedMetrics},
+    request::{Answer, AuditId, Class, Classified, Handler, Request, timeout, verb_of},
     respond::{self, Body, Response},
 };
 
@@ -91,6 +94,11 @@ impl Peer {
         Self { certificate, visit }
     }
 
+    /// Comes when it has to make room.
+    pub(super) fn evicted(&self) -> WaitForCancellationFuture<'_> {
+        self.visit.evicted.cancelled()
+    }
+
     /// Whether any of its requests came from somebody we know.
     pub(super) fn is_authenticated(&self) -> bool {
         self.visit.is_known()
@@ -102,6 +110,31 @@ struct Admitted {
     _permit: Option<OwnedSemaphorePermit>,
     _counted: Entered,
     _flying: Flying,
+}
+
+/// How far a request comes before anything has to be waited for.
+enum Begun {
+    Answered(Box<Response>),
+    Running(Answer, Admitted),
+}
+
+/// A request as the log names it. The query is left out: it may carry what somebody mistook for a place to put a token.
+struct Named {
+    audit_id: AuditId,
+    verb: &'static str,
+    uri: Uri,
+    user: Option<Arc<Identity>>,
+}
+
+impl Subject for Named {
+    fn tell(&self, each: &mut dyn FnMut(&'static str, &str)) {
+        each("audit_id", self.audit_id.as_str());
+        each("verb", self.verb);
+        each("path", self.uri.path());
+        if let Some(user) = &self.user {
+            each("user", user.name());
+        }
+    }
 }
 
 /// How many requests are in flight. Whoever waits is told only when there are none, so that counting costs next to nothing.
@@ -172,7 +205,15 @@ impl Frame {
     }
 
     /// Answers any request. There is no failure: what goes wrong is an answer too.
-    pub(super) async fn respond(&self, caller: Caller<'_>, head: Parts, body: Body) -> Response {
+    ///
+    /// All that can be done at once is done before the future is made, which therefore holds little: HTTP/2 makes a task of
+    /// each and moves it several times.
+    pub(super) fn respond(
+        self: &Arc<Self>,
+        caller: Caller<'_>,
+        head: Parts,
+        body: Body,
+    ) -> impl Future<Output = Response> + use<> {
         let started = self.clock.steady();
         let audit_id = AuditId::of(&head.headers);
         let is_head = head.method == Method::HEAD;
@@ -180,23 +221,24 @@ impl Frame {
             Caller::Known(identity) => Ok(identity),
             Caller::Peer(peer) => self.meet(peer, &head, &audit_id),
         };
-        // Of a level at which a warning inside still carries the name of its request. The query is left out: it may carry what somebody mistook for a place to put a token.
-        let span = tracing::info_span!(
-            "request",
-            audit_id = audit_id.as_str(),
-            verb = verb_of(&head.method),
-            path = head.uri.path(),
-            user = met.as_ref().ok().map(|identity| identity.name()),
-        );
-        async {
-            let (classified, mut response) = self.answer(met, head, body, &audit_id).await;
-            let took = self.clock.steady().saturating_sub(started);
-            self.tell(classified, &response, took);
+        let named: Arc<dyn Subject> = Arc::new(Named {
+            audit_id: audit_id.clone(),
+            verb: verb_of(&head.method),
+            uri: head.uri.clone(),
+            user: met.as_ref().ok().map(Arc::clone),
+        });
+        let (classified, begun) = scope::within(&named, || self.begin(met, head, body, &audit_id));
+        let frame = Arc::clone(self);
+        scope::about(named, async move {
+            let mut response = match begun {
+                Begun::Answered(response) => *response,
+                Begun::Running(answer, admitted) => frame.run(classified.class, answer, admitted).await,
+            };
+            let took = frame.clock.steady().saturating_sub(started);
+            frame.tell(classified, &response, took);
             set_common_headers(response.headers_mut(), &audit_id);
             if is_head { without_body(response) } else { response }
-        }
-        .instrument(span)
-        .await
+        })
     }
 
     fn tell(&self, classified: Classified, response: &Response, took: Duration) {
@@ -206,37 +248,45 @@ impl Frame {
         tracing::debug!(verb = classified.verb, code, elapsed = ?took, "answered");
     }
 
-    async fn answer(
+    /// Judges a request, counts it in and hands it over.
+    fn begin(
         &self,
         met: Result<Arc<Identity>, Status>,
         mut head: Parts,
         body: Body,
         audit_id: &AuditId,
-    ) -> (Classified, Response) {
-        let unclassified = Classified { verb: verb_of(&head.method), class: Class::Bounded };
+    ) -> (Classified, Begun) {
+        let refuse = |status: &Status| Begun::Answered(Box::new(respond::status(status)));
         let identity = match met {
             Ok(identity) => identity,
-            Err(status) => return (unclassified, respond::status(&status)),
+            Err(status) => {
+                return (Classified { verb: verb_of(&head.method), class: Class::Bounded }, refuse(&status));
+            }
         };
         // It has served its purpose. A handler that logs or forwards what it was given cannot give the token away.
         head.headers.remove(header::AUTHORIZATION);
-        let classified = self.handler.classify(&mut head);
+        let (classified, found) = self.handler.classify(&head);
         let patience = if classified.class == Class::Bounded { timeout(head.uri.query()) } else { Ok(None) };
         let patience = match patience {
             Ok(patience) => patience,
-            Err(status) => return (classified, respond::status(&status)),
+            Err(status) => return (classified, refuse(&status)),
         };
         let body_bytes_max = self.limits.body_bytes;
         if announced_length(&head.headers).is_some_and(|length| length > body_bytes_max as u64) {
-            return (classified, respond::status(&Status::request_entity_too_large(body_bytes_max)));
+            return (classified, refuse(&Status::request_entity_too_large(body_bytes_max)));
         }
         let Some(admitted) = self.admit(&head.method, classified.class) else {
             let message = "Too many requests, please try again later.";
-            return (classified, respond::status(&Status::too_many_requests(message, RETRY_AFTER_SECONDS)));
+            return (classified, refuse(&Status::too_many_requests(message, RETRY_AFTER_SECONDS)));
         };
         let stopping = self.ending.clone();
-        let request = Request { head, identity, audit_id: audit_id.clone(), stopping, patience, body, body_bytes_max };
-        (classified, self.run(classified.class, request, admitted).await)
+        let audit_id = audit_id.clone();
+        let request = Request { head, identity, audit_id, stopping, patience, found, body, body_bytes_max };
+        let begun = match catch_unwind(AssertUnwindSafe(|| self.handler.handle(request))) {
+            Ok(answer) => Begun::Running(answer, admitted),
+            Err(payload) => Begun::Answered(Box::new(panicked(&*payload))),
+        };
+        (classified, begun)
     }
 
     /// Who is at the other end of a connection, or why they may not come in.
@@ -256,18 +306,18 @@ impl Frame {
     /// Counts a request in; `None` if there are too many.
     fn admit(&self, method: &Method, class: Class) -> Option<Admitted> {
         let (kind, semaphore) = match (class, is_read_only(method)) {
-            (Class::Unbounded | Class::Endless, _) => ("longRunning", None),
-            (Class::Bounded, true) => ("readOnly", Some(&self.read_only)),
-            (Class::Bounded, false) => ("mutating", Some(&self.mutating)),
+            (Class::Unbounded | Class::Endless, _) => (Kind::LongRunning, None),
+            (Class::Bounded, true) => (Kind::ReadOnly, Some(&self.read_only)),
+            (Class::Bounded, false) => (Kind::Mutating, Some(&self.mutating)),
         };
         let permit = semaphore.map(|semaphore| semaphore.clone().try_acquire_owned()).transpose().ok()?;
         let flying = Flying::enter(&self.in_flight);
         Some(Admitted { _permit: permit, _counted: self.metrics.enter(kind), _flying: flying })
     }
 
-    async fn run(&self, class: Class, request: Request, admitted: Admitted) -> Response {
+    async fn run(&self, class: Class, answer: Answer, admitted: Admitted) -> Response {
         let deadline = Instant::now() + self.limits.request_timeout;
-        let answer = contained(|| self.handler.handle(request));
+        let answer = contained(answer);
         match class {
             Class::Bounded => match tokio::time::timeout_at(deadline, answer).await {
                 // What is all there needs no more of us: a client that reads slowly holds no one else up.
@@ -288,22 +338,18 @@ impl Frame {
     }
 }
 
-/// Runs a handler so that a panic in it is an answer and a log line.
-async fn contained<F: Future<Output = Response> + Unpin>(start: impl FnOnce() -> F) -> Response {
-    let panicked = |payload: Box<dyn std::any::Any + Send>| {
-        tracing::error!(panic = panic_message(&*payload), "a handler panicked");
-        let message = "this request caused the server to panic; its log has the details";
-        respond::status(&Status::internal(message))
-    };
-    let mut answer = match catch_unwind(AssertUnwindSafe(start)) {
-        Ok(answer) => answer,
-        Err(payload) => return panicked(payload),
-    };
+/// Awaits a handler so that a panic in it is an answer and a log line.
+async fn contained(mut answer: Answer) -> Response {
     poll_fn(|context| {
-        let polled = catch_unwind(AssertUnwindSafe(|| std::pin::Pin::new(&mut answer).poll(context)));
-        polled.unwrap_or_else(|payload| Poll::Ready(panicked(payload)))
+        let polled = catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context)));
+        polled.unwrap_or_else(|payload| Poll::Ready(panicked(&*payload)))
     })
     .await
+}
+
+fn panicked(payload: &(dyn std::any::Any + Send)) -> Response {
+    tracing::error!(panic = panic_message(payload), "a handler panicked");
+    respond::status(&Status::internal("this request caused the server to panic; its log has the details"))
 }
 
 fn is_read_only(method: &Method) -> bool {

@@ -66,11 +66,9 @@ where
     }
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
-        let Self { frame, identity } = self.clone();
-        Box::pin(async move {
-            let (head, body) = request.into_parts();
-            let body = body.map_err(Into::into).boxed_unsync();
-            Ok(frame.respond(Caller::Known(identity), head, body).await)
-        })
+        let (head, body) = request.into_parts();
+        let body = body.map_err(Into::into).boxed_unsync();
+        let responding = self.frame.respond(Caller::Known(Arc::clone(&self.identity)), head, body);
+        Box::pin(async { Ok(responding.await) })
     }
 }

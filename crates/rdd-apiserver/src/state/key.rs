@@ -40,8 +40,8 @@ impl Resource {
     /// The key of one object.
     pub fn key(&self, namespace: Option<&str>, name: &str) -> Result<Key, Error> {
         let text = match namespace {
-            Some(namespace) => format!("{}{namespace}/{name}", self.prefix),
-            None => format!("{}{name}", self.prefix),
+            Some(namespace) => [&*self.prefix, namespace, "/", name].concat(),
+            None => [&*self.prefix, name].concat(),
         };
         let valid = is_segment(name) && namespace.is_none_or(is_segment);
         if valid { Ok(Key(text.into())) } else { Err(Error::InvalidKey { text }) }

@@ -16,7 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rdd_apiserver::{
     auth::{Authenticators, Identity, Token, Tokens},
     health::Health,
-    request::{Answer, Class, Classified, Handler, Request, verb_of},
+    request::{Answer, Class, Classified, Found, Handler, Request, verb_of},
     respond::{self, Response},
     serve::{self, Limits, Parts, Server},
     tls::Tls,
@@ -62,11 +62,12 @@ impl Default for GateInner {
 }
 
 impl Handler for TestHandler {
-    fn classify(&self, head: &mut Head) -> Classified {
-        match head.uri.path() {
+    fn classify(&self, head: &Head) -> (Classified, Found) {
+        let classified = match head.uri.path() {
             "/watch" => Classified { verb: "WATCH", class: Class::Endless },
             _ => Classified { verb: verb_of(&head.method), class: Class::Bounded },
-        }
+        };
+        (classified, None)
     }
 
     fn paths(&self) -> Vec<String> {

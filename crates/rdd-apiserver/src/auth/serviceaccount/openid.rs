@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{ISSUER, ServiceAccounts};
 use crate::{
-    request::{Answer, Classified, Handler, Request},
+    request::{Answer, Classified, Found, Handler, Request},
     respond::{self, Response},
 };
 
@@ -56,7 +56,7 @@ impl OpenId {
 }
 
 impl Handler for OpenId {
-    fn classify(&self, head: &mut Parts) -> Classified {
+    fn classify(&self, head: &Parts) -> (Classified, Found) {
         self.next.classify(head)
     }
 
