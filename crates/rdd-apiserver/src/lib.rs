@@ -14,6 +14,7 @@ mod endpoints;
 pub mod health;
 pub mod metrics;
 pub mod openapi;
+pub mod passthrough;
 pub mod registry;
 pub mod represent;
 pub mod request;

@@ -1,0 +1,104 @@
+//! What of a request's head a passthrough sees, and what of an answer's head a client does.
+
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, header, uri::PathAndQuery};
+
+/// Headers by which somebody shows who they are. The bearer token is taken away before any handler sees a request.
+const CREDENTIALS: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
+/// Headers that are about one connection and not about what it carries.
+const HOP_BY_HOP: [&str; 7] =
+    ["connection", "keep-alive", "proxy-authenticate", "proxy-connection", "te", "trailer", "transfer-encoding"];
+/// How the front proxy of an API server says for whom it speaks.
+const REMOTE_PREFIX: &str = "x-remote-";
+const IMPERSONATE_PREFIX: &str = "impersonate-";
+/// How a browser puts a token where no header can be set.
+const BEARER_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
+
+/// Takes away whatever proves or claims an identity.
+pub(super) fn strip_credentials(headers: &mut HeaderMap) {
+    for name in CREDENTIALS {
+        headers.remove(name);
+    }
+    let claims =
+        |name: &&HeaderName| [REMOTE_PREFIX, IMPERSONATE_PREFIX].iter().any(|it| name.as_str().starts_with(it));
+    let claims: Vec<_> = headers.keys().filter(claims).cloned().collect();
+    for name in claims {
+        headers.remove(name);
+    }
+    strip_bearer_protocol(headers);
+}
+
+fn strip_bearer_protocol(headers: &mut HeaderMap) {
+    let given: Vec<_> = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().cloned().collect();
+    let words = given.iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+    let kept: Vec<_> = words.map(str::trim).filter(|word| !word.starts_with(BEARER_PROTOCOL)).collect();
+    match HeaderValue::try_from(kept.join(", ")) {
+        Ok(value) if !kept.is_empty() => drop(headers.insert(header::SEC_WEBSOCKET_PROTOCOL, value)),
+        _ => drop(headers.remove(header::SEC_WEBSOCKET_PROTOCOL)),
+    }
+}
+
+/// Takes away what is about the connection, except that it is to become another one.
+pub(super) fn strip_connection(headers: &mut HeaderMap) {
+    let upgrade = headers.get(header::UPGRADE).cloned();
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(',').filter_map(|name| name.trim().parse().ok()))
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+    for name in HOP_BY_HOP {
+        headers.remove(name);
+    }
+    headers.remove(header::UPGRADE);
+    if let Some(protocol) = upgrade {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(header::UPGRADE, protocol);
+    }
+}
+
+/// A path with a query. What cannot be a path leads to the root of the endpoint.
+pub(super) fn uri(path: &str, query: Option<&str>) -> Uri {
+    let text = match query {
+        Some(query) => format!("{path}?{query}"),
+        None => path.to_owned(),
+    };
+    PathAndQuery::try_from(text).map_or_else(|_| Uri::from_static("/"), Uri::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(lines: &[(&str, &str)]) -> HeaderMap {
+        lines.iter().map(|(name, value)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn nothing_that_proves_or_claims_who_somebody_is_goes_on() {
+        let mut sent = headers(&[
+            ("authorization", "Bearer x"),
+            ("cookie", "a=b"),
+            ("proxy-authorization", "Basic x"),
+            ("x-remote-user", "admin"),
+            ("impersonate-group", "system:masters"),
+            ("sec-websocket-protocol", "v4.channel.k8s.io, base64url.bearer.authorization.k8s.io.c2VjcmV0"),
+            ("accept", "text/plain"),
+        ]);
+        strip_credentials(&mut sent);
+        assert_eq!(sent, headers(&[("sec-websocket-protocol", "v4.channel.k8s.io"), ("accept", "text/plain")]));
+    }
+
+    #[test]
+    fn what_is_about_the_connection_stays_behind_unless_it_is_to_be_upgraded() {
+        let mut sent =
+            headers(&[("connection", "close, x-mine"), ("x-mine", "1"), ("te", "trailers"), ("accept", "*/*")]);
+        strip_connection(&mut sent);
+        assert_eq!(sent, headers(&[("accept", "*/*")]));
+        let mut sent = headers(&[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket"), ("keep-alive", "5")]);
+        strip_connection(&mut sent);
+        assert_eq!(sent, headers(&[("connection", "Upgrade"), ("upgrade", "websocket")]));
+    }
+}

@@ -1,0 +1,204 @@
+//! `/passthrough/<controller>/<endpoint>/…`: what controllers answer themselves, behind the API's authentication.
+//!
+//! A request goes to a function of this process or to a unix socket, as the [`Directory`] says; nothing that a client sends
+//! can name another target. Credentials stay here, and a redirect is the client's to follow, never ours.
+
+mod head;
+mod socket;
+
+use std::{
+    fmt,
+    path::PathBuf,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use futures_util::FutureExt as _;
+use http::{StatusCode, request::Parts};
+use rdd_meta::Status;
+use rdd_stdx::task::Group;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    request::{Answer, Class, Classified, Found, Handler, Request, verb_of},
+    respond::{self, Body, Response},
+};
+
+const PREFIX: &str = "/passthrough/";
+
+/// Answers requests under one endpoint. The path begins with what follows the endpoint; a WebSocket is reached by
+/// `hyper::upgrade::on`, and [`Stopping`] is among the extensions.
+pub type Endpoint = Arc<dyn Fn(http::Request<Body>) -> Pin<Box<dyn Future<Output = Response> + Send>> + Send + Sync>;
+
+/// Cancelled when the server shuts down: a conversation that goes on after its answer must end then.
+#[derive(Debug, Clone)]
+pub struct Stopping(pub CancellationToken);
+
+/// Where an endpoint is answered.
+#[derive(Clone)]
+pub enum Target {
+    /// In this process.
+    Here(Endpoint),
+    /// By whoever listens on this unix socket, under this path.
+    Socket {
+        /// The socket.
+        path: PathBuf,
+        /// What its listener knows the endpoint by: `/<controller>/<endpoint>`.
+        under: String,
+    },
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Here(_) => f.write_str("Here"),
+            Self::Socket { path, under } => f.debug_struct("Socket").field("path", path).field("under", under).finish(),
+        }
+    }
+}
+
+/// What a directory answers.
+pub type Looked = Pin<Box<dyn Future<Output = Result<Option<Target>, String>> + Send>>;
+
+/// Knows who answers what at the moment.
+pub trait Directory: Send + Sync {
+    /// The target of an endpoint; none if no controller that is registered and well has it. The error is for the client.
+    fn find(&self, controller: &str, endpoint: &str) -> Looked;
+}
+
+/// Serves the passthroughs; what is not theirs goes to the next handler.
+pub struct Passthrough {
+    directory: Arc<dyn Directory>,
+    next: Arc<dyn Handler>,
+    /// Conversations that go on after their answer.
+    conversations: Arc<Mutex<Group<()>>>,
+}
+
+impl fmt::Debug for Passthrough {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Passthrough")
+    }
+}
+
+impl Passthrough {
+    /// Asks this directory who answers.
+    pub fn new(directory: Arc<dyn Directory>, next: Arc<dyn Handler>) -> Self {
+        Self { directory, next, conversations: Arc::default() }
+    }
+}
+
+impl Handler for Passthrough {
+    fn classify(&self, head: &Parts) -> (Classified, Found) {
+        if !head.uri.path().starts_with(PREFIX) {
+            return self.next.classify(head);
+        }
+        // Logs are followed and conversations held for as long as the client likes.
+        (Classified { verb: verb_of(&head.method), class: Class::Endless }, None)
+    }
+
+    fn paths(&self) -> Vec<String> {
+        let mut paths = self.next.paths();
+        paths.push(PREFIX.to_owned());
+        paths
+    }
+
+    fn handle(&self, request: Request) -> Answer {
+        let Some(asked) = request.head.uri.path().strip_prefix(PREFIX) else { return self.next.handle(request) };
+        let Some(asked) = Asked::parse(asked) else { return Box::pin(async { respond::not_found() }) };
+        let looked = self.directory.find(&asked.controller, &asked.endpoint);
+        let conversations = Arc::clone(&self.conversations);
+        Box::pin(async move {
+            match looked.await {
+                Ok(Some(target)) => forward(request, &asked, target, &conversations).await,
+                Ok(None) => respond::not_found(),
+                Err(why) => respond::status(&Status::internal(why)),
+            }
+        })
+    }
+}
+
+/// What follows the prefix.
+#[derive(Debug, PartialEq, Eq)]
+struct Asked {
+    controller: String,
+    endpoint: String,
+    /// Begins with a slash.
+    rest: String,
+}
+
+impl Asked {
+    /// None for what names no endpoint, or climbs.
+    fn parse(path: &str) -> Option<Self> {
+        let (controller, path) = path.split_once('/')?;
+        let (endpoint, rest) = path.split_once('/').unwrap_or((path, ""));
+        let is_word = |word: &str| {
+            !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+        };
+        let climbs = rest.split('/').any(|segment| matches!(segment, "." | ".."));
+        (is_word(controller) && is_word(endpoint) && !climbs).then(|| Self {
+            controller: controller.to_owned(),
+            endpoint: endpoint.to_owned(),
+            rest: format!("/{rest}"),
+        })
+    }
+}
+
+async fn forward(request: Request, asked: &Asked, target: Target, conversations: &Mutex<Group<()>>) -> Response {
+    let Request { mut head, body, stopping, .. } = request;
+    head::strip_credentials(&mut head.headers);
+    let answered = match target {
+        Target::Here(endpoint) => {
+            head.uri = head::uri(&asked.rest, head.uri.query());
+            head.extensions.insert(Stopping(stopping));
+            Ok(endpoint(http::Request::from_parts(head, body)).await)
+        }
+        Target::Socket { path, under } => {
+            head.uri = head::uri(&format!("{under}{}", asked.rest), head.uri.query());
+            let sent = socket::send(&path, http::Request::from_parts(head, body)).await;
+            sent.map(|(response, conversation)| {
+                if let Some(conversation) = conversation {
+                    hold(conversations, async move {
+                        tokio::select! {
+                            () = conversation => {}
+                            () = stopping.cancelled() => {}
+                        }
+                    });
+                }
+                response
+            })
+        }
+    };
+    answered.unwrap_or_else(|error| {
+        tracing::warn!(%error, controller = asked.controller, endpoint = asked.endpoint, "a passthrough failed");
+        let text =
+            format!("the endpoint {:?} of the controller {:?} does not answer", asked.endpoint, asked.controller);
+        let mut response = respond::status(&Status::service_unavailable(text));
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+        response
+    })
+}
+
+/// Keeps a conversation going, and lets go of those that have ended.
+fn hold(conversations: &Mutex<Group<()>>, conversation: impl Future<Output = ()> + Send + 'static) {
+    let mut conversations = conversations.lock().unwrap_or_else(PoisonError::into_inner);
+    while let Some(Some(_)) = conversations.next().now_or_never() {}
+    conversations.spawn("passthrough", conversation);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_a_controller_an_endpoint_and_the_rest() {
+        let asked = |path| Asked::parse(path).map(|asked| [asked.controller, asked.endpoint, asked.rest].join(" "));
+        assert_eq!(asked("engine/logs/abc/def").as_deref(), Some("engine logs /abc/def"));
+        assert_eq!(asked("demo/hello").as_deref(), Some("demo hello /"));
+        assert_eq!(asked("demo/hello/").as_deref(), Some("demo hello /"));
+        for nowhere in
+            ["", "demo", "demo/", "/hello", "de%2Fmo/hello", "demo/../x", "demo/hello/../x", "demo/hello/a/.", "a.b/c"]
+        {
+            assert_eq!(asked(nowhere), None, "{nowhere}");
+        }
+    }
+}
