@@ -97,6 +97,13 @@ async fn core_resources_come_as_upstream_lists_them() {
 }
 
 #[tokio::test]
+async fn a_resource_may_name_another_storage_version_than_it_serves() {
+    let list = document("/apis/apiextensions.k8s.io/v1", &[]).await;
+    // As kube-apiserver 1.35.4 has it.
+    assert_eq!(list["resources"][0]["storageVersionHash"], "jfWCUB31mvA=");
+}
+
+#[tokio::test]
 async fn two_groups_over_one_storage_show_one_hash() {
     let core = document("/api/v1", &[]).await;
     let other = document("/apis/events.k8s.io/v1", &[]).await;
