@@ -89,19 +89,13 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Whether the aggregated document is what the client prefers of what we have.
+/// Whether the client takes the aggregated document, wherever in `Accept` it says so: upstream asks for that form first, and for
+/// the old one only if there is no clause with it.
 fn wants_aggregated(head: &Parts) -> bool {
     let header = head.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let first = accept::clauses(header).into_iter().find_map(|clause| {
-        match ["g", "v", "as"].map(|name| clause.parameter(name)) {
-            [Some("apidiscovery.k8s.io"), Some("v2"), Some("APIGroupDiscoveryList")] => {
-                clause.covers("json").then_some(true)
-            }
-            [None, None, None] => (clause.covers("json") || clause.covers("yaml")).then_some(false),
-            _ => None,
-        }
-    });
-    first.unwrap_or(false)
+    const FORM: [Option<&str>; 3] = [Some("apidiscovery.k8s.io"), Some("v2"), Some("APIGroupDiscoveryList")];
+    let asks = |clause: &accept::Clause<'_>| ["g", "v", "as"].map(|name| clause.parameter(name)) == FORM;
+    accept::clauses(header).iter().any(|clause| clause.covers("json") && asks(clause))
 }
 
 fn plain(head: &Parts, document: &impl Serialize) -> Result<Response, Status> {

@@ -233,7 +233,7 @@ async fn a_client_that_has_the_document_is_told_so() {
 }
 
 #[tokio::test]
-async fn the_order_of_accept_decides_on_the_form() {
+async fn the_aggregated_form_is_chosen_wherever_accept_names_it() {
     let beta = V2.replace("v=v2", "v=v2beta1");
     let protobuf = "application/vnd.kubernetes.protobuf";
     let form = async |accept: &str| {
@@ -244,7 +244,8 @@ async fn the_order_of_accept_decides_on_the_form() {
     let aggregated = (200, V2.to_owned());
     assert_eq!(form("application/json").await, json);
     assert_eq!(form("*/*").await, json);
-    assert_eq!(form(&format!("application/json,{V2}")).await, json);
+    assert_eq!(form(&format!("application/json,{V2}")).await, aggregated);
+    assert_eq!(form(&format!("application/yaml,*/*,{V2};q=0.1")).await, aggregated);
     assert_eq!(form(&format!("{V2},application/json")).await, aggregated);
     assert_eq!(form(&format!("{beta},{V2},application/json")).await, aggregated);
     assert_eq!(form(&format!("{beta},application/json")).await, json);
