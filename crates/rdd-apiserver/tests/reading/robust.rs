@@ -96,7 +96,7 @@ proptest! {
         if is_yaml {
             headers.insert("content-type", "application/yaml".parse().unwrap());
         }
-        match read_body(&headers, &bytes, &WORLD.target(WIDGETS).0) {
+        match read_body(&headers, &bytes.into(), &WORLD.target(WIDGETS).0) {
             Err(status) => prop_assert_eq!(status.code, 400),
             Ok(document) => {
                 // What was read can be written, and reads back as the same.
