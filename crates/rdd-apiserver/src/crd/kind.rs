@@ -247,10 +247,8 @@ impl Kind for CustomKind {
 /// and whole numbers have but one zero. As deep as the object is, which was read with a bound.
 fn drop_signs_of_zeros(value: &mut Value) {
     match value {
-        Value::Number(number) if number.is_f64() && number.as_f64() == Some(0.0) => {
-            if number.as_f64().is_some_and(f64::is_sign_negative) {
-                *value = 0.into();
-            }
+        Value::Number(number) if number.as_f64().is_some_and(|float| float == 0.0 && float.is_sign_negative()) => {
+            *value = 0.into();
         }
         Value::Array(items) => items.iter_mut().for_each(drop_signs_of_zeros),
         Value::Object(entries) => entries.values_mut().for_each(drop_signs_of_zeros),
