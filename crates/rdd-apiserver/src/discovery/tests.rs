@@ -246,6 +246,13 @@ async fn the_aggregated_form_is_chosen_wherever_accept_names_it() {
     assert_eq!(form("*/*").await, json);
     assert_eq!(form(&format!("application/json,{V2}")).await, aggregated);
     assert_eq!(form(&format!("application/yaml,*/*,{V2};q=0.1")).await, aggregated);
+    let yaml = V2.replace("json", "yaml");
+    assert_eq!(form(&format!("application/json,{yaml}")).await, (200, yaml.clone()));
+    assert_eq!(form(&format!("{V2};q=0.1,{yaml}")).await, (200, yaml.clone()));
+    assert_eq!(form(&format!("{yaml};stream=watch,application/json")).await, json);
+    assert_eq!(form(&format!("{V2};sv=v1,application/json")).await, json);
+    assert_eq!(form(&format!("{V2};stream=x,application/json")).await, json);
+    assert_eq!(form(&V2.replace("application/json", "*/*")).await, aggregated);
     assert_eq!(form(&format!("{V2},application/json")).await, aggregated);
     assert_eq!(form(&format!("{beta},{V2},application/json")).await, aggregated);
     assert_eq!(form(&format!("{beta},application/json")).await, json);
