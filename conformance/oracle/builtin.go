@@ -59,17 +59,21 @@ func init() {
 	register("decode", builtinDecode)
 }
 
-// decode: {"op": "decode", "apiVersion", "kind", "body", "stored"} → {"object"} with "findings", or {"error"}. With "stored" the
-// object is written in that encoding, "protobuf" or "json", and read back, as those in the store are before they are answered.
+// decode: {"op": "decode", "apiVersion", "kind", "body" or "text", "stored"} → {"object"} with "findings", or {"error"}. A text is
+// a body whose fields are in an order, and some of them there twice. With "stored" the object is written in that encoding, "protobuf" or "json", and read back, as those in the store are before they are answered.
 func builtinDecode(line []byte) (any, error) {
 	var question struct {
 		APIVersion string          `json:"apiVersion"`
 		Kind       string          `json:"kind"`
 		Body       json.RawMessage `json:"body"`
+		Text       string          `json:"text"`
 		Stored     string          `json:"stored"`
 	}
 	if err := json.Unmarshal(line, &question); err != nil {
 		return nil, err
+	}
+	if question.Text != "" {
+		question.Body = []byte(question.Text)
 	}
 	gv, err := schema.ParseGroupVersion(question.APIVersion)
 	if err != nil {

@@ -1,6 +1,9 @@
-//! A generic Kubernetes-style server: TLS, authentication, health, metrics, graceful shutdown.
+//! A Kubernetes-compatible API server over a store: from a socket to an object on disk, and back to every watch.
 //!
-//! It knows no resource: what it serves beyond its own paths plugs in through [`request::Handler`].
+//! Two halves meet in [`request::Handler`]. The frame ([`serve`], [`tls`], [`auth`], [`health`], [`metrics`]) knows no resource
+//! and hands on what is not a path of its own. [`core::Core`] is what it hands on to: the [`registry`] of what is served (the
+//! kinds that every API server has, from [`builtin`], and those that definitions add, from [`crd`]), and [`rest`], which does
+//! with all of them the same.
 
 pub mod admission;
 pub mod auth;

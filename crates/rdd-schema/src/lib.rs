@@ -22,6 +22,7 @@ pub mod field;
 pub mod format;
 pub mod listtype;
 pub mod objectmeta;
+pub mod ordered;
 pub mod props;
 pub mod prune;
 pub mod ratchet;

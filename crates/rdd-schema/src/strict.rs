@@ -2,12 +2,15 @@
 
 use std::{borrow::Cow, cell::RefCell, fmt};
 
+use bytes::Bytes;
 use rdd_meta::go_text;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 /// Upstream stops counting after this many.
 const FINDINGS_MAX: usize = 100;
+/// And we after this much text, which only a document made for it comes to.
+const PATH_BYTES_MAX: usize = 16 << 20;
 
 /// Something a strict reader objects to; the document is readable all the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,6 +19,8 @@ pub enum Finding {
     DuplicateField(String),
     /// A key that the schema does not know.
     UnknownField(String),
+    /// A key that the type of a built-in kind does not know.
+    UnknownMember(String),
     /// What the reader of a YAML body says of its duplicate keys, in its own words.
     Yaml(String),
 }
@@ -26,6 +31,7 @@ impl fmt::Display for Finding {
             Finding::DuplicateField(path) => write!(f, "duplicate field {}", go_text::quote(path)),
             // Between quotes as it is: so upstream words what pruning found.
             Finding::UnknownField(path) => write!(f, "unknown field \"{path}\""),
+            Finding::UnknownMember(path) => write!(f, "unknown field {}", go_text::quote(path)),
             Finding::Yaml(text) => f.write_str(text),
         }
     }
@@ -40,11 +46,54 @@ pub fn decoding_error(findings: &[Finding]) -> Option<String> {
     Some(format!("strict decoding error: {}", texts.join(", ")))
 }
 
+/// Findings as upstream's decoder keeps them: each once, in the order in which they came, and not too many.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    kept: Vec<Finding>,
+    /// How much of paths was written for them, those included that were there already.
+    bytes: usize,
+}
+
+impl Findings {
+    /// Adds one that is new, unless there are too many.
+    pub fn add(&mut self, finding: Finding) {
+        self.bytes += match &finding {
+            Finding::DuplicateField(text)
+            | Finding::UnknownField(text)
+            | Finding::UnknownMember(text)
+            | Finding::Yaml(text) => text.len(),
+        };
+        if !self.is_full() && !self.kept.contains(&finding) {
+            self.kept.push(finding);
+        }
+    }
+
+    /// Whether more would not be kept. Whoever writes a path asks before, so that a key of a megabyte with a million
+    /// repetitions below it does not cost a megabyte each.
+    pub fn is_full(&self) -> bool {
+        self.kept.len() >= FINDINGS_MAX || self.bytes > PATH_BYTES_MAX
+    }
+
+    /// All of them.
+    pub fn into_vec(self) -> Vec<Finding> {
+        self.kept
+    }
+}
+
 /// What was read, and what a strict reader would object to, in document order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
     pub value: Value,
     pub findings: Vec<Finding>,
+    /// The JSON text that it was read from, for readers to whom the order of fields, or what all those say that are there
+    /// twice, makes a difference. `None` if there is no such text, and fields are in the order of their names.
+    pub text: Option<Bytes>,
+}
+
+impl From<Value> for Document {
+    fn from(value: Value) -> Self {
+        Self { value, findings: Vec::new(), text: None }
+    }
 }
 
 /// Reads one JSON document.
@@ -55,17 +104,17 @@ pub struct Document {
 /// # Errors
 /// When the text is not one JSON document.
 pub fn read(text: &[u8]) -> Result<Document, serde_json::Error> {
-    let state = RefCell::new(State { path: Vec::new(), findings: Vec::new() });
+    let state = RefCell::new(State { path: Vec::new(), findings: Findings::default() });
     let text = as_go_reads(text);
     let mut deserializer = serde_json::Deserializer::from_slice(&text);
     let value = Reader(&state).deserialize(&mut deserializer)?;
     deserializer.end()?;
-    Ok(Document { value, findings: state.into_inner().findings })
+    Ok(Document { value, findings: state.into_inner().findings.into_vec(), text: None })
 }
 
 /// The text with what `serde_json` reads otherwise than Go spelled so that both agree, byte for byte in its place: a lone
 /// surrogate as U+FFFD, the integer `-0` as `0`.
-fn as_go_reads(text: &[u8]) -> Cow<'_, [u8]> {
+pub(crate) fn as_go_reads(text: &[u8]) -> Cow<'_, [u8]> {
     let mut text = Cow::Borrowed(text);
     let (mut at, mut in_string) = (0, false);
     while let Some(byte) = text.get(at) {
@@ -123,12 +172,12 @@ enum Step {
 
 struct State {
     path: Vec<Step>,
-    findings: Vec<Finding>,
+    findings: Findings,
 }
 
 impl State {
     fn duplicate(&mut self, key: &str) {
-        if self.findings.len() >= FINDINGS_MAX {
+        if self.findings.is_full() {
             return;
         }
         let mut text = String::new();
@@ -147,11 +196,18 @@ impl State {
             text.push('.');
         }
         text.push_str(key);
-        let finding = Finding::DuplicateField(text);
-        if !self.findings.contains(&finding) {
-            self.findings.push(finding);
-        }
+        self.findings.add(Finding::DuplicateField(text));
     }
+}
+
+/// An integer as upstream keeps it.
+pub(crate) fn unsigned<E: serde::de::Error>(value: u64) -> Result<Value, E> {
+    i64::try_from(value).map_or_else(|_| float(value as f64), |integer| Ok(integer.into()))
+}
+
+/// A float.
+pub(crate) fn float<E: serde::de::Error>(value: f64) -> Result<Value, E> {
+    Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
 }
 
 struct Reader<'s>(&'s RefCell<State>);
@@ -184,14 +240,11 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 
     fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Value, E> {
-        match i64::try_from(value) {
-            Ok(integer) => Ok(integer.into()),
-            Err(_) => self.visit_f64(value as f64),
-        }
+        unsigned(value)
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
-        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
+        float(value)
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
@@ -245,6 +298,14 @@ mod tests {
             decoding_error(&document.findings).unwrap(),
             r#"strict decoding error: duplicate field "b[0].c", duplicate field "a", duplicate field "d.e""#
         );
+    }
+
+    #[test]
+    fn repetitions_below_a_long_key_do_not_cost_its_length_each() {
+        let text = format!(r#"{{"{}":{{{}"x":{{}}}}}}"#, "k".repeat(1 << 20), r#""x":{"a":1,"a":1},"#.repeat(50_000));
+        let began = std::time::Instant::now();
+        assert_eq!(read(text.as_bytes()).unwrap().findings.len(), 2);
+        assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
     }
 
     #[test]

@@ -67,6 +67,8 @@ fn run(options: &ServeOptions, notifier: &Notifier) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers)
         .max_blocking_threads(4)
+        // Bodies, schemas and expressions may nest 127 levels deep, and each is walked by recursion: that must fit even in a
+        // build without optimisation. What is not touched costs no memory.
         .thread_stack_size(8 << 20)
         .enable_all()
         .build()

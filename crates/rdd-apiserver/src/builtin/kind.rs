@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::{events, table::Row};
 use crate::admission::webhook::match_condition_error;
-use crate::registry::{CREATE_VERBS, Column, Finding, Kind, Origin};
+use crate::registry::{CREATE_VERBS, Column, Finding, Kind, Ordered, Origin};
 
 /// A built-in kind. Whoever needs more than its table says wraps it.
 ///
@@ -103,6 +103,14 @@ impl Kind for BuiltinKind {
         };
         self.default(object);
         Ok(findings)
+    }
+
+    fn decode_ordered(&self, text: &Ordered) -> Option<Result<(Value, Vec<Finding>), Status>> {
+        let decoded = decode::decode_ordered(self.kind, text).map_err(|refused| Status::bad_request(refused.0));
+        Some(decoded.map(|(mut object, findings)| {
+            self.default(&mut object);
+            (object, findings)
+        }))
     }
 
     fn default(&self, object: &mut Value) {

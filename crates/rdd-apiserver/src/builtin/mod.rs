@@ -147,6 +147,8 @@ fn resource(
             untyped_items: true,
             own_deletion: matches!(row.kind, "Namespace" | "CustomResourceDefinition"),
             orphan_by_default: false,
+            // kube-apiserver still stores definitions in a version that it no longer serves; clients compare the hash of it.
+            told_storage_version: (row.kind == "CustomResourceDefinition").then_some("v1beta1"),
         },
         custom: None,
     }

@@ -182,9 +182,11 @@ impl Kind for CustomKind {
         if let Some(mut metadata) = MetadataMut::of(object) {
             metadata.set_generation(1);
         }
+        drop_signs_of_zeros(object);
     }
 
     fn prepare_for_update(&self, subresource: &str, new: &mut Value, old: &Value) {
+        drop_signs_of_zeros(new);
         if subresource == "status" {
             take_status(new, old);
         } else {
@@ -238,6 +240,19 @@ impl Kind for CustomKind {
         };
         let name = Value::from(Metadata::of(object).name());
         std::iter::once(name).chain(paths.iter().zip(&self.columns).skip(1).map(cell)).collect()
+    }
+}
+
+/// Makes `-0.0` a plain 0. Upstream writes it into its store as `-0`, which is a whole number to whoever reads it from there,
+/// and whole numbers have but one zero. As deep as the object is, which was read with a bound.
+fn drop_signs_of_zeros(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.as_f64().is_some_and(|float| float == 0.0 && float.is_sign_negative()) => {
+            *value = 0.into();
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_signs_of_zeros),
+        Value::Object(entries) => entries.values_mut().for_each(drop_signs_of_zeros),
+        _ => {}
     }
 }
 

@@ -26,7 +26,7 @@ use super::{
     names::{self, Condition},
     rules::RuleCheck,
 };
-use crate::registry::{Column, Finding, Kind, Origin};
+use crate::registry::{Column, Finding, Kind, Ordered, Origin};
 
 /// Holds a definition that is being deleted until its objects are gone.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -79,6 +79,14 @@ impl Kind for DefinitionKind {
         let findings = self.generic.decode(object, origin)?;
         crd::apply_defaults(object);
         Ok(findings)
+    }
+
+    fn decode_ordered(&self, text: &Ordered) -> Option<Result<(Value, Vec<Finding>), Status>> {
+        let decoded = self.generic.decode_ordered(text)?;
+        Some(decoded.map(|(mut object, findings)| {
+            crd::apply_defaults(&mut object);
+            (object, findings)
+        }))
     }
 
     fn default(&self, object: &mut Value) {

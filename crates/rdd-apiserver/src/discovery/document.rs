@@ -326,6 +326,7 @@ fn storage_version_hash(served: &Served, def: &ResourceDef) -> Option<String> {
     let keeps_its_own = |def: &ResourceDef| def.versions.iter().any(|version| matches!(version.stored, Stored::Same));
     let shared = || served.all().find(|other| other.storage() == Some(storage) && keeps_its_own(other));
     let owner = if keeps_its_own(def) || def.custom.is_some() { def } else { shared().map_or(def, |owner| &**owner) };
-    let text = format!("{}/{}/{}", owner.group, owner.storage_version, owner.kind);
+    let version = owner.manners.told_storage_version.unwrap_or(&owner.storage_version);
+    let text = format!("{}/{version}/{}", owner.group, owner.kind);
     Some(STANDARD.encode(&digest(&SHA256, text.as_bytes()).as_ref()[..8]))
 }

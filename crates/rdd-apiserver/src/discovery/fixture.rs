@@ -165,6 +165,9 @@ pub(crate) fn mk_served() -> Arc<Served> {
     let mut review = mk_builtin("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview", false);
     review.verbs = CREATE_VERBS;
     review.backing = Backing::Answered(Box::new(Review));
+    let mut definitions =
+        mk_builtin("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", false);
+    definitions.manners.told_storage_version = Some("v1beta1");
     let registry = Registry::new([
         namespaces,
         accounts,
@@ -172,7 +175,7 @@ pub(crate) fn mk_served() -> Arc<Served> {
         new_events,
         mk_builtin("", "configmaps", "ConfigMap", true),
         mk_builtin("", "events", "Event", true),
-        mk_builtin("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", false),
+        definitions,
         mk_builtin("admissionregistration.k8s.io", "validatingwebhookconfigurations", "V", false),
         mk_builtin("apiregistration.k8s.io", "apiservices", "APIService", false),
     ]);

@@ -20,13 +20,15 @@ use serde::Serialize;
 
 use crate::{
     registry::Served,
-    represent::{self, accept},
+    represent::{self, Encoding, accept},
     respond::{self, Response},
 };
 
 /// The content type of the aggregated document.
 const AGGREGATED: HeaderValue =
     HeaderValue::from_static("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
+const AGGREGATED_YAML: HeaderValue =
+    HeaderValue::from_static("application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
 
 /// The answer to a request for a discovery document; `None` if the path is none of theirs.
 pub fn answer(served: &Served, head: &Parts, path: &str) -> Option<Response> {
@@ -35,10 +37,14 @@ pub fn answer(served: &Served, head: &Parts, path: &str) -> Option<Response> {
         return Some(represent::error(head, &Status::method_not_allowed()));
     }
     let made = match place {
-        Place::Core if wants_aggregated(head) => aggregated(head, served, &[""]),
-        Place::Core => plain(head, &document::api_versions(served, address(head))),
-        Place::Groups if wants_aggregated(head) => aggregated(head, served, &order::groups(served)),
-        Place::Groups => plain(head, &document::api_group_list(served)),
+        Place::Core => match aggregated_in(head) {
+            Some(encoding) => aggregated(head, encoding, served, &[""]),
+            None => plain(head, &document::api_versions(served, address(head))),
+        },
+        Place::Groups => match aggregated_in(head) {
+            Some(encoding) => aggregated(head, encoding, served, &order::groups(served)),
+            None => plain(head, &document::api_group_list(served)),
+        },
         Place::Group(group) => match document::api_group(served, group) {
             Some(document) => plain(head, &document),
             None => unknown(served, group),
@@ -89,19 +95,23 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Whether the aggregated document is what the client prefers of what we have.
-fn wants_aggregated(head: &Parts) -> bool {
+/// The notation in which the client takes the aggregated document, wherever in `Accept` it says so: upstream asks for that form
+/// first, and for the old one only if there is no clause with it. There is none in protobuf here.
+fn aggregated_in(head: &Parts) -> Option<Encoding> {
     let header = head.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let first = accept::clauses(header).into_iter().find_map(|clause| {
-        match ["g", "v", "as"].map(|name| clause.parameter(name)) {
-            [Some("apidiscovery.k8s.io"), Some("v2"), Some("APIGroupDiscoveryList")] => {
-                clause.covers("json").then_some(true)
-            }
-            [None, None, None] => (clause.covers("json") || clause.covers("yaml")).then_some(false),
+    accept::clauses(header).iter().filter(|clause| is_aggregated(clause)).find_map(|clause| {
+        let stream = clause.parameter("stream").unwrap_or_default();
+        match stream {
+            "" | "watch" if clause.covers("json") => Some(Encoding::Json { pretty: false }),
+            "" if clause.covers("yaml") => Some(Encoding::Yaml),
             _ => None,
         }
-    });
-    first.unwrap_or(false)
+    })
+}
+
+fn is_aggregated(clause: &accept::Clause<'_>) -> bool {
+    const FORM: [Option<&str>; 3] = [Some("apidiscovery.k8s.io"), Some("v2"), Some("APIGroupDiscoveryList")];
+    ["g", "v", "as"].map(|name| clause.parameter(name)) == FORM && clause.parameter("sv").is_none()
 }
 
 fn plain(head: &Parts, document: &impl Serialize) -> Result<Response, Status> {
@@ -114,14 +124,15 @@ fn unknown(served: &Served, group: &str) -> Result<Response, Status> {
     if is_builtin { Err(Status::not_found_path()) } else { Ok(respond::not_found()) }
 }
 
-fn aggregated(head: &Parts, served: &Served, groups: &[&str]) -> Result<Response, Status> {
+fn aggregated(head: &Parts, encoding: Encoding, served: &Served, groups: &[&str]) -> Result<Response, Status> {
     let json = to_json(&document::aggregated(served, groups))?;
     let etag = format!("\"{}\"", upper_hex(digest(&SHA512, &json).as_ref()));
     let mut response = if head.headers.get(IF_NONE_MATCH).is_some_and(|given| given.as_bytes() == etag.as_bytes()) {
         not_modified()
     } else {
-        let mut response = represent::json_document(head, json.into())?;
-        response.headers_mut().insert(CONTENT_TYPE, AGGREGATED);
+        let mut response = represent::document_in(encoding, head, json.into())?;
+        let form = if encoding == Encoding::Yaml { AGGREGATED_YAML } else { AGGREGATED };
+        response.headers_mut().insert(CONTENT_TYPE, form);
         response
     };
     let etag = HeaderValue::try_from(etag).expect("quotes and hexadecimal digits are visible characters");

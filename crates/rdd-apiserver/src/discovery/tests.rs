@@ -97,6 +97,13 @@ async fn core_resources_come_as_upstream_lists_them() {
 }
 
 #[tokio::test]
+async fn a_resource_may_name_another_storage_version_than_it_serves() {
+    let list = document("/apis/apiextensions.k8s.io/v1", &[]).await;
+    // As kube-apiserver 1.35.4 has it.
+    assert_eq!(list["resources"][0]["storageVersionHash"], "jfWCUB31mvA=");
+}
+
+#[tokio::test]
 async fn two_groups_over_one_storage_show_one_hash() {
     let core = document("/api/v1", &[]).await;
     let other = document("/apis/events.k8s.io/v1", &[]).await;
@@ -226,7 +233,7 @@ async fn a_client_that_has_the_document_is_told_so() {
 }
 
 #[tokio::test]
-async fn the_order_of_accept_decides_on_the_form() {
+async fn the_aggregated_form_is_chosen_wherever_accept_names_it() {
     let beta = V2.replace("v=v2", "v=v2beta1");
     let protobuf = "application/vnd.kubernetes.protobuf";
     let form = async |accept: &str| {
@@ -237,7 +244,15 @@ async fn the_order_of_accept_decides_on_the_form() {
     let aggregated = (200, V2.to_owned());
     assert_eq!(form("application/json").await, json);
     assert_eq!(form("*/*").await, json);
-    assert_eq!(form(&format!("application/json,{V2}")).await, json);
+    assert_eq!(form(&format!("application/json,{V2}")).await, aggregated);
+    assert_eq!(form(&format!("application/yaml,*/*,{V2};q=0.1")).await, aggregated);
+    let yaml = V2.replace("json", "yaml");
+    assert_eq!(form(&format!("application/json,{yaml}")).await, (200, yaml.clone()));
+    assert_eq!(form(&format!("{V2};q=0.1,{yaml}")).await, (200, yaml.clone()));
+    assert_eq!(form(&format!("{yaml};stream=watch,application/json")).await, json);
+    assert_eq!(form(&format!("{V2};sv=v1,application/json")).await, json);
+    assert_eq!(form(&format!("{V2};stream=x,application/json")).await, json);
+    assert_eq!(form(&V2.replace("application/json", "*/*")).await, aggregated);
     assert_eq!(form(&format!("{V2},application/json")).await, aggregated);
     assert_eq!(form(&format!("{beta},{V2},application/json")).await, aggregated);
     assert_eq!(form(&format!("{beta},application/json")).await, json);

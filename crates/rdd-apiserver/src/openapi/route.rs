@@ -58,7 +58,15 @@ pub(super) struct Names {
 }
 
 const OBJECT: &[&str] = &["application/json", "application/yaml"];
-const STREAM: &[&str] = &["application/json", "application/yaml", "application/json;stream=watch"];
+/// Of built-in kinds, which there is a protobuf of.
+const TYPED: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+const STREAM: &[&str] = &[
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+];
 const ANYTHING: &[&str] = &["*/*"];
 const PATCHES: &[&str] =
     &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
@@ -295,7 +303,7 @@ impl Maker<'_> {
             about: place.about.clone(),
             parameters,
             body: None,
-            produces: OBJECT,
+            produces: if self.is_custom() { OBJECT } else { TYPED },
             consumes: if self.is_custom() { OBJECT } else { ANYTHING },
             responses: Vec::new(),
         }

@@ -92,6 +92,8 @@ pub struct Manners {
     pub orphan_by_default: bool,
     /// Nobody asks what becomes of the dependents of a deleted object: it goes at once.
     pub no_dependents: bool,
+    /// Discovery tells that this version is stored, which nobody else gets to see.
+    pub told_storage_version: Option<&'static str>,
 }
 
 /// What a custom resource's definition adds.

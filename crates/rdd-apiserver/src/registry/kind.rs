@@ -4,19 +4,28 @@ use std::fmt::Debug;
 
 use rdd_meta::{FieldError, Status, names::NameRule, time::Timestamp};
 use rdd_patch::{shape::Shape, ssa};
-pub use rdd_schema::{resource::Origin, strict::Finding};
+pub use rdd_schema::{ordered::Ordered, resource::Origin, strict::Finding};
 use serde_json::Value;
 
-/// A kind in one version: how its objects are read, completed and checked. All of it is pure.
+/// A kind in one version: how its objects are read, completed and checked. None of it does IO. All of it is pure but for
+/// definitions, whose names are settled while they are prepared, by what their ledger knows and at the time that their clock
+/// tells.
 ///
-/// A write goes: `decode`, `prepare_for_create` or `prepare_for_update`, mutating admission (and `decode` again), then
-/// `validate_create` or `validate_update`. Names of subresources are as in paths; the object itself is the empty name.
+/// A write goes: `decode`, mutating admission (and `decode` again of what it changed), `prepare_for_create` or
+/// `prepare_for_update`, then `validate_create` or `validate_update`, then validating admission. Names of subresources are as
+/// in paths; the object itself is the empty name.
 pub trait Kind: Debug + Send + Sync {
     /// Makes an object of this kind what its type says: drops what is unknown, types its metadata, fills in defaults. Returns
     /// what was dropped, for field validation, in upstream's order.
     ///
     /// The Status is a BadRequest in upstream's words: a value of the wrong type, malformed metadata.
     fn decode(&self, object: &mut Value, origin: Origin) -> Result<Vec<Finding>, Status>;
+
+    /// The same for a text that says more than the value that was read from it: in which order its fields are, and all of
+    /// those that are there twice. `None` if the kind makes no difference between the two, as custom resources do not.
+    fn decode_ordered(&self, _text: &Ordered) -> Option<Result<(Value, Vec<Finding>), Status>> {
+        None
+    }
 
     /// Drops what this version does not know from an object that was stored in another one, and fills in nothing.
     fn prune(&self, _object: &mut Value) {}

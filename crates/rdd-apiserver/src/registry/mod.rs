@@ -16,7 +16,7 @@ pub use self::{
         ALL_VERBS, Answerer, Backing, CREATE_VERBS, Conversion, Custom, Manners, Part, Question, READ_VERBS,
         ResourceDef, Stored, SubresourceDef, Verbs, VersionDef,
     },
-    kind::{Column, Finding, Kind, Origin},
+    kind::{Column, Finding, Kind, Ordered, Origin},
 };
 
 /// The table of what is served, and who wants to know when it changes.

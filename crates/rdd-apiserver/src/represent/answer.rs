@@ -152,13 +152,9 @@ pub(crate) fn document(head: &Parts, json: Bytes) -> Result<Response, Status> {
     document_in(encoding, head, json)
 }
 
-/// The same in JSON, for a client that is known to take it.
-pub(crate) fn json_document(head: &Parts, json: Bytes) -> Result<Response, Status> {
-    document_in(negotiate::prettier(Encoding::Json { pretty: false }, head), head, json)
-}
-
-fn document_in(encoding: Encoding, head: &Parts, json: Bytes) -> Result<Response, Status> {
-    let gzip = negotiate::takes_gzip(&head.headers);
+/// The same in a notation that the client is known to take.
+pub(crate) fn document_in(encoding: Encoding, head: &Parts, json: Bytes) -> Result<Response, Status> {
+    let (encoding, gzip) = (negotiate::prettier(encoding, head), negotiate::takes_gzip(&head.headers));
     encoded(&Representation { encoding, form: Form::Object, gzip, now: Timestamp::new(0, 0) }, StatusCode::OK, json)
 }
 

@@ -1,5 +1,6 @@
 //! Bodies of requests: JSON, YAML or protobuf into a document, or a Status in upstream's words.
 
+use bytes::Bytes;
 use http::{HeaderMap, header};
 use rdd_meta::{Status, go_json, go_text::quote, gvk::GroupVersion};
 use rdd_schema::strict::{self, Document, Finding};
@@ -42,11 +43,14 @@ pub fn notation(headers: &HeaderMap) -> Result<Notation, Status> {
 ///
 /// Duplicate keys are findings; what the type of the object forbids is for its kind to say. The errors are a 415, and a 400
 /// for what is no document, nests too deep, or has a type that is none.
-pub fn read_body(headers: &HeaderMap, bytes: &[u8], target: &Target) -> Result<Document, Status> {
+///
+/// Only of JSON the document has the text: YAML is sorted by the name of its fields before upstream reads it, and protobuf
+/// has an order of its own.
+pub fn read_body(headers: &HeaderMap, bytes: &Bytes, target: &Target) -> Result<Document, Status> {
     let notation = notation(headers)?;
     let (kind, version) = expected(target);
     let read = match notation {
-        Notation::Json => checked(read_json(bytes)),
+        Notation::Json => checked(read_json(bytes)).map(|document| Document { text: Some(bytes.clone()), ..document }),
         Notation::Yaml => checked(read_yaml(bytes)),
         Notation::Protobuf => {
             let built_in =
@@ -90,8 +94,9 @@ pub fn read_delete_options(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, S
 }
 
 /// Reads JSON that is no object of any kind, such as a patch; or why it is none, in Go's words.
-pub(crate) fn read_json_document(bytes: &[u8]) -> Result<Document, String> {
-    strict::read(bytes).map_err(|error| malformed::problem(bytes).unwrap_or_else(|| error.to_string()))
+pub(crate) fn read_json_document(bytes: &Bytes) -> Result<Document, String> {
+    let read = strict::read(bytes).map(|document| Document { text: Some(bytes.clone()), ..document });
+    read.map_err(|error| malformed::problem(bytes).unwrap_or_else(|| error.to_string()))
 }
 
 /// Reads YAML that is no object of any kind, such as what is to be applied.
@@ -184,7 +189,8 @@ fn read_yaml(bytes: &[u8]) -> Result<Document, Problem> {
         Problem::Unrecognized(format!("yaml: offset {offset}: invalid UTF-8"))
     })?;
     let read = yaml::read(text).map_err(|error| Problem::Unrecognized(error.to_string()))?;
-    Ok(Document { value: read.value, findings: read.duplicates.map(Finding::Yaml).into_iter().collect() })
+    let findings = read.duplicates.map(Finding::Yaml).into_iter().collect();
+    Ok(Document { findings, ..read.value.into() })
 }
 
 /// What upstream must know of an object before it reads on.

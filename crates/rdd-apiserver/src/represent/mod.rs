@@ -14,7 +14,7 @@ mod warning;
 pub mod yaml;
 
 pub use answer::{ListMetadata, Wire, error, list, object, outcome};
-pub(crate) use answer::{document, json_document, shown};
+pub(crate) use answer::{document, document_in, shown};
 pub use body::{Notation, notation, read_body, read_delete_options};
 pub(crate) use body::{read_json_document, read_yaml_document};
 pub use negotiate::{Encoding, Form, Include, MetaVersion, Representation, negotiate, negotiate_stream};

@@ -48,7 +48,7 @@ pub(super) fn read(kind: &'static types::Kind, bytes: &[u8]) -> Result<Document,
             value[name] = text.into();
         }
     }
-    Ok(Document { value, findings: Vec::new() })
+    Ok(value.into())
 }
 
 /// The options of a delete, which any resource takes in protobuf.

@@ -5,7 +5,7 @@ use rdd_schema::strict::{Document, Finding, decoding_error};
 use serde_json::Value;
 
 use super::{Target, writing::Writing};
-use crate::registry::Origin;
+use crate::registry::{Kind, Ordered, Origin, form};
 
 /// So much of a body is shown of which nothing is known.
 const SUMMARY_MAX: usize = 30;
@@ -32,21 +32,14 @@ impl FieldValidation {
 /// The object in a body. What it has too much is a warning, or an error, as the client wants.
 pub(crate) fn object(writing: &Writing<'_>, body: Document) -> Result<Value, Status> {
     let target = writing.target;
-    let Document { value: mut object, mut findings } = body;
     let (kind, version) = (&target.def.kind, &target.version().name);
-    let reset = takes_owners_away(&object);
-    let unknown = if target.def.custom.is_some() {
-        custom(target, &mut object)?
+    let reset = takes_owners_away(&body.value);
+    let (mut object, findings) = if target.def.custom.is_some() {
+        custom(target, body)?
     } else {
         // Built-in kinds look at the type themselves, and say in upstream's words what is wrong.
-        target.version().kind.decode(&mut object, Origin::Request)?
+        built_in(&*target.version().kind, body)?
     };
-    // A field that is unknown is not also there twice.
-    findings.retain(|finding| match finding {
-        Finding::DuplicateField(path) => !unknown.contains(&Finding::UnknownField(path.clone())),
-        _ => true,
-    });
-    findings.extend(unknown);
     report(writing, &findings).map_err(|why| wrap(kind, kind, version, &why))?;
     if reset {
         take_owners_away(&mut object);
@@ -72,20 +65,36 @@ pub(crate) fn take_owners_away(object: &mut Value) {
     }
 }
 
-/// Decodes a custom resource, of which only the type is known before.
-fn custom(target: &Target, object: &mut Value) -> Result<Vec<Finding>, Status> {
+/// Decodes an object of a built-in kind. The text is read again only where its order, or what is there twice in it, is seen:
+/// in what is told about it, or in what becomes of it.
+fn built_in(kind: &dyn Kind, body: Document) -> Result<(Value, Vec<Finding>), Status> {
+    let Document { value: mut object, mut findings, text } = body;
+    let decoded = kind.decode(&mut object, Origin::Request);
+    let is_plain = findings.is_empty() && decoded.as_ref().is_ok_and(|unknown| unknown.len() < 2);
+    let text = text.filter(|_| !is_plain).and_then(|text| Ordered::read(&text).ok());
+    if let Some(decoded) = text.and_then(|text| kind.decode_ordered(&text)) {
+        return decoded;
+    }
+    findings.extend(decoded?);
+    Ok((object, findings))
+}
+
+/// Decodes a custom resource, of which only the type is known before. What is there twice is told first, in the order of the
+/// text; what is unknown comes after it, in the order of upstream's steps.
+fn custom(target: &Target, body: Document) -> Result<(Value, Vec<Finding>), Status> {
+    let Document { value: mut object, mut findings, .. } = body;
     let (kind, version) = (&target.def.kind, &target.version().name);
     let expected = target.def.api_version(version);
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
     if !object.is_object() {
         let why = format!(
             "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            go_json::type_name(object)
+            go_json::type_name(&object)
         );
         return Err(wrap(kind, "", "", &why));
     }
     if text("kind").is_empty() {
-        let shown = String::from_utf8_lossy(&crate::registry::form::write(object)).into_owned();
+        let shown = String::from_utf8_lossy(&form::write(&object)).into_owned();
         let summary: String = shown.chars().take(SUMMARY_MAX).collect();
         let dots = if summary.len() < shown.len() { " ..." } else { "" };
         let why = format!("Object 'Kind' is missing in '{shown}' ({summary}{dots})");
@@ -97,8 +106,9 @@ fn custom(target: &Target, object: &mut Value) -> Result<Vec<Finding>, Status> {
             "the API version in the data ({found}) does not match the expected API version ({expected})"
         )));
     }
-    let decoded = target.version().kind.decode(object, Origin::Request);
-    decoded.map_err(|status| wrap(kind, kind, version, &status.message))
+    let decoded = target.version().kind.decode(&mut object, Origin::Request);
+    findings.extend(decoded.map_err(|status| wrap(kind, kind, version, &status.message))?);
+    Ok((object, findings))
 }
 
 /// Warns of findings, or makes an error text of them.

@@ -6,7 +6,6 @@ use rdd_meta::{
     Status,
     options::{DeleteOptions, WriteOptions},
 };
-use rdd_schema::strict::Document;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -69,21 +68,21 @@ impl Local {
     /// Creates an object, and returns it as stored.
     pub async fn create(&self, named: Named<'_>, object: Value) -> Result<Value, Status> {
         let target = self.target(named)?;
-        let written = create(&self.api, &target, &self.context(), document(object)).await?;
+        let written = create(&self.api, &target, &self.context(), object.into()).await?;
         value(&target, written.content)
     }
 
     /// Replaces an object, or the part of it that the subresource names.
     pub async fn update(&self, named: Named<'_>, object: Value) -> Result<Value, Status> {
         let target = self.target(named)?;
-        let written = update(&self.api, &target, &self.context(), document(object)).await?;
+        let written = update(&self.api, &target, &self.context(), object.into()).await?;
         value(&target, written.content)
     }
 
     /// Merges a patch into an object.
     pub async fn merge(&self, named: Named<'_>, body: Value) -> Result<Value, Status> {
         let target = self.target(named)?;
-        let written = patch(&self.api, &target, &self.context(), PatchType::Merge, document(body)).await?;
+        let written = patch(&self.api, &target, &self.context(), PatchType::Merge, body.into()).await?;
         value(&target, written.content)
     }
 
@@ -130,10 +129,6 @@ impl Local {
             warnings: Warnings::default(),
         }
     }
-}
-
-fn document(value: Value) -> Document {
-    Document { value, findings: Vec::new() }
 }
 
 fn value(target: &Target, content: Content) -> Result<Value, Status> {

@@ -1,8 +1,12 @@
 //! Changing an object by a patch: JSON patch, merge patch, strategic merge patch.
 
+use bytes::Bytes;
 use rdd_meta::{FieldError, GroupKind, Status, go_json, go_text};
 use rdd_patch::{json, merge, strategic};
-use rdd_schema::strict::{Document, Finding};
+use rdd_schema::{
+    ordered::Ordered,
+    strict::{Document, Finding, Findings},
+};
 use serde_json::Value;
 
 use super::{
@@ -55,7 +59,7 @@ impl PatchType {
 }
 
 /// Reads the body of a patch as what its type is written in.
-pub(crate) fn read_patch(patch_type: PatchType, bytes: &[u8]) -> Result<Document, Status> {
+pub(crate) fn read_patch(patch_type: PatchType, bytes: &Bytes) -> Result<Document, Status> {
     if patch_type == PatchType::Apply {
         let undecodable = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
         return represent::read_yaml_document(bytes).map_err(undecodable);
@@ -78,57 +82,106 @@ pub async fn patch(
     match patch_type {
         PatchType::Apply => write(&writing, &Apply::new(body)).await,
         PatchType::Json | PatchType::Merge | PatchType::Strategic => {
-            let patched = Patched { steps: Steps::read(patch_type, &writing, &body)?, body };
-            write(&writing, &patched).await
+            write(&writing, &Patched::read(patch_type, &writing, body)?).await
         }
     }
 }
 
-/// A patch to what is there.
-struct Patched {
+/// A patch to what is there, and what field validation found in it.
+pub(super) struct Patched {
     steps: Steps,
     body: Document,
+    findings: Vec<String>,
 }
 
-/// A patch that was understood, and what field validation found in it.
+/// A patch that was understood.
 enum Steps {
-    Json(json::Patch, Vec<Finding>),
+    Json(json::Patch),
     Merge,
     Strategic,
 }
 
-impl Steps {
-    fn read(patch_type: PatchType, writing: &Writing<'_>, body: &Document) -> Result<Self, Status> {
+impl Patched {
+    /// Understands a patch of any type but apply.
+    pub(super) fn read(patch_type: PatchType, writing: &Writing<'_>, body: Document) -> Result<Self, Status> {
         let looks = FieldValidation::of(&writing.context.options.field_validation) != FieldValidation::Ignore;
         let undecodable = |why: String| Status::bad_request(format!("error decoding patch: {why}"));
-        match patch_type {
+        let mut findings: Vec<String> = body.findings.iter().map(Finding::to_string).collect();
+        let steps = match patch_type {
             PatchType::Json => {
-                let mut findings = Vec::new();
                 if looks {
                     let unknown = json::unknown_fields(&body.value).map_err(undecodable)?;
-                    findings.extend(unknown.into_iter().map(Finding::UnknownField));
+                    findings = if unknown.is_empty() && findings.is_empty() { Vec::new() } else { members(&body) };
                 }
-                let patch = json::Patch::decode(&body.value).map_err(|error| match error {
-                    json::DecodeError::TooManyOperations { .. } => {
-                        let mut status = Status::request_entity_too_large(0);
-                        status.message = format!("Request entity too large: {error}");
-                        status
-                    }
-                    other => Status::bad_request(other.to_string()),
-                })?;
-                Ok(Self::Json(patch, findings))
+                Steps::Json(json::Patch::decode(&body.value).map_err(undecoded)?)
             }
             PatchType::Strategic => {
                 if !body.value.is_object() {
                     merge::check_object(&body.value).map_err(Status::bad_request)?;
                 }
-                Ok(Self::Strategic)
+                Steps::Strategic
             }
-            _ => {
+            PatchType::Merge | PatchType::Apply => {
                 if looks {
                     merge::check_object(&body.value).map_err(undecodable)?;
                 }
-                Ok(Self::Merge)
+                Steps::Merge
+            }
+        };
+        Ok(Self { steps, body, findings })
+    }
+
+    /// What becomes of an object, read by `decode`. What is too much in it is a warning or an error, as the client wants.
+    pub(super) fn apply(
+        &self,
+        writing: &Writing<'_>,
+        current: &Value,
+        decode: &dyn Fn(&mut Value) -> Result<Vec<Finding>, Status>,
+    ) -> Result<Value, Status> {
+        let mut object = self.perform(writing, current)?;
+        let shown = |object: &Value| match self.steps {
+            Steps::Strategic => go_text::plain(&self.body.value),
+            _ => go_json::to_string(object),
+        };
+        let refused = |shown: String, why: String| {
+            Status::invalid(&GroupKind::new("", ""), "", &[FieldError::invalid_string("patch", &shown, why)])
+        };
+        let patched = object.clone();
+        let unknown = decode(&mut object).map_err(|status| {
+            // What is wrong is said of the patch, not of a body that could not be handled.
+            let why = status.message.split_once(" cannot be handled as a ");
+            let why = why.and_then(|(_, rest)| rest.split_once(": ")).map(|(_, why)| why.to_owned());
+            refused(shown(&patched), why.unwrap_or(status.message))
+        })?;
+        let mut unknown: Vec<String> = unknown.iter().map(Finding::to_string).collect();
+        if matches!(self.steps, Steps::Strategic) {
+            // Upstream makes an object of this one without a text, and sorts what it finds.
+            unknown.sort();
+        }
+        let findings = self.findings.iter().cloned().chain(unknown);
+        match FieldValidation::of(&writing.context.options.field_validation) {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => findings.for_each(|finding| writing.context.warnings.add(finding)),
+            FieldValidation::Strict => {
+                let findings: Vec<String> = findings.collect();
+                if !findings.is_empty() {
+                    return Err(refused(shown(&patched), format!("strict decoding error: {}", findings.join(", "))));
+                }
+            }
+        }
+        if takes_owners_away(&patched) {
+            take_owners_away(&mut object);
+        }
+        Ok(object)
+    }
+
+    fn perform(&self, writing: &Writing<'_>, current: &Value) -> Result<Value, Status> {
+        match &self.steps {
+            Steps::Json(patch) => patch.apply(current).map_err(|error| error::unprocessable(&error.to_string())),
+            Steps::Merge => merge::apply(current, &self.body.value).map_err(|why| Status::bad_request(why.to_string())),
+            Steps::Strategic => {
+                let shape = writing.kind().shape();
+                strategic::apply(current, &self.body.value, &shape).map_err(strategic_status)
             }
         }
     }
@@ -137,54 +190,55 @@ impl Steps {
 impl Change for Patched {
     fn change(&self, writing: &Writing<'_>, current: Option<&Value>) -> Result<Value, Status> {
         let current = current.ok_or_else(|| writing.not_found())?;
-        let mut findings = Vec::new();
-        let mut object = match &self.steps {
-            Steps::Json(patch, unknown) => {
-                // Upstream says of each of them that it was found in the patch, not in the object.
-                findings.extend(unknown.iter().map(|finding| format!("json patch {finding}")));
-                patch.apply(current).map_err(|error| error::unprocessable(&error.to_string()))?
-            }
-            Steps::Merge => {
-                merge::apply(current, &self.body.value).map_err(|why| Status::bad_request(why.to_string()))?
-            }
-            Steps::Strategic => {
-                let shape = writing.kind().shape();
-                strategic::apply(current, &self.body.value, &shape).map_err(strategic_status)?
-            }
-        };
-        findings.extend(self.body.findings.iter().map(Finding::to_string));
-        let text = |object: &Value| match self.steps {
-            Steps::Strategic => go_text::plain(&self.body.value),
-            _ => go_json::to_string(object),
-        };
-        let refused = |shown: String, why: String| {
-            Status::invalid(&GroupKind::new("", ""), "", &[FieldError::invalid_string("patch", &shown, why)])
-        };
-        let patched = object.clone();
-        let reset = takes_owners_away(&patched);
-        let unknown = writing.kind().decode(&mut object, Origin::Request);
-        let unknown = unknown.map_err(|status| {
-            // What is wrong is said of the patch, not of a body that could not be handled.
-            let why = status.message.split_once(" cannot be handled as a ");
-            let why = why.and_then(|(_, rest)| rest.split_once(": ")).map(|(_, why)| why.to_owned());
-            refused(text(&patched), why.unwrap_or(status.message))
-        })?;
-        findings.extend(unknown.iter().map(Finding::to_string));
-        match FieldValidation::of(&writing.context.options.field_validation) {
-            FieldValidation::Ignore => {}
-            FieldValidation::Warn => findings.into_iter().for_each(|finding| writing.context.warnings.add(finding)),
-            FieldValidation::Strict if findings.is_empty() => {}
-            FieldValidation::Strict => {
-                return Err(refused(text(&patched), format!("strict decoding error: {}", findings.join(", "))));
-            }
-        }
-        if reset {
-            take_owners_away(&mut object);
-        }
+        let object = self.apply(writing, current, &|object| writing.kind().decode(object, Origin::Request))?;
         let mut object = writing.own(Some(current), object);
         writing.place(&mut object)?;
         check_name(writing, &object)?;
         Ok(object)
+    }
+}
+
+/// What upstream's strict decoder finds in the operations of a JSON patch, in the order of the text: members that are unknown,
+/// of which nothing more is said, and those that are there twice, as whatever is twice in a `value`.
+fn members(body: &Document) -> Vec<String> {
+    let operations = match body.text.as_ref().map(|text| Ordered::read(text)) {
+        Some(Ok(Ordered::Array(operations))) => operations,
+        _ => return Vec::new(),
+    };
+    let mut findings = Findings::default();
+    for (index, operation) in operations.iter().enumerate() {
+        let Ordered::Object(members) = operation else { continue };
+        let mut seen = Vec::new();
+        for (name, value) in members {
+            if findings.is_full() {
+                break;
+            }
+            let mut path = format!("[{index}].{name}");
+            match name.as_str() {
+                "op" | "path" | "from" | "value" if seen.contains(&name) => {
+                    findings.add(Finding::DuplicateField(path.clone()));
+                }
+                "op" | "path" | "from" | "value" => seen.push(name),
+                _ => {
+                    findings.add(Finding::UnknownMember(path));
+                    continue;
+                }
+            }
+            value.find_duplicates(&mut path, &mut findings);
+        }
+    }
+    // Upstream says of each of them that it was found in the patch, not in the object.
+    findings.into_vec().iter().map(|finding| format!("json patch {finding}")).collect()
+}
+
+fn undecoded(error: json::DecodeError) -> Status {
+    match error {
+        json::DecodeError::TooManyOperations { .. } => {
+            let mut status = Status::request_entity_too_large(0);
+            status.message = format!("Request entity too large: {error}");
+            status
+        }
+        other => Status::bad_request(other.to_string()),
     }
 }
 
@@ -193,5 +247,33 @@ fn strategic_status(error: strategic::Error) -> Status {
         strategic::Error::ListOfLists => error::unprocessable(&error.to_string()),
         other if other.is_bad_request() => Status::bad_request(other.to_string()),
         other => error::plain(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_of_operations_are_told_in_the_order_of_the_text() {
+        let check = |text: &'static str, told: &[&str]| {
+            let body = read_patch(PatchType::Json, &Bytes::from_static(text.as_bytes())).unwrap();
+            assert_eq!(members(&body), told, "{text}");
+        };
+        check(
+            r#"[{"op":"add","value":"1","value":"2","extra":{"a":1,"a":2},"extra":1},null,{"z":1,"a":1,"op":"x","op":"y"}]"#,
+            &[
+                r#"json patch duplicate field "[0].value""#,
+                r#"json patch unknown field "[0].extra""#,
+                r#"json patch unknown field "[2].z""#,
+                r#"json patch unknown field "[2].a""#,
+                r#"json patch duplicate field "[2].op""#,
+            ],
+        );
+        check(
+            r#"[{"value":{"b":[{"c":1,"c":2}],"b":1}}]"#,
+            &[r#"json patch duplicate field "[0].value.b[0].c""#, r#"json patch duplicate field "[0].value.b""#],
+        );
+        check(r#"[{"op":"add","path":"/a","value":{"a":1,"b":1}}]"#, &[]);
     }
 }

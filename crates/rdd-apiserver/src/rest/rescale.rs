@@ -6,16 +6,14 @@ use rdd_meta::{
     Reason, Status,
     metadata::{Metadata, MetadataMut},
 };
-use rdd_patch::{
-    json, merge,
-    ssa::{self, ApplyOptions, FieldManager, Filter, SameSchema},
-};
-use rdd_schema::strict::Document;
+use rdd_patch::ssa::{self, ApplyOptions, FieldManager, Filter, SameSchema};
+use rdd_schema::strict::{Document, Finding};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
     Api, Context, PatchType, Target, decode, error,
+    patch::Patched,
     scale::{self, API_VERSION, KIND},
     update::{Change, check_name, write},
     writing::{Writing, Written},
@@ -43,18 +41,12 @@ pub(super) async fn patch(
     body: Document,
 ) -> Result<Written, Status> {
     let writing = Writing::new(api, target, context);
+    if patch_type == PatchType::Apply {
+        return rescale(&writing, &|before| apply(&writing, before, &body.value)).await;
+    }
+    let patched = Patched::read(patch_type, &writing, body)?;
     rescale(&writing, &|before| {
-        let patched = match patch_type {
-            PatchType::Apply => return apply(&writing, before, &body.value),
-            PatchType::Json => {
-                let patch = json::Patch::decode(&body.value).map_err(|why| Status::bad_request(why.to_string()))?;
-                patch.apply(before).map_err(|why| error::unprocessable(&why.to_string()))?
-            }
-            PatchType::Merge | PatchType::Strategic => {
-                merge::apply(before, &body.value).map_err(|why| Status::bad_request(why.to_string()))?
-            }
-        };
-        let wanted = read(&writing, Document { value: patched, findings: body.findings.clone() })?;
+        let wanted = patched.apply(&writing, before, &decode)?;
         check_name(&writing, &wanted)?;
         own(&writing, before, wanted)
     })
@@ -122,7 +114,15 @@ impl Change for Set<'_> {
 }
 
 fn read(writing: &Writing<'_>, body: Document) -> Result<Value, Status> {
-    let Document { value: mut wanted, mut findings } = body;
+    let Document { value: mut wanted, mut findings, .. } = body;
+    findings.extend(decode(&mut wanted)?);
+    decode::report(writing, &findings)
+        .map_err(|why| Status::bad_request(format!("{KIND} in version \"v1\" cannot be handled as a {KIND}: {why}")))?;
+    Ok(wanted)
+}
+
+/// Makes a Scale of what a client sent, or what a patch made.
+fn decode(wanted: &mut Value) -> Result<Vec<Finding>, Status> {
     for (field, fixed) in [("apiVersion", API_VERSION), ("kind", KIND)] {
         match wanted.get(field).and_then(Value::as_str) {
             None | Some("") => wanted[field] = fixed.into(),
@@ -139,13 +139,11 @@ fn read(writing: &Writing<'_>, body: Document) -> Result<Value, Status> {
             }
         }
     }
-    findings.extend(scale::decode(&mut wanted, Origin::Request)?);
-    decode::report(writing, &findings)
-        .map_err(|why| Status::bad_request(format!("{KIND} in version \"v1\" cannot be handled as a {KIND}: {why}")))?;
-    if let Some(mut metadata) = MetadataMut::of(&mut wanted) {
+    let findings = scale::decode(wanted, Origin::Request)?;
+    if let Some(mut metadata) = MetadataMut::of(wanted) {
         metadata.set_creation_timestamp(None);
     }
-    Ok(wanted)
+    Ok(findings)
 }
 
 fn own(writing: &Writing<'_>, before: &Value, wanted: Value) -> Result<Value, Status> {

@@ -1,5 +1,6 @@
 //! Bodies of requests.
 
+use bytes::Bytes;
 use http::HeaderMap;
 use rdd_apiserver::represent::read_body;
 use rdd_meta::Status;
@@ -14,7 +15,7 @@ async fn read(content_type: &str, body: impl AsRef<[u8]>) -> Result<Document, St
     if !content_type.is_empty() {
         headers.insert("content-type", content_type.parse().unwrap());
     }
-    read_body(&headers, body.as_ref(), &world.target(WIDGETS).0)
+    read_body(&headers, &Bytes::copy_from_slice(body.as_ref()), &world.target(WIDGETS).0)
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Protobuf: what is read and written in it, and who does not get it.
 
+use bytes::Bytes;
 use http::HeaderMap;
 use rdd_apiserver::represent::read_body;
 use rdd_builtin::{protobuf, types};
@@ -27,7 +28,7 @@ fn headers() -> HeaderMap {
 
 async fn read(path: &str, body: &[u8]) -> Result<Value, Status> {
     let world = World::new().await;
-    read_body(&headers(), body, &world.target(path).0).map(|document| document.value)
+    read_body(&headers(), &Bytes::copy_from_slice(body), &world.target(path).0).map(|document| document.value)
 }
 
 #[tokio::test]

@@ -2,17 +2,18 @@
 //!
 //! Upstream decodes a body into a Go struct with `sigs.k8s.io/json` and encodes that struct again, so what is unknown is gone,
 //! what is empty and may be left out is left out, and structs are there even if nobody sent them. This does the same to a
-//! value, by the table of types. Known difference: fields are visited by name and not in the order of the text, so of several
-//! complaints it may be another one that is told.
+//! value, by the table of types. A value has forgotten in which order its fields were written, and all but the last of those
+//! that were written twice; where that is seen, [`decode_ordered`] reads the text once more.
 
 mod bytes;
+mod node;
 mod reader;
 
 use rdd_meta::{go_json, go_text};
-use rdd_schema::strict::Finding;
+use rdd_schema::{ordered::Ordered, strict::Finding};
 use serde_json::{Map, Value};
 
-use self::reader::Reader;
+use self::{node::Node, reader::Reader};
 use crate::types::{self, Kind};
 
 /// Why a body is no object of a kind: the words of a BadRequest.
@@ -32,15 +33,29 @@ const TYPE_META: &str =
 /// An object without kind or apiVersion gets the ones that are expected; one with others is refused.
 pub fn decode(kind: &Kind, object: &mut Value) -> Result<Vec<Finding>, Refused> {
     check_type(kind, object)?;
-    let findings = typed(kind, object, true).map_err(|complaint| handled(kind.kind, kind.version, kind, &complaint))?;
-    Ok(findings)
+    let body = object.take();
+    let (read, findings) = typed(kind, Node::Value(&body), true);
+    *object = read;
+    findings.map_err(|complaint| handled(kind.kind, kind.version, kind, &complaint))
+}
+
+/// The object in a text, and what was unknown or there twice, in the order of the text. What is there twice is read into the
+/// same place, as Go does: objects become one, lists do so item by item, and of anything else the last counts.
+///
+/// Otherwise as [`decode`].
+pub fn decode_ordered(kind: &Kind, text: &Ordered) -> Result<(Value, Vec<Finding>), Refused> {
+    check_type(kind, &text.to_value())?;
+    let (read, findings) = typed(kind, Node::Ordered(text), true);
+    let findings = findings.map_err(|complaint| handled(kind.kind, kind.version, kind, &complaint))?;
+    Ok((read, findings))
 }
 
 /// Makes an object of the kind what it is when it comes out of the store: the structs are there that Go always writes, and a
 /// list that is empty is none. What is malformed is left empty.
 pub fn reform(kind: &Kind, object: &mut Value) {
+    let body = object.take();
     // What can be read has been read; there is nobody to complain to.
-    let _ = typed(kind, object, keeps_empty(kind));
+    (*object, _) = typed(kind, Node::Value(&body), keeps_empty(kind));
 }
 
 /// An object of the kind in which nothing is set: its type, and the structs that Go always writes.
@@ -50,15 +65,13 @@ pub fn empty(kind: &Kind) -> Value {
     object
 }
 
-fn typed(kind: &Kind, object: &mut Value, keeps_empty: bool) -> Result<Vec<Finding>, String> {
+fn typed(kind: &Kind, body: Node<'_>, keeps_empty: bool) -> (Value, Result<Vec<Finding>, String>) {
     let mut reader = Reader::new(keeps_empty);
-    let body = object.take();
-    let read = reader.root(kind.structure(), &body);
+    let read = reader.root(kind.structure(), body);
     let mut value = Value::Object(read.unwrap_or_default());
     value["apiVersion"] = kind.api_version().into();
     value["kind"] = kind.kind.into();
-    *object = value;
-    reader.finish()
+    (value, reader.finish())
 }
 
 /// Whether an empty list stays one: most kinds are stored as protobuf, which cannot tell it from none.

@@ -1,17 +1,18 @@
 //! One pass over a value along the Go types: what comes out is what Go would write.
 
 use rdd_meta::{go_json, time::Timestamp};
-use rdd_schema::strict::Finding;
+use rdd_schema::strict::{Finding, Findings};
 use serde_json::{Map, Value};
 
-use super::bytes;
+use super::{
+    bytes,
+    node::{Entries, Items, Node, View},
+};
 use crate::{
     quantity,
     types::{self, Field, Struct, Type},
 };
 
-/// Upstream remembers no more unknown fields than this.
-const FINDINGS_MAX: usize = 100;
 /// Go's zero time, in seconds.
 const YEAR_ONE: i64 = -62_135_596_800;
 
@@ -31,7 +32,7 @@ pub(super) struct Stop(Box<Complaint>);
 /// Reads a value, and remembers what is wrong with it.
 #[derive(Debug)]
 pub(super) struct Reader {
-    findings: Vec<Finding>,
+    findings: Findings,
     /// The first complaint.
     complaint: Option<Complaint>,
     /// Whether unknown fields are looked for: not inside types that decode themselves.
@@ -46,11 +47,13 @@ pub(super) struct Reader {
 
 /// `None` is Go's nil.
 type Read = Result<Option<Value>, Stop>;
+/// Fields that were read, by name.
+type Sent = Vec<(&'static str, Option<Value>)>;
 
 impl Reader {
     pub(super) fn new(keeps_empty: bool) -> Self {
         Self {
-            findings: Vec::new(),
+            findings: Findings::default(),
             complaint: None,
             strict: true,
             keeps_empty,
@@ -61,9 +64,12 @@ impl Reader {
     }
 
     /// The fields of the root, as far as they can be read.
-    pub(super) fn root(&mut self, structure: &'static Struct, body: &Value) -> Option<Map<String, Value>> {
-        let none = Map::new();
-        match self.structure(structure, body.as_object().unwrap_or(&none)) {
+    pub(super) fn root(&mut self, structure: &'static Struct, body: Node<'_>) -> Option<Map<String, Value>> {
+        let entries = match body.view() {
+            View::Object(entries) => entries,
+            _ => Entries::none(),
+        };
+        match self.structure(structure, entries, None) {
             Ok(fields) => Some(fields),
             Err(Stop(complaint)) => {
                 // What a type itself refuses is told even if something else was wrong before.
@@ -76,30 +82,60 @@ impl Reader {
     /// What was unknown, or what was wrong.
     pub(super) fn finish(self) -> Result<Vec<Finding>, String> {
         match self.complaint {
-            None => Ok(self.findings),
+            None => Ok(self.findings.into_vec()),
             Some(complaint) => Err(complaint.text()),
         }
     }
 
+    /// Reads into a struct what was sent; `before` is what an earlier one of the same name left there.
     fn structure(
         &mut self,
         structure: &'static Struct,
-        entries: &Map<String, Value>,
+        entries: Entries<'_>,
+        before: Option<Map<String, Value>>,
     ) -> Result<Map<String, Value>, Stop> {
-        let mut sent: Vec<(&'static str, Option<Value>)> = Vec::new();
-        for (name, value) in entries {
-            match structure.field(name) {
-                Some(field) => sent.push((field.name, self.field(structure, field, value)?)),
-                None => self.is_unknown(name),
-            }
+        let mut before = before.unwrap_or_default();
+        let in_order = matches!(entries, Entries::Values(_));
+        let mut sent = Sent::new();
+        for (name, node) in entries {
+            let Some(field) = structure.field(name) else {
+                self.is_unknown(name);
+                continue;
+            };
+            let again = if in_order { None } else { sent.iter().position(|(name, _)| *name == field.name) };
+            let there = match again {
+                None => before.remove(name),
+                Some(at) => {
+                    self.is_duplicate(name);
+                    sent.remove(at).1
+                }
+            };
+            sent.push((field.name, self.field(structure, field, node, there)?));
         }
+        if !in_order {
+            sent.sort_by_key(|(name, _)| *name);
+        }
+        self.completed(structure, sent, before)
+    }
+
+    /// What Go writes of a struct: what was sent, what was there, and the zeros of the rest.
+    #[inline(never)]
+    fn completed(
+        &mut self,
+        structure: &'static Struct,
+        sent: Sent,
+        mut before: Map<String, Value>,
+    ) -> Result<Map<String, Value>, Stop> {
         let mut sent = sent.into_iter().peekable();
         let mut out = Map::new();
         for field in structure.fields {
             // Both are in the order of the names.
             let read = match sent.next_if(|(name, _)| *name == field.name) {
                 Some((_, read)) => read,
-                None => self.zero(&field.kind)?,
+                None => match before.remove(field.name) {
+                    Some(before) => Some(before),
+                    None => self.zero(&field.kind)?,
+                },
             };
             let is_zero = field.omit_zero && read.as_ref().is_none_or(Value::is_null);
             let is_empty = field.omit_empty && is_empty(&field.kind, read.as_ref());
@@ -110,13 +146,19 @@ impl Reader {
         Ok(out)
     }
 
-    fn field(&mut self, structure: &'static Struct, field: &'static Field, value: &Value) -> Read {
+    fn field(
+        &mut self,
+        structure: &'static Struct,
+        field: &'static Field,
+        node: Node<'_>,
+        before: Option<Value>,
+    ) -> Read {
         let (owner, depth, length) = (self.owner, self.fields.len(), self.path.len());
         self.fields.extend(field.via.split('.').filter(|name| !name.is_empty()));
         self.fields.push(field.name);
         self.owner = structure.name;
         self.enter(field.name);
-        let read = self.value(&field.kind, value)?;
+        let read = self.value(&field.kind, node, before)?;
         self.owner = owner;
         self.fields.truncate(depth);
         self.path.truncate(length);
@@ -132,7 +174,7 @@ impl Reader {
             Type::Quantity => Some("0".into()),
             Type::Struct(_) => {
                 let structure = kind.underlying().structure().expect("it is one");
-                Some(self.structure(structure, &Map::new())?.into())
+                Some(self.structure(structure, Entries::none(), None)?.into())
             }
             Type::Bytes | Type::Pointer(_) | Type::List(_) | Type::Map(_) | Type::Named(..) => None,
             Type::Time
@@ -146,22 +188,24 @@ impl Reader {
     }
 
     /// Goes down; what is at the end is read elsewhere, so that the way down takes little of the stack.
-    fn value(&mut self, kind: &'static Type, value: &Value) -> Read {
-        match (kind.underlying(), value) {
-            (Type::Pointer(_), Value::Null) => Ok(None),
-            (Type::Pointer(below), value) => self.value(below, value),
-            (Type::List(below), Value::Array(items)) => self.list(below, items),
-            (Type::Map(below), Value::Object(entries)) => self.map(below, entries),
-            (Type::Struct(at), Value::Object(entries)) => {
-                self.structure(&types::structs()[*at], entries).map(|fields| Some(fields.into()))
+    fn value(&mut self, kind: &'static Type, node: Node<'_>, before: Option<Value>) -> Read {
+        match (kind.underlying(), node.view()) {
+            (Type::Pointer(_), View::Leaf(Value::Null)) => Ok(None),
+            (Type::Pointer(below), _) => self.value(below, node, before),
+            (Type::List(below), View::Array(items)) => self.list(below, items, before),
+            (Type::Map(below), View::Object(entries)) => self.map(below, entries, before),
+            (Type::Struct(at), View::Object(entries)) => {
+                let before = before.and_then(fields);
+                self.structure(&types::structs()[*at], entries, before).map(|fields| Some(fields.into()))
             }
-            (Type::SchemaOrArray | Type::SchemaOrBool | Type::SchemaOrStringArray, value) => self.schemas(kind, value),
-            _ => self.leaf(kind, value),
+            (Type::SchemaOrArray | Type::SchemaOrBool | Type::SchemaOrStringArray, _) => self.schemas(kind, node),
+            _ => self.leaf(kind, node, before),
         }
     }
 
     #[inline(never)]
-    fn leaf(&mut self, kind: &'static Type, value: &Value) -> Read {
+    fn leaf(&mut self, kind: &'static Type, node: Node<'_>, before: Option<Value>) -> Read {
+        let value = &*node.value();
         match (kind.underlying(), value) {
             (Type::Bool, Value::Bool(_)) | (Type::String, Value::String(_)) => Ok(Some(value.clone())),
             (Type::Int32 | Type::Int64, Value::Number(number)) => self.integer(kind, number),
@@ -173,6 +217,12 @@ impl Reader {
             (Type::Quantity, value) => self.quantity(value),
             (Type::IntOrString, value) => self.int_or_string(value),
             (Type::FieldsV1 | Type::RawExtension | Type::Json, value) => Ok(Some(value.clone())),
+            // To these null says nothing, so what was there stays; the others it takes away.
+            (Type::Bool | Type::Int32 | Type::Int64 | Type::Float64 | Type::String | Type::Struct(_), Value::Null)
+                if before.is_some() =>
+            {
+                Ok(before)
+            }
             (_, Value::Null) => self.zero(kind),
             (_, other) => {
                 self.complain(go_json::type_name(other), kind);
@@ -181,30 +231,42 @@ impl Reader {
         }
     }
 
-    fn list(&mut self, below: &'static Type, items: &[Value]) -> Read {
+    fn list(&mut self, below: &'static Type, items: Items<'_>, before: Option<Value>) -> Read {
         let length = self.path.len();
-        let mut out = Vec::with_capacity(items.len());
-        for (index, item) in items.iter().enumerate() {
+        let mut before = match before {
+            Some(Value::Array(before)) => before.into_iter(),
+            _ => Vec::new().into_iter(),
+        };
+        let mut out = Vec::new();
+        for (index, item) in items.enumerate() {
             self.path.push_str(&format!("[{index}]"));
-            out.push(self.element(below, item)?);
+            out.push(self.element(below, item, before.next())?);
             self.path.truncate(length);
         }
         Ok((self.keeps_empty || !out.is_empty()).then(|| out.into()))
     }
 
-    fn map(&mut self, below: &'static Type, entries: &Map<String, Value>) -> Read {
+    fn map(&mut self, below: &'static Type, entries: Entries<'_>, before: Option<Value>) -> Read {
         let length = self.path.len();
         let mut out = Map::new();
         for (key, entry) in entries {
+            if out.contains_key(key) {
+                self.is_duplicate(key);
+            }
             self.enter(key);
-            out.insert(key.clone(), self.element(below, entry)?);
+            let read = self.element(below, entry, None)?;
             self.path.truncate(length);
+            out.insert(key.to_owned(), read);
+        }
+        if let Some(mut before) = before.and_then(fields) {
+            before.append(&mut out);
+            out = before;
         }
         Ok((self.keeps_empty || !out.is_empty()).then(|| out.into()))
     }
 
-    fn element(&mut self, below: &'static Type, value: &Value) -> Result<Value, Stop> {
-        let read = self.value(below, value)?;
+    fn element(&mut self, below: &'static Type, node: Node<'_>, before: Option<Value>) -> Result<Value, Stop> {
+        let read = self.value(below, node, before)?;
         Ok(match (read, below.underlying()) {
             (Some(value), _) => value,
             // The store gives back bytes where there were none.
@@ -290,24 +352,24 @@ impl Reader {
     }
 
     /// The types around a schema. They read what is in them anew, and not strictly.
-    fn schemas(&mut self, kind: &Type, value: &Value) -> Read {
+    fn schemas(&mut self, kind: &Type, node: Node<'_>) -> Read {
         let or_bool = *kind.underlying() == Type::SchemaOrBool;
-        match value {
-            Value::Object(entries) => {
-                let read = self.anew(|inner| inner.structure(types::json_schema_props(), entries))?;
+        match node.view() {
+            View::Object(entries) => {
+                let read = self.anew(|inner| inner.structure(types::json_schema_props(), entries, None))?;
                 Ok(Some(read.into()))
             }
-            Value::Bool(_) if or_bool => Ok(Some(value.clone())),
+            View::Leaf(value @ Value::Bool(_)) if or_bool => Ok(Some(value.clone())),
             _ if or_bool => Err(Stop(Box::new(Complaint::Text("boolean or JSON schema expected".to_owned())))),
-            Value::Array(items) if *kind.underlying() == Type::SchemaOrStringArray => {
-                let read = self.anew(|inner| inner.list(&Type::String, items))?;
+            View::Array(items) if *kind.underlying() == Type::SchemaOrStringArray => {
+                let read = self.anew(|inner| inner.list(&Type::String, items, None))?;
                 Ok(Some(read.filter(|names| names != &Value::Array(Vec::new())).unwrap_or_default()))
             }
-            Value::Array(items) => {
-                let read = self.anew(|inner| inner.list(types::json_schema_props_type(), items))?;
+            View::Array(items) => {
+                let read = self.anew(|inner| inner.list(types::json_schema_props_type(), items, None))?;
                 Ok(Some(read.filter(|schemas| schemas != &Value::Array(Vec::new())).unwrap_or_default()))
             }
-            _ => Ok(Some(Value::Null)),
+            View::Leaf(_) => Ok(Some(Value::Null)),
         }
     }
 
@@ -346,9 +408,17 @@ impl Reader {
     }
 
     fn is_unknown(&mut self, name: &str) {
-        if self.strict && self.findings.len() < FINDINGS_MAX {
+        self.find(name, Finding::UnknownMember);
+    }
+
+    fn is_duplicate(&mut self, name: &str) {
+        self.find(name, Finding::DuplicateField);
+    }
+
+    fn find(&mut self, name: &str, finding: fn(String) -> Finding) {
+        if self.strict && !self.findings.is_full() {
             let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
-            self.findings.push(Finding::UnknownField(path));
+            self.findings.add(finding(path));
         }
     }
 
@@ -386,6 +456,13 @@ impl Complaint {
                 format!("json: cannot unmarshal {found} into Go struct field {owner}.{field} of type {wanted}")
             }
         }
+    }
+}
+
+fn fields(value: Value) -> Option<Map<String, Value>> {
+    match value {
+        Value::Object(fields) => Some(fields),
+        _ => None,
     }
 }
 

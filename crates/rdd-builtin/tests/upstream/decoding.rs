@@ -4,6 +4,7 @@ use rdd_builtin::{
     decode::{self, Refused},
     types::{self, Kind, Type},
 };
+use rdd_schema::{ordered::Ordered, strict::Finding};
 use serde_json::{Map, Value, json};
 
 use crate::{ask, random::Random};
@@ -52,6 +53,76 @@ fn bodies_are_read_and_refused_as_upstream_does() {
     }
     println!("{} bodies, {refused} of them refused", questions.len());
     assert!(refused > 100);
+}
+
+#[test]
+fn texts_in_any_order_and_with_repetitions_are_read_as_upstream_reads_them() {
+    let mut random = Random::new(36);
+    let mut cases = Vec::new();
+    for kind in types::kinds().iter().filter(|kind| !kind.kind.ends_with("List") && kind.kind != "Status") {
+        for _ in 0..CASES_PER_KIND {
+            let wrong_per_mille = *random.pick(&[0, 0, 0, 20]);
+            let mut body = || {
+                let mut body = Maker { random: &mut random, wrong_per_mille }.structure(kind.structure(), 6);
+                body["apiVersion"] = kind.api_version().into();
+                body["kind"] = kind.kind.into();
+                body
+            };
+            let (first, second) = (body(), body());
+            cases.push((kind, disordered(&mut random, &first, &second)));
+        }
+    }
+    let ask_of = |(kind, text): &(&Kind, String)| json!({"op": "decode", "apiVersion": kind.api_version(), "kind": kind.kind, "text": text});
+    let questions: Vec<Value> = cases.iter().map(ask_of).collect();
+    let Some(answers) = ask::ask(&questions) else { return };
+    let (mut refused, mut twice) = (0, 0);
+    for ((kind, text), answer) in cases.into_iter().zip(answers) {
+        let read = decode::decode_ordered(kind, &Ordered::read(text.as_bytes()).unwrap());
+        let ours = match read {
+            Ok((object, findings)) => {
+                twice += usize::from(findings.iter().any(|finding| matches!(finding, Finding::DuplicateField(_))));
+                let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
+                json!({"object": object, "findings": findings})
+            }
+            Err(Refused(text)) => json!({"error": text}),
+        };
+        let theirs = match answer["error"].as_str() {
+            Some(why) => {
+                refused += 1;
+                let (name, version) = (kind.kind, kind.version);
+                json!({"error": format!("{name} in version {version:?} cannot be handled as a {name}: {why}")})
+            }
+            None => answer,
+        };
+        assert_eq!(ours, theirs, "{text}");
+    }
+    println!("{} texts, {refused} of them refused, {twice} with fields that are there twice", questions.len());
+    assert!(refused > 100 && twice > 1000);
+}
+
+/// The text of a value, its fields in no order, and some of them once more as they are in another value.
+fn disordered(random: &mut Random, value: &Value, other: &Value) -> String {
+    match value {
+        Value::Array(items) => {
+            let item = |(index, item): (usize, &Value)| disordered(random, item, other.get(index).unwrap_or(item));
+            format!("[{}]", items.iter().enumerate().map(item).collect::<Vec<_>>().join(","))
+        }
+        Value::Object(fields) => {
+            let mut written = Vec::new();
+            for (name, field) in fields {
+                let again = other.get(name).unwrap_or(field);
+                let times = if random.chance(150) { 2 + random.below(2) } else { 1 };
+                for time in 0..times {
+                    let (field, again) = if time % 2 == 0 { (field, again) } else { (again, field) };
+                    let text = disordered(random, field, again);
+                    let at = random.below(written.len() + 1);
+                    written.insert(at, format!("{}:{text}", Value::from(name.as_str())));
+                }
+            }
+            format!("{{{}}}", written.join(","))
+        }
+        leaf => leaf.to_string(),
+    }
 }
 
 /// `stored`: whether the object has been in the store, which is protobuf for most kinds.

@@ -11,7 +11,7 @@ use rdd_testkit::{
 };
 use serde_json::json;
 
-use crate::support::{MAPS, expect_proper, expect_unharmed, mk_map};
+use crate::support::{DEFINITIONS, MAPS, customs, expect_proper, expect_unharmed, mk_custom, mk_definition, mk_map};
 
 /// What an unoptimised daemon may take at its peak under all this: the body limit many times over, and no multiple of an input.
 const PEAK_MIB: u64 = 400;
@@ -106,6 +106,21 @@ fn patches_of_too_many_operations_are_refused() {
     };
     expect("10,001", &patch(10_001), 413, "RequestEntityTooLarge");
     assert_eq!(patch(10_000).expect(200)["data"]["value"], "2");
+    // The scale of an object is patched on the same path.
+    let mut definition =
+        mk_definition("Deck", &json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
+    definition["spec"]["versions"][0]["subresources"] =
+        json!({"scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}});
+    wire.post(DEFINITIONS, &definition).expect(201);
+    let decks = customs("Deck", "default");
+    wire.post(&decks, &mk_custom("Deck", "a", &json!({"n": 1}))).expect(201);
+    let scale = |count| {
+        let operations = vec![json!({"op": "add", "path": "/spec/replicas", "value": 2}); count];
+        let body = serde_json::Value::Array(operations).to_string();
+        wire.ask(&Ask::new("PATCH", &format!("{decks}/a/scale")).body("application/json-patch+json", body))
+    };
+    expect("10,001 to a scale", &scale(10_001), 413, "RequestEntityTooLarge");
+    assert_eq!(scale(10_000).expect(200)["spec"]["replicas"], 2);
     expect_unharmed(&daemon, &wire, pid, PEAK_MIB);
 }
 

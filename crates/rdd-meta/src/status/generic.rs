@@ -26,7 +26,7 @@ impl Status {
             ..Cause::default()
         };
         let details = Details { causes: vec![cause], retry_after_seconds, ..details_of(resource, name) };
-        let status = Self::failure(reason.unwrap_or(Reason::Unknown), message).with_details(details);
+        let status = Self::failure(Reason::InternalError, message).with_details(details);
         Self { reason, code, ..status }
     }
 }

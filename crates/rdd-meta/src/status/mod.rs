@@ -10,7 +10,7 @@ mod resource;
 pub use resource::Denied;
 
 /// Why a request failed, in the word that clients match on. Mirrors `metav1.StatusReason`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Reason {
     /// 400: the request makes no sense.
@@ -51,9 +51,9 @@ pub enum Reason {
     ServiceUnavailable,
     /// 504: it took too long.
     Timeout,
-    /// A reason that this version does not know.
-    #[serde(other)]
-    Unknown,
+    /// A word that is none of these: a webhook's own, or that of a newer server.
+    #[serde(untagged)]
+    Other(Box<str>),
 }
 
 /// The `Status` object of `v1`. Its fields are in the order in which Kubernetes writes them.
@@ -160,7 +160,7 @@ fn is_zero_code(code: &u16) -> bool {
 
 impl Reason {
     /// The HTTP status code that goes with it.
-    pub fn code(self) -> u16 {
+    pub fn code(&self) -> u16 {
         match self {
             Self::BadRequest => 400,
             Self::Unauthorized => 401,
@@ -174,7 +174,7 @@ impl Reason {
             Self::UnsupportedMediaType => 415,
             Self::Invalid => 422,
             Self::TooManyRequests => 429,
-            Self::InternalError | Self::ServerTimeout | Self::StoreReadError | Self::Unknown => 500,
+            Self::InternalError | Self::ServerTimeout | Self::StoreReadError | Self::Other(_) => 500,
             Self::ServiceUnavailable => 503,
             Self::Timeout => 504,
         }
@@ -189,9 +189,9 @@ impl Status {
             metadata: ListMeta::default(),
             status: Outcome::Failure,
             message: message.into(),
+            code: reason.code(),
             reason: Some(reason),
             details: None,
-            code: reason.code(),
         }
     }
 
@@ -348,10 +348,11 @@ mod tests {
     }
 
     #[test]
-    fn a_status_of_a_newer_server_is_read_with_its_reason_unknown() {
+    fn a_reason_that_is_not_known_is_kept() {
         let wire = br#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Tired","code":418,"new":1}"#;
         let status = Status::from_wire(wire).unwrap();
-        assert_eq!((status.reason, status.code), (Some(Reason::Unknown), 418));
+        assert_eq!((&status.reason, status.code), (&Some(Reason::Other("Tired".into())), 418));
+        assert!(String::from_utf8(status.to_wire()).unwrap().contains(r#""reason":"Tired""#));
     }
 
     #[test]

@@ -198,9 +198,13 @@ fn stored_versions(crd: &Crd, path: &Path<'_>) -> Vec<Error> {
     let mut errors = Vec::new();
     let last_at: HashMap<&String, usize> = stored.iter().enumerate().map(|(index, name)| (name, index)).collect();
     let mut shown = Repeated::new(|| stored.as_slice().text());
-    for version in crd.versions.iter().filter(|version| version.storage && !last_at.contains_key(&version.name)) {
-        let detail = format!("must have the storage version {}", version.name);
-        errors.extend(shown.next().map(|stored| Error::invalid_text(path, stored, detail)));
+    // Each stored version is good for one version only: upstream crosses it off, so a second one of the same name misses it.
+    let mut left: HashSet<&String> = last_at.keys().copied().collect();
+    for version in &crd.versions {
+        if !left.remove(&version.name) && version.storage {
+            let detail = format!("must have the storage version {}", version.name);
+            errors.extend(shown.next().map(|stored| Error::invalid_text(path, stored, detail)));
+        }
     }
     let served: HashSet<&String> = crd.versions.iter().map(|version| &version.name).collect();
     for (index, name) in stored.iter().enumerate() {

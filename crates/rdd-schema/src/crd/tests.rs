@@ -24,6 +24,23 @@ fn a_plain_structural_schema_has_no_errors() {
 }
 
 #[test]
+fn a_second_stored_version_of_the_same_name_is_not_among_the_stored_ones() {
+    let version =
+        json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
+    let mut value = json!({
+        "metadata": {"name": "foos.g.io"},
+        "spec": {"group": "g.io", "scope": "Namespaced", "names": {"plural": "foos", "kind": "Foo"},
+            "versions": [version, version]},
+        "status": {"storedVersions": ["v1"]},
+    });
+    apply_defaults(&mut value);
+    let errors = validate(&Crd::parse(&value).unwrap(), &mut NoRules);
+    let about_status: Vec<String> =
+        errors.iter().map(Error::to_string).filter(|text| text.starts_with("status.storedVersions")).collect();
+    assert_eq!(about_status, [r#"status.storedVersions: Invalid value: ["v1"]: must have the storage version v1"#]);
+}
+
+#[test]
 fn what_is_not_structural_is_named_at_the_top_of_the_spec() {
     let schema =
         json!({"type": "object", "properties": {"a": {}, "b": {"type": "string", "allOf": [{"type": "string"}]}}});

@@ -47,13 +47,14 @@ pub(super) fn denied(name: &str, result: Option<Value>) -> Status {
         (message, _) => format!("{denied}: {message}"),
     };
     let code = result.get("code").and_then(Value::as_i64).unwrap_or_default();
-    let reason = result.get("reason").and_then(|reason| serde_json::from_value(reason.clone()).ok());
+    let reason = result.get("reason").filter(|reason| *reason != "");
+    let reason: Option<Reason> = reason.and_then(|reason| serde_json::from_value(reason.clone()).ok());
     let details: Option<Details> = result.get("details").and_then(|it| serde_json::from_value(it.clone()).ok());
     let mut status = Status::bad_request(message);
     status.status = Outcome::Failure;
     // A refusal is no success, whatever it calls itself; and no code has four digits.
     status.code = u16::try_from(code).ok().filter(|code| (400..1000).contains(code)).unwrap_or(400);
-    status.reason = reason.filter(|reason| *reason != Reason::Unknown);
+    status.reason = reason;
     status.details = details.map(Box::new);
     status
 }
@@ -86,6 +87,7 @@ mod tests {
         let status = denied("a", Some(json!({"reason": "NotFound", "code": 404, "details": details})));
         assert_eq!(status.reason, Some(Reason::NotFound));
         assert_eq!(serde_json::to_value(status.details).unwrap(), details);
-        assert_eq!(denied("a", Some(json!({"reason": "Tired"}))).reason, None);
+        assert_eq!(denied("a", Some(json!({"reason": "Tired"}))).reason, Some(Reason::Other("Tired".into())));
+        assert_eq!(denied("a", Some(json!({"reason": ""}))).reason, None);
     }
 }

@@ -79,6 +79,20 @@ fn each_endpoint_changes_its_own_part_and_the_generation_counts_the_rest() {
 }
 
 #[test]
+fn a_zero_has_no_sign_once_it_is_prepared_for_the_store() {
+    let kind = mk_kind(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
+    let sent = || mk_foo(json!({"spec": {"a": [-0.0, {"b": -0.0}], "c": -0.5, "d": 0.0}}));
+    let expected = r#"{"a":[0,{"b":0}],"c":-0.5,"d":0}"#;
+    let mut created = sent();
+    kind.prepare_for_create(&mut created);
+    assert_eq!(rdd_meta::go_json::to_string(&created["spec"]), expected);
+    let mut updated = sent();
+    kind.prepare_for_update("", &mut updated, &created);
+    assert_eq!(rdd_meta::go_json::to_string(&updated["spec"]), expected);
+    assert_eq!(updated["metadata"].get("generation"), None, "nothing changed");
+}
+
+#[test]
 fn the_schema_is_checked_before_rules_and_makes_them_pointless_when_it_fails() {
     let mut schema = spec(json!({"a": {"type": "integer", "maximum": 5}, "b": {"type": "string"}}));
     schema["properties"]["spec"]["x-kubernetes-validations"] =
