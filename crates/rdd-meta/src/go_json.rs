@@ -77,29 +77,57 @@ fn write_number(text: &mut String, number: &Number) {
     written.expect("writing to a string never fails");
 }
 
+/// By byte, whether it is to be escaped or may begin a character that is.
+const SUSPECT: [bool; 256] = {
+    let mut suspect = [false; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        suspect[byte] = true;
+        byte += 1;
+    }
+    // The last one begins U+2028 and U+2029.
+    let others = [b'"', b'\\', b'<', b'>', b'&', 0xe2];
+    let mut at = 0;
+    while at < others.len() {
+        suspect[others[at] as usize] = true;
+        at += 1;
+    }
+    suspect
+};
+
 /// Appends a string in quotes.
 pub fn write_string(text: &mut String, string: &str) {
     text.push('"');
-    let mut copied = 0;
-    for (at, character) in string.char_indices() {
-        let short = match character {
-            '"' => "\\\"",
-            '\\' => "\\\\",
-            '\u{8}' => "\\b",
-            '\u{c}' => "\\f",
-            '\n' => "\\n",
-            '\r' => "\\r",
-            '\t' => "\\t",
-            '\0'..='\u{1f}' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => "",
-            _ => continue,
+    let bytes = string.as_bytes();
+    let (mut copied, mut looked) = (0, 0);
+    while let Some(ahead) = bytes[looked..].iter().position(|byte| SUSPECT[usize::from(*byte)]) {
+        let at = looked + ahead;
+        looked = at + 1;
+        let short = match bytes[at] {
+            b'"' => "\\\"",
+            b'\\' => "\\\\",
+            8 => "\\b",
+            12 => "\\f",
+            b'\n' => "\\n",
+            b'\r' => "\\r",
+            b'\t' => "\\t",
+            0xe2 => match bytes[at + 1..] {
+                [0x80, 0xa8, ..] => "\\u2028",
+                [0x80, 0xa9, ..] => "\\u2029",
+                _ => continue,
+            },
+            _ => "",
         };
         text.push_str(&string[copied..at]);
-        copied = at + character.len_utf8();
         if short.is_empty() {
-            write!(text, "\\u{:04x}", u32::from(character)).expect("writing to a string never fails");
+            write!(text, "\\u{:04x}", bytes[at]).expect("writing to a string never fails");
         } else {
             text.push_str(short);
         }
+        if bytes[at] == 0xe2 {
+            looked += 2;
+        }
+        copied = looked;
     }
     text.push_str(&string[copied..]);
     text.push('"');
@@ -141,8 +169,8 @@ mod tests {
 
     #[test]
     fn characters_that_html_and_javascript_trip_over_are_escaped() {
-        let value = json!("a\0\u{8}\u{c}\n\r\t\u{1f}\u{7f}\"\\/<>&\u{2028}\u{2029}ü😀");
-        let text = "\"a\\u0000\\b\\f\\n\\r\\t\\u001f\u{7f}\\\"\\\\/\\u003c\\u003e\\u0026\\u2028\\u2029ü😀\"";
+        let value = json!("a\0\u{8}\u{c}\n\r\t\u{1f}\u{7f}\"\\/<>&\u{2028}\u{2029}\u{2027}€ü😀");
+        let text = "\"a\\u0000\\b\\f\\n\\r\\t\\u001f\u{7f}\\\"\\\\/\\u003c\\u003e\\u0026\\u2028\\u2029\u{2027}€ü😀\"";
         assert_eq!(to_string(&value), text);
         assert_eq!(to_string(&json!({"<k>": 1})), r#"{"\u003ck\u003e":1}"#);
     }

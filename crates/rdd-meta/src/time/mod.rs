@@ -52,7 +52,7 @@ impl Timestamp {
 
     /// As a `metav1.Time` is written: UTC, whole seconds.
     pub fn format_time(self) -> String {
-        format!("{}Z", self.date_and_time())
+        self.date_and_time() + "Z"
     }
 
     /// As a `metav1.MicroTime` is written: UTC, six digits.
