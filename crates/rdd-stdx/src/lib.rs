@@ -1,9 +1,10 @@
-//! What the standard library lacks: clock, locks, durable files, processes, owned tasks and what they are about, error chains.
+//! What the standard library lacks: clock, locks, durable files, log files, processes, owned tasks and what they are about, error chains.
 
 pub mod chain;
 pub mod clock;
 pub mod file;
 pub mod lock;
+pub mod logfile;
 pub mod process;
 pub mod scope;
 pub mod task;

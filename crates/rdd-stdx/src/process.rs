@@ -107,6 +107,21 @@ impl Process {
     }
 }
 
+#[cfg(target_os = "linux")]
+impl Process {
+    /// Waits until the process has ended, for as long as it takes. A zombie has ended. Can be dropped at any time.
+    #[allow(unsafe_code, reason = "tokio cannot see that a descriptor which it owns stays open")]
+    pub async fn ended(&self) -> io::Result<()> {
+        use tokio::io::{Interest, unix::AsyncFd};
+        // A descriptor can be watched once: with one of its own each caller can.
+        let fd = self.fd.try_clone()?;
+        // SAFETY: the descriptor is open, and it is owned by what watches it until that is dropped at the end of this function.
+        let watched = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
+        watched.map_err(|error| error.into_parts().1)?.readable().await?.retain_ready();
+        Ok(())
+    }
+}
+
 #[cfg(not(target_os = "linux"))]
 impl Process {
     fn hold(pid: Pid) -> io::Result<Option<Self>> {
@@ -153,6 +168,19 @@ mod tests {
         child.wait().unwrap();
         assert!(!process.signal(Signal::TERM).unwrap(), "after it was reaped the handle reaches nobody");
         assert!(Process::open(child.id()).unwrap().is_none());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn several_can_wait_for_one_end() {
+        let mut child = background("sleep", Path::new("/")).arg("600").spawn().unwrap();
+        let process = Process::open(child.id()).unwrap().unwrap();
+        assert!(tokio::time::timeout(Duration::from_millis(5), process.ended()).await.is_err(), "it lives");
+        let both = async { tokio::try_join!(process.ended(), process.ended()) };
+        process.signal(Signal::KILL).unwrap();
+        tokio::time::timeout(Duration::from_secs(10), both).await.unwrap().unwrap();
+        child.wait().unwrap();
+        process.ended().await.unwrap();
     }
 
     #[test]

@@ -1,0 +1,193 @@
+//! Following one kind: list, watch, and again after whatever went wrong.
+
+use std::{pin::pin, time::Duration};
+
+use futures::StreamExt;
+use kube::{
+    Api, Client, Resource,
+    core::DeserializeGuard,
+    runtime::watcher::{self, Event},
+};
+use rdd_stdx::chain::Chain;
+
+use super::{Cached, Sync, trace};
+use crate::{Error, Key, Kind, error::is_not_found};
+
+/// How long after the first failure the server is asked again; it doubles up to the second.
+const FIRST_DELAY: Duration = Duration::from_millis(50);
+const LONGEST_DELAY: Duration = Duration::from_secs(5);
+
+/// Keeps `cache` as the server has it. It returns only if that is impossible.
+pub(super) async fn follow<K: Kind>(client: Client, cache: Cached<K>) -> Result<(), Error> {
+    // An object that does not fit its type must not hide the others from us: it is read on its own, or not at all.
+    let api = Api::<DeserializeGuard<K>>::all(client);
+    let mut events = pin!(watcher::watcher(api, watcher::Config::default()));
+    let mut list = Vec::new();
+    let mut delay = FIRST_DELAY;
+    let mut told = None;
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(event) => {
+                // That a list begins says nothing yet: the server has not been asked.
+                if !matches!(event, Event::Init) {
+                    if told.take().is_some() {
+                        tracing::info!(kind = %K::kind(&()), "the watch works again");
+                    }
+                    delay = FIRST_DELAY;
+                }
+                trace::event(&event);
+                take_in(&cache, event, &mut list);
+            }
+            Err(error) => {
+                let missing = is_not_served(&error);
+                let text = Chain(&error).to_string();
+                // Told once per change: a lasting failure is one line.
+                if told.as_ref() != Some(&text) {
+                    tracing::warn!(kind = %K::kind(&()), error = text, "the watch fails");
+                    told = Some(text.clone());
+                }
+                cache.failed(if missing { Sync::NotServed } else { Sync::Failing(text) });
+                tokio::time::sleep(delay).await;
+                delay = (delay * 2).min(LONGEST_DELAY);
+            }
+        }
+    }
+    Err(Error::message("the watch ended"))
+}
+
+fn take_in<K: Kind>(cache: &Cached<K>, event: Event<DeserializeGuard<K>>, list: &mut Vec<K>) {
+    match event {
+        Event::Init => list.clear(),
+        Event::InitApply(object) => list.extend(readable(object)),
+        Event::InitDone => cache.replaced(std::mem::take(list)),
+        Event::Apply(object) => {
+            if let Some(object) = readable(object) {
+                cache.applied(object);
+            }
+        }
+        Event::Delete(object) => {
+            if let Some(object) = readable(object) {
+                cache.deleted(&object);
+            }
+        }
+    }
+}
+
+/// The object without what nobody here reads: who owns which field is often more than half of it.
+fn readable<K: Kind>(mut object: DeserializeGuard<K>) -> Option<K> {
+    object.meta_mut().managed_fields = None;
+    let key = Key::of(&object);
+    object
+        .0
+        .inspect_err(|error| tracing::warn!(object = %format_args!("{}/{key}", K::kind(&())), %error, "an object cannot be read"))
+        .ok()
+}
+
+fn is_not_served(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => is_not_found(error),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::Write,
+        sync::{Arc, Mutex},
+    };
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A server that has no such kind, and counts how often it is asked.
+    #[derive(Clone, Default)]
+    struct Without(Arc<Mutex<u32>>);
+
+    impl tower_service::Service<http::Request<kube::client::Body>> for Without {
+        type Response = http::Response<kube::client::Body>;
+        type Error = std::convert::Infallible;
+        type Future = std::future::Ready<Result<Self::Response, Self::Error>>;
+
+        fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
+            std::task::Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: http::Request<kube::client::Body>) -> Self::Future {
+            *self.0.lock().unwrap() += 1;
+            let mut response = http::Response::new(kube::client::Body::from(b"404 page not found\n".to_vec()));
+            *response.status_mut() = http::StatusCode::NOT_FOUND;
+            std::future::ready(Ok(response))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_that_is_not_served_is_asked_for_less_and_less_often() {
+        let server = Without::default();
+        let cache = Cached::<ConfigMap>::new();
+        let following = follow(Client::new(server.clone(), "default"), cache.clone());
+        let _ = tokio::time::timeout(Duration::from_mins(1), following).await;
+        let asked = *server.0.lock().unwrap();
+        assert!((10..25).contains(&asked), "asked {asked} times in a minute");
+        assert_eq!(cache.sync(), Sync::NotServed);
+    }
+
+    fn guarded(object: serde_json::Value) -> DeserializeGuard<ConfigMap> {
+        serde_json::from_value(object).unwrap()
+    }
+
+    // Finding 361-S4
+    #[test]
+    fn every_kind_of_event_is_traced_and_objects_without_anything_are_survived() {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::DEBUG)
+            .with_writer(move || writer.clone())
+            .with_ansi(false)
+            .finish();
+        let cache = Cached::<ConfigMap>::new();
+        let mut list = Vec::new();
+        tracing::subscriber::with_default(subscriber, || {
+            for event in [
+                Event::Init,
+                Event::InitApply(guarded(json!({"metadata": {"namespace": "ns", "name": "listed"}}))),
+                Event::InitApply(guarded(json!({"metadata": {}}))),
+                Event::InitDone,
+                Event::Apply(guarded(json!({"metadata": {"name": "unreadable"}, "data": 7}))),
+                Event::Delete(guarded(json!({"metadata": {"name": "gone", "resourceVersion": "9"}}))),
+            ] {
+                trace::event(&event);
+                take_in(&cache, event, &mut list);
+            }
+        });
+        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        for expected in [
+            "list begins",
+            "object=ConfigMap/ns/listed what=\"listed\"",
+            "list is complete",
+            "object=ConfigMap/unreadable what=\"applied\"",
+            "readable=false",
+            "object=ConfigMap/gone what=\"deleted\" rv=\"9\"",
+        ] {
+            assert!(text.contains(expected), "{expected} is not in {text}");
+        }
+        assert_eq!(cache.list().len(), 2, "the unreadable one hides no other");
+    }
+}

@@ -1,0 +1,116 @@
+//! Claiming controllers: of two managers that want the same one, one gets it.
+//!
+//! A claim is the name in `enabledControllers`. It is written on the condition that the list is still the one that was looked at,
+//! so two cannot claim at the same moment. The claims of a manager that is gone are void: whoever comes next takes its entry away in
+//! the same write.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::join_all;
+use serde_json::{Map, Value, json};
+
+use super::{Entry, Registry, is_alive, text_of};
+use crate::Error;
+
+/// How often a claim is tried against others who register at the same time.
+const ATTEMPTS: u32 = 16;
+
+/// What came of a claim.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Claimed {
+    /// Ours now.
+    pub own: BTreeSet<String>,
+    /// Another manager's, by controller.
+    pub others: BTreeMap<String, String>,
+}
+
+/// Which of the wanted controllers nobody else has who lives.
+fn divide(name: &str, id: &str, wanted: &[&str], living: &BTreeMap<String, Entry>) -> Claimed {
+    let mut claimed = Claimed::default();
+    // Another run of this manager has our place in the list.
+    let taken = living.get(name).is_some_and(|entry| entry.id != id);
+    for controller in wanted {
+        let holds = |entry: &Entry| entry.enabled_controllers.iter().flatten().any(|held| held == controller);
+        let other = living.iter().find(|(_, entry)| entry.id != id && holds(entry)).map(|(other, _)| other.clone());
+        match other.or_else(|| taken.then(|| name.to_owned())) {
+            Some(other) => drop(claimed.others.insert((*controller).to_owned(), other)),
+            None => drop(claimed.own.insert((*controller).to_owned())),
+        }
+    }
+    claimed
+}
+
+impl Registry {
+    /// Registers `entry` under `name` with those of the wanted controllers that nobody else runs. Without any, nothing is written.
+    pub async fn claim(&self, name: &str, entry: &Entry, wanted: &[&str]) -> Result<Claimed, Error> {
+        let mut last = None;
+        for _ in 0..ATTEMPTS {
+            let Some(found) = self.read().await? else {
+                self.ensure().await?;
+                continue;
+            };
+            let (living, gone) = separate(found.entries, &entry.id).await;
+            let claimed = divide(name, &entry.id, wanted, &living);
+            if claimed.own.is_empty() {
+                return Ok(claimed);
+            }
+            let mut own = Entry { enabled_controllers: Some(claimed.own.iter().cloned().collect()), ..entry.clone() };
+            own.enabled_passthroughs.retain(|controller, _| claimed.own.contains(controller));
+            let mut data: Map<String, Value> = gone.into_iter().map(|name| (name, Value::Null)).collect();
+            data.insert(name.to_owned(), text_of(&own)?.into());
+            match self.patch(&json!({"metadata": {"resourceVersion": found.resource_version}, "data": data})).await {
+                Ok(()) => return Ok(claimed),
+                Err(error) if error.is_conflict() => last = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| Error::message("the list of who runs controllers vanishes again and again")))
+    }
+}
+
+/// Those that live, and the names of those that are gone.
+async fn separate(entries: BTreeMap<String, Entry>, own: &str) -> (BTreeMap<String, Entry>, Vec<String>) {
+    let asked = entries.into_iter().map(|(name, entry)| async move {
+        let lives = entry.id == own || is_alive(&entry).await;
+        (name, entry, lives)
+    });
+    let (mut living, mut gone) = (BTreeMap::new(), Vec::new());
+    for (name, entry, lives) in join_all(asked).await {
+        if lives {
+            living.insert(name, entry);
+        } else {
+            tracing::info!(manager = name, "a manager is gone; its controllers are free");
+            gone.push(name);
+        }
+    }
+    (living, gone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(id: &str, controllers: &[&str]) -> Entry {
+        serde_json::from_value(json!({
+            "healthPort": 1, "metricsPort": 1, "enabledControllers": controllers, "startTime": "", "healthEndpoint": "",
+            "metricsEndpoint": "", "passthroughEndpoint": "", "id": id,
+        }))
+        .unwrap()
+    }
+
+    fn check(wanted: &[&str], living: &[(&str, Entry)], own: &[&str], others: &[(&str, &str)]) {
+        let living = living.iter().map(|(name, entry)| ((*name).to_owned(), entry.clone())).collect();
+        let claimed = divide("rdd", "me", wanted, &living);
+        let others = others.iter().map(|(controller, by)| ((*controller).to_owned(), (*by).to_owned())).collect();
+        assert_eq!(claimed, Claimed { own: own.iter().map(|name| (*name).to_owned()).collect(), others });
+    }
+
+    #[test]
+    fn what_another_runs_is_left_to_it() {
+        let embedded = || ("embedded", entry("e", &["notary", "app"]));
+        check(&["notary"], &[], &["notary"], &[]);
+        check(&["notary", "hostinfo"], &[embedded()], &["hostinfo"], &[("notary", "embedded")]);
+        check(&["notary"], &[("rdd", entry("me", &["notary"]))], &["notary"], &[]);
+        check(&["notary"], &[("rdd", entry("twin", &[]))], &[], &[("notary", "rdd")]);
+    }
+}

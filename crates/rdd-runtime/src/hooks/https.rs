@@ -1,0 +1,140 @@
+//! Webhooks of a process of its own, over HTTPS on loopback.
+
+use std::{any::Any, path::PathBuf, sync::Arc};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Method, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
+use kube::{Api, Client, api::PostParams};
+use rdd_stdx::{chain::Chain, clock::SharedClock, task::Group};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use serde_json::Value;
+use tokio_rustls::TlsAcceptor;
+
+use super::{Answer, Hooks, Reachable, certificates};
+use crate::{Error, listen as server, metrics::Metrics};
+
+/// The longest review that is read: objects of the largest size, old and new.
+const REVIEW_BYTES_MAX: usize = 8 << 20;
+
+/// Webhooks that are answered over HTTPS.
+#[derive(Debug, Clone)]
+pub struct Https {
+    /// The port to try first.
+    pub port: u16,
+    /// Where the instance keeps its certificates.
+    pub tls_dir: PathBuf,
+    /// The manager whose certificate it is.
+    pub manager: String,
+    /// The controllers whose names are in it.
+    pub controllers: Vec<String>,
+    /// Where time comes from.
+    pub clock: SharedClock,
+}
+
+impl Https {
+    /// What TLS needs, and the authority that signed it.
+    pub(crate) fn acceptor(&self) -> Result<(TlsAcceptor, String), Error> {
+        let told = |error: certificates::Error| Error::because("prepare the certificate of webhooks", error);
+        let authority = certificates::authority(&self.tls_dir, &*self.clock).map_err(told)?;
+        let controllers: Vec<_> = self.controllers.iter().map(String::as_str).collect();
+        let pair = certificates::serving(&self.tls_dir, &self.manager, &controllers, &authority, &*self.clock);
+        let pair = pair.map_err(told)?;
+        let read = |error: rustls::pki_types::pem::Error| Error::because("read the certificate of webhooks", error);
+        let certificate = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).map_err(read)?;
+        let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).map_err(read)?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .and_then(|builder| builder.with_no_client_auth().with_single_cert(vec![certificate], key))
+            .map_err(|error| Error::because("serve webhooks with their certificate", error))?;
+        Ok((TlsAcceptor::from(Arc::new(config)), authority.certificate))
+    }
+}
+
+impl Https {
+    /// Serves figures over HTTPS to whoever has a token of the API; returns the port, and what serves them for as long as it lives.
+    pub async fn serve_metrics(
+        &self,
+        port: u16,
+        client: Client,
+        metrics: Metrics,
+    ) -> Result<(u16, Box<dyn Any + Send + Sync>), Error> {
+        let (tls, _) = self.acceptor()?;
+        let handler: server::Handler = Arc::new(move |request| {
+            let (client, metrics) = (client.clone(), metrics.clone());
+            Box::pin(async move { tell(&client, &metrics, &request).await })
+        });
+        let listening = server::Server::new(server::bind(port).await?, Some(tls), handler)?;
+        let port = listening.port();
+        let mut tasks = Group::default();
+        tasks.spawn("metrics", listening.run());
+        Ok((port, Box::new(std::sync::Mutex::new(tasks))))
+    }
+}
+
+/// Figures, for those whom the API knows.
+async fn tell(client: &Client, metrics: &Metrics, request: &server::Request) -> server::Response {
+    if request.uri().path() != "/metrics" || request.method() != Method::GET {
+        return server::bare(StatusCode::NOT_FOUND);
+    }
+    let header = request.headers().get(http::header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let Some(token) = header.and_then(|value| value.strip_prefix("Bearer ")) else {
+        return server::bare(StatusCode::UNAUTHORIZED);
+    };
+    let spec = TokenReviewSpec { token: Some(token.to_owned()), audiences: None };
+    let review = TokenReview { spec, ..TokenReview::default() };
+    match Api::<TokenReview>::all(client.clone()).create(&PostParams::default(), &review).await {
+        Ok(TokenReview { status: Some(TokenReviewStatus { authenticated: Some(true), .. }), .. }) => {
+            server::text("application/openmetrics-text; version=1.0.0; charset=utf-8", metrics.text())
+        }
+        Ok(_) => server::bare(StatusCode::UNAUTHORIZED),
+        Err(error) => {
+            tracing::debug!(error = %Chain(&error), "could not ask the API about a token");
+            server::bare(StatusCode::SERVICE_UNAVAILABLE)
+        }
+    }
+}
+
+impl Hooks for Https {
+    fn serve(&self, hooks: Vec<(String, Answer)>) -> BoxFuture<'_, Result<Reachable, Error>> {
+        Box::pin(async move {
+            let (tls, ca_bundle) = self.acceptor()?;
+            let hooks = Arc::new(hooks);
+            let handler: server::Handler = Arc::new(move |request| {
+                let hooks = Arc::clone(&hooks);
+                Box::pin(async move { respond(&hooks, request).await })
+            });
+            let listening = server::Server::new(server::bind(self.port).await?, Some(tls), handler)?;
+            let base = format!("https://127.0.0.1:{}", listening.port());
+            let mut tasks = Group::default();
+            tasks.spawn("webhooks", listening.run());
+            // A group is not shared between threads, a lock makes it so; nobody ever takes it.
+            Ok(Reachable { base, ca_bundle, held: Box::new(std::sync::Mutex::new(tasks)) })
+        })
+    }
+}
+
+async fn respond(hooks: &[(String, Answer)], request: server::Request) -> server::Response {
+    let Some((_, answer)) = hooks.iter().find(|(path, _)| path == request.uri().path()) else {
+        return server::bare(StatusCode::NOT_FOUND);
+    };
+    if request.method() != Method::POST {
+        return server::bare(StatusCode::METHOD_NOT_ALLOWED);
+    }
+    let Ok(body) = Limited::new(request.into_body(), REVIEW_BYTES_MAX).collect().await else {
+        return server::bare(StatusCode::PAYLOAD_TOO_LARGE);
+    };
+    let Ok(review) = serde_json::from_slice::<Value>(&body.to_bytes()) else {
+        return server::bare(StatusCode::BAD_REQUEST);
+    };
+    // In a task of its own: its panic is an answer, not the end of the connection.
+    let mut tasks = Group::default();
+    tasks.spawn("answer an admission review", answer(review));
+    match tasks.next().await.map(|ended| ended.outcome) {
+        Some(Ok(answer)) => server::text("application/json", Bytes::from(answer.to_string())),
+        _ => server::bare(StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}

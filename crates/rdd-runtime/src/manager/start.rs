@@ -1,0 +1,179 @@
+//! The start of a manager, in the order in which "ready" comes to mean "usable".
+
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+
+use futures::future::join_all;
+use tokio_util::sync::CancellationToken;
+
+use super::{Manager, Options, Phase, Place, Role, hooks};
+use crate::{
+    Error, Registered,
+    cache::Caches,
+    conditions, crds,
+    discovery::{Claimed, Entry, Registry},
+    health::Health,
+    listen, passthrough,
+    supervise::Supervisor,
+    worker::Tools,
+};
+
+/// How long watches may take to be filled before the start goes on without them.
+const FILL: Duration = Duration::from_secs(20);
+
+/// What came of a start.
+#[derive(Debug)]
+pub enum Started {
+    /// It runs.
+    Running(Box<Manager>),
+    /// Others run everything that it wanted to run, and it does nothing.
+    NothingToDo(Claimed),
+}
+
+impl Manager {
+    /// Starts these controllers. When it returns, webhooks are configured, definitions served, watches filled, and others
+    /// have been told that all of it can be used.
+    ///
+    /// Order: health listens (503) → webhooks are reachable → it registers, which is its claim → configurations → definitions →
+    /// watches and workers → ready. So configurations of an earlier run are answered before anything is written, and
+    /// no object of a kind can be written between its definition and its webhook.
+    pub async fn start(options: Options, controllers: Vec<Registered>) -> Result<Started, Error> {
+        let progress = Arc::clone(&options.progress);
+        progress(Phase::Registering);
+        let tools = tools(&options);
+        let ending = tools.1;
+        let tools = tools.0;
+        let mut manager = Manager {
+            hooks: hooks::Served::start(&*options.hooks, &controllers).await?,
+            name: options.name,
+            ending,
+            health: None,
+            registry: None,
+            running: Default::default(),
+            waiting: Default::default(),
+            tools,
+        };
+        let claimed = manager.register(&options.role, &controllers).await?;
+        if let (Role::External(_), true) = (&options.role, claimed.own.is_empty()) {
+            return Ok(Started::NothingToDo(claimed));
+        }
+        let is_ours = |controller: &Registered| {
+            matches!(options.role, Role::Alone | Role::Embedded(_))
+                || claimed.own.contains(controller.declaration().name)
+        };
+        let (ours, waiting): (Vec<_>, Vec<_>) = controllers.into_iter().partition(is_ours);
+        *manager.waiting.get_mut() = waiting;
+        if let Role::Embedded(_) = options.role {
+            hooks::remove_stale(&manager.tools.client, &manager.name, &ours).await?;
+        }
+        if let Role::External(Place { passthrough_socket: Some(path), .. }) = &options.role {
+            let routes = passthrough::routes(ours.iter().chain(manager.waiting.get_mut().iter()));
+            manager.pass_through(path, routes)?;
+        }
+        progress(Phase::Defining);
+        manager.run(ours).await?;
+        manager.make_ready().await?;
+        Ok(Started::Running(Box::new(manager)))
+    }
+
+    /// Answers what the API server passes through to these controllers. After the claim: until then the socket is another's.
+    fn pass_through(&self, path: &Path, routes: passthrough::Routes) -> Result<(), Error> {
+        if routes.is_empty() {
+            return Ok(());
+        }
+        let socket = passthrough::Socket::bind(path, routes)?;
+        self.tools.supervisor.start("passthrough".to_owned(), move || Box::pin(socket.clone().run()));
+        Ok(())
+    }
+
+    /// Registers as the role says; returns what is ours.
+    async fn register(&mut self, role: &Role, controllers: &[Registered]) -> Result<Claimed, Error> {
+        let (Role::Embedded(place) | Role::External(place)) = role else { return Ok(Claimed::default()) };
+        let id = uuid::Uuid::new_v4().to_string();
+        let health = Health::new(&id, self.tools.supervisor.clone());
+        let server = listen::Server::new(listen::bind(place.health_port).await?, None, health.handler())?;
+        let port = server.port();
+        self.tools.supervisor.start("health".to_owned(), move || Box::pin(server.clone().run()));
+        self.health = Some(health);
+        let entry = self.entry(place, port, id, controllers);
+        let registry = Registry::new(self.tools.client.clone());
+        let claimed = match role {
+            Role::External(_) => {
+                let wanted: Vec<_> = controllers.iter().map(|controller| controller.declaration().name).collect();
+                registry.claim(&self.name, &entry, &wanted).await?
+            }
+            // With nothing to run it is as ready as it will be, and one write says all.
+            _ => registry.renew(&self.name, &entry, controllers.is_empty()).await.map(|()| Claimed::default())?,
+        };
+        self.registry = Some((registry, entry));
+        Ok(claimed)
+    }
+
+    fn entry(&self, place: &Place, health_port: u16, id: String, controllers: &[Registered]) -> Entry {
+        let names: Vec<_> = controllers.iter().map(|one| one.declaration().name.to_owned()).collect();
+        let mut passthroughs = BTreeMap::new();
+        for one in controllers.iter().map(Registered::declaration).filter(|one| !one.passthroughs.is_empty()) {
+            let endpoints = one.passthroughs.iter().map(|passthrough| passthrough.endpoint.to_owned());
+            passthroughs.insert(one.name.to_owned(), endpoints.collect());
+        }
+        Entry {
+            health_port,
+            metrics_port: place.metrics_port,
+            enabled_controllers: (!names.is_empty()).then_some(names),
+            enabled_passthroughs: passthroughs,
+            start_time: conditions::now(&*self.tools.clock).to_string(),
+            health_endpoint: format!("http://localhost:{health_port}/healthz"),
+            metrics_endpoint: place.metrics_endpoint.clone(),
+            passthrough_endpoint: place.passthrough_endpoint.clone(),
+            id,
+        }
+    }
+
+    /// Puts in place what these controllers need, and starts them.
+    pub(super) async fn run(&self, controllers: Vec<Registered>) -> Result<(), Error> {
+        self.hooks.configure(&self.tools.client, &self.name, &controllers).await?;
+        let definitions = controllers.iter().flat_map(|one| one.declaration().crds.iter().cloned());
+        crds::install(&self.tools.client, &definitions.collect::<Vec<_>>()).await?;
+        let started: Vec<_> = controllers.into_iter().map(|one| one.start(self.tools.clone())).collect();
+        let needs: Vec<_> = started.iter().flat_map(|one| &one.needs).map(|view| view.settled()).collect();
+        self.with_running(|running| running.extend(started));
+        if tokio::time::timeout(FILL, join_all(needs)).await.is_err() {
+            tracing::warn!("some watches are not filled yet; their controllers start later");
+        }
+        for (controller, kind) in self.missing() {
+            tracing::warn!(
+                controller,
+                kind,
+                "the server does not serve a kind that a controller needs; it waits for it"
+            );
+        }
+        Ok(())
+    }
+
+    async fn make_ready(&self) -> Result<(), Error> {
+        if let Some(health) = &self.health {
+            health.set_ready(true);
+        }
+        if let Some((registry, entry)) = self.registry.as_ref().filter(|(_, entry)| entry.enabled_controllers.is_some())
+        {
+            registry.annotate(true, None).await?;
+            tracing::info!(manager = self.name, controllers = ?entry.enabled_controllers, "controllers are ready");
+        }
+        Ok(())
+    }
+}
+
+fn tools(options: &Options) -> (Tools, CancellationToken) {
+    let ending = CancellationToken::new();
+    let supervisor = Supervisor::new(ending.clone());
+    let tools = Tools {
+        client: options.client.clone(),
+        clock: options.clock.clone(),
+        caches: Caches::new(options.client.clone(), supervisor.clone()),
+        supervisor,
+        metrics: options.metrics.clone(),
+        probe: Arc::clone(&options.probe),
+        stopping: CancellationToken::new(),
+        dead: CancellationToken::new(),
+    };
+    (tools, ending)
+}

@@ -1,0 +1,147 @@
+//! Tasks that have to run for as long as their manager does: one that ends is told of, shown, and started again.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures::{FutureExt, future::BoxFuture};
+use rdd_stdx::{
+    chain::Chain,
+    task::{Group, panic_message},
+};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::Error;
+
+/// How long after its first end a task is started again; it doubles up to the second.
+const FIRST_DELAY: Duration = Duration::from_millis(100);
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
+/// A task that ran for so long starts with the first delay again.
+const STABLE: Duration = Duration::from_mins(1);
+
+/// Owns the tasks of a manager. Cheap to clone; when the last clone is dropped, or at [`cut`](Self::cut), the tasks are.
+#[derive(Clone)]
+pub(crate) struct Supervisor(Arc<Inner>);
+
+struct Inner {
+    tasks: Mutex<Option<Group<()>>>,
+    down: Arc<Mutex<BTreeMap<String, String>>>,
+    shutdown: CancellationToken,
+}
+
+impl fmt::Debug for Supervisor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Supervisor").field("down", &self.down()).finish()
+    }
+}
+
+impl Supervisor {
+    /// A supervisor of tasks that end when `shutdown` is cancelled.
+    pub(crate) fn new(shutdown: CancellationToken) -> Self {
+        Self(Arc::new(Inner { tasks: Mutex::new(Some(Group::default())), down: Arc::default(), shutdown }))
+    }
+
+    /// Starts a task, and starts it again whenever it ends although nobody told it to.
+    pub(crate) fn start(
+        &self,
+        name: String,
+        run: impl Fn() -> BoxFuture<'static, Result<(), Error>> + Send + Sync + 'static,
+    ) {
+        let (down, shutdown) = (Arc::clone(&self.0.down), self.0.shutdown.clone());
+        let mut tasks = self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tasks) = &mut *tasks {
+            tasks.spawn("supervised", keep_running(name, run, down, shutdown));
+        }
+    }
+
+    /// The tasks that do not run at this moment, and why.
+    pub(crate) fn down(&self) -> BTreeMap<String, String> {
+        self.0.down.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits until all tasks have ended, which they do after the shutdown began.
+    pub(crate) async fn ended(&self) {
+        let tasks = self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut tasks) = tasks {
+            while tasks.next().await.is_some() {}
+        }
+    }
+
+    /// Ends all tasks at their next await, as if the process had been killed.
+    pub(crate) fn cut(&self) {
+        self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+async fn keep_running(
+    name: String,
+    run: impl Fn() -> BoxFuture<'static, Result<(), Error>> + Send + Sync,
+    down: Arc<Mutex<BTreeMap<String, String>>>,
+    shutdown: CancellationToken,
+) {
+    let mut delay = FIRST_DELAY;
+    while !shutdown.is_cancelled() {
+        let began = Instant::now();
+        down.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+        // The closure that makes the task may panic as well.
+        let ended = async { run().await };
+        let ended = tokio::select! {
+            ended = AssertUnwindSafe(ended).catch_unwind() => ended,
+            () = shutdown.cancelled() => return,
+        };
+        if shutdown.is_cancelled() {
+            return;
+        }
+        let why = match ended {
+            Ok(Ok(())) => "it ended by itself".to_owned(),
+            Ok(Err(error)) => Chain(&error).to_string(),
+            Err(panic) => format!("panicked: {}", panic_message(&*panic)),
+        };
+        delay = if began.elapsed() > STABLE { FIRST_DELAY } else { delay };
+        tracing::error!(task = name, error = why, ?delay, "a task ended and is started again");
+        down.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), why);
+        tokio::select! {
+            () = tokio::time::sleep(delay) => {}
+            () = shutdown.cancelled() => return,
+        }
+        delay = (delay * 2).min(LONGEST_DELAY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_fails_or_panics_is_shown_and_started_again() {
+        let shutdown = CancellationToken::new();
+        let supervisor = Supervisor::new(shutdown.clone());
+        let starts = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&starts);
+        supervisor.start("shaky".to_owned(), move || {
+            let start = counted.fetch_add(1, Ordering::SeqCst);
+            Box::pin(async move {
+                match start {
+                    0 => Err(Error::message("no disk")),
+                    1 => panic!("no luck"),
+                    _ => std::future::pending().await,
+                }
+            })
+        });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(supervisor.down()["shaky"], "no disk");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(supervisor.down()["shaky"], "panicked: no luck");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!((supervisor.down().len(), starts.load(Ordering::SeqCst)), (0, 3));
+        shutdown.cancel();
+        supervisor.ended().await;
+    }
+}
