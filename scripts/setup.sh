@@ -13,12 +13,19 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 tools() {
     cat <<'END'
 run  cc        gcc                SQLite is compiled with the product
+run  dockerd   docker.io          the engine under the host driver, with its containerd and runc
 run  git       git                the version of a build is read from it
+run  ip        iproute2           the bridge of an engine
+run  iptables  iptables           the packet rules of an engine
+test busybox   busybox-static     what tests run in containers
 test etcd      etcd-server        the benchmark writes to it beside us
 test eu-stack  elfutils           stacks of a test that hangs
 test kubectl   kubernetes-client  the judge of our API
+test newuidmap uidmap             a container engine without root
 test ps        procps             for whoever reads a support bundle on the spot
-test setpriv   util-linux         a benchmark's etcd dies with the benchmark
+test rootlesskit rootlesskit       a container engine without root
+test setpriv   util-linux         a benchmark's etcd dies with the benchmark; tests of engines have a network of their own
+test slirp4netns slirp4netns       the network of a container engine without root
 test sudo      sudo               tests as another user
 END
 }

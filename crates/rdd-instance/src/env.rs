@@ -56,13 +56,42 @@ pub const VARIABLES: &[Variable] = &[
         read_by: "the daemon",
         effect: "If not empty, the links in the instance's bin folder are hard links.",
     },
+    Variable {
+        name: "RDD_VM_CPUS",
+        read_by: "the daemon",
+        effect: "How many CPUs a new App's virtual machine gets, when the App does not say.",
+    },
+    Variable {
+        name: "RDD_LIMACTL",
+        read_by: "the daemon, `limavm shell`",
+        effect: "The `limactl` to use, instead of the one on the `PATH` or in the instance's bin folder.",
+    },
+    Variable {
+        name: "RDD_TRACE_PACKETS",
+        read_by: "the daemon",
+        effect: "If not empty, and `RDD_KEEP_LOGS` too, the network of a WSL2 guest is logged packet by packet.",
+    },
     Variable { name: "HOME", read_by: "every command", effect: "Base of every path on Linux and macOS." },
     Variable { name: "USERPROFILE", read_by: "every command", effect: "Base of every path on Windows." },
     Variable {
         name: "PATH",
-        read_by: "`kubectl`, `yq`",
-        effect: "Where the real program is looked for; this program itself is passed over.",
+        read_by: "`kubectl`, `yq`, `run`, `limavm shell`, the daemon",
+        effect: "Where the real program is looked for; `kubectl` and `yq` pass over this program itself, and `run` looks into \
+                 the instance's bin folder first. The daemon looks for the programs of a container engine there, and then where \
+                 an administrator's programs are.",
     },
+    Variable {
+        name: "XDG_RUNTIME_DIR",
+        read_by: "the daemon",
+        effect: "Where sockets and the like of an engine without root are, which need not survive a reboot. With root they are under `/run`.",
+    },
+    Variable {
+        name: "KUBE_EDITOR",
+        read_by: "`limavm edit`",
+        effect: "The editor, before `EDITOR` and `VISUAL`; without any of them it is `vi`.",
+    },
+    Variable { name: "EDITOR", read_by: "`limavm edit`", effect: "The editor, when `KUBE_EDITOR` does not say." },
+    Variable { name: "VISUAL", read_by: "`limavm edit`", effect: "The editor, when `EDITOR` does not say either." },
     Variable { name: "NO_COLOR", read_by: "every command", effect: "If not empty, no colour on a terminal." },
     Variable {
         name: "TERM",
@@ -97,8 +126,22 @@ pub struct Environment {
     pub allow_network_home: bool,
     /// `RDD_NO_SYMLINKS`
     pub no_symlinks: bool,
+    /// `RDD_VM_CPUS`
+    pub vm_cpus: Option<String>,
+    /// `RDD_LIMACTL`
+    pub limactl: Option<OsString>,
+    /// `RDD_TRACE_PACKETS`
+    pub trace_packets: bool,
     /// `PATH`
     pub path: Option<OsString>,
+    /// `KUBE_EDITOR`
+    pub kube_editor: Option<String>,
+    /// `EDITOR`
+    pub editor: Option<String>,
+    /// `VISUAL`
+    pub visual: Option<String>,
+    /// `XDG_RUNTIME_DIR`
+    pub runtime_dir: Option<OsString>,
     /// `NO_COLOR`
     pub no_color: bool,
     /// `TERM`
@@ -128,7 +171,14 @@ impl Environment {
             log_title: text("RDD_LOG_TITLE"),
             allow_network_home: raw("RDD_ALLOW_NETWORK_HOME").is_some(),
             no_symlinks: raw("RDD_NO_SYMLINKS").is_some(),
+            vm_cpus: text("RDD_VM_CPUS"),
+            limactl: raw("RDD_LIMACTL"),
+            trace_packets: raw("RDD_TRACE_PACKETS").is_some(),
             path: raw("PATH"),
+            kube_editor: text("KUBE_EDITOR"),
+            editor: text("EDITOR"),
+            visual: text("VISUAL"),
+            runtime_dir: raw("XDG_RUNTIME_DIR"),
             no_color: raw("NO_COLOR").is_some(),
             term: text("TERM"),
             notify_socket: raw("NOTIFY_SOCKET"),

@@ -138,6 +138,17 @@ impl Paths {
         }
     }
 
+    /// The folder of the machine of this name: its template, its logs, its disks.
+    pub fn machine(&self, vm: &str) -> PathBuf {
+        self.lima_home.join(vm)
+    }
+
+    /// Where the controller manager of this name listens for what the API server passes through to it.
+    pub fn manager_socket(&self, manager: &str) -> PathBuf {
+        // In a folder of their own: a manager may call itself what another socket is called.
+        self.short_dir.join("controllers").join(format!("{manager}.sock"))
+    }
+
     /// What `rdd svc paths` shows: key and path, sorted by key. Scripts and the GUI rely on these keys.
     pub fn published(&self) -> [(&'static str, &Path); 10] {
         [

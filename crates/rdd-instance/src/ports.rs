@@ -9,6 +9,10 @@ pub struct Ports {
     pub embedded_health: u16,
     /// Health of an external controller manager.
     pub external_health: u16,
+    /// Metrics of an external controller manager.
+    pub external_metrics: u16,
+    /// Webhooks of a controller manager.
+    pub webhook: u16,
     /// Kubernetes inside the VM, as seen from the host.
     pub kubernetes: u16,
 }
@@ -20,6 +24,8 @@ impl Ports {
             api: 6443 + index,
             embedded_health: 8083 + 4 * index,
             external_health: 8081 + 4 * index,
+            external_metrics: 8080 + 4 * index,
+            webhook: 9443 + index,
             kubernetes: 7441 + index,
         }
     }
@@ -31,7 +37,14 @@ mod tests {
 
     #[test]
     fn ports_follow_the_index() {
-        let expected = Ports { api: 6445, embedded_health: 8091, external_health: 8089, kubernetes: 7443 };
+        let expected = Ports {
+            api: 6445,
+            embedded_health: 8091,
+            external_health: 8089,
+            external_metrics: 8088,
+            webhook: 9445,
+            kubernetes: 7443,
+        };
         assert_eq!(Ports::of(2), expected);
         assert_eq!(Ports::of(199).external_health, 8877, "the largest index stays far from the ephemeral range");
     }

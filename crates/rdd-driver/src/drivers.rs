@@ -1,0 +1,92 @@
+//! Which driver runs which `vmType`.
+
+use std::sync::Arc;
+
+use rdd_instance::{Environment, Instance};
+use rdd_stdx::clock::SharedClock;
+
+use crate::{Driver, Error, template};
+
+/// The drivers of this machine, in order of preference.
+#[derive(Debug, Clone, Default)]
+pub struct Drivers {
+    drivers: Vec<Arc<dyn Driver>>,
+}
+
+impl Drivers {
+    /// These drivers; the first is what a template without `vmType` means.
+    pub fn new(drivers: Vec<Arc<dyn Driver>>) -> Self {
+        Self { drivers }
+    }
+
+    /// All that this program has for this operating system.
+    #[cfg(target_os = "linux")]
+    pub fn of_this_system(instance: &Instance, environment: &Environment, clock: SharedClock) -> Self {
+        Self::new(vec![Arc::new(crate::host::HostDriver::new(instance, environment, clock))])
+    }
+
+    /// All that this program has for this operating system.
+    #[cfg(not(target_os = "linux"))]
+    pub fn of_this_system(_instance: &Instance, _environment: &Environment, _clock: SharedClock) -> Self {
+        Self::default()
+    }
+
+    /// The driver for this `vmType`.
+    pub fn of_type(&self, vm_type: &str) -> Option<&Arc<dyn Driver>> {
+        self.drivers.iter().find(|driver| driver.vm_types().contains(&vm_type))
+    }
+
+    /// The driver that this template asks for.
+    pub fn pick(&self, template: &str) -> Result<&Arc<dyn Driver>, Error> {
+        let vm_type = template::vm_type(template)
+            .map_err(|problem| Error::InvalidTemplate { vm: String::new(), problems: vec![problem] })?;
+        let found = match &vm_type {
+            Some(vm_type) => self.of_type(vm_type),
+            None => self.drivers.first(),
+        };
+        found.ok_or_else(|| {
+            let known: Vec<&str> = self.drivers.iter().flat_map(|driver| driver.vm_types()).copied().collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            Error::NoDriver { vm_type: vm_type.unwrap_or_default(), known }
+        })
+    }
+
+    /// All problems of a template, those of choosing a driver included.
+    pub fn validate(&self, template: &str) -> Result<(), Vec<String>> {
+        match self.pick(template) {
+            Ok(driver) => driver.validate(template),
+            Err(Error::InvalidTemplate { problems, .. }) => Err(problems),
+            Err(error) => Err(vec![error.to_string()]),
+        }
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Driver>> {
+        self.drivers.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rdd_instance::Platform;
+    use rdd_stdx::clock::SystemClock;
+
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_template_picks_its_driver_or_is_told_what_there_is() {
+        let environment = Environment { home: Some("/root".into()), ..Environment::default() };
+        let instance = Instance::resolve(&environment, Platform::Linux).unwrap();
+        let drivers = Drivers::of_this_system(&instance, &environment, SystemClock::shared());
+        assert_eq!(drivers.pick("vmType: host\n").unwrap().vm_types(), ["host"]);
+        assert!(drivers.pick("cpus: 2\n").is_ok(), "the first is meant when none is named");
+        assert_eq!(
+            drivers.validate("vmType: qemu\n").unwrap_err(),
+            ["no driver runs vmType \"qemu\" on this machine; there is host"]
+        );
+        assert_eq!(drivers.validate("").unwrap_err(), ["the template is empty"]);
+        assert_eq!(drivers.validate("vmType: []").unwrap_err(), ["field `vmType` must be a text"]);
+        assert!(Drivers::default().pick("vmType: host\n").unwrap_err().to_string().ends_with("there is none"));
+    }
+}

@@ -1,0 +1,175 @@
+//! What a test tells the fake beforehand: which operations fail, and which wait.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex},
+};
+
+use tokio::sync::watch;
+
+use super::world::{Inner, lock};
+
+/// A method of the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Op {
+    /// [`Driver::inspect`](crate::Driver::inspect)
+    Inspect,
+    /// [`Driver::template`](crate::Driver::template)
+    Template,
+    /// [`Driver::create`](crate::Driver::create)
+    Create,
+    /// [`Driver::start`](crate::Driver::start)
+    Start,
+    /// [`Driver::adopt`](crate::Driver::adopt)
+    Adopt,
+    /// [`Driver::stop`](crate::Driver::stop)
+    Stop,
+    /// [`Driver::apply_template`](crate::Driver::apply_template)
+    ApplyTemplate,
+    /// [`Driver::delete`](crate::Driver::delete)
+    Delete,
+}
+
+impl Op {
+    /// The method's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Inspect => "inspect",
+            Self::Template => "template",
+            Self::Create => "create",
+            Self::Start => "start",
+            Self::Adopt => "adopt",
+            Self::Stop => "stop",
+            Self::ApplyTemplate => "apply_template",
+            Self::Delete => "delete",
+        }
+    }
+
+    /// Whether it changes nothing.
+    pub const fn only_looks(self) -> bool {
+        matches!(self, Self::Inspect | Self::Template)
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How an operation fails.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    pub(super) message: String,
+    pub(super) when: When,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum When {
+    Before,
+    Halfway,
+    After,
+}
+
+impl Fault {
+    /// It fails and has done nothing.
+    pub fn before(message: &str) -> Self {
+        Self { message: message.to_owned(), when: When::Before }
+    }
+
+    /// It fails in the middle: a creation or a deletion leaves a half-made machine, a start leaves a broken one. Other
+    /// operations have done nothing.
+    pub fn halfway(message: &str) -> Self {
+        Self { message: message.to_owned(), when: When::Halfway }
+    }
+
+    /// It has done all of it, and fails to say so.
+    pub fn after(message: &str) -> Self {
+        Self { message: message.to_owned(), when: When::After }
+    }
+}
+
+/// What was planned for the operations of one kind.
+#[derive(Debug, Default)]
+pub(super) struct Script {
+    faults: BTreeMap<Op, (Fault, Option<u32>)>,
+    gates: BTreeMap<Op, Vec<watch::Receiver<bool>>>,
+}
+
+impl Script {
+    pub(super) fn plan(&mut self, op: Op, fault: Fault) {
+        self.faults.insert(op, (fault, None));
+    }
+
+    pub(super) fn limit(&mut self, op: Op, times: u32) {
+        if let Some((_, left)) = self.faults.get_mut(&op) {
+            *left = Some(times);
+        }
+    }
+
+    pub(super) fn forget(&mut self, op: Op) {
+        self.faults.remove(&op);
+    }
+
+    /// The fault of the next operation of this kind, used up by asking.
+    pub(super) fn take(&mut self, op: Op) -> Option<Fault> {
+        let (fault, left) = self.faults.get_mut(&op)?;
+        let fault = fault.clone();
+        match left {
+            Some(0) => return None,
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        Some(fault)
+    }
+
+    pub(super) fn gate(&mut self, op: Op) -> Gate {
+        let (opened, gate) = watch::channel(false);
+        self.gates.entry(op).or_default().push(gate);
+        Gate { opened }
+    }
+
+    /// The gates that an operation of this kind has to pass.
+    pub(super) fn gates(&self, op: Op) -> Vec<watch::Receiver<bool>> {
+        self.gates.get(&op).cloned().unwrap_or_default()
+    }
+}
+
+/// Operations of one kind wait as long as this lives.
+#[derive(Debug)]
+#[must_use = "dropping it lets everything pass"]
+pub struct Gate {
+    opened: watch::Sender<bool>,
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.opened.send_replace(true);
+    }
+}
+
+/// Waits until the gate is open: by word, or because whoever held it is gone.
+pub(super) async fn pass(mut gate: watch::Receiver<bool>) {
+    // An error means that the holder is gone, which opens it as well.
+    let _ = gate.wait_for(|open| *open).await;
+}
+
+/// A planned fault, which so far happens every time.
+#[derive(Debug)]
+pub struct Planned {
+    pub(super) world: Arc<Mutex<Inner>>,
+    pub(super) op: Op,
+}
+
+impl Planned {
+    /// It happens this often, and then no more.
+    pub fn times(self, times: u32) {
+        lock(&self.world).script.limit(self.op, times);
+    }
+
+    /// It happens the next time only.
+    pub fn once(self) {
+        self.times(1);
+    }
+}

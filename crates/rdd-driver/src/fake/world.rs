@@ -1,0 +1,233 @@
+//! The machine room of the fake: what there is, whoever drives it.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use super::{
+    driver::Fake,
+    script::{Fault, Gate, Op, Planned, Script},
+};
+use crate::{Found, Health, Reporter, Run, Running, State};
+
+/// A machine room, shared by all its clones.
+#[derive(Debug, Clone, Default)]
+pub struct World {
+    pub(super) inner: Arc<Mutex<Inner>>,
+}
+
+/// How a started machine comes up.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Boot {
+    /// At once, in good health.
+    #[default]
+    AtOnce,
+    /// At once, with these troubles.
+    Degraded(Vec<String>),
+    /// It stays in [`State::Starting`] until [`World::comes_up`] or [`World::dies`].
+    ByHand,
+    /// It dies at once with these last words.
+    Dies(String),
+}
+
+/// Something that was asked of a driver of this world.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// Which machine.
+    pub vm: String,
+    /// What.
+    pub op: Op,
+    /// The template, where one was given.
+    pub template: Option<String>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Inner {
+    pub(super) machines: BTreeMap<String, Machine>,
+    pub(super) script: Script,
+    pub(super) boot: Boot,
+    pub(super) ignores_requests: bool,
+    pub(super) calls: Vec<Call>,
+    pub(super) drivers: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Machine {
+    pub(super) template: String,
+    pub(super) half_made: bool,
+    pub(super) broken: Option<String>,
+    pub(super) process: Option<Process>,
+    pub(super) starts: u32,
+}
+
+/// What runs of a machine: as long as it is here, it is alive.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) started_with: String,
+    pub(super) state: State,
+    /// Those who watch it, each with the driver that it asked.
+    pub(super) watches: Vec<(u64, Reporter)>,
+}
+
+impl Process {
+    pub(super) fn turn(&mut self, state: State) {
+        for (_, reporter) in &self.watches {
+            reporter.report(state.clone());
+        }
+        self.state = state;
+    }
+
+    pub(super) fn watch(&mut self, driver: u64) -> Run {
+        let (reporter, run) = Run::new(self.state.clone());
+        self.watches.push((driver, reporter));
+        run
+    }
+}
+
+impl Machine {
+    pub(super) fn found(&self) -> Found {
+        if let Some(why) = &self.broken {
+            return Found::Broken { why: why.clone() };
+        }
+        match &self.process {
+            _ if self.half_made => Found::HalfMade,
+            None => Found::Stopped,
+            Some(process) => Found::Running(Running { outdated: process.started_with != self.template }),
+        }
+    }
+
+    pub(super) fn end(&mut self, last_words: &str) {
+        self.broken = None;
+        if let Some(mut process) = self.process.take() {
+            process.turn(State::Exited { last_words: last_words.to_owned() });
+        }
+    }
+}
+
+pub(super) fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
+    inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+impl World {
+    /// An empty one, where everything works at once.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A driver that works here. Dropping the last clone of it is the end of a daemon: machines go on unwatched.
+    pub fn driver(&self) -> Arc<Fake> {
+        let number = {
+            let mut inner = lock(&self.inner);
+            inner.drivers += 1;
+            inner.drivers
+        };
+        Arc::new(Fake::new(self.clone(), number))
+    }
+
+    /// From now on operations of this kind fail, until [`World::works`] or as often as the plan says.
+    pub fn fail(&self, op: Op, fault: Fault) -> Planned {
+        lock(&self.inner).script.plan(op, fault);
+        Planned { world: Arc::clone(&self.inner), op }
+    }
+
+    /// Operations of this kind work again.
+    pub fn works(&self, op: Op) {
+        lock(&self.inner).script.forget(op);
+    }
+
+    /// Operations of this kind wait, before they do anything, until the gate is dropped.
+    pub fn hold(&self, op: Op) -> Gate {
+        lock(&self.inner).script.gate(op)
+    }
+
+    /// How machines that are started from now on come up.
+    pub fn boot(&self, boot: Boot) {
+        lock(&self.inner).boot = boot;
+    }
+
+    /// Whether machines ignore a request to stop, so that they are stopped by force.
+    pub fn ignores_requests_to_stop(&self, ignores: bool) {
+        lock(&self.inner).ignores_requests = ignores;
+    }
+
+    /// A machine that runs answers from now on, or gets worse, or better. `false` if it does not run.
+    pub fn comes_up(&self, vm: &str, health: Health) -> bool {
+        self.with_process(vm, |process| process.turn(State::Running(health)))
+    }
+
+    /// A machine that runs ends by itself. `false` if it does not run.
+    pub fn dies(&self, vm: &str, last_words: &str) -> bool {
+        let mut inner = lock(&self.inner);
+        let Some(machine) = inner.machines.get_mut(vm).filter(|machine| machine.process.is_some()) else {
+            return false;
+        };
+        machine.end(last_words);
+        true
+    }
+
+    /// Something of a machine is left that cannot go on. `false` if there is no such machine.
+    pub fn breaks(&self, vm: &str, why: &str) -> bool {
+        let mut inner = lock(&self.inner);
+        let Some(machine) = inner.machines.get_mut(vm) else { return false };
+        machine.end(why);
+        machine.broken = Some(why.to_owned());
+        true
+    }
+
+    /// Leaves what a creation leaves that did not finish.
+    pub fn half_makes(&self, vm: &str) {
+        let machine = Machine { half_made: true, ..Machine::default() };
+        lock(&self.inner).machines.insert(vm.to_owned(), machine);
+    }
+
+    /// Makes a machine, stopped, as an earlier daemon would have.
+    pub fn makes(&self, vm: &str, template: &str) {
+        let machine = Machine { template: template.to_owned(), ..Machine::default() };
+        lock(&self.inner).machines.insert(vm.to_owned(), machine);
+    }
+
+    /// What there is of a machine, without asking a driver.
+    pub fn found(&self, vm: &str) -> Found {
+        lock(&self.inner).machines.get(vm).map_or(Found::Absent, Machine::found)
+    }
+
+    /// The machines there are.
+    pub fn machines(&self) -> Vec<String> {
+        lock(&self.inner).machines.keys().cloned().collect()
+    }
+
+    /// The template that a running machine was started with.
+    pub fn started_with(&self, vm: &str) -> Option<String> {
+        let inner = lock(&self.inner);
+        inner.machines.get(vm)?.process.as_ref().map(|process| process.started_with.clone())
+    }
+
+    /// How often a machine was started.
+    pub fn starts(&self, vm: &str) -> u32 {
+        lock(&self.inner).machines.get(vm).map_or(0, |machine| machine.starts)
+    }
+
+    /// Everything that was asked, in order, looking included.
+    pub fn calls(&self) -> Vec<Call> {
+        lock(&self.inner).calls.clone()
+    }
+
+    /// The names of the operations that were asked of one machine, in order, without those that only look.
+    pub fn calls_of(&self, vm: &str) -> Vec<&'static str> {
+        let inner = lock(&self.inner);
+        let changes = inner.calls.iter().filter(|call| call.vm == vm && !call.op.only_looks());
+        changes.map(|call| call.op.name()).collect()
+    }
+
+    /// Forgets what was asked so far.
+    pub fn forget_calls(&self) {
+        lock(&self.inner).calls.clear();
+    }
+
+    fn with_process(&self, vm: &str, change: impl FnOnce(&mut Process)) -> bool {
+        let mut inner = lock(&self.inner);
+        let process = inner.machines.get_mut(vm).and_then(|machine| machine.process.as_mut());
+        process.map(change).is_some()
+    }
+}

@@ -1,0 +1,169 @@
+//! Asking a running engine over its socket: whether it answers, and what networks it has.
+
+use std::{path::Path, time::Duration};
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt as _, Empty, Full, Limited};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::UnixStream;
+
+use super::rules::{Network, parse_networks};
+
+/// How long an engine may take to answer a small question.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest answer that is read.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+
+/// Whether the Docker engine at this socket answers; if not, why.
+pub(super) async fn docker_answers(socket: &Path) -> Result<(), String> {
+    get(socket, "/_ping").await.map(|_| ())
+}
+
+/// The networks of the Docker engine at this socket, whose default network is on this bridge.
+pub(super) async fn networks(socket: &Path, own_bridge: &str) -> Result<Vec<Network>, String> {
+    let answer = get(socket, "/networks").await?;
+    parse_networks(&answer, own_bridge).map_err(|error| format!("its list of networks cannot be read: {error}"))
+}
+
+/// Calls each time when something about the engine's networks may have changed, at first when it begins to listen: what
+/// changed before that was missed. Returns when the engine no longer tells.
+pub(super) async fn follow_networks(socket: &Path, changed: impl Fn() + Send) -> Result<(), String> {
+    let path = "/events?filters=%7B%22type%22%3A%5B%22network%22%5D%7D";
+    let stream = connect(socket).await?;
+    let (mut sender, connection) = within(hyper::client::conn::http1::handshake(stream)).await?;
+    let exchange = async {
+        let mut response = sender.send_request(request(path)).await.map_err(text)?;
+        changed();
+        while let Some(frame) = response.body_mut().frame().await {
+            frame.map_err(text)?;
+            changed();
+        }
+        Ok(())
+    };
+    tokio::select! { told = exchange => told, ended = connection => ended.map_err(text) }
+}
+
+async fn get(socket: &Path, path: &str) -> Result<Bytes, String> {
+    let stream = connect(socket).await?;
+    let (mut sender, connection) = within(hyper::client::conn::http1::handshake(stream)).await?;
+    let exchange = async {
+        let response = sender.send_request(request(path)).await.map_err(text)?;
+        let status = response.status();
+        let body = read(response).await?;
+        if status.is_success() { Ok(body) } else { Err(format!("it answers {status} to {path}")) }
+    };
+    let exchange = async {
+        tokio::select! {
+            answer = exchange => answer,
+            ended = connection => Err(ended.err().map_or_else(|| "it hung up".to_owned(), text)),
+        }
+    };
+    tokio::time::timeout(PATIENCE, exchange).await.map_err(|_| format!("no answer to {path} within {PATIENCE:?}"))?
+}
+
+/// The health service of gRPC says that everything is being served: one field, number 1, with the value 1.
+const SERVING: &[u8] = &[0, 0, 0, 0, 2, 8, 1];
+
+/// Whether the containerd at this socket says that it is healthy; if not, why.
+pub(super) async fn containerd_answers(socket: &Path) -> Result<(), String> {
+    let stream = connect(socket).await?;
+    let (mut sender, connection) = within(hyper::client::conn::http2::handshake(TokioExecutor::new(), stream)).await?;
+    let exchange = async {
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri("http://localhost/grpc.health.v1.Health/Check")
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(Full::new(Bytes::from_static(&[0; 5])))
+            .map_err(text)?;
+        let answer = read(sender.send_request(request).await.map_err(text)?).await?;
+        if answer == SERVING { Ok(()) } else { Err("it says that it is not healthy".to_owned()) }
+    };
+    let exchange = async {
+        tokio::select! {
+            answer = exchange => answer,
+            ended = connection => Err(ended.err().map_or_else(|| "it hung up".to_owned(), text)),
+        }
+    };
+    tokio::time::timeout(PATIENCE, exchange).await.map_err(|_| format!("no answer within {PATIENCE:?}"))?
+}
+
+async fn connect(socket: &Path) -> Result<TokioIo<UnixStream>, String> {
+    let stream = within(UnixStream::connect(socket)).await?;
+    Ok(TokioIo::new(stream))
+}
+
+async fn within<T, E: std::error::Error>(step: impl Future<Output = Result<T, E>>) -> Result<T, String> {
+    match tokio::time::timeout(PATIENCE, step).await {
+        Ok(done) => done.map_err(text),
+        Err(_) => Err(format!("no connection within {PATIENCE:?}")),
+    }
+}
+
+fn request(path: &str) -> Request<Empty<Bytes>> {
+    let mut request = Request::new(Empty::new());
+    *request.uri_mut() = path.parse().unwrap_or_default();
+    request.headers_mut().insert(http::header::HOST, http::HeaderValue::from_static("localhost"));
+    request
+}
+
+async fn read(response: Response<Incoming>) -> Result<Bytes, String> {
+    let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
+    body.collect().await.map(http_body_util::Collected::to_bytes).map_err(|error| error.to_string())
+}
+
+fn text(error: impl std::error::Error) -> String {
+    rdd_stdx::chain::Chain(&error).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::UnixListener,
+    };
+
+    use super::*;
+
+    /// Answers one request with these bytes, and leaves the connection open.
+    async fn answer_once(listener: UnixListener, answer: &str) -> String {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut asked = vec![0; 4096];
+        let count = stream.read(&mut asked).await.unwrap();
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        stream.flush().await.unwrap();
+        let _ = stream.read(&mut asked[count..]).await;
+        String::from_utf8_lossy(&asked[..count]).into_owned()
+    }
+
+    async fn ping(answer: &str) -> Result<(), String> {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("s");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let (answered, asked) = tokio::join!(docker_answers(&socket), answer_once(listener, answer));
+        assert!(asked.starts_with("GET /_ping HTTP/1.1\r\nhost: localhost\r\n"), "{asked}");
+        answered
+    }
+
+    #[tokio::test]
+    async fn an_engine_answers_or_it_is_told_why_not() {
+        assert_eq!(ping("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nOK").await, Ok(()));
+        let broken = ping("HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n").await.unwrap_err();
+        assert_eq!(broken, "it answers 500 Internal Server Error to /_ping");
+        assert!(ping("no HTTP at all\r\n\r\n").await.is_err());
+        let nobody = docker_answers(Path::new("/nonexistent/docker.sock")).await.unwrap_err();
+        assert!(nobody.contains("No such file"), "{nobody}");
+        assert!(containerd_answers(Path::new("/nonexistent/c.sock")).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_engine_that_hangs_does_not_hang_us() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("s");
+        let _silent = UnixListener::bind(&socket).unwrap();
+        assert_eq!(docker_answers(&socket).await, Err("no answer to /_ping within 5s".to_owned()));
+        assert!(containerd_answers(&socket).await.is_err());
+    }
+}

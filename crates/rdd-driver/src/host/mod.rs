@@ -1,0 +1,301 @@
+//! No virtual machine: the instance's own container engine, as processes of this host (`vmType: host`, Linux).
+//!
+//! Everything an engine has is its own: data, sockets, `containerd`, bridge, addresses, packet rules, control group. Its
+//! processes are known by a mark in their environment (`identity`), so that a daemon that was killed finds them again,
+//! and nobody else's. Its packet rules are ours (`rules`), so that engines in one network namespace leave each other alone.
+//!
+//! An engine that already runs can be used instead (`param.HOST_ENGINE_SOCKET`). It is watched, and never started or
+//! stopped; the instance's socket is then a symbolic link to its socket, which costs nothing, carries every protocol
+//! that clients speak over it (attach, exec, build sessions), and leaves the engine's own permissions in force.
+
+mod ask;
+mod command;
+mod identity;
+mod journal;
+mod machine;
+mod mounts;
+mod network;
+mod parts;
+mod programs;
+mod rules;
+mod settings;
+mod start;
+mod supervise;
+mod teardown;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use rdd_instance::{Environment, Instance};
+use rdd_stdx::{clock::SharedClock, task::Group};
+use tokio_util::sync::CancellationToken;
+
+use self::{
+    journal::Journal,
+    machine::{Machine, Shape},
+    programs::Programs,
+    settings::Settings,
+    teardown::teardown,
+};
+use crate::{Driver, Error, Found, LogOptions, Pending, Reporter, Run, State, Stopped, check_name};
+
+/// How long an engine is given that is deleted while it runs, or whose remains are cleared away.
+const REMAINS_GRACE: Duration = Duration::from_secs(10);
+/// How long a task that watches may take to let go.
+const LET_GO_TAKES: Duration = Duration::from_secs(5);
+
+/// The driver of `vmType: host`.
+#[derive(Debug)]
+pub struct HostDriver {
+    instance: Instance,
+    runtime_dir: PathBuf,
+    host: Arc<machine::Host>,
+    slots: Mutex<BTreeMap<String, Arc<Slot>>>,
+}
+
+/// One machine, as far as this driver has to do with it.
+#[derive(Debug, Default)]
+struct Slot {
+    /// One change at a time.
+    turn: tokio::sync::Mutex<()>,
+    watched: Mutex<Option<Watched>>,
+}
+
+/// A machine that a task watches. The task gives back its reporter when it is told to let go.
+#[derive(Debug)]
+struct Watched {
+    run: Run,
+    let_go: CancellationToken,
+    task: Group<Reporter>,
+}
+
+impl HostDriver {
+    /// A driver for the machines of one instance.
+    pub fn new(instance: &Instance, environment: &Environment, clock: SharedClock) -> Self {
+        let is_root = rustix::process::geteuid().is_root();
+        let chosen = environment.runtime_dir.as_deref().map(PathBuf::from).filter(|_| !is_root);
+        Self {
+            instance: instance.clone(),
+            runtime_dir: chosen.unwrap_or_else(|| PathBuf::from("/run")),
+            host: Arc::new(machine::Host {
+                programs: Programs::new(environment.path.as_deref()),
+                is_root,
+                short_dir: instance.paths.short_dir.clone(),
+                clock,
+            }),
+            slots: Mutex::default(),
+        }
+    }
+
+    fn machine(&self, vm: &str) -> Result<Machine, Error> {
+        check_name(vm)?;
+        let engine = self.instance.engine(vm, &self.runtime_dir);
+        Ok(Machine { vm: vm.to_owned(), engine, host: Arc::clone(&self.host) })
+    }
+
+    fn slot(&self, vm: &str) -> Arc<Slot> {
+        Arc::clone(lock(&self.slots).entry(vm.to_owned()).or_default())
+    }
+
+    /// Watches an engine from now on.
+    fn watch(&self, slot: &Slot, engine: supervise::Engine) -> Run {
+        let (reporter, run) = Run::new(State::Starting);
+        let let_go = CancellationToken::new();
+        let mut task = Group::default();
+        let told = let_go.clone();
+        task.spawn("engine", async move {
+            tokio::select! {
+                biased;
+                () = told.cancelled() => {}
+                () = engine.supervise(&reporter) => {}
+            }
+            reporter
+        });
+        *lock(&slot.watched) = Some(Watched { run: run.clone(), let_go, task });
+        run
+    }
+
+    /// The watch over a machine that is under way.
+    fn watched(slot: &Slot) -> Option<Run> {
+        let watched = lock(&slot.watched);
+        let run = &watched.as_ref()?.run;
+        let over = matches!(run.state(), State::Exited { .. });
+        (run.is_watched() && !over).then(|| run.afresh())
+    }
+
+    /// Ends the watch, so that what follows is not taken for a crash.
+    async fn let_go(slot: &Slot) -> Option<Reporter> {
+        let mut watched = lock(&slot.watched).take()?;
+        watched.let_go.cancel();
+        let ended = tokio::time::timeout(LET_GO_TAKES, watched.task.next()).await.ok().flatten()?;
+        ended.outcome.ok()
+    }
+
+    async fn stop_machine(&self, vm: &str, grace: Duration, word: &str) -> Result<Stopped, Error> {
+        let machine = self.machine(vm)?;
+        let slot = self.slot(vm);
+        let reporter = Self::let_go(&slot).await;
+        let stopped = teardown(&machine, grace).await?;
+        if stopped != Stopped::Already {
+            // Finding O-5: whoever looks later can tell which.
+            let how = if stopped == Stopped::Forced { ", by force" } else { "" };
+            let exited = State::Exited { last_words: format!("{word}{how}") };
+            tracing::info!(vm, how = ?stopped, "the engine has stopped");
+            if let Ok(journal) = Journal::resume(&machine.engine.folder, self.host.clock.clone()) {
+                journal.state(&exited);
+            }
+            if let Some(reporter) = reporter {
+                reporter.report(exited);
+            }
+        }
+        Ok(stopped)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes a folder, which may hold an engine's data, off the threads that serve requests.
+async fn unmake(machine: Machine) -> Result<(), Error> {
+    if !machine.host.is_root {
+        machine.remove_folder(&machine.engine.data_root).await?;
+    }
+    let removed = tokio::task::spawn_blocking(move || machine.unmake()).await;
+    removed.map_err(|error| Error::System { action: "remove a machine".to_owned(), source: error.into() })?
+}
+
+impl Driver for HostDriver {
+    fn vm_types(&self) -> &'static [&'static str] {
+        &[machine::VM_TYPE]
+    }
+
+    fn available(&self) -> Result<(), Error> {
+        let settings = Settings { engine: settings::Kind::Moby, docker_socket: None };
+        start::check(&self.host, &settings)
+    }
+
+    fn validate(&self, template: &str) -> Result<(), Vec<String>> {
+        Settings::of(template, &self.host.short_dir).map(|_| ())
+    }
+
+    fn inspect<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Found, Error>> {
+        Box::pin(async move { self.machine(vm)?.look() })
+    }
+
+    fn template<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<String>, Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            if machine.shape() == Shape::Whole { machine.template().map(Some) } else { Ok(None) }
+        })
+    }
+
+    fn create<'a>(&'a self, vm: &'a str, template: &'a str) -> Pending<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            machine.settings_of(template)?;
+            let slot = self.slot(vm);
+            let _turn = slot.turn.lock().await;
+            match machine.shape() {
+                Shape::Whole => return Ok(()),
+                Shape::Absent if machine.engine.folder.exists() => {
+                    let folder = machine.engine.folder.display();
+                    return Err(Error::InTheWay { what: format!("a machine of another kind has the folder {folder}") });
+                }
+                Shape::Absent | Shape::HalfMade => {}
+            }
+            if machine.shape() == Shape::HalfMade || machine.engine.run_dir.exists() {
+                teardown(&machine, REMAINS_GRACE).await?;
+                unmake(machine.clone()).await?;
+            }
+            machine.make(template)
+        })
+    }
+
+    fn start<'a>(&'a self, vm: &'a str, log: &'a LogOptions) -> Pending<'a, Result<Run, Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            let slot = self.slot(vm);
+            let _turn = slot.turn.lock().await;
+            if let Some(run) = Self::watched(&slot) {
+                return Ok(run);
+            }
+            machine.expect_whole()?;
+            if let Some(run) = self.take_over(&machine, &slot).await? {
+                return Ok(run);
+            }
+            let engine = start::start(&machine, log).await?;
+            Ok(self.watch(&slot, engine))
+        })
+    }
+
+    fn adopt<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<Run>, Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            let slot = self.slot(vm);
+            let _turn = slot.turn.lock().await;
+            match Self::watched(&slot) {
+                Some(run) => Ok(Some(run)),
+                None => self.take_over(&machine, &slot).await,
+            }
+        })
+    }
+
+    fn stop<'a>(&'a self, vm: &'a str, grace: Duration) -> Pending<'a, Result<Stopped, Error>> {
+        Box::pin(async move {
+            check_name(vm)?;
+            let slot = self.slot(vm);
+            let _turn = slot.turn.lock().await;
+            self.stop_machine(vm, grace, "stopped").await
+        })
+    }
+
+    fn apply_template<'a>(&'a self, vm: &'a str, template: &'a str) -> Pending<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            machine.settings_of(template)?;
+            let slot = self.slot(vm);
+            let _turn = slot.turn.lock().await;
+            machine.expect_whole()?;
+            machine.write_template(template)
+        })
+    }
+
+    fn delete<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            let slot = self.slot(vm);
+            let _turn = slot.turn.lock().await;
+            self.stop_machine(vm, REMAINS_GRACE, "deleted").await?;
+            unmake(machine).await
+        })
+    }
+}
+
+impl HostDriver {
+    /// Goes on with what an earlier daemon left running, or clears away what cannot go on.
+    async fn take_over(&self, machine: &Machine, slot: &Slot) -> Result<Option<Run>, Error> {
+        Self::let_go(slot).await;
+        match machine.look()? {
+            Found::Running(_) => {
+                if let Some(engine) = start::adopt(machine)? {
+                    return Ok(Some(self.watch(slot, engine)));
+                }
+            }
+            Found::Broken { .. } => {}
+            Found::Absent | Found::HalfMade | Found::Stopped if !remains(&machine.engine.run_dir) => return Ok(None),
+            Found::Absent | Found::HalfMade | Found::Stopped => {}
+        }
+        teardown(machine, REMAINS_GRACE).await?;
+        Ok(None)
+    }
+}
+
+/// Whether an engine was not cleared away when it ended: the machine lost power, or it and its daemon were killed.
+fn remains(run_dir: &Path) -> bool {
+    run_dir.symlink_metadata().is_ok()
+}

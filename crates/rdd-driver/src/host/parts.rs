@@ -1,0 +1,214 @@
+//! The processes that an engine is made of, and how each is started: by an argument vector, with a log of its own.
+
+use std::{ffi::OsString, path::Path};
+
+use rdd_instance::{Engine, Pool};
+use rdd_stdx::{
+    file::{self, PRIVATE},
+    process::{self, Process},
+};
+use tokio::process::{Child, Command};
+
+use super::{
+    identity::{MARK, Seen},
+    machine::Machine,
+};
+use crate::{Error, LogOptions, log};
+
+/// A process of an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Containerd,
+    Dockerd,
+}
+
+impl Part {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Containerd => "containerd",
+            Self::Dockerd => "dockerd",
+        }
+    }
+
+    /// What the leader of its group may be called: without root a script turns into the program that makes namespaces.
+    pub(super) const fn programs(self) -> &'static [&'static str] {
+        match self {
+            Self::Containerd => &["containerd"],
+            Self::Dockerd => &["dockerd", "rootlesskit", "dockerd-rootless.sh"],
+        }
+    }
+
+    /// The name of its log in the machine's folder.
+    pub(super) const fn log(self) -> &'static str {
+        match self {
+            Self::Containerd => "containerd.log",
+            Self::Dockerd => "dockerd.log",
+        }
+    }
+}
+
+/// A part that is alive, started by us or adopted.
+#[derive(Debug)]
+pub(super) struct Alive {
+    pub(super) part: Part,
+    process: Process,
+    child: Option<Child>,
+}
+
+impl Alive {
+    /// Takes hold of a process of an earlier daemon; `None` if it has ended meanwhile.
+    pub(super) fn adopt(part: Part, seen: &Seen) -> Result<Option<Self>, Error> {
+        let open = seen.open().map_err(|source| Error::System { action: format!("watch {}", part.name()), source })?;
+        Ok(open.map(|process| Self { part, process, child: None }))
+    }
+
+    /// Waits for its end, and tells how it ended. Can be dropped and called again.
+    pub(super) async fn ended(&mut self) -> (Part, String) {
+        let how = match &mut self.child {
+            Some(child) => child.wait().await.map_or_else(|error| error.to_string(), |status| status.to_string()),
+            None => match self.process.ended().await {
+                Ok(()) => "it was started by an earlier daemon, so nobody knows how".to_owned(),
+                Err(error) => error.to_string(),
+            },
+        };
+        (self.part, how)
+    }
+}
+
+/// Variables of ours that would mislead an engine: it would announce its readiness in our name, take our sockets, or
+/// join another engine.
+const MISLEADING: &[&str] = &[
+    "NOTIFY_SOCKET",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+    "LISTEN_FDS",
+    "LISTEN_FDNAMES",
+    "LISTEN_PID",
+    "DOCKER_HOST",
+    "DOCKER_CONTEXT",
+    "CONTAINERD_ADDRESS",
+    "CONTAINERD_NAMESPACE",
+];
+
+/// Starts a part and writes down which process it is.
+pub(super) fn spawn(
+    machine: &Machine,
+    part: Part,
+    program: &Path,
+    arguments: &[OsString],
+    options: &LogOptions,
+) -> Result<Alive, Error> {
+    let engine = &machine.engine;
+    let failed = |source| Error::System { action: format!("start {}", program.display()), source };
+    let output = log::rotate(&engine.folder.join(part.log()), options)?;
+    let mut command = process::background(program, &engine.folder);
+    command.args(arguments).stdout(output.try_clone().map_err(failed)?).stderr(output);
+    for name in MISLEADING {
+        command.env_remove(name);
+    }
+    command.env("PATH", machine.host.programs.path()).env(MARK, &engine.folder);
+    command.env("DOCKERD_ROOTLESS_ROOTLESSKIT_STATE_DIR", &engine.rootless_state);
+    let child = Command::from(command).spawn().map_err(failed)?;
+    let pid = child.id().unwrap_or_default();
+    machine.record(part, pid)?;
+    // The child is not reaped yet, so its PID is its own.
+    match Process::open(pid).map_err(failed)? {
+        Some(process) => Ok(Alive { part, process, child: Some(child) }),
+        None => Err(failed(std::io::Error::other("it ended at once"))),
+    }
+}
+
+/// Writes what `containerd` reads, which is what its arguments cannot say.
+pub(super) fn write_containerd_config(machine: &Machine) -> Result<(), Error> {
+    let content = containerd_config(&machine.engine);
+    Ok(file::write_atomic(&machine.containerd_config(), content.as_bytes(), PRIVATE)?)
+}
+
+fn containerd_config(engine: &Engine) -> String {
+    // JSON's texts are texts of TOML as well.
+    let quoted = |path: &Path| serde_json::Value::from(path.to_string_lossy()).to_string();
+    format!(
+        "version = 2\n\
+         # Kubernetes brings its own way in; this one would open a port.\n\
+         disabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n\n\
+         [debug]\n  address = {}\n\n\
+         [plugins.\"io.containerd.internal.v1.opt\"]\n  path = {}\n",
+        quoted(&engine.containerd_debug_socket),
+        quoted(&engine.containerd_root.join("opt")),
+    )
+}
+
+pub(super) fn containerd_arguments(machine: &Machine, options: &LogOptions) -> Vec<OsString> {
+    let engine = &machine.engine;
+    let mut arguments = Arguments::default();
+    arguments.path("--config", &machine.containerd_config());
+    arguments.path("--root", &engine.containerd_root);
+    arguments.path("--state", &engine.containerd_state);
+    arguments.path("--address", &engine.containerd_socket);
+    arguments.text("--log-level", if options.debug { "debug" } else { "info" });
+    arguments.0
+}
+
+/// What else `dockerd` has to know.
+#[derive(Debug)]
+pub(super) struct Network<'a> {
+    pub(super) pool: &'a Pool,
+    pub(super) mtu: Option<u16>,
+}
+
+/// `network` is `None` without root, where the engine lives in a network namespace of its own, and with it its own
+/// `containerd`.
+pub(super) fn dockerd_arguments(
+    machine: &Machine,
+    socket: &Path,
+    network: Option<&Network<'_>>,
+    options: &LogOptions,
+) -> Vec<OsString> {
+    let engine = &machine.engine;
+    let mut arguments = Arguments::default();
+    // Without this the system's own file would be read.
+    arguments.path("--config-file", &machine.daemon_config());
+    arguments.path("--data-root", &engine.data_root);
+    arguments.path("--exec-root", &engine.exec_root);
+    arguments.path("--pidfile", &engine.pid_file);
+    let mut host = OsString::from("unix://");
+    host.push(socket);
+    arguments.text("--host", host);
+    arguments.text("--log-level", if options.debug { "debug" } else { "info" });
+    if let Some(network) = network {
+        arguments.path("--containerd", &engine.containerd_socket);
+        arguments.text("--bridge", engine.bridge.as_str());
+        let pool = format!("base={},size={}", network.pool, Pool::NETWORK_PREFIX);
+        arguments.text("--default-address-pool", pool);
+        // Engines in one network namespace empty each other's chains: see rules.rs.
+        arguments.flag("--iptables=false");
+        arguments.flag("--ip6tables=false");
+        arguments.flag("--userland-proxy=true");
+        // The group `docker` of the system is for the system's engine.
+        arguments.text("--group", rustix::process::getegid().as_raw().to_string());
+        arguments.text("--cgroup-parent", engine.cgroup.as_str());
+        arguments.text("--exec-opt", "native.cgroupdriver=cgroupfs");
+        if let Some(mtu) = network.mtu {
+            arguments.text("--mtu", mtu.to_string());
+        }
+    }
+    arguments.0
+}
+
+#[derive(Debug, Default)]
+struct Arguments(Vec<OsString>);
+
+impl Arguments {
+    fn flag(&mut self, flag: &str) {
+        self.0.push(flag.into());
+    }
+
+    fn text(&mut self, flag: &str, value: impl Into<OsString>) {
+        self.flag(flag);
+        self.0.push(value.into());
+    }
+
+    fn path(&mut self, flag: &str, value: &Path) {
+        self.text(flag, value);
+    }
+}

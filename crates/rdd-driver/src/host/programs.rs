@@ -1,0 +1,107 @@
+//! The programs that an engine is made of: where they are, and what to install when they are not.
+
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use crate::Error;
+
+/// Where an administrator's programs are; a user's `PATH` often lacks these.
+const ADMINISTRATION: &str = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin";
+/// Where Debian puts the script that starts an engine without root.
+const CONTRIBUTED: &str = "/usr/share/docker.io/contrib";
+
+const ROOTLESS_PACKAGES: &str = "docker.io rootlesskit slirp4netns uidmap";
+
+/// What is looked for, and the Debian package that has it.
+const PACKAGES: &[(&str, &str)] = &[
+    ("containerd", "containerd"),
+    ("dockerd", "docker.io"),
+    ("ip", "iproute2"),
+    ("iptables", "iptables"),
+    ("iptables-restore", "iptables"),
+    ("rootlesskit", ROOTLESS_PACKAGES),
+    ("runc", "runc"),
+];
+
+/// Where programs are looked for.
+#[derive(Debug, Clone)]
+pub(super) struct Programs {
+    path: OsString,
+}
+
+impl Programs {
+    /// In this `PATH`, and then in the usual places.
+    pub(super) fn new(path: Option<&OsStr>) -> Self {
+        let mut whole = path.unwrap_or_default().to_owned();
+        if !whole.is_empty() {
+            whole.push(":");
+        }
+        whole.push(ADMINISTRATION);
+        Self { path: whole }
+    }
+
+    /// The `PATH` for what we start, which looks for programs of its own.
+    pub(super) fn path(&self) -> &OsStr {
+        &self.path
+    }
+
+    /// The program of this name, or an error that says what to install.
+    pub(super) fn find(&self, name: &str) -> Result<PathBuf, Error> {
+        self.look(name).ok_or_else(|| {
+            let package = PACKAGES.iter().find(|(program, _)| *program == name).map_or(name, |(_, package)| package);
+            Error::Unsupported {
+                missing: format!("{name} is not installed"),
+                remedy: format!("install it (on Debian and Ubuntu: apt-get install {package})"),
+            }
+        })
+    }
+
+    /// The script that starts an engine without root.
+    pub(super) fn find_rootless(&self) -> Result<PathBuf, Error> {
+        const SCRIPT: &str = "dockerd-rootless.sh";
+        let contributed = Path::new(CONTRIBUTED).join(SCRIPT);
+        let found = self.look(SCRIPT).or_else(|| is_program(&contributed).then_some(contributed));
+        found.ok_or_else(|| Error::Unsupported {
+            missing: format!(
+                "only root can run a container engine here: {SCRIPT}, which could do without, is not installed"
+            ),
+            remedy: format!(
+                "run as root, or install it (on Debian and Ubuntu: apt-get install {ROOTLESS_PACKAGES}), or name a \
+                 running engine in param.HOST_ENGINE_SOCKET"
+            ),
+        })
+    }
+
+    fn look(&self, name: &str) -> Option<PathBuf> {
+        let folders = std::env::split_paths(&self.path).filter(|folder| folder.is_absolute());
+        folders.map(|folder| folder.join(name)).find(|program| is_program(program))
+    }
+}
+
+fn is_program(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_with_its_package() {
+        let nowhere = Programs { path: OsString::from("/nonexistent") };
+        assert_eq!(
+            nowhere.find("dockerd").unwrap_err().to_string(),
+            "dockerd is not installed; install it (on Debian and Ubuntu: apt-get install docker.io)"
+        );
+    }
+
+    #[test]
+    fn programs_of_the_administrator_are_found_without_being_on_the_path() {
+        let programs = Programs::new(Some(OsStr::new("relative:/nonexistent")));
+        assert!(programs.find("sh").unwrap().is_absolute());
+        assert!(Programs::new(None).find("sh").is_ok());
+    }
+}

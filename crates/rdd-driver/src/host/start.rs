@@ -1,0 +1,160 @@
+//! The first steps of an engine, up to where it can be watched: everything that can fail before anything runs.
+
+use std::{os::unix::fs::symlink, path::Path};
+
+use rdd_instance::Pool;
+use rdd_stdx::file;
+
+use super::{
+    ask, identity,
+    journal::Journal,
+    machine::{Host, Machine},
+    network::{Remembered, Tools, Wiring},
+    parts::{self, Alive, Part},
+    rules::Network,
+    settings::{Kind, SOCKET_PATH_MAX, Settings},
+    supervise::{Engine, OwnNetwork},
+};
+use crate::{Error, LogOptions};
+
+/// Starts an engine. Nothing of it runs, and nothing is left of an earlier start.
+pub(super) async fn start(machine: &Machine, log: &LogOptions) -> Result<Engine, Error> {
+    let template = machine.template()?;
+    let settings = machine.settings_of(&template)?;
+    let socket = machine.docker_socket(&settings);
+    match &settings.engine {
+        Kind::Foreign(_) | Kind::Moby => expect_free(&socket).await?,
+        Kind::Containerd => {}
+    }
+    // Everything that may be missing is asked for before anything is made.
+    let launch = Launch::find(&machine.host, &settings)?;
+    let journal = Journal::begin(&machine.engine.folder, log, machine.host.clock.clone())?;
+    machine.note_start(&template)?;
+    let mut engine =
+        Engine { machine: machine.clone(), settings, alive: Vec::new(), network: None, log: log.clone(), journal };
+    match launch {
+        Launch::Attach => attach(&engine, &socket)?,
+        Launch::Rootless(program) => {
+            let arguments = parts::dockerd_arguments(machine, &socket, None, log);
+            engine.alive.push(parts::spawn(machine, Part::Dockerd, &program, &arguments, log)?);
+            engine.journal.info("started dockerd without root; its log is dockerd.log");
+        }
+        Launch::Own { containerd } => {
+            engine.network = Some(wire(machine).await?);
+            parts::write_containerd_config(machine)?;
+            let arguments = parts::containerd_arguments(machine, log);
+            engine.alive.push(parts::spawn(machine, Part::Containerd, &containerd, &arguments, log)?);
+            engine.journal.info("started containerd; its log is containerd.log");
+        }
+    }
+    Ok(engine)
+}
+
+/// Takes hold of an engine that runs; `None` if a part of it ended meanwhile.
+pub(super) fn adopt(machine: &Machine) -> Result<Option<Engine>, Error> {
+    let Some(template) = machine.started_with()? else { return Ok(None) };
+    let settings = machine.settings_of(&template)?;
+    let marked = identity::marked(&machine.engine.folder);
+    let mut alive = Vec::new();
+    for part in machine.parts(&settings) {
+        let Some(seen) = machine.process_of(*part, &marked) else { return Ok(None) };
+        let Some(adopted) = Alive::adopt(*part, &seen)? else { return Ok(None) };
+        alive.push(adopted);
+    }
+    let network = match (&settings.engine, machine.tools()?) {
+        (Kind::Foreign(_), _) | (_, None) => None,
+        (_, Some(tools)) => {
+            let pool = Pool::parse(&machine.remembered_network().pool);
+            pool.map(|pool| OwnNetwork { tools, pool, mtu: None })
+        }
+    };
+    let journal = Journal::resume(&machine.engine.folder, machine.host.clock.clone())?;
+    journal.info("adopted what an earlier daemon left running");
+    Ok(Some(Engine { machine: machine.clone(), settings, alive, network, log: LogOptions::default(), journal }))
+}
+
+/// How an engine is started here.
+#[derive(Debug)]
+enum Launch {
+    Attach,
+    Rootless(std::path::PathBuf),
+    Own { containerd: std::path::PathBuf },
+}
+
+/// Whether this host has what these settings need.
+pub(super) fn check(host: &Host, settings: &Settings) -> Result<(), Error> {
+    Launch::find(host, settings).map(|_| ())
+}
+
+impl Launch {
+    fn find(host: &Host, settings: &Settings) -> Result<Self, Error> {
+        match settings.engine {
+            Kind::Foreign(_) => Ok(Self::Attach),
+            Kind::Moby if !host.is_root => {
+                let script = host.programs.find_rootless()?;
+                host.programs.find("rootlesskit")?;
+                Ok(Self::Rootless(script))
+            }
+            Kind::Containerd if !host.is_root => Err(Error::Unsupported {
+                missing: "only root can run containerd alone".to_owned(),
+                remedy: "run as root, or choose the engine moby".to_owned(),
+            }),
+            Kind::Moby | Kind::Containerd => {
+                Tools::find(&host.programs)?;
+                host.programs.find("runc")?;
+                if settings.engine == Kind::Moby {
+                    host.programs.find("dockerd")?;
+                }
+                Ok(Self::Own { containerd: host.programs.find("containerd")? })
+            }
+        }
+    }
+}
+
+/// An engine at the place of our socket is somebody else's: `dockerd` would push it aside without a word.
+async fn expect_free(socket: &Path) -> Result<(), Error> {
+    let length = socket.as_os_str().len();
+    if length > SOCKET_PATH_MAX {
+        return Err(Error::Unsupported {
+            missing: format!(
+                "a socket's path has {SOCKET_PATH_MAX} bytes at most, and {} has {length}",
+                socket.display()
+            ),
+            remedy: "choose a shorter home folder or name".to_owned(),
+        });
+    }
+    // A link is ours: it led to an engine that this machine used before, perhaps before the last boot.
+    if socket.symlink_metadata().is_ok_and(|meta| meta.is_symlink()) {
+        file::remove_if_present(socket)?;
+    }
+    if socket.symlink_metadata().is_err() || ask::docker_answers(socket).await.is_err() {
+        return Ok(());
+    }
+    Err(Error::InTheWay { what: format!("another engine answers at {}", socket.display()) })
+}
+
+/// Points our socket at an engine that somebody else runs.
+fn attach(engine: &Engine, socket: &Path) -> Result<(), Error> {
+    let Kind::Foreign(target) = &engine.settings.engine else { return Ok(()) };
+    if let Some(folder) = socket.parent() {
+        file::create_dir_private(folder)?;
+    }
+    symlink(target, socket).map_err(Error::at("link", socket))?;
+    engine.journal.info(&format!("using the engine at {}", target.display()));
+    Ok(())
+}
+
+/// Makes the network that containers need from their first moment on.
+async fn wire(machine: &Machine) -> Result<OwnNetwork, Error> {
+    let tools = machine.tools()?.ok_or_else(|| Error::Unsupported {
+        missing: "only root can make a network".to_owned(),
+        remedy: "run as root".to_owned(),
+    })?;
+    let wiring = Wiring { engine: &machine.engine, tools: &tools };
+    let pool = wiring.choose_pool(&machine.remembered_network())?;
+    machine.remember_network(&Remembered { pool: pool.to_string(), bridges: Vec::new() })?;
+    wiring.ensure_bridge(&pool).await?;
+    wiring.apply_rules(&pool, &[Network::own(&machine.engine.bridge)]).await?;
+    let mtu = wiring.small_mtu().await;
+    Ok(OwnNetwork { tools, pool, mtu })
+}

@@ -1,0 +1,216 @@
+//! As much of a Lima template as drivers look at.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+/// The longest template that is read; the API server takes objects of 1.5 MB, and a template is text for people.
+pub const TEMPLATE_BYTES_MAX: usize = 1 << 20;
+
+/// A template as it was read: well-formed, and each field that is here of its type.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Template {
+    /// `vmType`: which driver.
+    pub vm_type: Option<String>,
+    /// `cpus`.
+    pub cpus: Option<u32>,
+    /// `memory`, in bytes.
+    pub memory_bytes: Option<u64>,
+    /// `param`: values for scripts and drivers. Numbers and booleans are taken as they are written.
+    pub param: BTreeMap<String, String>,
+    /// The names of all fields at the top, sorted.
+    pub fields: Vec<String>,
+}
+
+impl Template {
+    /// Reads a template; every problem is a sentence for its author.
+    pub fn parse(text: &str) -> Result<Self, Vec<String>> {
+        let fields = mapping(text).map_err(|problem| vec![problem])?;
+        let mut problems = Vec::new();
+        let mut note = |problem: Option<String>| problems.extend(problem);
+        let mut template = Self { fields: fields.keys().cloned().collect(), ..Self::default() };
+        for (name, value) in &fields {
+            match name.as_str() {
+                "vmType" => note(read(value, as_text, &mut template.vm_type, "vmType", "a text")),
+                "cpus" => note(read(value, as_count, &mut template.cpus, "cpus", "a whole number from 1")),
+                "memory" => note(read(value, as_size, &mut template.memory_bytes, "memory", MEMORY_FORM)),
+                "param" => note(read_param(value, &mut template.param)),
+                _ => {}
+            }
+        }
+        if problems.is_empty() { Ok(template) } else { Err(problems) }
+    }
+}
+
+const MEMORY_FORM: &str = "a size such as \"4GiB\" or a number of bytes";
+
+/// Only the `vmType`, from a template that may be wrong otherwise.
+pub fn vm_type(text: &str) -> Result<Option<String>, String> {
+    match mapping(text)?.get("vmType") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(vm_type)) => Ok(Some(vm_type.clone())),
+        Some(_) => Err("field `vmType` must be a text".to_owned()),
+    }
+}
+
+fn mapping(text: &str) -> Result<Map<String, Value>, String> {
+    if text.trim().is_empty() {
+        return Err("the template is empty".to_owned());
+    }
+    if text.len() > TEMPLATE_BYTES_MAX {
+        return Err(format!("the template has {} bytes, and {TEMPLATE_BYTES_MAX} are the most", text.len()));
+    }
+    let options = serde_saphyr::options! { with_snippet: false };
+    match serde_saphyr::from_str_with_options(text, options) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(Value::Null) => Err("the template is empty".to_owned()),
+        Ok(_) => Err("the template must be a mapping of fields".to_owned()),
+        Err(error) => Err(format!("the template is no valid YAML: {error}")),
+    }
+}
+
+fn read<T>(
+    value: &Value,
+    from: fn(&Value) -> Option<T>,
+    into: &mut Option<T>,
+    field: &str,
+    form: &str,
+) -> Option<String> {
+    if value.is_null() {
+        return None;
+    }
+    *into = from(value);
+    into.is_none().then(|| format!("field `{field}` must be {form}, and is {value}"))
+}
+
+fn as_text(value: &Value) -> Option<String> {
+    value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+fn as_count(value: &Value) -> Option<u32> {
+    value.as_u64().and_then(|count| u32::try_from(count).ok()).filter(|count| *count > 0)
+}
+
+fn as_size(value: &Value) -> Option<u64> {
+    match value {
+        Value::Number(number) => number.as_u64(),
+        Value::String(text) => parse_size(text),
+        _ => None,
+    }
+    .filter(|bytes| *bytes > 0)
+}
+
+/// Sizes as Lima reads them (docker/go-units `RAMInBytes`): all units are powers of 1024, `B` and `iB` may follow.
+fn parse_size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = unit.trim_start().to_ascii_lowercase();
+    let power = match unit.strip_suffix("ib").or(unit.strip_suffix('b')).unwrap_or(&unit) {
+        "" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        "p" => 5,
+        _ => return None,
+    };
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(1 << (10 * power));
+    }
+    let fraction: f64 = number.parse().ok()?;
+    let bytes = fraction * f64::from(1_u32 << 10).powi(power);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be within the range")]
+    (bytes.is_finite() && (0.0..9.0e18).contains(&bytes)).then_some(bytes as u64)
+}
+
+fn read_param(value: &Value, into: &mut BTreeMap<String, String>) -> Option<String> {
+    let Value::Object(entries) = value else {
+        return (!value.is_null()).then(|| "field `param` must be a mapping of names to texts".to_owned());
+    };
+    for (name, value) in entries {
+        let text = match value {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            Value::Bool(_) | Value::Number(_) => value.to_string(),
+            Value::Array(_) | Value::Object(_) => return Some(format!("field `param.{name}` must be a text")),
+        };
+        into.insert(name.clone(), text);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_drivers_need_is_read_and_the_rest_is_only_named() {
+        let text = "# ours\nvmType: host\ncpus: 2\nmemory: \"6442450944\"\nimages: []\nparam:\n  CONTAINER_ENGINE: moby\n  \
+                    KUBERNETES_ENABLED: true\n  KUBERNETES_PORT: 0\n  GUEST_LOG_DIR: \"\"\n";
+        let template = Template::parse(text).unwrap();
+        assert_eq!(template.vm_type.as_deref(), Some("host"));
+        assert_eq!((template.cpus, template.memory_bytes), (Some(2), Some(6_442_450_944)));
+        let params: Vec<_> = template.param.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(
+            params,
+            [
+                ("CONTAINER_ENGINE", "moby"),
+                ("GUEST_LOG_DIR", ""),
+                ("KUBERNETES_ENABLED", "true"),
+                ("KUBERNETES_PORT", "0")
+            ]
+        );
+        assert_eq!(template.fields, ["cpus", "images", "memory", "param", "vmType"]);
+    }
+
+    #[test]
+    fn every_problem_is_told_at_once() {
+        let problems = Template::parse("vmType: 7\ncpus: 0\nmemory: lots\nparam:\n  A: [1]\n").unwrap_err().join("\n");
+        assert_eq!(
+            problems,
+            "field `cpus` must be a whole number from 1, and is 0\n\
+             field `memory` must be a size such as \"4GiB\" or a number of bytes, and is \"lots\"\n\
+             field `param.A` must be a text\n\
+             field `vmType` must be a text, and is 7"
+        );
+    }
+
+    #[test]
+    fn what_is_no_mapping_is_refused_in_words() {
+        for (text, problem) in [
+            ("", "the template is empty"),
+            (" \n\n", "the template is empty"),
+            ("# nothing\n", "the template is empty"),
+            ("- a\n", "the template must be a mapping of fields"),
+            ("just words", "the template must be a mapping of fields"),
+        ] {
+            assert_eq!(Template::parse(text).unwrap_err(), [problem], "{text:?}");
+        }
+        for text in ["a: [", "a: b: c", "a: 1\na: 2\n", "a: &x [*x]\n", "\0"] {
+            assert!(Template::parse(text).is_err(), "{text:?} must be refused");
+        }
+        assert!(Template::parse(&"a".repeat(TEMPLATE_BYTES_MAX + 1)).unwrap_err()[0].contains("bytes"));
+    }
+
+    #[test]
+    fn sizes_are_read_as_lima_reads_them() {
+        for (text, bytes) in [
+            ("4GiB", Some(4 << 30)),
+            ("4G", Some(4 << 30)),
+            ("4gb", Some(4 << 30)),
+            ("1.5 GiB", Some(3 << 29)),
+            ("512MiB", Some(512 << 20)),
+            ("1048576", Some(1 << 20)),
+            ("", None),
+            ("GiB", None),
+            ("-1", None),
+            ("1e3", None),
+            ("4 GiB of it", None),
+            ("99999999999999999999", None),
+            ("99999999PiB", None),
+        ] {
+            assert_eq!(parse_size(text), bytes, "{text:?}");
+        }
+    }
+}

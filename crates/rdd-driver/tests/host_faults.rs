@@ -1,0 +1,276 @@
+//! What the host driver does when an engine cannot start, dies with containers in it, or is somebody else's.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
+
+mod room;
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
+
+use rdd_driver::{Driver, Error, Found, LogOptions, Run, Running, State, Stopped, suite};
+use rdd_stdx::process::{self, Process, Signal};
+use rdd_testkit::eventually;
+use room::{Place, docker_at, running_leftovers, succeeds};
+
+const VM: &str = "rd";
+const GRACE: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(60);
+
+async fn next(run: &mut Run) -> Option<State> {
+    tokio::time::timeout(Duration::from_secs(180), run.next()).await.expect("a state in time")
+}
+
+/// Makes a machine and waits until it runs.
+async fn up(driver: &dyn Driver, template: &str) -> Run {
+    driver.create(VM, template).await.unwrap();
+    up_again(driver).await
+}
+
+async fn up_again(driver: &dyn Driver) -> Run {
+    let mut run = driver.start(VM, &LogOptions::default()).await.unwrap();
+    loop {
+        match next(&mut run).await {
+            Some(State::Starting) => {}
+            Some(State::Running(health)) if !health.is_degraded() => return run,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+async fn last_words(run: &mut Run) -> String {
+    loop {
+        match next(run).await {
+            Some(State::Exited { last_words }) => return last_words,
+            Some(_) => {}
+            None => panic!("nobody told of the end"),
+        }
+    }
+}
+
+// Finding O-2
+#[test]
+fn an_engine_that_dies_at_once_leaves_the_last_line_of_its_log() {
+    if !room::enter("an_engine_that_dies_at_once_leaves_the_last_line_of_its_log") {
+        return;
+    }
+    suite::run(async {
+        let place = Place::new("2");
+        let driver = place.host();
+        driver.create(VM, "vmType: host\n").await.unwrap();
+        let config = place.engine(VM).folder.join("daemon.json");
+        fs::write(&config, "{\"no-such-option\": true}").unwrap();
+        let mut run = driver.start(VM, &LogOptions::default()).await.unwrap();
+        let words = last_words(&mut run).await;
+        assert!(words.starts_with("dockerd ended (exit status: 1): ") && words.contains("no-such-option"), "{words}");
+        assert_eq!(driver.inspect(VM).await.unwrap(), Found::Stopped);
+        assert_eq!(running_leftovers(&place, VM), Vec::<String>::new());
+        fs::write(&config, "{}").unwrap();
+        up_again(&driver).await;
+        let messages = fs::read_to_string(place.engine(VM).folder.join("ha.stderr.1.log")).unwrap();
+        assert!(messages.contains("no-such-option"), "people find it in the log: {messages}");
+        driver.delete(VM).await.unwrap();
+    });
+}
+
+/// Starts a container that ignores requests to end.
+fn stubborn(place: &Place) -> Process {
+    place.import_image(VM);
+    let script = "trap '' TERM; while true; do sleep 1; done";
+    place.docker(VM, &["run", "-d", "--name", "stubborn", "-v", "data:/data", "box", "/bin/sh", "-c", script]);
+    let pid = place.docker(VM, &["inspect", "-f", "{{.State.Pid}}", "stubborn"]);
+    Process::open(pid.trim().parse().unwrap()).unwrap().unwrap()
+}
+
+#[test]
+fn containers_end_with_an_engine_that_was_killed_and_their_data_stays() {
+    if !room::enter("containers_end_with_an_engine_that_was_killed_and_their_data_stays") {
+        return;
+    }
+    suite::run(async {
+        let place = Place::new("2");
+        let driver = place.host();
+        let mut run = up(&driver, "vmType: host\n").await;
+        let container = stubborn(&place);
+        place.kill(VM, "dockerd");
+        let words = last_words(&mut run).await;
+        assert!(words.starts_with("dockerd ended (signal: 9"), "{words}");
+        assert!(container.wait(Duration::ZERO).unwrap(), "its container is gone");
+        assert_eq!(running_leftovers(&place, VM), Vec::<String>::new());
+        let run = up_again(&driver).await;
+        assert!(run.is_watched());
+        assert!(place.docker(VM, &["volume", "ls", "-q"]).contains("data"));
+        assert!(place.docker(VM, &["ps", "-a"]).contains("stubborn"));
+        driver.delete(VM).await.unwrap();
+        assert_eq!(room::leftovers(&place, VM), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn an_adopted_engine_keeps_its_containers_running() {
+    if !room::enter("an_adopted_engine_keeps_its_containers_running") {
+        return;
+    }
+    suite::run(async {
+        let place = Place::new("2");
+        let driver = place.host();
+        drop(up(&driver, "vmType: host\n").await);
+        let container = stubborn(&place);
+        drop(driver);
+        // A daemon that was killed between starting a process and writing it down is the worst case.
+        for part in ["containerd", "dockerd"] {
+            fs::remove_file(place.engine(VM).run_dir.join(format!("{part}.json"))).unwrap();
+        }
+        let driver = place.host();
+        assert!(driver.adopt(VM).await.unwrap().is_some());
+        assert!(!container.wait(Duration::from_millis(100)).unwrap(), "it never noticed");
+        // An engine that is asked to stop gives its containers ten seconds, and then it is done: nobody was forced.
+        assert_eq!(driver.stop(VM, GRACE).await.unwrap(), Stopped::Graceful);
+        assert!(container.wait(Duration::ZERO).unwrap());
+        driver.delete(VM).await.unwrap();
+    });
+}
+
+// Finding 295-S9
+#[test]
+fn processes_that_only_look_like_ours_are_left_alone() {
+    if !room::enter("processes_that_only_look_like_ours_are_left_alone") {
+        return;
+    }
+    suite::run(async {
+        let place = Place::new("2");
+        let driver = place.host();
+        let folder = place.engine(VM).folder;
+        let twin = place.engine("rd-app").folder;
+        let mut look_alike = process::background("sleep", Path::new("/"));
+        let mut look_alike = look_alike.arg("600").env("RDD_HOST_ENGINE", &twin).env("OTHER", &folder).spawn().unwrap();
+        let run = up(&driver, "vmType: host\n").await;
+        place.kill(VM, "containerd");
+        last_words(&mut run.afresh()).await;
+        driver.delete(VM).await.unwrap();
+        assert!(look_alike.try_wait().unwrap().is_none(), "it lives");
+        look_alike.kill().unwrap();
+        look_alike.wait().unwrap();
+    });
+}
+
+#[test]
+fn the_socket_is_where_the_template_says_and_private_and_never_taken_from_another_engine() {
+    if !room::enter("the_socket_is_where_the_template_says_and_private_and_never_taken_from_another_engine") {
+        return;
+    }
+    suite::run(async {
+        let place = Place::new("2");
+        let driver = place.host();
+        let socket = &place.instance.paths.docker_socket;
+        let template = format!("vmType: host\nparam:\n  HOST_DOCKER_SOCKET: {}\n", socket.display());
+        let run = up(&driver, &template).await;
+        assert_eq!(fs::metadata(socket).unwrap().permissions().mode() & 0o777, 0o600);
+        docker_at(socket, &["version"]);
+        driver.create("second", &template).await.unwrap();
+        let error = driver.start("second", &LogOptions::default()).await.unwrap_err();
+        assert_eq!(error.to_string(), format!("another engine answers at {}", socket.display()));
+        assert!(matches!(error, Error::InTheWay { .. }));
+        assert!(run.is_watched());
+        driver.delete("second").await.unwrap();
+        docker_at(socket, &["version"]);
+        driver.delete(VM).await.unwrap();
+        assert!(socket.symlink_metadata().is_err());
+    });
+}
+
+#[test]
+fn an_engine_of_somebody_else_is_watched_and_never_stopped() {
+    if !room::enter("an_engine_of_somebody_else_is_watched_and_never_stopped") {
+        return;
+    }
+    suite::run(async {
+        let theirs = Place::new("3");
+        let their_driver = theirs.host();
+        drop(up(&their_driver, "vmType: host\n").await);
+        let place = Place::new("2");
+        let driver = place.host();
+        let their_socket = theirs.engine(VM).docker_socket;
+        let template = format!("vmType: host\nparam:\n  HOST_ENGINE_SOCKET: {}\n", their_socket.display());
+        let run = up(&driver, &template).await;
+        let socket = place.engine(VM).docker_socket;
+        docker_at(&socket, &["version"]);
+        assert_eq!(driver.inspect(VM).await.unwrap(), Found::Running(Running { outdated: false }));
+        drop((run, driver));
+        let driver = place.host();
+        let mut run = driver.adopt(VM).await.unwrap().unwrap();
+        assert_eq!(driver.stop(VM, GRACE).await.unwrap(), Stopped::Graceful);
+        assert_eq!(last_words(&mut run).await, "stopped");
+        assert!(socket.symlink_metadata().is_err());
+        docker_at(&their_socket, &["version"]);
+        let mut run = up_again(&driver).await;
+        assert_eq!(their_driver.stop(VM, GRACE).await.unwrap(), Stopped::Graceful);
+        let words = last_words(&mut run).await;
+        assert!(words.starts_with(&format!("the engine at {} no longer answers", their_socket.display())), "{words}");
+        assert_eq!(driver.inspect(VM).await.unwrap(), Found::Stopped);
+        driver.delete(VM).await.unwrap();
+        assert_eq!(room::leftovers(&place, VM), Vec::<String>::new());
+        their_driver.delete(VM).await.unwrap();
+    });
+}
+
+// Finding O-4
+#[test]
+fn an_engine_that_hangs_is_degraded_and_recovers() {
+    if !room::enter("an_engine_that_hangs_is_degraded_and_recovers") {
+        return;
+    }
+    suite::run(async {
+        let place = Place::new("2");
+        let driver = place.host();
+        let mut run = up(&driver, "vmType: host\n").await;
+        let dockerd = place.part(VM, "dockerd").unwrap();
+        dockerd.signal(Signal::STOP).unwrap();
+        let Some(State::Running(health)) = next(&mut run).await else { panic!("it runs") };
+        assert!(health.errors.iter().any(|error| error.starts_with("dockerd does not answer: ")), "{health:?}");
+        dockerd.signal(Signal::CONT).unwrap();
+        let Some(State::Running(health)) = next(&mut run).await else { panic!("it runs") };
+        assert!(!health.is_degraded(), "{health:?}");
+        driver.delete(VM).await.unwrap();
+    });
+}
+
+#[test]
+fn an_engine_alone_runs_containers_and_ends_them() {
+    if !room::enter("an_engine_alone_runs_containers_and_ends_them") {
+        return;
+    }
+    suite::run(async {
+        let place = Place::new("2");
+        let driver = place.host();
+        up(&driver, "vmType: host\nparam: {CONTAINER_ENGINE: containerd}\n").await;
+        let engine = place.engine(VM);
+        assert!(engine.docker_socket.symlink_metadata().is_err(), "there is no Docker");
+        let socket = engine.containerd_socket.display().to_string();
+        let rootfs = place.bare_root();
+        let root = rootfs.path().display().to_string();
+        let run = ["-a", &socket, "run", "-d", "--rootfs", &root, "one", "/bin/sleep", "600"];
+        room::run("ctr", &run);
+        eventually("the container", SOON, || {
+            succeeds("sh", &["-c", &format!("ctr -a {socket} tasks ls | grep RUNNING")]).then_some(())
+        });
+        assert_ne!(driver.stop(VM, Duration::from_secs(2)).await.unwrap(), Stopped::Already);
+        assert_eq!(running_leftovers(&place, VM), Vec::<String>::new());
+        driver.delete(VM).await.unwrap();
+        assert_eq!(room::leftovers(&place, VM), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_machine_of_another_driver_is_none_of_ours() {
+    let place = Place::new("2");
+    let folder = place.engine(VM).folder;
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("lima.yaml"), "vmType: qemu\n").unwrap();
+    suite::run(async {
+        let driver = place.host();
+        assert_eq!(driver.inspect(VM).await.unwrap(), Found::Absent);
+        assert!(matches!(driver.create(VM, "vmType: host\n").await, Err(Error::InTheWay { .. })));
+        assert!(matches!(driver.start(VM, &LogOptions::default()).await, Err(Error::Absent { .. })));
+        driver.delete(VM).await.unwrap();
+        assert!(folder.join("lima.yaml").exists());
+    });
+}

@@ -1,0 +1,214 @@
+//! What the container engine of one machine has on its host: folders, sockets, names of devices, addresses.
+
+use std::{
+    fmt,
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+};
+
+use crate::Instance;
+
+/// The places and names of one machine's own engine. No two machines share any of them, of whatever instance or user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Engine {
+    /// Eight hexadecimal digits that stand for instance and machine where a name must be short.
+    pub id: String,
+    /// The machine's folder.
+    pub folder: PathBuf,
+    /// Images, containers and volumes of `dockerd`.
+    pub data_root: PathBuf,
+    /// What `containerd` keeps.
+    pub containerd_root: PathBuf,
+    /// Whatever means something only while the machine runs.
+    pub run_dir: PathBuf,
+    /// What `dockerd` has only while it runs.
+    pub exec_root: PathBuf,
+    /// What `containerd` has only while it runs.
+    pub containerd_state: PathBuf,
+    /// The socket of `containerd`.
+    pub containerd_socket: PathBuf,
+    /// The socket of `containerd` for its developers.
+    pub containerd_debug_socket: PathBuf,
+    /// Where `dockerd` writes its PID.
+    pub pid_file: PathBuf,
+    /// The state of the tool that makes a rootless engine.
+    pub rootless_state: PathBuf,
+    /// The socket of `dockerd` where the template asks for no other.
+    pub docker_socket: PathBuf,
+    /// The network device that containers are attached to.
+    pub bridge: String,
+    /// The chain of packet rules.
+    pub chain: String,
+    /// The control group under which containers are.
+    pub cgroup: String,
+}
+
+impl Instance {
+    /// The engine of the machine of this name, with a folder under `runtime_dir` for what need not survive a reboot.
+    ///
+    /// The folder there is short, because a socket's path has to fit into about a hundred bytes.
+    pub fn engine(&self, vm: &str, runtime_dir: &Path) -> Engine {
+        let folder = self.paths.machine(vm);
+        let id = format!("{:08x}", hash(folder.as_os_str().as_encoded_bytes()));
+        let run_dir = runtime_dir.join(format!("rdd-{id}"));
+        Engine {
+            data_root: folder.join("docker"),
+            containerd_root: folder.join("containerd"),
+            docker_socket: folder.join("docker.sock"),
+            exec_root: run_dir.join("docker"),
+            containerd_state: run_dir.join("containerd"),
+            containerd_socket: run_dir.join("containerd.sock"),
+            containerd_debug_socket: run_dir.join("containerd-debug.sock"),
+            pid_file: run_dir.join("dockerd.pid"),
+            rootless_state: run_dir.join("rootless"),
+            bridge: format!("rdd-{id}"),
+            chain: format!("RDD-{id}"),
+            cgroup: format!("/rdd-{id}"),
+            run_dir,
+            folder,
+            id,
+        }
+    }
+}
+
+impl Engine {
+    /// The address pools that this engine may take, the one to try first at the beginning.
+    pub fn pools(&self) -> impl Iterator<Item = Pool> + use<> {
+        let first = hash(self.id.as_bytes()) % Pool::COUNT;
+        (0..Pool::COUNT).map(move |step| Pool::number((first + step) % Pool::COUNT))
+    }
+}
+
+/// Addresses of one engine: 32 networks of 256 addresses each. The first network is that of its own bridge.
+///
+/// They come from the upper quarter of 10.0.0.0/8: Docker's own defaults are 172.17.0.0 to 192.168.255.255, and those of
+/// Kubernetes are 10.42 and 10.43, or 10.96 and 10.244.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pool {
+    base: u32,
+}
+
+impl Pool {
+    const FIRST: u32 = u32::from_be_bytes([10, 192, 0, 0]);
+    const PREFIX: u8 = 19;
+    const SIZE: u32 = 1 << (32 - Self::PREFIX);
+    /// How many there are: up to 10.244.0.0, where Kubernetes likes to be.
+    const COUNT: u32 = (u32::from_be_bytes([10, 244, 0, 0]) - Self::FIRST) / Self::SIZE;
+
+    /// The length of the prefix of each network in the pool.
+    pub const NETWORK_PREFIX: u8 = 24;
+
+    const fn number(number: u32) -> Self {
+        Self { base: Self::FIRST + number * Self::SIZE }
+    }
+
+    /// Reads what [`Display`](fmt::Display) wrote.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (base, prefix) = text.split_once('/')?;
+        let base = u32::from(base.parse::<Ipv4Addr>().ok()?);
+        let is_ours = base >= Self::FIRST && (base - Self::FIRST) % Self::SIZE == 0;
+        (prefix == Self::PREFIX.to_string() && is_ours && (base - Self::FIRST) / Self::SIZE < Self::COUNT)
+            .then_some(Self { base })
+    }
+
+    /// The address of the engine's own bridge.
+    pub fn gateway(&self) -> Ipv4Addr {
+        Ipv4Addr::from(self.base + 1)
+    }
+
+    /// Whether an address is one of the pool.
+    pub fn contains(&self, address: Ipv4Addr) -> bool {
+        u32::from(address) & Self::MASK == self.base
+    }
+
+    /// Whether the pool and a network have an address in common. The network of everything is no network.
+    pub fn overlaps(&self, network: Ipv4Addr, mask: Ipv4Addr) -> bool {
+        let (network, mask) = (u32::from(network), u32::from(mask));
+        let common = mask & Self::MASK;
+        mask != 0 && network & common == self.base & common
+    }
+
+    const MASK: u32 = !(Self::SIZE - 1);
+}
+
+impl fmt::Display for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", Ipv4Addr::from(self.base), Self::PREFIX)
+    }
+}
+
+/// FNV-1a, folded to 32 bits: the same on every machine and in every version of this program.
+fn hash(bytes: &[u8]) -> u32 {
+    let long = bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    u32::try_from((long >> 32) ^ (long & 0xffff_ffff)).expect("both halves have 32 bits")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::{Environment, Platform};
+
+    fn engine(home: &str, instance: &str, vm: &str) -> Engine {
+        let environment =
+            Environment { home: Some(home.into()), instance: Some(instance.into()), ..Default::default() };
+        Instance::resolve(&environment, Platform::Linux).unwrap().engine(vm, Path::new("/run"))
+    }
+
+    #[test]
+    fn an_engine_has_short_names_and_all_its_own() {
+        let engine = engine("/home/ann", "2", "rd");
+        assert_eq!(engine.folder.to_str(), Some("/home/ann/.rd2/lima/rd"));
+        assert_eq!(engine.data_root.to_str(), Some("/home/ann/.rd2/lima/rd/docker"));
+        assert!(engine.bridge.len() <= 15, "the kernel's limit for devices");
+        assert!(engine.chain.len() <= 28, "and for chains");
+        assert_eq!(engine.containerd_socket, Path::new("/run").join(&engine.bridge).join("containerd.sock"));
+    }
+
+    // Finding 236-S4
+    #[test]
+    fn no_two_machines_share_a_name() {
+        let mut seen = BTreeSet::new();
+        for home in ["/root", "/home/ann", "/home/bob"] {
+            for instance in ["2", "3", "bats", "bats-app"] {
+                for vm in ["rd", "rd-app", "other"] {
+                    let engine = engine(home, instance, vm);
+                    assert!(seen.insert((engine.bridge, engine.chain, engine.cgroup, engine.run_dir)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn pools_lie_apart_and_all_of_them_are_offered_once() {
+        let pools: Vec<Pool> = engine("/root", "2", "rd").pools().collect();
+        let bases: BTreeSet<u32> = pools.iter().map(|pool| pool.base).collect();
+        assert_eq!((bases.len(), pools.len()), (416, 416));
+        assert_eq!(bases.first().copied().map(Ipv4Addr::from), Some(Ipv4Addr::new(10, 192, 0, 0)));
+        assert_eq!(bases.last().copied().map(Ipv4Addr::from), Some(Ipv4Addr::new(10, 243, 224, 0)));
+        assert_ne!(engine("/root", "3", "rd").pools().next(), Some(pools[0]));
+    }
+
+    #[test]
+    fn a_pool_knows_whom_it_overlaps() {
+        let pool = Pool::parse("10.192.32.0/19").unwrap();
+        assert_eq!((pool.to_string().as_str(), pool.gateway()), ("10.192.32.0/19", Ipv4Addr::new(10, 192, 32, 1)));
+        for (network, mask, overlaps) in [
+            ([10, 192, 32, 0], [255, 255, 255, 0], true),
+            ([10, 192, 63, 0], [255, 255, 255, 0], true),
+            ([10, 192, 64, 0], [255, 255, 255, 0], false),
+            ([10, 0, 0, 0], [255, 0, 0, 0], true),
+            ([192, 168, 0, 0], [255, 255, 0, 0], false),
+            ([0, 0, 0, 0], [0, 0, 0, 0], false),
+        ] {
+            assert_eq!(pool.overlaps(network.into(), mask.into()), overlaps, "{network:?}");
+        }
+        assert!(pool.contains(Ipv4Addr::new(10, 192, 63, 255)) && !pool.contains(Ipv4Addr::new(10, 192, 64, 0)));
+        for text in ["", "10.192.32.0", "10.192.32.0/24", "10.192.33.0/19", "172.17.0.0/19", "10.244.0.0/19"] {
+            assert_eq!(Pool::parse(text), None, "{text}");
+        }
+    }
+}
