@@ -1,0 +1,296 @@
+//! The text of the App's template, from the few values that it depends on.
+//!
+//! A new parameter is added in [`parameters`] and used in a template: a test refuses one that no script uses, as Lima does.
+
+use std::{fmt::Write as _, path::Path};
+
+use rdd_types::app::EngineName;
+
+const HOST: &str = include_str!("template/host.yaml");
+const LIMA: &str = include_str!("template/lima.yaml");
+const LIMA_IMAGES_UNIX: &str = include_str!("template/lima-images-unix.yaml");
+const LIMA_IMAGES_WSL2: &str = include_str!("template/lima-images-wsl2.yaml");
+
+/// What the template says about the machine under it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Base {
+    /// This machine itself.
+    Host,
+    /// What Lima runs.
+    Lima {
+        /// As it stands in the template, for a driver is chosen by it: `qemu`, `vz` or `wsl2`.
+        vm_type: &'static str,
+    },
+}
+
+/// Everything that a template depends on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Values<'a> {
+    /// What it is for.
+    pub(super) base: Base,
+    /// Which engine.
+    pub(super) engine: EngineName,
+    /// CPUs of the virtual machine; 0 leaves it to Lima.
+    pub(super) cpus: i64,
+    /// Memory of the virtual machine; Lima's default without it.
+    pub(super) memory_bytes: Option<u64>,
+    /// Kubernetes, while it is enabled.
+    pub(super) kubernetes: Option<Kubernetes<'a>>,
+    /// Where the engine's socket appears on this machine.
+    pub(super) docker_socket: &'a Path,
+    /// The user's home.
+    pub(super) home: &'a Path,
+    /// Where the guest writes its kubeconfig.
+    pub(super) k3s_config: &'a Path,
+    /// The folder for logs.
+    pub(super) log_dir: &'a Path,
+    /// `RDD_KEEP_LOGS`
+    pub(super) keep_logs: bool,
+    /// `RDD_TRACE_PACKETS`
+    pub(super) trace_packets: bool,
+}
+
+/// Kubernetes, as far as the template is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kubernetes<'a> {
+    /// The full version without its `v`, such as `1.34.6+k3s1`.
+    pub(super) version: &'a str,
+    /// Its port.
+    pub(super) port: u16,
+}
+
+/// The template.
+pub(super) fn render(values: &Values<'_>) -> String {
+    let mut text = match values.base {
+        Base::Host => HOST.to_owned(),
+        Base::Lima { vm_type } => lima(values, vm_type),
+    };
+    text.push_str("\nparam:\n");
+    for (name, value) in parameters(values) {
+        // A write to a string does not fail.
+        let _ = writeln!(text, "  {name}: {value}");
+    }
+    text
+}
+
+fn lima(values: &Values<'_>, vm_type: &str) -> String {
+    let images = if vm_type == "wsl2" { LIMA_IMAGES_WSL2 } else { LIMA_IMAGES_UNIX };
+    let mut text = format!("vmType: {vm_type}\n{images}");
+    text.push_str(&without_markers(LIMA, values.kubernetes.is_some()));
+    if values.cpus > 0 {
+        let _ = writeln!(text, "cpus: {}", values.cpus);
+    }
+    if let Some(bytes) = values.memory_bytes {
+        let _ = writeln!(text, "memory: \"{bytes}\"");
+    }
+    text
+}
+
+/// Takes the markers out, and what is between them unless Kubernetes is enabled.
+fn without_markers(template: &str, kubernetes: bool) -> String {
+    let mut text = String::with_capacity(template.len());
+    let mut is_inside = false;
+    for line in template.lines() {
+        match line.trim_start() {
+            "#if kubernetes" => is_inside = true,
+            "#end" => is_inside = false,
+            _ if is_inside && !kubernetes => {}
+            _ => {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+    }
+    text
+}
+
+/// Name and value, as YAML, of each parameter that this base uses.
+fn parameters(values: &Values<'_>) -> Vec<(&'static str, String)> {
+    let mut list = vec![
+        ("CONTAINER_ENGINE", values.engine.to_string()),
+        ("HOST_DOCKER_SOCKET", quoted(&values.docker_socket.to_string_lossy())),
+    ];
+    if values.base == Base::Host {
+        return list;
+    }
+    let guest = |path: &Path| quoted(&guest_form(&path.to_string_lossy()));
+    let log_dir = if values.keep_logs { guest(values.log_dir) } else { quoted("") };
+    let arguments = match (values.keep_logs, values.trace_packets) {
+        (false, _) => "",
+        (true, false) => "--vm-switch-logfile-append",
+        (true, true) => "--vm-switch-logfile-append --trace-packets",
+    };
+    list.extend([
+        ("HOST_HOME_GUEST", guest(values.home)),
+        ("VM_SWITCH_LOG", quoted(&format!("{}/vm-switch.log", guest_form(&values.log_dir.to_string_lossy())))),
+        ("NETWORK_SETUP_EXTRA_ARGS", quoted(arguments)),
+        ("GUEST_LOG_DIR", log_dir),
+        ("KUBERNETES_ENABLED", values.kubernetes.is_some().to_string()),
+    ]);
+    if let Some(kubernetes) = values.kubernetes {
+        list.extend([
+            ("HOST_INSTANCE_CONFIG", guest(values.k3s_config)),
+            ("KUBERNETES_VERSION", quoted(kubernetes.version)),
+            ("KUBERNETES_PORT", kubernetes.port.to_string()),
+        ]);
+    }
+    list
+}
+
+/// A text that YAML reads back as it is: a JSON string is one of YAML's.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// A path of this machine as the guest sees it: the same, but for drives of Windows.
+fn guest_form(path: &str) -> String {
+    let mut characters = path.chars();
+    match (characters.next(), characters.next(), characters.next()) {
+        (Some(drive), Some(':'), Some('\\' | '/')) if drive.is_ascii_alphabetic() => {
+            format!("/mnt/{}/{}", drive.to_ascii_lowercase(), characters.as_str().replace('\\', "/"))
+        }
+        _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rdd_driver::Template;
+
+    use super::*;
+
+    fn mk_values() -> Values<'static> {
+        Values {
+            base: Base::Lima { vm_type: "qemu" },
+            engine: EngineName::Moby,
+            cpus: 2,
+            memory_bytes: Some(4 << 30),
+            kubernetes: None,
+            docker_socket: Path::new("/home/ann/.rd2/docker.sock"),
+            home: Path::new("/home/ann"),
+            k3s_config: Path::new("/home/ann/.local/share/rancher-desktop-2/k3s.yaml"),
+            log_dir: Path::new("/home/ann/.local/state/rancher-desktop-2"),
+            keep_logs: false,
+            trace_packets: false,
+        }
+    }
+
+    const KUBERNETES: Kubernetes<'_> = Kubernetes { version: "1.34.6+k3s1", port: 7443 };
+
+    fn param(text: &str) -> Vec<(String, String)> {
+        Template::parse(text).unwrap().param.into_iter().collect()
+    }
+
+    fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
+        list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    // Finding 355-D1, 355-I3
+    #[test]
+    fn without_kubernetes_no_parameter_of_it_is_there_but_that_it_is_off() {
+        let expected = [
+            ("CONTAINER_ENGINE", "moby"),
+            ("GUEST_LOG_DIR", ""),
+            ("HOST_DOCKER_SOCKET", "/home/ann/.rd2/docker.sock"),
+            ("HOST_HOME_GUEST", "/home/ann"),
+            ("KUBERNETES_ENABLED", "false"),
+            ("NETWORK_SETUP_EXTRA_ARGS", ""),
+            ("VM_SWITCH_LOG", "/home/ann/.local/state/rancher-desktop-2/vm-switch.log"),
+        ];
+        let text = render(&mk_values());
+        assert_eq!(param(&text), pairs(&expected));
+        assert!(!text.contains("KUBERNETES_PORT") && !text.contains("KUBERNETES_VERSION") && !text.contains("#if"));
+    }
+
+    // Finding 355-I3
+    #[test]
+    fn with_kubernetes_its_version_and_port_are_there() {
+        let text = render(&Values { kubernetes: Some(KUBERNETES), ..mk_values() });
+        let found = param(&text);
+        for expected in [
+            ("KUBERNETES_ENABLED", "true"),
+            ("KUBERNETES_PORT", "7443"),
+            ("KUBERNETES_VERSION", "1.34.6+k3s1"),
+            ("HOST_INSTANCE_CONFIG", "/home/ann/.local/share/rancher-desktop-2/k3s.yaml"),
+        ] {
+            assert!(found.contains(&pairs(&[expected])[0]), "{expected:?} in {found:?}");
+        }
+    }
+
+    #[test]
+    fn the_template_of_the_host_is_this_text() {
+        let expected = "\
+# The container engine of this instance, on this machine itself, without a virtual machine.
+# The App writes this: what is changed here by hand is overwritten. Use `rdd set`.
+vmType: host
+
+param:
+  CONTAINER_ENGINE: containerd
+  HOST_DOCKER_SOCKET: \"/home/ann/.rd2/docker.sock\"
+";
+        let values = Values { base: Base::Host, engine: EngineName::Containerd, ..mk_values() };
+        assert_eq!(render(&values), expected);
+    }
+
+    // Finding 355-S3
+    #[test]
+    fn every_parameter_is_used_by_the_template_as_lima_demands() {
+        for kubernetes in [None, Some(KUBERNETES)] {
+            let text = render(&Values { kubernetes, ..mk_values() });
+            let (scripts, _) = text.split_once("\nparam:\n").unwrap();
+            for (name, _) in param(&text) {
+                let is_used =
+                    [format!("PARAM_{name}}}"), format!(".Param.{name}}}")].iter().any(|use_| scripts.contains(use_));
+                assert!(is_used, "{name} is used nowhere");
+            }
+            // And the other way round: a script that uses what is not there gets an empty text.
+            for part in scripts.split("PARAM_").skip(1) {
+                let name: String =
+                    part.chars().take_while(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || *c == '_').collect();
+                assert!(param(&text).iter().any(|(known, _)| *known == name), "{name} is no parameter");
+            }
+        }
+    }
+
+    #[test]
+    fn cpus_and_memory_are_there_when_they_are_known() {
+        let template = Template::parse(&render(&mk_values())).unwrap();
+        assert_eq!((template.cpus, template.memory_bytes), (Some(2), Some(4 << 30)));
+        let template = Template::parse(&render(&Values { cpus: 0, memory_bytes: None, ..mk_values() })).unwrap();
+        assert_eq!((template.cpus, template.memory_bytes), (None, None));
+    }
+
+    // Finding 355-D2, 236-S4
+    #[test]
+    fn a_path_with_quotes_spaces_and_dollars_is_read_back_as_it_is() {
+        let odd = "/home/a b\"c'd$e\\f`g: #h/.rd2/docker.sock";
+        let text = render(&Values { docker_socket: Path::new(odd), base: Base::Host, ..mk_values() });
+        assert_eq!(param(&text)[1].1, odd);
+    }
+
+    #[test]
+    fn logs_that_are_kept_are_asked_of_the_guest_too() {
+        let found = param(&render(&Values { keep_logs: true, trace_packets: true, ..mk_values() }));
+        let expected = [
+            ("GUEST_LOG_DIR", "/home/ann/.local/state/rancher-desktop-2"),
+            ("NETWORK_SETUP_EXTRA_ARGS", "--vm-switch-logfile-append --trace-packets"),
+        ];
+        assert!(pairs(&expected).iter().all(|pair| found.contains(pair)), "{found:?}");
+    }
+
+    #[test]
+    fn the_guest_sees_drives_of_windows_under_mnt() {
+        for (path, seen) in
+            [("/home/ann", "/home/ann"), (r"C:\Users\ann", "/mnt/c/Users/ann"), ("D:/x", "/mnt/d/x"), ("", "")]
+        {
+            assert_eq!(guest_form(path), seen);
+        }
+    }
+
+    #[test]
+    fn wsl2_gets_its_own_image() {
+        let text = render(&Values { base: Base::Lima { vm_type: "wsl2" }, ..mk_values() });
+        assert_eq!(Template::parse(&text).unwrap().vm_type.as_deref(), Some("wsl2"));
+        assert!(text.contains(".tar.xz") && !text.contains(".raw.xz"));
+    }
+}

@@ -1,0 +1,229 @@
+//! Demo: processes a message as often as it is asked to, and tells of each time; a small example of a controller.
+
+mod endpoints;
+
+use std::sync::Arc;
+
+use kube::{Api, ResourceExt, api::DeleteParams, api::Preconditions};
+use rdd_runtime::{
+    Background, Context, Declaration, Error, Plan,
+    conditions::{self, New},
+    is_not_found,
+};
+use rdd_types::{
+    app::{DEMO, Demo, DemoStatus},
+    reasons::{ConditionType, Reason},
+};
+
+use crate::websocket::Sockets;
+
+/// The name by which the controller is selected and discovered.
+pub const NAME: &str = "demo";
+/// The word that selects it with others of its group.
+pub const GROUP: &str = "app";
+
+/// The controller.
+#[derive(Debug, Default)]
+pub struct Controller {
+    sockets: Sockets,
+}
+
+/// What can be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Delete a Demo of another name, which only a server that did not check the name can have.
+    DeleteStray,
+    /// Process the message once.
+    Process,
+    /// Say that all is done.
+    Complete,
+}
+
+impl rdd_runtime::Step for Step {
+    const ALL: &'static [&'static str] = &["delete-stray", "process", "complete"];
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::DeleteStray => "delete-stray",
+            Self::Process => "process",
+            Self::Complete => "complete",
+        }
+    }
+}
+
+/// A condition of a Demo: type, whether it holds, reason, message.
+type Saying = (ConditionType, bool, Reason, &'static str);
+
+const AT_WORK: [Saying; 3] = [
+    (ConditionType::Ready, true, Reason::Processing, "Demo controller is ready and processing messages"),
+    (ConditionType::Processing, true, Reason::InProgress, "Processing demo messages"),
+    (ConditionType::Completed, false, Reason::InProgress, "Processing is still in progress"),
+];
+
+const DONE: [Saying; 3] = [
+    (ConditionType::Ready, true, Reason::Ready, "Demo controller is ready"),
+    (ConditionType::Processing, false, Reason::Completed, "Processing has completed"),
+    (ConditionType::Completed, true, Reason::Completed, "All messages have been processed successfully"),
+];
+
+impl rdd_runtime::Controller for Controller {
+    type Object = Demo;
+    type Observed = Arc<Demo>;
+    type Step = Step;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::new(NAME, GROUP)
+            .crds(rdd_types::crds_of(NAME))
+            .passthrough(endpoints::hello())
+            .passthrough(endpoints::websocket(&self.sockets))
+    }
+
+    async fn observe(&self, object: Arc<Demo>, _: &Context) -> Result<Arc<Demo>, Error> {
+        Ok(object)
+    }
+
+    fn plan(&self, demo: &Arc<Demo>) -> Plan<Step> {
+        plan(demo)
+    }
+
+    async fn act(&self, step: &Step, demo: &Arc<Demo>, cx: &Context) -> Result<(), Error> {
+        match step {
+            Step::DeleteStray => delete(demo, cx).await,
+            Step::Process => process(demo, cx).await,
+            Step::Complete => complete(demo, cx).await,
+        }
+    }
+
+    fn background(self: &Arc<Self>) -> Vec<Background> {
+        vec![self.sockets.background()]
+    }
+}
+
+fn plan(demo: &Demo) -> Plan<Step> {
+    if demo.metadata.deletion_timestamp.is_some() {
+        return Plan::nothing();
+    }
+    if demo.name_any() != DEMO {
+        return Plan::of([Step::DeleteStray]);
+    }
+    let status = demo.status.clone().unwrap_or_default();
+    if status.processed_count < demo.spec.count {
+        // The write of its status wakes the object again.
+        return Plan::of([Step::Process]);
+    }
+    let said = |saying: &Saying| {
+        let found = conditions::find(&status.conditions, saying.0.as_str());
+        found.is_some_and(|found| {
+            found.status == conditions::status_word(Some(saying.1))
+                && found.reason == saying.2
+                && found.observed_generation == demo.metadata.generation
+        })
+    };
+    if DONE.iter().all(said) { Plan::nothing() } else { Plan::of([Step::Complete]) }
+}
+
+async fn delete(demo: &Demo, cx: &Context) -> Result<(), Error> {
+    let api: Api<Demo> = Api::all(cx.client.clone());
+    let only_this = Preconditions { uid: demo.uid(), resource_version: None };
+    match api.delete(&demo.name_any(), &DeleteParams::default().preconditions(only_this)).await {
+        Err(error) if !is_not_found(&error) => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+async fn process(demo: &Demo, cx: &Context) -> Result<(), Error> {
+    let mut status = demo.status.clone().unwrap_or_default();
+    status.processed_count = status.processed_count.saturating_add(1);
+    status.last_processed = conditions::now(&*cx.clock).to_string();
+    let note = format!("Processed message {} of {}: {}", status.processed_count, demo.spec.count, demo.spec.message);
+    write(demo, status, &AT_WORK, cx).await?;
+    cx.events.normal(demo, "Processing", "Process", &note);
+    Ok(())
+}
+
+async fn complete(demo: &Demo, cx: &Context) -> Result<(), Error> {
+    let status = demo.status.clone().unwrap_or_default();
+    write(demo, status, &DONE, cx).await?;
+    cx.events.normal(demo, "Completed", "Process", "Demo processing completed successfully");
+    Ok(())
+}
+
+/// Writes a status with these conditions, and tells of those that changed.
+async fn write(demo: &Demo, mut status: DemoStatus, sayings: &[Saying], cx: &Context) -> Result<(), Error> {
+    let now = conditions::now(&*cx.clock);
+    let mut changed = Vec::new();
+    for (kind, holds, reason, message) in sayings {
+        let new = New {
+            kind: kind.as_str(),
+            status: Some(*holds),
+            reason: reason.as_str(),
+            message,
+            generation: demo.metadata.generation,
+        };
+        if conditions::set(&mut status.conditions, &new, now) {
+            changed.push((kind.as_str(), *message));
+        }
+    }
+    cx.apply_status(demo, &status).await?;
+    for (kind, message) in changed {
+        cx.events.condition(demo, kind, message);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use rdd_types::{app::DemoSpec, reasons::TABLE};
+
+    use super::*;
+
+    fn demo(count: i32, processed: i32, sayings: &[Saying]) -> Demo {
+        let mut demo = Demo::new(DEMO, DemoSpec { count, ..DemoSpec::default() });
+        let mut status = DemoStatus { processed_count: processed, ..DemoStatus::default() };
+        for (kind, holds, reason, message) in sayings {
+            let new =
+                New { kind: kind.as_str(), status: Some(*holds), reason: reason.as_str(), message, generation: None };
+            conditions::set(&mut status.conditions, &new, Default::default());
+        }
+        demo.status = Some(status);
+        demo
+    }
+
+    #[test]
+    fn it_processes_until_it_has_done_so_often_enough_and_then_says_so_once() {
+        assert_eq!(plan(&Demo::new(DEMO, DemoSpec { count: 1, ..DemoSpec::default() })).steps, [Step::Process]);
+        assert_eq!(plan(&demo(3, 2, &AT_WORK)).steps, [Step::Process]);
+        assert_eq!(plan(&demo(3, 3, &AT_WORK)).steps, [Step::Complete]);
+        assert_eq!(plan(&demo(3, 3, &DONE)).steps, []);
+        assert_eq!(plan(&demo(4, 3, &DONE)).steps, [Step::Process]);
+        assert_eq!(plan(&demo(1, 3, &DONE)).steps, []);
+        assert_eq!(plan(&demo(0, 0, &[])).steps, [Step::Complete]);
+        assert_eq!(plan(&demo(-1, 0, &DONE)).steps, []);
+    }
+
+    #[test]
+    fn a_change_of_the_settings_that_changes_nothing_is_acknowledged() {
+        let mut done = demo(3, 3, &DONE);
+        done.metadata.generation = Some(2);
+        assert_eq!(plan(&done).steps, [Step::Complete]);
+    }
+
+    #[test]
+    fn a_demo_of_another_name_is_deleted_and_one_that_goes_is_left_alone() {
+        let mut stray = Demo::new("other", DemoSpec::default());
+        assert_eq!(plan(&stray).steps, [Step::DeleteStray]);
+        stray.metadata.deletion_timestamp = Some(rdd_types::Time(Default::default()));
+        assert_eq!(plan(&stray).steps, []);
+    }
+
+    #[test]
+    fn all_that_it_says_is_in_the_table() {
+        for (kind, holds, reason, _) in AT_WORK.iter().chain(&DONE) {
+            let status = conditions::status_word(Some(*holds));
+            let row = |row: &&rdd_types::reasons::Row| {
+                (row.kind, row.condition, row.status.as_str(), row.reason) == ("Demo", *kind, status, *reason)
+            };
+            assert!(TABLE.iter().any(|one| row(&one)), "{kind} {status} {reason}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The versions of Kubernetes that can be installed, and the channels that stand for one of them.
+
+use std::{collections::BTreeMap, ops::RangeInclusive};
+
+/// Patch releases by minor release of Kubernetes 1.
+const RELEASES: &[(u32, RangeInclusive<u32>)] = &[(32, 0..=13), (33, 0..=10), (34, 1..=6), (35, 0..=3)];
+
+/// Those that come as a later build than the first of K3s.
+const THIRD_BUILDS: &[(u32, u32)] = &[(32, 11), (33, 7), (34, 3), (35, 0)];
+
+/// What a channel stands for.
+const CHANNELS: &[(&str, &str)] = &[
+    ("1.32", "1.32.13"),
+    ("1.33", "1.33.10"),
+    ("1.34", "1.34.6"),
+    ("1.35", "1.35.3"),
+    ("latest", "1.35.3"),
+    ("stable", "1.34.6"),
+];
+
+/// Every version, bare (`1.34.6`) and in full (`v1.34.6+k3s1`), by the letters of the bare one.
+pub fn versions() -> BTreeMap<String, String> {
+    let all = RELEASES.iter().flat_map(|(minor, patches)| patches.clone().map(move |patch| (*minor, patch)));
+    all.map(|(minor, patch)| {
+        let build = if THIRD_BUILDS.contains(&(minor, patch)) { 3 } else { 1 };
+        (format!("1.{minor}.{patch}"), format!("v1.{minor}.{patch}+k3s{build}"))
+    })
+    .collect()
+}
+
+/// Every channel, without a leading `v`, and the bare version that it stands for.
+pub fn channels() -> BTreeMap<String, String> {
+    CHANNELS.iter().map(|(channel, version)| ((*channel).to_owned(), (*version).to_owned())).collect()
+}
+
+/// The bare version that a channel stands for, if it is one; a leading `v` means nothing.
+pub fn channel(name: &str) -> Option<String> {
+    let name = name.strip_prefix('v').unwrap_or(name);
+    CHANNELS.iter().find(|(channel, _)| *channel == name).map(|(_, version)| (*version).to_owned())
+}
+
+/// The full version that a bare one stands for, if it can be installed; a leading `v` and a build of K3s mean nothing.
+pub fn full(version: &str) -> Option<String> {
+    versions().remove(bare(version))
+}
+
+/// Whether this version can be installed; a leading `v` and a build of K3s mean nothing.
+pub fn supports(version: &str) -> bool {
+    full(version).is_some()
+}
+
+fn bare(version: &str) -> &str {
+    let version = version.strip_prefix('v').unwrap_or(version);
+    version.split_once("+k3s").map_or(version, |(bare, _)| bare)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_thirty_five_versions_each_with_its_build() {
+        let versions = versions();
+        assert_eq!(versions.len(), 35);
+        let text = serde_json::to_string(&versions).unwrap();
+        assert!(text.starts_with(r#"{"1.32.0":"v1.32.0+k3s1","1.32.1":"v1.32.1+k3s1","1.32.10":"#), "{text}");
+        for version in ["1.32.11", "1.33.7", "1.34.3", "1.35.0"] {
+            assert_eq!(versions[version], format!("v{version}+k3s3"));
+        }
+        assert_eq!(versions["1.35.3"], "v1.35.3+k3s1");
+        assert!(!versions.contains_key("1.34.0"));
+    }
+
+    #[test]
+    fn channels_stand_for_versions_that_there_are() {
+        let text = serde_json::to_string(&channels()).unwrap();
+        let wanted = r#"{"1.32":"1.32.13","1.33":"1.33.10","1.34":"1.34.6","1.35":"1.35.3","latest":"1.35.3","stable":"1.34.6"}"#;
+        assert_eq!(text, wanted);
+        for version in channels().values() {
+            assert!(supports(version), "{version}");
+        }
+        assert_eq!((channel("v1.32").as_deref(), channel("stable").as_deref()), (Some("1.32.13"), Some("1.34.6")));
+        assert_eq!((channel("1.32.0"), channel("")), (None, None));
+    }
+
+    #[test]
+    fn a_version_is_known_however_it_is_written() {
+        for text in ["1.34.6", "v1.34.6", "v1.34.6+k3s1", "1.34.6+k3s1"] {
+            assert_eq!(full(text).as_deref(), Some("v1.34.6+k3s1"), "{text}");
+        }
+        for text in ["", "1.34", "1.34.0", "stable", "1.34.6-rc1", "v"] {
+            assert!(!supports(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The product's controllers: each observes, plans without IO, and acts in named steps.
+
+pub mod app;
+pub mod configmap_replicaset;
+pub mod containers;
+pub mod demo;
+pub mod hostinfo;
+pub mod k3s_versions;
+pub mod limavm;
+pub mod mock;
+pub mod notary;
+pub mod reference;
+pub mod saying;
+pub mod websocket;

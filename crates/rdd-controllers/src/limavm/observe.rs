@@ -1,0 +1,52 @@
+//! Looks at everything that the plan for a LimaVM depends on.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, ResourceExt};
+use rdd_runtime::{Context, Error, Key, conditions};
+use rdd_stdx::chain::Chain;
+use rdd_types::lima::{LimaVM, TEMPLATE_KEY};
+
+use super::{
+    machine::{Basis, Machines},
+    observed::{Disk, Machine, Observed, Template},
+};
+
+/// What there is now. The object and its template are read afresh: a count from an old copy of the object would be wrong, and an old `running`
+/// beside a new template would start what was just stopped.
+pub(super) async fn observe(machines: &Machines, object: &Arc<LimaVM>, cx: &Context) -> Result<Observed, Error> {
+    let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
+    let now = conditions::now(&*cx.clock);
+    let vms: Api<LimaVM> = Api::namespaced(cx.client.clone(), &namespace);
+    let Some(vm) = vms.get_opt(&name).await?.filter(|vm| vm.uid() == object.uid()) else {
+        let (vm, template) = (Arc::clone(object), Template::Absent);
+        return Ok(Observed { vm, is_gone: true, template, disk: Disk::NotLooked, machine: Machine::Idle, now });
+    };
+    let maps: Api<ConfigMap> = Api::namespaced(cx.client.clone(), &namespace);
+    let map = maps.get_opt(&LimaVM::template_config_map(&name)).await?;
+    let template = map.map_or(Template::Absent, |map| template_of(&map, &vm));
+    let machine = machines.known(&Key::of(&vm), &basis(&vm, &template));
+    let disk = match machine {
+        Machine::Busy(_) => Disk::NotLooked,
+        _ => machines.look(&name).await.unwrap_or_else(|error| Disk::Unreadable { why: Chain(&error).to_string() }),
+    };
+    Ok(Observed { vm: Arc::new(vm), is_gone: false, template, disk, machine, now })
+}
+
+fn template_of(map: &ConfigMap, vm: &LimaVM) -> Template {
+    let text = map.data.as_ref().and_then(|data| data.get(TEMPLATE_KEY)).filter(|text| !text.trim().is_empty());
+    let owners = map.metadata.owner_references.iter().flatten();
+    let ours = owners.into_iter().any(|owner| Some(&owner.uid) == vm.metadata.uid.as_ref());
+    let resource_version = map.metadata.resource_version.clone().unwrap_or_default();
+    Template::Present { text: text.cloned(), resource_version, ours }
+}
+
+/// What a try is a try of: another generation, or another text, is another wish.
+pub(super) fn basis(vm: &LimaVM, template: &Template) -> Basis {
+    let template = match template {
+        Template::Present { text: Some(text), .. } => text.clone(),
+        _ => String::new(),
+    };
+    Basis { generation: vm.metadata.generation.unwrap_or_default(), template }
+}

@@ -1,0 +1,432 @@
+//! The whole policy of LimaVM, without IO: from what was seen to the steps that bring it nearer to what is wanted.
+//!
+//! What takes long (create, start, stop, delete) is begun by its step and goes on in the background; as long as it does, the machine is busy
+//! and the plan waits for its end, which wakes the object. So one VM never waits for another, and a delete never waits for a download.
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use rdd_runtime::{
+    Plan,
+    conditions::{find, is_true},
+};
+use rdd_types::lima::{LimaVM, LimaVMStatus};
+
+use super::{
+    conditions as says,
+    observed::{Disk, Failure, Job, Machine, Observed, Phase, Template},
+};
+use crate::saying::Said;
+
+/// How soon to look again at what nobody tells us of.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// What is done to come nearer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Makes the template's copy ours.
+    ClaimTemplate,
+    /// Writes the status, and tells which conditions changed.
+    WriteStatus {
+        /// All of it.
+        status: Box<LimaVMStatus>,
+        /// Type and message of each condition that says something new.
+        changed: Vec<(String, String)>,
+    },
+    /// Takes the request for a restart away: it was understood.
+    ClearRestartRequest,
+    /// Writes the template's text for the next start.
+    ApplyTemplate,
+    /// Begins to create.
+    Create,
+    /// Begins to take over what runs.
+    Adopt,
+    /// Begins to start.
+    Start,
+    /// Begins to stop.
+    Stop,
+    /// Begins to remove.
+    Delete,
+    /// Removes every object that it owns.
+    Sweep,
+    /// Takes our finalizer off: nothing is left to clean up.
+    Release,
+}
+
+impl rdd_runtime::Step for Step {
+    const ALL: &'static [&'static str] = &[
+        "claim-template",
+        "write-status",
+        "clear-restart-request",
+        "apply-template",
+        "create",
+        "adopt",
+        "start",
+        "stop",
+        "delete",
+        "sweep",
+        "release",
+    ];
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::ClaimTemplate => "claim-template",
+            Self::WriteStatus { .. } => "write-status",
+            Self::ClearRestartRequest => "clear-restart-request",
+            Self::ApplyTemplate => "apply-template",
+            Self::Create => "create",
+            Self::Adopt => "adopt",
+            Self::Start => "start",
+            Self::Stop => "stop",
+            Self::Delete => "delete",
+            Self::Sweep => "sweep",
+            Self::Release => "release",
+        }
+    }
+}
+
+/// The steps for what was seen.
+pub fn plan(seen: &Observed) -> Plan<Step> {
+    if seen.is_gone {
+        return Plan::nothing();
+    }
+    let status = seen.vm.status.clone().unwrap_or_default();
+    let mut draft = Draft { seen, written: status.clone(), status, steps: Vec::new(), again: None };
+    if seen.vm.metadata.deletion_timestamp.is_some() {
+        draft.tear_down();
+    } else {
+        draft.keep();
+        draft.write();
+    }
+    Plan { steps: draft.steps, again: draft.again }
+}
+
+/// What is said when this step failed, if it is anything that people should see where they look for the state of the VM.
+pub fn after_failure(failed: &Step, seen: &Observed, error: &str) -> Option<Step> {
+    let said = match failed {
+        Step::ClaimTemplate => says::CREATE_FAILED.with(error),
+        // What runs goes on running as it was started.
+        Step::ApplyTemplate if !seen.is_alive() => says::START_FAILED.with(error),
+        Step::Sweep => says::STOP_FAILED.with(error),
+        _ => return None,
+    };
+    let status = seen.vm.status.clone().unwrap_or_default();
+    let mut draft = Draft { seen, written: status.clone(), status, steps: Vec::new(), again: None };
+    draft.say(said);
+    draft.write();
+    draft.steps.pop()
+}
+
+/// A plan in the making: the status as it shall be, the status as it will have been written, and the steps so far.
+struct Draft<'a> {
+    seen: &'a Observed,
+    status: LimaVMStatus,
+    written: LimaVMStatus,
+    steps: Vec<Step>,
+    again: Option<Duration>,
+}
+
+impl Draft<'_> {
+    fn condition(&self, of: &str) -> Option<&Condition> {
+        find(&self.status.conditions, of)
+    }
+
+    fn say(&mut self, said: Said) {
+        said.put(&mut self.status.conditions, self.seen.generation(), self.seen.now);
+    }
+
+    /// Everything said so far is written before the next step, unless it is what was written already.
+    fn write(&mut self) {
+        if self.status == self.written {
+            return;
+        }
+        let before = &self.written.conditions;
+        let news = self.status.conditions.iter().filter(|now| {
+            find(before, &now.type_)
+                .is_none_or(|was| (&was.status, &was.reason, &was.message) != (&now.status, &now.reason, &now.message))
+        });
+        let changed = news.map(|condition| (condition.type_.clone(), condition.message.clone())).collect();
+        self.written = self.status.clone();
+        self.steps.push(Step::WriteStatus { status: Box::new(self.status.clone()), changed });
+    }
+
+    fn begin(&mut self, step: Step) {
+        self.write();
+        self.steps.push(step);
+    }
+
+    fn keep(&mut self) {
+        if self.condition(says::CREATED).is_none() {
+            self.say(says::PENDING.say());
+        }
+        if let Machine::Busy(job) = self.seen.machine {
+            if job == Job::Start {
+                self.say(says::STARTING.say());
+            }
+            return;
+        }
+        if let (Disk::Unreadable { why }, false) = (&self.seen.disk, matches!(self.seen.machine, Machine::Held(_))) {
+            let is_created = is_true(&self.status.conditions, says::CREATED);
+            self.say(if is_created { says::START_FAILED.with(why) } else { says::CREATE_FAILED.with(why) });
+            self.again = Some(LOOK_AGAIN);
+            return;
+        }
+        if matches!(self.seen.template, Template::Present { ours: false, .. }) {
+            self.begin(Step::ClaimTemplate);
+        }
+        if self.is_in_place() && self.is_created() {
+            self.take_restart_request();
+            self.follow_template();
+            if self.seen.is_wanted() { self.keep_running() } else { self.keep_stopped() }
+        }
+    }
+
+    /// Whether the status names the template's copy. Only then is anything made on disk, so what is there before belongs to nobody.
+    fn is_in_place(&mut self) -> bool {
+        if self.status.template_config_map.is_some() {
+            return true;
+        }
+        if self.seen.template == Template::Absent {
+            self.miss_template();
+            return false;
+        }
+        if let Machine::Failed(Failure { job: Job::Delete, message, wait: Some(wait) }) = &self.seen.machine {
+            self.say(says::CREATE_FAILED.with(message));
+            self.again = Some(*wait);
+            return false;
+        }
+        if self.seen.disk != Disk::Absent {
+            self.begin(Step::Delete);
+            return false;
+        }
+        self.status.template_config_map = Some(LimaVM::template_config_map(self.seen.name()));
+        self.write();
+        true
+    }
+
+    fn miss_template(&mut self) {
+        let missing = format!("template ConfigMap {:?} not found", LimaVM::template_config_map(self.seen.name()));
+        self.say(says::CREATE_FAILED.with(&missing));
+        self.again = Some(LOOK_AGAIN);
+    }
+
+    /// Whether there is a whole instance on disk; if not, what makes one.
+    fn is_created(&mut self) -> bool {
+        match (&self.seen.disk, &self.seen.template) {
+            (Disk::Stopped { .. } | Disk::Running { .. }, _) => {
+                self.confirm_created();
+                true
+            }
+            // What runs is there, whatever the disk says.
+            (Disk::Unreadable { .. }, _) => true,
+            // One that was whole once is mended by stopping it, not by losing what is in it.
+            (Disk::Broken { .. }, _) if is_true(&self.status.conditions, says::CREATED) => true,
+            (Disk::Broken { why }, _) => {
+                self.say(says::CREATE_FAILED.with(why));
+                self.unless_waiting(Job::Delete, Step::Delete);
+                false
+            }
+            (_, Template::Absent) => {
+                self.miss_template();
+                false
+            }
+            (_, Template::Present { text: None, .. }) => {
+                self.say(says::CREATE_FAILED.with("template ConfigMap missing template data"));
+                false
+            }
+            (_, Template::Present { .. }) => {
+                match &self.seen.machine {
+                    Machine::Failed(Failure { job: Job::Create, message, .. }) => {
+                        self.say(says::CREATE_FAILED.with(message));
+                    }
+                    _ if is_true(&self.status.conditions, says::CREATED) => self.say(says::PENDING.say()),
+                    _ => {}
+                }
+                self.unless_waiting(Job::Create, Step::Create);
+                false
+            }
+        }
+    }
+
+    /// Begins the step, unless the job failed and is not due yet.
+    fn unless_waiting(&mut self, job: Job, step: Step) {
+        match &self.seen.machine {
+            Machine::Failed(failure) if failure.job == job && failure.wait.is_some() => self.again = failure.wait,
+            _ => self.begin(step),
+        }
+    }
+
+    fn confirm_created(&mut self) {
+        let is_new = !is_true(&self.status.conditions, says::CREATED);
+        if !is_new {
+            let message = self.condition(says::CREATED).map(|condition| condition.message.clone()).unwrap_or_default();
+            self.say(says::INSTANCE_CREATED.with(&message));
+            return;
+        }
+        let made_now = self.seen.machine == Machine::Created;
+        self.say(if made_now { says::INSTANCE_CREATED.say() } else { says::INSTANCE_EXISTS.say() });
+        // What was just made was made from this very text; there is no start to wait for that would replace an older one.
+        if let Template::Present { text: Some(text), resource_version, .. } = &self.seen.template
+            && self.seen.disk.template() == Some(text)
+        {
+            self.status.observed_template_resource_version = Some(resource_version.clone());
+        }
+        self.write();
+    }
+
+    fn take_restart_request(&mut self) {
+        if self.seen.restart_request().is_none() {
+            return;
+        }
+        if self.seen.is_wanted() && self.seen.is_alive() {
+            self.status.restart_needed = true;
+        }
+        self.begin(Step::ClearRestartRequest);
+    }
+
+    /// Brings the text on disk in line with the copy. `restartNeeded` is written first: whoever finds the two texts equal and no restart needed
+    /// may rely on it that what runs was started with this text.
+    fn follow_template(&mut self) {
+        let (Template::Present { text: Some(text), resource_version, .. }, Some(on_disk)) =
+            (&self.seen.template, self.seen.disk.template())
+        else {
+            return;
+        };
+        if text != on_disk {
+            if self.seen.is_alive() && !self.seen.is_wanted() {
+                // It is about to be stopped; the text follows.
+                return;
+            }
+            if self.seen.is_alive() {
+                self.status.restart_needed = true;
+            }
+            self.begin(Step::ApplyTemplate);
+        } else if self.seen.is_wanted() && matches!(self.seen.disk, Disk::Running { outdated: true, .. }) {
+            self.status.restart_needed = true;
+        }
+        let up = matches!(self.seen.machine, Machine::Held(Phase::Running { .. }));
+        let in_effect = if self.seen.is_wanted() { up } else { !self.seen.is_alive() };
+        if in_effect && !self.status.restart_needed {
+            self.status.observed_template_resource_version = Some(resource_version.clone());
+        }
+    }
+
+    fn keep_stopped(&mut self) {
+        self.status.restart_needed = false;
+        if self.seen.is_alive() || matches!(self.seen.disk, Disk::Broken { .. }) {
+            if let Machine::Failed(Failure { job: Job::Stop, message, .. }) = &self.seen.machine {
+                self.say(says::STOP_FAILED.with(message));
+            }
+            self.unless_waiting(Job::Stop, Step::Stop);
+            return;
+        }
+        let already = self.condition(says::RUNNING).filter(|condition| says::STOPPED.is_said_by(condition));
+        let said = match already {
+            Some(condition) => says::STOPPED.with(&condition.message.clone()),
+            None if self.seen.machine == Machine::Stopped => says::STOPPED_ON_REQUEST.say(),
+            None => says::STOPPED.say(),
+        };
+        self.say(said);
+    }
+
+    fn keep_running(&mut self) {
+        match &self.seen.machine {
+            Machine::Held(Phase::Starting) => self.say_starting(),
+            Machine::Held(Phase::Running { complaint }) => {
+                self.say_started(complaint.as_deref());
+                if self.status.restart_needed {
+                    self.begin(Step::Stop);
+                }
+            }
+            Machine::Failed(Failure { job: Job::Start | Job::Adopt, message, wait: Some(wait) }) => {
+                self.say(says::START_FAILED.with(message));
+                self.again = Some(*wait);
+            }
+            Machine::Failed(Failure { job: Job::Stop, message, .. }) if self.must_stop() => {
+                self.say(says::STOP_FAILED.with(message));
+                self.unless_waiting(Job::Stop, Step::Stop);
+            }
+            _ => self.bring_up(),
+        }
+    }
+
+    /// Whether something must go before there can be a start.
+    fn must_stop(&self) -> bool {
+        match self.seen.disk {
+            Disk::Broken { .. } => true,
+            // What is left of a run that ended by itself is not adopted: it is what failed.
+            Disk::Running { .. } => self.status.restart_needed || matches!(self.seen.machine, Machine::Failed(_)),
+            _ => false,
+        }
+    }
+
+    fn bring_up(&mut self) {
+        // A claim that this process cannot vouch for is taken back before anything else.
+        if self.seen.machine == Machine::Idle && is_true(&self.status.conditions, says::RUNNING) {
+            self.say(says::RECONCILING.say());
+            self.write();
+        }
+        if self.must_stop() {
+            self.begin(Step::Stop);
+        } else if matches!(self.seen.disk, Disk::Running { .. }) {
+            self.begin(Step::Adopt);
+        } else {
+            if self.status.restart_needed && self.seen.machine == Machine::Stopped {
+                self.say(says::STOPPED_FOR_RESTART.say());
+            }
+            self.status.restart_needed = false;
+            self.write();
+            self.say(says::STARTING.say());
+            self.begin(Step::Start);
+        }
+    }
+
+    /// What was taken over and has not answered yet is not starting: it is still being verified, and no start will be counted for it.
+    fn say_starting(&mut self) {
+        let is_verified_now = self.condition(says::RUNNING).is_some_and(|was| says::RECONCILING.is_said_by(was));
+        self.say(if is_verified_now { says::RECONCILING.say() } else { says::STARTING.say() });
+    }
+
+    fn say_started(&mut self, complaint: Option<&str>) {
+        let counts =
+            self.condition(says::RUNNING).is_none_or(|was| was.status != "True" && !says::RECONCILING.is_said_by(was));
+        if counts {
+            self.status.restart_count = self.status.restart_count.saturating_add(1);
+        }
+        self.say(match complaint {
+            Some(complaint) => says::STARTED_DEGRADED.with(&says::degraded_message(complaint)),
+            None => says::STARTED.say(),
+        });
+    }
+
+    fn tear_down(&mut self) {
+        if !self.seen.holds_cleanup() {
+            return;
+        }
+        if let Machine::Failed(Failure { job: Job::Delete, message, .. }) = &self.seen.machine {
+            self.say(says::STOP_FAILED.with(message));
+            self.write();
+        }
+        match (&self.seen.machine, &self.seen.disk) {
+            (Machine::Busy(Job::Delete), _) => {}
+            (_, Disk::Unreadable { why }) => {
+                self.say(says::STOP_FAILED.with(why));
+                self.write();
+                self.again = Some(LOOK_AGAIN);
+            }
+            (_, Disk::Absent) => {
+                self.say_stopped_for_good();
+                self.write();
+                self.steps.extend([Step::Sweep, Step::Release]);
+            }
+            _ => self.unless_waiting(Job::Delete, Step::Delete),
+        }
+    }
+
+    /// Those who follow the VM (the App, the engine's mirror) hear that it is down before it is gone.
+    fn say_stopped_for_good(&mut self) {
+        if self.condition(says::RUNNING).is_some_and(|condition| !says::STOPPED.is_said_by(condition)) {
+            self.say(says::STOPPED_ON_REQUEST.say());
+        }
+    }
+}

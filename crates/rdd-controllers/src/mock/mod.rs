@@ -1,0 +1,296 @@
+//! The mock: a control plane with something in it and nothing behind it, for tests of user interfaces.
+//!
+//! It runs alone, in a daemon without other controllers, and brings every definition along. All that it makes belongs to the namespace `rdd-mocks`, and
+//! comes back when it is deleted.
+
+mod fixtures;
+mod logs;
+
+use std::{fmt, sync::Arc};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::{ResourceExt, api::ObjectMeta};
+use rdd_runtime::{
+    Background, Context, Declaration, Error, Key, Plan, Wake,
+    admission::{Decision, Operation, Request, Webhook},
+    conditions::{self, New},
+};
+use rdd_types::{
+    Quantity,
+    app::{APP, App, AppStatus, K3S_VERSIONS},
+    containers::{Container, ContainerNamespace, Image, Volume},
+    names::field_manager,
+    rdd::{HostInfo, HostInfoSpec, HostInfoStatus, SYSTEM},
+    reasons::{ConditionType, Reason},
+};
+
+use self::fixtures::Fixture;
+use crate::{k3s_versions, websocket::Sockets};
+
+/// The name by which the controller is selected and discovered.
+pub const NAME: &str = "mock";
+/// The word that selects it with others of its group.
+pub const GROUP: &str = "mock";
+/// The namespace to which all belongs.
+pub const HOME: &str = "rdd-mocks";
+/// The namespace in which the containers, images and volumes are.
+const API_NAMESPACE: &str = "rancher-desktop";
+/// The container namespace in which they are.
+const CONTAINER_NAMESPACE: &str = "buildkit";
+/// What the machine is said to have.
+const CPUS: i64 = 32;
+const MEMORY_BYTES: u64 = 12 << 30;
+
+/// The controller.
+#[derive(Debug, Default)]
+pub struct Controller {
+    sockets: Sockets,
+}
+
+/// What a look found; nothing for any namespace but its own.
+#[derive(Debug, Default)]
+pub struct Observed {
+    home: Option<Arc<Namespace>>,
+    has_namespace: bool,
+    /// What is not there, or not as it should be.
+    missing: Vec<Fixture>,
+    host: Option<Arc<HostInfo>>,
+    app: Option<Arc<App>>,
+    versions: Option<k3s_versions::Observed>,
+}
+
+/// What can be done.
+#[derive(Clone, PartialEq)]
+pub enum Step {
+    /// Make the namespace of the containers.
+    MakeNamespace,
+    /// Put an object in place: the index is that of what is missing.
+    Put(usize),
+    /// Make the object that tells what the machine has.
+    MakeHost,
+    /// Say what the machine has.
+    ReportHost,
+    /// Say that the App is what it is asked to be.
+    Settle,
+    /// Write the list of versions of Kubernetes.
+    WriteVersions,
+}
+
+impl fmt::Debug for Step {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(rdd_runtime::Step::name(self))
+    }
+}
+
+impl rdd_runtime::Step for Step {
+    const ALL: &'static [&'static str] =
+        &["make-namespace", "put", "make-host", "report-host", "settle", "write-versions"];
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::MakeNamespace => "make-namespace",
+            Self::Put(_) => "put",
+            Self::MakeHost => "make-host",
+            Self::ReportHost => "report-host",
+            Self::Settle => "settle",
+            Self::WriteVersions => "write-versions",
+        }
+    }
+}
+
+impl rdd_runtime::Controller for Controller {
+    type Object = Namespace;
+    type Observed = Observed;
+    type Step = Step;
+
+    fn declaration(&self) -> Declaration {
+        let home = || Wake::One(Key::cluster(HOME));
+        Declaration::new(NAME, GROUP)
+            .field_manager(field_manager::MOCK)
+            .crds(rdd_types::crds())
+            .watches::<Namespace, Wake>(move |_| home())
+            .watches::<ContainerNamespace, Wake>(move |_| home())
+            .watches::<Container, Wake>(move |_| home())
+            .watches::<Image, Wake>(move |_| home())
+            .watches::<Volume, Wake>(move |_| home())
+            .watches::<HostInfo, Wake>(move |_| home())
+            .watches::<App, Wake>(move |_| home())
+            .watches::<ConfigMap, Wake>(move |map| if map.name_any() == K3S_VERSIONS { home() } else { Wake::Nothing })
+            .webhook(webhook())
+            .passthrough(logs::passthrough(&self.sockets))
+    }
+
+    fn seeds(&self) -> Vec<Namespace> {
+        vec![namespace(HOME)]
+    }
+
+    async fn observe(&self, object: Arc<Namespace>, cx: &Context) -> Result<Observed, Error> {
+        if object.name_any() != HOME || object.metadata.deletion_timestamp.is_some() {
+            return Ok(Observed::default());
+        }
+        let app = cx.cached::<App>().get(&Key::cluster(APP));
+        let wanted = fixtures::fixtures().into_iter().map(|fixture| fixture.owned_by(&object));
+        Ok(Observed {
+            has_namespace: cx.cached::<Namespace>().get(&Key::cluster(API_NAMESPACE)).is_some(),
+            missing: wanted.filter(|fixture| !fixture.is_there(cx)).collect(),
+            host: cx.cached::<HostInfo>().get(&Key::cluster(SYSTEM)),
+            versions: app.clone().map(|app| k3s_versions::observe(app, cx)),
+            app,
+            home: Some(object),
+        })
+    }
+
+    fn plan(&self, observed: &Observed) -> Plan<Step> {
+        plan(observed)
+    }
+
+    async fn act(&self, step: &Step, observed: &Observed, cx: &Context) -> Result<(), Error> {
+        let Some(home) = &observed.home else { return Ok(()) };
+        match (step, &observed.host, &observed.app, &observed.versions) {
+            (Step::MakeNamespace, ..) => {
+                let mut made = namespace(API_NAMESPACE);
+                made.metadata.owner_references = Context::owner_reference(&**home).map(|owner| vec![owner]);
+                cx.apply(&made).await.map(drop)
+            }
+            (Step::Put(index), ..) => match observed.missing.get(*index) {
+                Some(fixture) => fixture.put(cx).await,
+                None => Ok(()),
+            },
+            (Step::MakeHost, ..) => cx.apply(&HostInfo::new(SYSTEM, HostInfoSpec::default())).await.map(drop),
+            (Step::ReportHost, Some(host), ..) => cx.apply_status(&**host, &machine()).await.map(drop),
+            (Step::Settle, _, Some(app), _) => settle(app, cx).await,
+            (Step::WriteVersions, .., Some(versions)) => k3s_versions::write(versions, cx).await,
+            _ => Ok(()),
+        }
+    }
+
+    fn background(self: &Arc<Self>) -> Vec<Background> {
+        vec![self.sockets.background()]
+    }
+}
+
+fn plan(observed: &Observed) -> Plan<Step> {
+    let mut plan = Plan::nothing();
+    if observed.home.is_none() {
+        return plan;
+    }
+    if !observed.has_namespace {
+        plan = plan.then(Step::MakeNamespace);
+    }
+    for index in 0..observed.missing.len() {
+        plan = plan.then(Step::Put(index));
+    }
+    match observed.host.as_deref() {
+        // Its own event wakes us to report.
+        None => plan = plan.then(Step::MakeHost),
+        Some(host) if host.status.as_ref() != Some(&machine()) => plan = plan.then(Step::ReportHost),
+        Some(_) => {}
+    }
+    let app = observed.app.as_deref().filter(|app| app.metadata.deletion_timestamp.is_none());
+    if app.is_some_and(|app| !is_settled(app)) {
+        plan = plan.then(Step::Settle);
+    }
+    if observed.versions.as_ref().is_some_and(|versions| !k3s_versions::plan(versions).steps.is_empty()) {
+        plan = plan.then(Step::WriteVersions);
+    }
+    plan
+}
+
+fn machine() -> HostInfoStatus {
+    HostInfoStatus { cpus: CPUS, memory: Some(Quantity::binary(MEMORY_BYTES)) }
+}
+
+fn namespace(name: &str) -> Namespace {
+    let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+    Namespace { metadata, ..Namespace::default() }
+}
+
+fn is_settled(app: &App) -> bool {
+    let status = app.status.as_ref();
+    let found = status.and_then(|status| conditions::find(&status.conditions, ConditionType::Settled.as_str()));
+    found.is_some_and(|found| {
+        found.reason == Reason::MockController
+            && found.status == conditions::status_word(Some(app.spec.running))
+            && found.observed_generation == app.metadata.generation
+    })
+}
+
+async fn settle(app: &App, cx: &Context) -> Result<(), Error> {
+    let mut conditions = app.status.clone().unwrap_or_default().conditions;
+    conditions.retain(|condition| condition.type_ == *ConditionType::Settled.as_str());
+    let new = New {
+        kind: ConditionType::Settled.as_str(),
+        status: Some(app.spec.running),
+        reason: Reason::MockController.as_str(),
+        message: &format!("app.running set to {}", app.spec.running),
+        generation: app.metadata.generation,
+    };
+    conditions::set(&mut conditions, &new, conditions::now(&*cx.clock));
+    cx.apply_status(app, &AppStatus { conditions, ..AppStatus::default() }).await.map(drop)
+}
+
+/// The namespace to which all belongs stays.
+fn webhook() -> Webhook {
+    let review = |request: &Request| {
+        if request.operation == Operation::Delete && request.name == HOME {
+            Decision::denied("deletion of mock namespace is not allowed")
+        } else {
+            Decision::allowed()
+        }
+    };
+    let name = "mock-namespace-no-delete";
+    Webhook::validating::<Namespace>(name, &[Operation::Delete], review)
+        .named(&format!("{name}.mock.rancherdesktop.io"))
+}
+
+#[cfg(test)]
+mod tests {
+    use rdd_types::app::AppSpec;
+
+    use super::*;
+
+    fn observed() -> Observed {
+        let host = HostInfo { status: Some(machine()), ..HostInfo::new(SYSTEM, HostInfoSpec::default()) };
+        Observed {
+            home: Some(Arc::new(namespace(HOME))),
+            has_namespace: true,
+            host: Some(Arc::new(host)),
+            ..Observed::default()
+        }
+    }
+
+    #[test]
+    fn all_is_put_in_place_and_then_left_alone() {
+        let nothing =
+            Observed { home: Some(Arc::new(namespace(HOME))), missing: fixtures::fixtures(), ..Observed::default() };
+        let steps = plan(&nothing).steps;
+        assert_eq!(steps.first(), Some(&Step::MakeNamespace));
+        assert_eq!(steps.iter().filter(|step| matches!(step, Step::Put(_))).count(), nothing.missing.len());
+        assert_eq!(steps.last(), Some(&Step::MakeHost));
+        assert_eq!(plan(&observed()).steps, []);
+        assert_eq!(plan(&Observed::default()).steps, []);
+    }
+
+    #[test]
+    fn an_app_is_settled_as_soon_as_it_asks() {
+        let app = App::new(APP, AppSpec { running: true, ..AppSpec::default() });
+        let mut settled = app.clone();
+        let mut conditions = Vec::new();
+        let new = New { kind: "Settled", status: Some(true), reason: "MockController", message: "", generation: None };
+        conditions::set(&mut conditions, &new, Default::default());
+        settled.status = Some(AppStatus { conditions, ..AppStatus::default() });
+        let steps = |app: &App| plan(&Observed { app: Some(Arc::new(app.clone())), ..observed() }).steps;
+        assert_eq!(steps(&app), [Step::Settle]);
+        assert_eq!(steps(&settled), []);
+        settled.spec.running = false;
+        assert_eq!(steps(&settled), [Step::Settle]);
+        settled.metadata.deletion_timestamp = Some(rdd_types::Time(Default::default()));
+        assert_eq!(steps(&settled), []);
+    }
+
+    #[test]
+    fn a_machine_that_is_said_to_be_another_is_put_right() {
+        let wrong = HostInfo::new(SYSTEM, HostInfoSpec::default());
+        assert_eq!(plan(&Observed { host: Some(Arc::new(wrong)), ..observed() }).steps, [Step::ReportHost]);
+    }
+}

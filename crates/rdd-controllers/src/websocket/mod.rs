@@ -1,0 +1,173 @@
+//! WebSockets as our endpoints need them: the server's side, without extensions, few at a time, each owned by its controller.
+
+mod frame;
+mod handshake;
+mod pour;
+mod socket;
+
+use std::{fmt, sync::Arc};
+
+use futures::future::BoxFuture;
+use hyper_util::rt::TokioIo;
+use rdd_runtime::{
+    Background, Error,
+    passthrough::{Request, Response},
+};
+use rdd_stdx::{
+    chain::Chain,
+    task::{Ended, Group},
+};
+use tokio::sync::{Mutex, mpsc};
+
+pub use self::{
+    pour::pour,
+    socket::{Received, Socket, SocketError},
+};
+
+/// How many connections of one controller are served at the same time.
+const AT_ONCE: usize = 64;
+/// How many more may wait for a place before they are sent away.
+const WAITING_MAX: usize = 16;
+
+/// What is at the other end of a socket.
+pub type Upgraded = TokioIo<hyper::upgrade::Upgraded>;
+
+type Job = BoxFuture<'static, ()>;
+
+/// The connections of one controller. Cheap to clone.
+#[derive(Clone)]
+pub struct Sockets {
+    sender: mpsc::Sender<Job>,
+    waiting: Arc<Mutex<mpsc::Receiver<Job>>>,
+}
+
+impl fmt::Debug for Sockets {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Sockets").field("room", &self.sender.capacity()).finish()
+    }
+}
+
+impl Default for Sockets {
+    fn default() -> Self {
+        let (sender, waiting) = mpsc::channel(WAITING_MAX);
+        Self { sender, waiting: Arc::new(Mutex::new(waiting)) }
+    }
+}
+
+impl Sockets {
+    /// Answers a request that asks for a WebSocket; `serve` has it once the answer has gone out. A request that does not ask for one gets 400, and
+    /// one too many 503.
+    pub fn accept<F>(&self, request: Request, serve: impl FnOnce(Socket<Upgraded>) -> F + Send + 'static) -> Response
+    where
+        F: Future<Output = Result<(), SocketError>> + Send + 'static,
+    {
+        let answer = match handshake::answer(request.headers()) {
+            Ok(answer) => answer,
+            Err(why) => return handshake::refuse(http::StatusCode::BAD_REQUEST, why),
+        };
+        let job = Box::pin(async move {
+            let served = match hyper::upgrade::on(request).await {
+                Ok(upgraded) => serve(Socket::new(TokioIo::new(upgraded))).await,
+                Err(error) => Err(SocketError::Upgrade(error)),
+            };
+            if let Err(error) = served {
+                tracing::debug!(error = %Chain(&error), "a WebSocket ended");
+            }
+        });
+        match self.sender.try_send(job) {
+            Ok(()) => answer,
+            Err(_) => handshake::refuse(http::StatusCode::SERVICE_UNAVAILABLE, "too many connections"),
+        }
+    }
+
+    /// What serves the connections.
+    pub fn background(&self) -> Background {
+        let waiting = Arc::clone(&self.waiting);
+        Background::new("websockets", move |_| serve(Arc::clone(&waiting)))
+    }
+}
+
+async fn serve(waiting: Arc<Mutex<mpsc::Receiver<Job>>>) -> Result<(), Error> {
+    let mut waiting = waiting.lock().await;
+    let mut serving = Group::default();
+    loop {
+        tokio::select! {
+            job = waiting.recv(), if serving.len() < AT_ONCE => match job {
+                Some(job) => serving.spawn("websocket", job),
+                None => break,
+            },
+            Some(ended) = serving.next() => tell(ended),
+        }
+    }
+    // Nobody can come any more; those who are here are served to their end.
+    while let Some(ended) = serving.next().await {
+        tell(ended);
+    }
+    Ok(())
+}
+
+fn tell(ended: Ended<()>) {
+    if let Err(failure) = ended.outcome {
+        tracing::error!(%failure, "serving a WebSocket failed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http_body_util::{BodyExt, Empty};
+    use hyper::{client::conn::http1 as client, server::conn::http1 as server, service::service_fn};
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    /// A request over a connection in memory to a server that says one word; the answer, and what came over the connection after it.
+    async fn ask(request: http::Request<Empty<Bytes>>) -> (u16, Vec<u8>) {
+        let (near, far) = tokio::io::duplex(1 << 16);
+        let sockets = Sockets::default();
+        let serving = serve(Arc::clone(&sockets.waiting));
+        let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
+            let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
+            let answer = sockets.accept(request, |mut socket| async move {
+                socket.text("hello").await?;
+                socket.close(1000, "").await
+            });
+            async move { Ok::<_, std::convert::Infallible>(answer) }
+        });
+        let connection = server::Builder::new().serve_connection(TokioIo::new(far), service).with_upgrades();
+        let asking = async {
+            let (mut sender, connection) = client::handshake(TokioIo::new(near)).await.unwrap();
+            let mut tasks = Group::default();
+            tasks.spawn("client", async move { drop(connection.with_upgrades().await) });
+            let response = sender.send_request(request).await.unwrap();
+            let code = response.status().as_u16();
+            let mut rest = Vec::new();
+            if code == 101 {
+                let upgraded = hyper::upgrade::on(response).await.unwrap();
+                TokioIo::new(upgraded).read_to_end(&mut rest).await.unwrap();
+            }
+            (code, rest)
+        };
+        let (answer, served, ended) = tokio::join!(asking, connection, serving);
+        served.unwrap();
+        ended.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn a_request_becomes_a_socket_that_is_served_to_its_end() {
+        let request = http::Request::get("/")
+            .header("connection", "Upgrade")
+            .header("upgrade", "websocket")
+            .header("sec-websocket-version", "13")
+            .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
+        let (code, rest) = ask(request.body(Empty::new()).unwrap()).await;
+        assert_eq!((code, rest.as_slice()), (101, &b"\x81\x05hello\x88\x02\x03\xe8"[..]));
+    }
+
+    #[tokio::test]
+    async fn what_does_not_ask_for_a_socket_is_refused() {
+        let (code, _) = ask(http::Request::get("/").body(Empty::new()).unwrap()).await;
+        assert_eq!(code, 400);
+    }
+}

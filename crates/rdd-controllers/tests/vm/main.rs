@@ -1,0 +1,10 @@
+//! LimaVM and App over a real API server in this process, the real framework, and a driver in memory.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
+
+mod admission;
+mod app;
+mod findings_236;
+mod kill_points;
+mod limavm;
+mod stage;
