@@ -1,4 +1,4 @@
-//! A small client of one daemon: its kubeconfig and an authenticated HTTPS call.
+//! A small client of one daemon: its kubeconfig and authenticated HTTPS calls.
 
 pub mod http;
 pub mod kubeconfig;

@@ -1,12 +1,14 @@
-//! One authenticated call to the daemon, over TLS that trusts what the kubeconfig names and nothing else.
+//! Authenticated calls to the daemon, over TLS that trusts what the kubeconfig names and nothing else.
 
+mod connection;
+mod lines;
 mod target;
 
 use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
-use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use rdd_meta::Status;
@@ -16,6 +18,7 @@ use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::TlsConnector;
 
 use self::target::{loopback, tls_config};
+pub use self::{connection::Connection, lines::Lines};
 use crate::kubeconfig::{self, Kubeconfig, decode};
 
 /// How long a call may take, if nobody says otherwise.
@@ -50,16 +53,20 @@ pub enum Error {
         source: io::Error,
     },
     /// It took too long.
-    #[error("get {url}: no answer within {after:?}")]
+    #[error("{method} {url}: no answer within {after:?}")]
     Timeout {
+        /// What was asked, in small letters.
+        method: String,
         /// The URL.
         url: String,
         /// The limit.
         after: Duration,
     },
     /// The connection broke.
-    #[error("get {url}")]
+    #[error("{method} {url}")]
     Broken {
+        /// What was asked, in small letters.
+        method: String,
         /// The URL.
         url: String,
         /// What the library said.
@@ -67,16 +74,20 @@ pub enum Error {
         source: BoxError,
     },
     /// The answer is larger than what is kept in memory.
-    #[error("get {url}: the answer is larger than {limit} bytes")]
+    #[error("{method} {url}: the answer is larger than {limit} bytes")]
     TooLarge {
+        /// What was asked, in small letters.
+        method: String,
         /// The URL.
         url: String,
         /// The limit.
         limit: usize,
     },
     /// The server refused or failed.
-    #[error("get {url}: {message} ({code})")]
+    #[error("{method} {url}: {message} ({code})")]
     Answered {
+        /// What was asked, in small letters.
+        method: String,
         /// The URL.
         url: String,
         /// The status code.
@@ -104,7 +115,7 @@ pub struct Response {
     pub headers: HeaderMap,
     /// The whole body.
     pub body: Bytes,
-    url: String,
+    asked: Asked,
 }
 
 impl Response {
@@ -113,8 +124,17 @@ impl Response {
         if self.status.is_success() {
             return Ok(self);
         }
-        Err(answered(self.url, self.status, &self.body))
+        Err(self.asked.answered(self.status, &self.body))
     }
+}
+
+/// The body of a request.
+#[derive(Debug, Clone)]
+pub struct Content {
+    /// Its media type.
+    pub kind: &'static str,
+    /// The body itself.
+    pub bytes: Bytes,
 }
 
 /// A client of one daemon.
@@ -185,85 +205,146 @@ impl Client {
 
     /// Asks for a path, which begins with `/` and may have a query, and reads the whole answer, whatever its code.
     pub async fn get(&self, path: &str) -> Result<Response, Error> {
-        let url = self.url(path);
-        let asked = async {
-            let (response, _connection) = self.send(path).await?;
+        self.call(Method::GET, path, None).await
+    }
+
+    /// As [`Client::get`], with any method and, if there is one, a body.
+    ///
+    /// A call that failed may have had its effect all the same: only an answer tells.
+    pub async fn call(&self, method: Method, path: &str, body: Option<Content>) -> Result<Response, Error> {
+        let asked = Asked::of(&method, self.url(path));
+        let late = |asked: Asked| asked.late(self.timeout);
+        let answer = async {
+            let (response, _connection) = self.send(&asked, method, path, body).await?;
             let (head, body) = response.into_parts();
-            let body = read_limited(&url, body, self.body_bytes).await?;
-            Ok(Response { status: head.status, headers: head.headers, body, url: url.clone() })
+            let body = asked.read(body, self.body_bytes).await?;
+            Ok(Response { status: head.status, headers: head.headers, body, asked: asked.clone() })
         };
-        let late = |_| Error::Timeout { url: url.clone(), after: self.timeout };
-        timeout(self.timeout, asked).await.map_err(late)?
+        timeout(self.timeout, answer).await.map_err(|_| late(asked.clone()))?
     }
 
     /// Asks for a path and writes the answer as it comes; returns its size. There is no limit for the whole, but none of
     /// its parts may take longer than the timeout. An answer that breaks off is an error, as is one that is a failure.
     pub async fn download(&self, path: &str, writer: &mut (dyn io::Write + Send)) -> Result<u64, Error> {
-        let url = self.url(path);
-        let late = || Error::Timeout { url: url.clone(), after: self.timeout };
-        let (response, _connection) = timeout(self.timeout, self.send(path)).await.map_err(|_| late())??;
-        let code = response.status();
-        let mut body = response.into_body();
-        if !code.is_success() {
-            let said = timeout(self.timeout, read_limited(&url, body, MESSAGE_BYTES)).await.map_err(|_| late())??;
-            return Err(answered(url, code, &said));
-        }
+        let (asked, mut body, _connection) = self.begin(path).await?;
         let mut written = 0;
-        while let Some(frame) = timeout(self.timeout, body.frame()).await.map_err(|_| late())? {
-            let frame = frame.map_err(|source| Error::Broken { url: url.clone(), source: source.into() })?;
-            let Ok(data) = frame.into_data() else { continue };
-            writer.write_all(&data).map_err(|source| Error::Write { url: url.clone(), source })?;
+        while let Some(frame) = timeout(self.timeout, body.frame()).await.map_err(|_| asked.late(self.timeout))? {
+            let Ok(data) = frame.map_err(|source| asked.broken(source.into()))?.into_data() else { continue };
+            writer.write_all(&data).map_err(|source| Error::Write { url: asked.url.clone(), source })?;
             written += data.len() as u64;
         }
         Ok(written)
     }
 
+    /// Asks for a path whose answer comes line by line and may never end, as that of a watch. The timeout counts for its
+    /// beginning only, the size limit for each line. An answer that is a failure is an error.
+    pub async fn lines(&self, path: &str) -> Result<Lines, Error> {
+        let (asked, body, connection) = self.begin(path).await?;
+        Ok(Lines::new(asked, body, connection, self.body_bytes))
+    }
+
+    /// The beginning of a successful answer.
+    async fn begin(&self, path: &str) -> Result<(Asked, Incoming, Group<()>), Error> {
+        let asked = Asked::of(&Method::GET, self.url(path));
+        let sent = timeout(self.timeout, self.send(&asked, Method::GET, path, None)).await;
+        let (response, connection) = sent.map_err(|_| asked.late(self.timeout))??;
+        let (code, body) = (response.status(), response.into_body());
+        if !code.is_success() {
+            let said = timeout(self.timeout, asked.read(body, MESSAGE_BYTES)).await;
+            return Err(asked.answered(code, &said.map_err(|_| asked.late(self.timeout))??));
+        }
+        Ok((asked, body, connection))
+    }
+
     /// The head of the answer, and the connection, which must live as long as the body is read.
-    async fn send(&self, path: &str) -> Result<(http::Response<Incoming>, Group<()>), Error> {
-        let url = || self.url(path);
-        let broken = |source: BoxError| Error::Broken { url: url(), source };
+    async fn send(
+        &self,
+        asked: &Asked,
+        method: Method,
+        path: &str,
+        body: Option<Content>,
+    ) -> Result<(http::Response<Incoming>, Group<()>), Error> {
+        let (mut sender, connections) = self.open(asked).await?;
+        let request = self.request(method, path, body).map_err(|error| asked.broken(error.into()))?;
+        let response = sender.send_request(request).await.map_err(|error| asked.broken(error.into()))?;
+        Ok((response, connections))
+    }
+
+    /// A connection that takes requests as long as the group lives.
+    async fn open(&self, asked: &Asked) -> Result<(http1::SendRequest<Full<Bytes>>, Group<()>), Error> {
+        let url = || asked.url.clone();
         let stream = TcpStream::connect(self.address).await.map_err(|source| Error::Connect { url: url(), source })?;
+        // A request is small and waits for its answer: nothing is gained by holding it back.
+        let _ = stream.set_nodelay(true);
         let stream = self.connector.connect(self.name.clone(), stream).await;
         let stream = stream.map_err(|source| Error::Tls { url: url(), source })?;
-        let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(error.into()))?;
+        let (sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| asked.broken(error.into()))?;
         let mut connections = Group::default();
         connections.spawn("client connection", async move {
             // What goes wrong here goes wrong for the request or its body too, and is told there.
             let _ = connection.await;
         });
-        let request = self.request(path).map_err(|error| broken(error.into()))?;
-        let response = sender.send_request(request).await.map_err(|error| broken(error.into()))?;
-        Ok((response, connections))
+        Ok((sender, connections))
     }
 
-    fn request(&self, path: &str) -> Result<Request<Empty<Bytes>>, http::Error> {
-        let mut request = Request::get(path)
+    fn request(&self, method: Method, path: &str, body: Option<Content>) -> Result<Request<Full<Bytes>>, http::Error> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
             .header(header::HOST, &self.authority)
             .header(header::USER_AGENT, concat!("rdd-client/", env!("CARGO_PKG_VERSION")))
             .header(header::ACCEPT, "application/json, */*");
         if let Some(authorization) = &self.authorization {
             request = request.header(header::AUTHORIZATION, authorization);
         }
-        request.body(Empty::new())
+        match body {
+            None => request.body(Full::default()),
+            Some(Content { kind, bytes }) => request.header(header::CONTENT_TYPE, kind).body(Full::new(bytes)),
+        }
     }
 }
 
-async fn read_limited(url: &str, body: Incoming, limit: usize) -> Result<Bytes, Error> {
-    match Limited::new(body, limit).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Error::TooLarge { url: url.to_owned(), limit }),
-        Err(source) => Err(Error::Broken { url: url.to_owned(), source }),
-    }
+/// What was asked, for messages.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    method: String,
+    url: String,
 }
 
-/// What the server said, from a `Status` if it sent one, otherwise the text itself, cut to a sensible length.
-fn answered(url: String, code: StatusCode, body: &[u8]) -> Error {
-    let message = match Status::from_wire(body) {
-        Some(status) if !status.message.is_empty() => status.message,
-        _ => String::from_utf8_lossy(body).trim().chars().take(500).collect(),
-    };
-    Error::Answered { url, code, message }
+impl Asked {
+    fn of(method: &Method, url: String) -> Self {
+        Self { method: method.as_str().to_ascii_lowercase(), url }
+    }
+
+    fn late(&self, after: Duration) -> Error {
+        Error::Timeout { method: self.method.clone(), url: self.url.clone(), after }
+    }
+
+    fn broken(&self, source: BoxError) -> Error {
+        Error::Broken { method: self.method.clone(), url: self.url.clone(), source }
+    }
+
+    fn too_large(&self, limit: usize) -> Error {
+        Error::TooLarge { method: self.method.clone(), url: self.url.clone(), limit }
+    }
+
+    async fn read(&self, body: Incoming, limit: usize) -> Result<Bytes, Error> {
+        match Limited::new(body, limit).collect().await {
+            Ok(collected) => Ok(collected.to_bytes()),
+            Err(error) if error.is::<LengthLimitError>() => Err(self.too_large(limit)),
+            Err(source) => Err(self.broken(source)),
+        }
+    }
+
+    /// What the server said, from a `Status` if it sent one, otherwise the text itself, cut to a sensible length.
+    fn answered(&self, code: StatusCode, body: &[u8]) -> Error {
+        let message = match Status::from_wire(body) {
+            Some(status) if !status.message.is_empty() => status.message,
+            _ => String::from_utf8_lossy(body).trim().chars().take(500).collect(),
+        };
+        Error::Answered { method: self.method.clone(), url: self.url.clone(), code, message }
+    }
 }
 
 #[cfg(test)]
@@ -272,7 +353,8 @@ mod tests {
 
     #[test]
     fn a_failure_says_what_the_server_said() {
-        let said = |body: &[u8]| answered("https://127.0.0.1:1/x".to_owned(), StatusCode::FORBIDDEN, body).to_string();
+        let asked = Asked::of(&Method::GET, "https://127.0.0.1:1/x".to_owned());
+        let said = |body: &[u8]| asked.answered(StatusCode::FORBIDDEN, body).to_string();
         assert_eq!(
             said(&Status::forbidden("no").to_wire()),
             "get https://127.0.0.1:1/x: forbidden: no (403 Forbidden)"

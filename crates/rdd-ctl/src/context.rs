@@ -1,0 +1,165 @@
+//! What every verb is given: the daemon, the flags, the streams and the namespace.
+
+use std::{
+    cell::RefCell,
+    io::{Read, Write},
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use rdd_meta::time::Timestamp;
+use rdd_stdx::clock::SharedClock;
+
+use crate::{
+    api::{Api, Call},
+    discovery::{Discovery, Mapping},
+    error::{Error, Result},
+    flags::Flags,
+};
+use serde_json::Value;
+
+/// Where words come from and go to.
+pub struct Streams<'a> {
+    /// Standard output.
+    pub out: &'a mut dyn Write,
+    /// Standard error.
+    pub err: &'a mut dyn Write,
+    /// Standard input.
+    pub input: &'a mut dyn Read,
+}
+
+impl std::fmt::Debug for Streams<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Streams")
+    }
+}
+
+/// The surroundings of a verb.
+#[derive(Debug)]
+pub(crate) struct Ctl<'a> {
+    /// The daemon.
+    pub(crate) api: Api,
+    /// What was given on the command line.
+    pub(crate) flags: Flags,
+    /// What the server has.
+    pub(crate) discovery: Discovery,
+    /// Where the time comes from.
+    pub(crate) clock: SharedClock,
+    /// `kubectl get`, for messages.
+    pub(crate) command: String,
+    streams: RefCell<Streams<'a>>,
+    warned: RefCell<Vec<String>>,
+    broken: RefCell<bool>,
+}
+
+impl<'a> Ctl<'a> {
+    /// All together.
+    pub(crate) fn new(api: Api, flags: Flags, command: String, clock: SharedClock, streams: Streams<'a>) -> Self {
+        Self {
+            api,
+            flags,
+            discovery: Discovery::default(),
+            clock,
+            command,
+            streams: RefCell::new(streams),
+            warned: RefCell::default(),
+            broken: RefCell::default(),
+        }
+    }
+
+    /// The namespace that is meant.
+    pub(crate) fn namespace(&self) -> &str {
+        self.flags.given("namespace").unwrap_or("default")
+    }
+
+    /// Whether it was chosen on the command line.
+    pub(crate) fn is_namespace_explicit(&self) -> bool {
+        self.flags.given("namespace").is_some()
+    }
+
+    /// Now.
+    pub(crate) fn now(&self) -> Timestamp {
+        let now = self.clock.wall();
+        Timestamp::new(i64::try_from(now.as_secs()).unwrap_or(i64::MAX), now.subsec_nanos())
+    }
+
+    /// A moment that far from now.
+    pub(crate) fn after(&self, time: Duration) -> Instant {
+        let now = Instant::now();
+        now.checked_add(time).unwrap_or_else(|| now + Duration::from_secs(1 << 30))
+    }
+
+    /// Writes data. A reader that went away ends the work silently.
+    pub(crate) fn print(&self, text: &str) -> Result<()> {
+        let streams = &mut *self.streams.borrow_mut();
+        match streams.out.write_all(text.as_bytes()).and_then(|()| streams.out.flush()) {
+            Ok(()) => Ok(()),
+            Err(_) => {
+                *self.broken.borrow_mut() = true;
+                Err(Error::Silent)
+            }
+        }
+    }
+
+    /// Whether the reader of our output went away.
+    pub(crate) fn is_reader_gone(&self) -> bool {
+        *self.broken.borrow()
+    }
+
+    /// Writes a message, newline and all. Nobody can be told that nobody can be told.
+    pub(crate) fn tell(&self, text: &str) {
+        let streams = &mut *self.streams.borrow_mut();
+        let _ = streams.err.write_all(text.as_bytes()).and_then(|()| streams.err.flush());
+    }
+
+    /// All of standard input.
+    pub(crate) fn read_input(&self) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let streams = &mut *self.streams.borrow_mut();
+        let limited = &mut (&mut *streams.input).take(crate::source::BYTES_MAX);
+        limited.read_to_end(&mut bytes).map_err(|error| Error::text(format!("error reading STDIN: {error}")))?;
+        Ok(bytes)
+    }
+
+    /// One line of standard input, of sensible length.
+    pub(crate) fn read_line(&self) -> Result<String> {
+        let mut line = Vec::new();
+        let streams = &mut *self.streams.borrow_mut();
+        let mut byte = [0];
+        while line.len() < 1024 && streams.input.read(&mut byte).is_ok_and(|read| read == 1) && byte[0] != b'\n' {
+            line.push(byte[0]);
+        }
+        Ok(String::from_utf8_lossy(&line).into_owned())
+    }
+
+    /// Asks the daemon, and passes on what it warns of, each warning once.
+    pub(crate) fn call(&self, call: &Call) -> Result<Value> {
+        let answered = self.api.call(call);
+        self.pass_warnings();
+        answered
+    }
+
+    /// What a word of the command line means.
+    pub(crate) fn find(&self, word: &str) -> Result<Rc<Mapping>> {
+        self.discovery.find(&self.api, word, &|warning| self.warn(warning))
+    }
+
+    fn warn(&self, warning: &str) {
+        if !self.warned.borrow().iter().any(|known| known == warning) {
+            self.tell(&format!("Warning: {warning}\n"));
+            self.warned.borrow_mut().push(warning.to_owned());
+        }
+    }
+
+    /// Tells the warnings that came with the last answers.
+    pub(crate) fn pass_warnings(&self) {
+        for warning in self.api.take_warnings() {
+            self.warn(&warning);
+        }
+    }
+
+    /// Wrong usage, with kubectl's way out.
+    pub(crate) fn usage(&self, text: &str) -> Error {
+        Error::text(format!("{text}\nSee '{} -h' for help and examples", self.command))
+    }
+}

@@ -1,0 +1,125 @@
+//! What `describe` writes of an object: labels, annotations, fields and events.
+
+mod core;
+mod events;
+mod generic;
+
+use rdd_meta::metadata::Metadata;
+use serde_json::Value;
+
+use crate::{
+    api::Call,
+    context::Ctl,
+    error::Result,
+    print::{table::escape_terminal, tabs::Tabs},
+    selection::Info,
+};
+
+/// Annotations that are longer are told on lines of their own, and cut.
+const ANNOTATION_MAX: usize = 140;
+
+/// The description of one object.
+pub(crate) fn describe(ctl: &Ctl<'_>, info: &Info) -> Result<String> {
+    let object = ctl.call(&Call::get(info.path()))?;
+    let mut page = Page::default();
+    let mapping = info.mapping();
+    match (mapping.group.as_str(), mapping.kind.as_str()) {
+        ("", "ConfigMap") => core::config_map(ctl, &object, &mut page)?,
+        ("", "Secret") => core::secret(&object, &mut page),
+        ("", "Namespace") => core::namespace(ctl, &object, &mut page)?,
+        ("", "ServiceAccount") => core::service_account(ctl, &object, &mut page),
+        ("", "Service") => core::service(ctl, &object, &mut page),
+        _ => generic::any(ctl, &object, &mut page),
+    }
+    Ok(page.text())
+}
+
+/// A text of columns that grows.
+#[derive(Debug)]
+struct Page {
+    text: String,
+    tabs: Tabs,
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self { text: String::new(), tabs: Tabs::for_descriptions() }
+    }
+}
+
+impl Page {
+    /// Adds text at a level of indentation.
+    fn write(&mut self, level: usize, text: &str) {
+        self.tabs.push(&escape_terminal(&format!("{}{text}", "  ".repeat(level))));
+    }
+
+    /// What comes next has columns of its own.
+    fn flush(&mut self) {
+        let text = self.tabs.flush();
+        self.text.push_str(&text);
+    }
+
+    fn text(mut self) -> String {
+        self.flush();
+        self.text
+    }
+
+    fn head(&mut self, object: &Value, with_namespace: bool) {
+        let metadata = Metadata::of(object);
+        self.write(0, &format!("Name:\t{}\n", metadata.name()));
+        if with_namespace {
+            self.write(0, &format!("Namespace:\t{}\n", metadata.namespace()));
+        }
+        self.labels(object);
+        self.annotations(object);
+    }
+
+    fn labels(&mut self, object: &Value) {
+        let labels: Vec<String> =
+            Metadata::of(object).labels().map(|(key, value)| format!("{key}={value}\n")).collect();
+        self.write(0, "Labels:\t");
+        self.write(0, &if labels.is_empty() { "<none>\n".to_owned() } else { labels.join("\t") });
+    }
+
+    fn annotations(&mut self, object: &Value) {
+        self.write(0, "Annotations:\t");
+        let mut is_first = true;
+        for (key, value) in Metadata::of(object).annotations().filter(|(key, _)| *key != crate::write::LAST_APPLIED) {
+            if !std::mem::replace(&mut is_first, false) {
+                self.write(0, "\t");
+            }
+            let value = value.strip_suffix('\n').unwrap_or(value);
+            if value.len() + key.len() + 2 <= ANNOTATION_MAX && !value.contains('\n') {
+                self.write(0, &format!("{key}: {value}\n"));
+                continue;
+            }
+            self.write(0, &format!("{key}:\n"));
+            for line in value.split('\n') {
+                self.write(0, &format!("\t  {}\n", shorten(line, ANNOTATION_MAX - 2)));
+            }
+        }
+        if is_first {
+            self.write(0, "<none>\n");
+        }
+    }
+}
+
+fn shorten(text: &str, length: usize) -> String {
+    if text.len() <= length {
+        return text.to_owned();
+    }
+    let mut end = length;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}...", &text[..end])
+}
+
+/// A text at a path of names, or nothing.
+fn text_at<'a>(object: &'a Value, path: &[&str]) -> &'a str {
+    path.iter().fold(object, |value, name| &value[*name]).as_str().unwrap_or_default()
+}
+
+fn list_at<'a>(object: &'a Value, path: &[&str]) -> &'a [Value] {
+    path.iter().fold(object, |value, name| &value[*name]).as_array().map_or(&[], Vec::as_slice)
+}

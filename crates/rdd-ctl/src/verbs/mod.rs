@@ -1,0 +1,23 @@
+//! The verbs: one of them, one file.
+
+pub(crate) mod apply;
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod describe;
+pub(crate) mod explain;
+pub(crate) mod get;
+pub(crate) mod label;
+pub(crate) mod patch;
+pub(crate) mod resources;
+pub(crate) mod version;
+pub(crate) mod wait;
+pub(crate) mod wait_condition;
+
+use crate::error::Error;
+
+/// What this program leaves to kubectl itself, with the way there.
+pub(crate) fn elsewhere(what: &str) -> Error {
+    Error::text(format!(
+        "`{what}` is not built in\nhint: use `rdd kubectl` with KUBECONFIG=$(rdd svc paths config), which runs the kubectl of this machine"
+    ))
+}

@@ -1,0 +1,645 @@
+//! Writes JSON as YAML, byte for byte as goyaml v2 emits it: block style, keys in natural order, lines folded at 80; or as v3
+//! emits a node that it read from JSON: keys in order, lines as long as they are.
+
+use rdd_meta::{go_json, go_text::plain_float};
+use serde_json::{Map, Number, Value};
+
+use super::resolve::{Scalar, is_text_v3, resolve};
+
+/// The width of what an item of a list begins with.
+const DASH: usize = 2;
+/// Longer keys get a question mark and a line of their own.
+const SIMPLE_KEY_MAX: usize = 128;
+
+/// The YAML of a value, which nests no deeper than what a reader of ours gave.
+pub fn write(value: &Value) -> String {
+    emit(value, Dialect::V2)
+}
+
+/// The YAML of a value as goyaml v3 writes what it read as JSON.
+pub fn write_v3(value: &Value) -> String {
+    emit(value, Dialect::V3)
+}
+
+fn emit(value: &Value, dialect: Dialect) -> String {
+    let text = String::new();
+    let mut emitter = Emitter { dialect, text, column: 0, indent: None, whitespace: true, indention: true };
+    emitter.node(value, Place::Root);
+    emitter.write_indent();
+    emitter.text
+}
+
+/// The version of goyaml.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Dialect {
+    V2,
+    V3,
+}
+
+impl Dialect {
+    /// Where lines are folded.
+    fn width(self) -> usize {
+        match self {
+            Self::V2 => 80,
+            Self::V3 => usize::MAX,
+        }
+    }
+
+    fn indent(self) -> usize {
+        match self {
+            Self::V2 => 2,
+            Self::V3 => 4,
+        }
+    }
+
+    /// The indentation of what is one level deeper than this. v3 aligns all but what follows a dash.
+    fn deeper(self, outer: usize, place: Place) -> usize {
+        match self {
+            Self::V2 => outer + self.indent(),
+            Self::V3 if place == Place::Item => outer + DASH,
+            Self::V3 => (outer / self.indent() + 1) * self.indent(),
+        }
+    }
+
+    /// Whether a text without quotes stays one.
+    fn is_text(self, text: &str) -> bool {
+        match self {
+            Self::V2 => resolve(text) == Scalar::Text && !is_base_60(text),
+            Self::V3 => is_text_v3(text),
+        }
+    }
+}
+
+struct Emitter {
+    dialect: Dialect,
+    text: String,
+    column: usize,
+    /// None before the first collection.
+    indent: Option<usize>,
+    /// Whether the last character was white space.
+    whitespace: bool,
+    /// Whether only indentation is on the line so far.
+    indention: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Root,
+    Item,
+    Value,
+    SimpleKey,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Style {
+    Plain,
+    Single,
+    Double,
+    Literal,
+}
+
+impl Emitter {
+    fn node(&mut self, value: &Value, place: Place) {
+        match value {
+            Value::Null => self.plain("null", place),
+            Value::Bool(value) => self.plain(if *value { "true" } else { "false" }, place),
+            Value::Number(number) if self.dialect == Dialect::V2 => self.plain(&number_text(number), place),
+            Value::Number(_) => self.plain(&go_json::to_string(value), place),
+            Value::String(text) => self.string(text, place),
+            Value::Array(items) if items.is_empty() => self.indicator("[]", true, false),
+            Value::Object(entries) if entries.is_empty() => self.indicator("{}", true, false),
+            Value::Array(items) => self.sequence(items, place),
+            Value::Object(entries) => self.mapping(entries, place),
+        }
+    }
+
+    fn sequence(&mut self, items: &[Value], place: Place) {
+        let outer = self.indent;
+        // The items of a list that is a value stand right under its key in v2.
+        let indentless = self.dialect == Dialect::V2 && place == Place::Value && !self.indention;
+        let deeper = |outer| if indentless { outer } else { self.dialect.deeper(outer, place) };
+        self.indent = Some(outer.map_or(0, deeper));
+        for item in items {
+            self.write_indent();
+            self.indicator("-", true, true);
+            self.node(item, Place::Item);
+        }
+        self.indent = outer;
+    }
+
+    fn mapping(&mut self, entries: &Map<String, Value>, place: Place) {
+        let outer = self.indent;
+        self.indent = Some(outer.map_or(0, |outer| self.dialect.deeper(outer, place)));
+        let entries = match self.dialect {
+            Dialect::V2 => naturally_sorted(entries),
+            Dialect::V3 => sorted(entries),
+        };
+        for (key, value) in entries {
+            self.write_indent();
+            if key.len() <= SIMPLE_KEY_MAX && !key.contains(is_break) {
+                self.string(key, Place::SimpleKey);
+                self.indicator(":", false, false);
+            } else {
+                self.indicator("?", true, true);
+                self.string(key, Place::Value);
+                self.write_indent();
+                self.indicator(":", true, true);
+            }
+            self.node(value, Place::Value);
+        }
+        self.indent = outer;
+    }
+
+    fn string(&mut self, text: &str, place: Place) {
+        let wanted = if text.contains('\n') {
+            Style::Literal
+        } else if self.dialect.is_text(text) {
+            Style::Plain
+        } else {
+            Style::Double
+        };
+        // Its further lines stand deeper than it does.
+        let outer = self.indent;
+        self.indent = Some(outer.map_or(self.dialect.indent(), |outer| self.dialect.deeper(outer, place)));
+        match style(self.dialect, text, wanted, place) {
+            Style::Plain => self.plain(text, place),
+            Style::Single => self.single_quoted(text, place),
+            Style::Double => self.double_quoted(text, place),
+            Style::Literal => self.literal(text),
+        }
+        self.indent = outer;
+    }
+
+    fn plain(&mut self, text: &str, place: Place) {
+        if !self.whitespace {
+            self.put(' ');
+        }
+        let mut spaces = false;
+        for (at, character) in text.char_indices() {
+            let next_is_space = text[at + character.len_utf8()..].starts_with(' ');
+            if character == ' '
+                && place != Place::SimpleKey
+                && !spaces
+                && self.column > self.dialect.width()
+                && !next_is_space
+            {
+                self.write_indent();
+            } else {
+                self.put(character);
+            }
+            spaces = character == ' ';
+            self.indention &= spaces;
+        }
+        self.whitespace = false;
+        self.indention = false;
+    }
+
+    fn single_quoted(&mut self, text: &str, place: Place) {
+        self.indicator("'", true, false);
+        let (mut spaces, mut breaks) = (false, false);
+        for (at, character) in text.char_indices() {
+            let rest = &text[at + character.len_utf8()..];
+            if character == ' ' {
+                let inside = at > 0 && !rest.is_empty() && !rest.starts_with(' ');
+                if place != Place::SimpleKey && !spaces && self.column > self.dialect.width() && inside {
+                    self.write_indent();
+                } else {
+                    self.put(character);
+                }
+                spaces = true;
+            } else if is_break(character) {
+                self.put_break_character(character);
+                self.indention = true;
+                breaks = true;
+            } else {
+                if breaks {
+                    self.write_indent();
+                }
+                if character == '\'' {
+                    self.put('\'');
+                }
+                self.put(character);
+                self.indention = false;
+                (spaces, breaks) = (false, false);
+            }
+        }
+        self.indicator("'", false, false);
+    }
+
+    fn double_quoted(&mut self, text: &str, place: Place) {
+        self.indicator("\"", true, false);
+        // So does goyaml: a mark at the beginning makes it escape everything.
+        let marked = text.starts_with('\u{feff}');
+        let mut spaces = false;
+        for (at, character) in text.char_indices() {
+            let rest = &text[at + character.len_utf8()..];
+            if marked || !is_printable(character) || is_break(character) || matches!(character, '"' | '\\') {
+                self.escape(character);
+                spaces = false;
+            } else if character == ' ' {
+                let foldable = place != Place::SimpleKey && !spaces && at > 0 && !rest.is_empty();
+                if foldable && self.column > self.dialect.width() {
+                    self.write_indent();
+                    if rest.starts_with(' ') {
+                        self.put('\\');
+                    }
+                } else {
+                    self.put(character);
+                }
+                spaces = true;
+            } else {
+                self.put(character);
+                spaces = false;
+            }
+        }
+        self.indicator("\"", false, false);
+    }
+
+    fn escape(&mut self, character: char) {
+        let code = u32::from(character);
+        let escaped = match character {
+            '\0' => "0".to_owned(),
+            '\u{7}' => "a".to_owned(),
+            '\u{8}' => "b".to_owned(),
+            '\t' => "t".to_owned(),
+            '\n' => "n".to_owned(),
+            '\u{b}' => "v".to_owned(),
+            '\u{c}' => "f".to_owned(),
+            '\r' => "r".to_owned(),
+            '\u{1b}' => "e".to_owned(),
+            '"' | '\\' => character.to_string(),
+            '\u{85}' => "N".to_owned(),
+            '\u{a0}' => "_".to_owned(),
+            '\u{2028}' => "L".to_owned(),
+            '\u{2029}' => "P".to_owned(),
+            _ if code <= 0xff => format!("x{code:02X}"),
+            _ if code <= 0xffff => format!("u{code:04X}"),
+            _ => format!("U{code:08X}"),
+        };
+        self.put('\\');
+        escaped.chars().for_each(|character| self.put(character));
+    }
+
+    fn literal(&mut self, text: &str) {
+        self.indicator("|", true, false);
+        if text.starts_with([' ', '\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']) {
+            self.indicator(if self.dialect == Dialect::V2 { "2" } else { "4" }, false, false);
+        }
+        let mut last = text.chars().rev();
+        match (last.next().is_some_and(is_break), last.next()) {
+            (false, _) => self.indicator("-", false, false),
+            (true, None) => self.indicator("+", false, false),
+            (true, Some(before)) if is_break(before) => self.indicator("+", false, false),
+            (true, Some(_)) => {}
+        }
+        self.put_break();
+        (self.indention, self.whitespace) = (true, true);
+        let mut breaks = true;
+        for character in text.chars() {
+            if is_break(character) {
+                self.put_break_character(character);
+                self.indention = true;
+            } else {
+                if breaks {
+                    self.write_indent();
+                }
+                self.put(character);
+                self.indention = false;
+            }
+            breaks = is_break(character);
+        }
+    }
+
+    fn write_indent(&mut self) {
+        let indent = self.indent.unwrap_or(0);
+        if !self.indention || self.column > indent || (self.column == indent && !self.whitespace) {
+            self.put_break();
+        }
+        while self.column < indent {
+            self.put(' ');
+        }
+        (self.whitespace, self.indention) = (true, true);
+    }
+
+    fn indicator(&mut self, indicator: &str, needs_whitespace: bool, is_indention: bool) {
+        if needs_whitespace && !self.whitespace {
+            self.put(' ');
+        }
+        indicator.chars().for_each(|character| self.put(character));
+        self.whitespace = false;
+        self.indention &= is_indention;
+    }
+
+    fn put(&mut self, character: char) {
+        self.text.push(character);
+        self.column += 1;
+    }
+
+    fn put_break(&mut self) {
+        self.text.push('\n');
+        self.column = 0;
+    }
+
+    fn put_break_character(&mut self, character: char) {
+        self.text.push(character);
+        self.column = 0;
+    }
+}
+
+/// The style that a text can have if it wants this one: `yaml_emitter_select_scalar_style`.
+fn style(dialect: Dialect, text: &str, wanted: Style, place: Place) -> Style {
+    let analysis = Analysis::of(dialect, text);
+    let key = place == Place::SimpleKey;
+    let mut style = if key && analysis.multiline { Style::Double } else { wanted };
+    if style == Style::Plain && (!analysis.plain || text.is_empty() && key) {
+        style = Style::Single;
+    }
+    if style == Style::Single && !analysis.single_quoted || style == Style::Literal && (!analysis.block || key) {
+        style = Style::Double;
+    }
+    style
+}
+
+/// What a text allows outside of brackets: `yaml_emitter_analyze_scalar`.
+struct Analysis {
+    multiline: bool,
+    plain: bool,
+    single_quoted: bool,
+    block: bool,
+}
+
+impl Analysis {
+    fn of(dialect: Dialect, text: &str) -> Self {
+        if text.is_empty() {
+            return Self { multiline: false, plain: true, single_quoted: true, block: false };
+        }
+        let mut indicators = text.starts_with("---") || text.starts_with("...");
+        let (mut breaks, mut special, mut break_space, mut space_break) = (false, false, false, false);
+        let mut previous = None;
+        for (at, character) in text.char_indices() {
+            let next = text[at + character.len_utf8()..].chars().next();
+            let before_blank = next.is_none_or(|next| matches!(next, ' ' | '\t'));
+            let after_blank =
+                previous.is_none_or(|previous| matches!(previous, ' ' | '\t' | '\0') || is_break(previous));
+            indicators |= match character {
+                ',' | '[' | ']' | '{' | '}' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%' | '@' | '`' => at == 0,
+                '#' => after_blank,
+                ':' => before_blank,
+                '?' | '-' => at == 0 && before_blank,
+                _ => false,
+            };
+            special |= !(is_printable(character) || character == '\t' && dialect == Dialect::V3);
+            breaks |= is_break(character);
+            break_space |= character == ' ' && previous.is_some_and(is_break);
+            space_break |= is_break(character) && previous == Some(' ');
+            previous = Some(character);
+        }
+        let blank = |character: char| character == ' ' || is_break(character);
+        let edges = text.starts_with(blank) || text.ends_with(blank);
+        let tabs = text.contains('\t');
+        Self {
+            multiline: breaks,
+            plain: !(edges || break_space || space_break || special || tabs || breaks || indicators),
+            single_quoted: !(break_space || space_break || special || tabs),
+            block: !(text.ends_with(' ') || space_break || special),
+        }
+    }
+}
+
+fn is_break(character: char) -> bool {
+    matches!(character, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+fn is_printable(character: char) -> bool {
+    matches!(character, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}') && character != '\u{feff}'
+}
+
+/// A number as it comes out after it went through JSON: whole ones as digits, others as `strconv` has them.
+fn number_text(number: &Number) -> String {
+    let json = go_json::to_string(&Value::Number(number.clone()));
+    if json.parse::<i64>().is_ok() || json.parse::<u64>().is_ok() {
+        return if json == "-0" { "0".to_owned() } else { json };
+    }
+    number.as_f64().map_or(json, plain_float)
+}
+
+/// `[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?`: a number to base 60 for some readers.
+fn is_base_60(text: &str) -> bool {
+    let text = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let mut parts = whole.split(':');
+    let first = parts.next().is_some_and(|first| {
+        first.starts_with(|first: char| first.is_ascii_digit())
+            && first.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_')
+    });
+    let mut count = 0;
+    let sixty = parts.all(|part| {
+        count += 1;
+        matches!(part.as_bytes(), [b'0'..=b'9'] | [b'0'..=b'5', b'0'..=b'9'])
+    });
+    first && sixty && count > 0 && fraction.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_')
+}
+
+/// The entries in the order in which JSON has them.
+fn sorted(entries: &Map<String, Value>) -> Vec<(&String, &Value)> {
+    let mut entries: Vec<_> = entries.iter().collect();
+    entries.sort_by_key(|(key, _)| *key);
+    entries
+}
+
+/// The entries in goyaml's order, in which `a2` comes before `a10`. That order is not transitive, which a sort of the
+/// standard library may panic at, so the merging is done here.
+fn naturally_sorted(entries: &Map<String, Value>) -> Vec<(&String, &Value)> {
+    let mut keys: Vec<(Vec<char>, &String, &Value)> =
+        entries.iter().map(|(key, value)| (key.chars().collect(), key, value)).collect();
+    let mut width = 1;
+    while width < keys.len() {
+        let mut merged = Vec::with_capacity(keys.len());
+        let mut rest = keys.into_iter().peekable();
+        while rest.peek().is_some() {
+            let left: Vec<_> = rest.by_ref().take(width).collect();
+            let right: Vec<_> = rest.by_ref().take(width).collect();
+            let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
+            while let (Some(one), Some(other)) = (left.peek(), right.peek()) {
+                merged.extend(if less(&other.0, &one.0) { right.next() } else { left.next() });
+            }
+            merged.extend(left);
+            merged.extend(right);
+        }
+        keys = merged;
+        width *= 2;
+    }
+    keys.into_iter().map(|(_, key, value)| (key, value)).collect()
+}
+
+/// `keyList.Less` for strings.
+fn less(left: &[char], right: &[char]) -> bool {
+    let Some(at) = left.iter().zip(right).position(|(one, other)| one != other) else {
+        return left.len() < right.len();
+    };
+    let (one, other) = (left[at], right[at]);
+    if one.is_alphabetic() && other.is_alphabetic() {
+        return one < other;
+    }
+    if one.is_alphabetic() || other.is_alphabetic() {
+        return other.is_alphabetic();
+    }
+    let digits_before = left[..at].iter().rev().take_while(|digit| digit.is_ascii_digit());
+    let zero = one == '0' || other == '0';
+    let start = i64::from(zero && digits_before.into_iter().any(|digit| *digit != '0'));
+    let run = |text: &[char]| {
+        let digits: Vec<i64> = text[at..].iter().map_while(|digit| digit.to_digit(10)).map(i64::from).collect();
+        let number = digits.iter().fold(start, |number, digit| number.wrapping_mul(10).wrapping_add(*digit));
+        (number, digits.len())
+    };
+    let (one_run, other_run) = (run(left), run(right));
+    if one_run != other_run { one_run < other_run } else { one < other }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(value: Value, expected: &str) {
+        assert_eq!(write(&value), expected);
+    }
+
+    #[test]
+    fn collections_are_in_blocks_and_keys_in_natural_order() {
+        check(
+            json!({"a10": {"x": []}, "a2": [1, [2, {"b": {}}]], "A": null, "1": true}),
+            "\"1\": true\nA: null\na2:\n- 1\n- - 2\n  - b: {}\na10:\n  x: []\n",
+        );
+        check(json!([]), "[]\n");
+        check(
+            json!({"v": [0, -5, 1.5, 1e21, 1e20, 123_456_789.25]}),
+            "v:\n- 0\n- -5\n- 1.5\n- 1e+21\n- 1e+20\n- 1.2345678925e+08\n",
+        );
+    }
+
+    #[test]
+    fn texts_are_quoted_where_they_would_be_something_else() {
+        let texts = json!([
+            "yes",
+            "1",
+            "2001-01-01",
+            "12:30",
+            "a: b",
+            "- x",
+            "it's",
+            "",
+            " x",
+            "x:y",
+            "#c",
+            "<<",
+            "ü",
+            "tab\t",
+            "😀",
+            "-"
+        ]);
+        check(
+            texts,
+            "- \"yes\"\n- \"1\"\n- \"2001-01-01\"\n- \"12:30\"\n- 'a: b'\n- '- x'\n- it's\n- \"\"\n- ' x'\n- x:y\n- '#c'\n- <<\n- ü\n- \"tab\\t\"\n- \"\\U0001F600\"\n- '-'\n",
+        );
+    }
+
+    #[test]
+    fn lines_are_blocks_and_long_ones_are_folded() {
+        check(
+            json!({"a": {"b": "x\ny\n", "c": "x\n\n", "d": " x\ny"}}),
+            "a:\n  b: |\n    x\n    y\n  c: |+\n    x\n\n  d: |2-\n     x\n    y\n",
+        );
+        let long =
+            "long words that go on and on until the line is far longer than eighty characters wide, and then some more";
+        check(
+            json!({ "v": long }),
+            "v: long words that go on and on until the line is far longer than eighty characters\n  wide, and then some more\n",
+        );
+        check(json!({"k\nl": 1}), "? |-\n  k\n  l\n: 1\n");
+    }
+
+    #[track_caller]
+    fn check_v3(value: Value, expected: &str) {
+        assert_eq!(write_v3(&value), expected);
+    }
+
+    #[test]
+    fn version_3_aligns_collections_to_four_and_keeps_the_order_of_json() {
+        check_v3(
+            json!([{"group": "", "kind": "X"}, [1, [2.5, {"a": {"b": ["c"]}, "l": "x\ny"}]], "x\ny\n"]),
+            "- group: \"\"\n  kind: X\n- - 1\n  - - 2.5\n    - a:\n        b:\n            - c\n      l: |-\n        x\n        y\n- |\n  x\n  y\n",
+        );
+        check_v3(
+            json!({"list": ["a", "b"], "map": {"k": {"deep": [{"x": 1, "y": []}]}}, "text": " x\ny"}),
+            "list:\n    - a\n    - b\nmap:\n    k:\n        deep:\n            - x: 1\n              y: []\ntext: |4-\n     x\n    y\n",
+        );
+        check_v3(json!({"k\nl": 1, "": 2, "10": 3, "9": 4}), "\"\": 2\n\"10\": 3\n\"9\": 4\n? |-\n    k\n    l\n: 1\n");
+        let long = "a long line ".repeat(20) + "end";
+        check_v3(json!(long), &format!("{long}\n"));
+    }
+
+    #[test]
+    fn version_3_quotes_what_its_own_reader_would_take_for_something_else() {
+        let texts = json!([
+            "yes",
+            "true",
+            "1",
+            "2001-01-01",
+            "12:30",
+            "a: b",
+            "- x",
+            "it's",
+            "",
+            " x",
+            "x:y",
+            "#c",
+            "<<",
+            "ü",
+            "tab\t",
+            "😀",
+            "-",
+            "0x1f",
+            "1_000",
+            "0o7",
+            ".5",
+            "~",
+            "null",
+            "y",
+            "a,b",
+            "x \ny",
+            "\n",
+            "x\n\n",
+            "x ",
+            "\u{7}",
+            "a\tb\nc"
+        ]);
+        check_v3(
+            texts,
+            "- yes\n- \"true\"\n- \"1\"\n- \"2001-01-01\"\n- 12:30\n- 'a: b'\n- '- x'\n- it's\n- \"\"\n- ' x'\n- x:y\n- '#c'\n- <<\n- ü\n- \"tab\\t\"\n- \"\\U0001F600\"\n- '-'\n- \"0x1f\"\n- \"1_000\"\n- \"0o7\"\n- \".5\"\n- \"~\"\n- \"null\"\n- y\n- a,b\n- \"x \\ny\"\n- |4+\n\n- |+\n  x\n\n- 'x '\n- \"\\a\"\n- |-\n  a\tb\n  c\n",
+        );
+        for (value, expected) in [
+            (json!("get"), "get\n"),
+            (json!(true), "true\n"),
+            (json!("x\ny"), "|-\n    x\n    y\n"),
+            (json!(1e21), "1e+21\n"),
+            (json!(null), "null\n"),
+            (json!(""), "\"\"\n"),
+            (json!({}), "{}\n"),
+            (json!(-0.5), "-0.5\n"),
+            (json!("self.a == 'b' ? \"x\" : y"), "'self.a == ''b'' ? \"x\" : y'\n"),
+        ] {
+            check_v3(value, expected);
+        }
+    }
+
+    #[test]
+    fn an_order_that_is_none_does_not_disturb_the_writer() {
+        let keys = ["a0", "a00", "a1", "a01", "a", "b", "-", "9", "09", "90", "0a", "ü1", "_1"];
+        let entries: Map<String, Value> =
+            (0..500).map(|n| (format!("{}{}", keys[n % keys.len()], n), json!(n))).collect();
+        assert_eq!(naturally_sorted(&entries).len(), entries.len());
+    }
+}
