@@ -4,7 +4,10 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-use crate::go::{GoDuration, parse_bool, parse_int};
+use crate::{
+    app::args::{App, LimaVm},
+    go::{GoDuration, parse_bool, parse_int},
+};
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -68,11 +71,23 @@ pub enum Command {
         #[command(subcommand)]
         shell: Option<Shell>,
     },
+    /// Talk to the service with the words of kubectl, starting it if needed
+    Ctl(Passthrough),
     /// Explain a command
     #[command(name = "help")]
     Help(Words),
     /// Run the kubectl of this machine with your own environment
     Kubectl(Passthrough),
+    /// Create, run and inspect single virtual machines
+    #[command(name = "limavm", alias = "lima", hide = true, args_override_self = true, arg_required_else_help = true)]
+    LimaVm {
+        /// What to do with one; without a verb, help is shown.
+        #[command(subcommand)]
+        verb: Option<LimaVm>,
+    },
+    /// What is about the App stands at the root.
+    #[command(flatten)]
+    App(App),
     /// Print the version
     Version(Ignored),
     /// Run the yq of this machine

@@ -11,7 +11,7 @@ use rdd_instance::{Environment, Instance, Platform};
 use rdd_stdx::clock::SharedClock;
 
 use crate::{
-    BuildInfo, Serve, World,
+    BuildInfo, Product, World,
     args::{Command, Global, Service},
     printer::Printer,
     record::{Format, Level, Look, Recorder, resolve_level},
@@ -27,8 +27,8 @@ pub struct Context<'a> {
     pub environment: Environment,
     /// What is known about this build.
     pub build: &'a BuildInfo,
-    /// The daemon.
-    pub serve: Serve<'a>,
+    /// What the binary brings.
+    pub product: Product<'a>,
     /// Standard output.
     pub printer: Printer,
     /// Standard error.
@@ -52,12 +52,12 @@ impl<'a> Context<'a> {
         world: World,
         environment: Environment,
         build: &'a BuildInfo,
-        serve: Serve<'a>,
+        product: Product<'a>,
         record: Recorder,
     ) -> Self {
         let printer = Printer::new(world.stdout.clone());
         let (level, format, developer) = (Level::Warn, Format::Text, OnceCell::new());
-        Self { environment, build, serve, printer, record, level, format, world, developer }
+        Self { environment, build, product, printer, record, level, format, world, developer }
     }
 
     /// Applies the global flags. The format is judged before the level.
@@ -110,6 +110,32 @@ impl<'a> Context<'a> {
         self.world.stdout_is_terminal && !self.environment.no_color && self.environment.term.as_deref() != Some("dumb")
     }
 
+    /// How wide the terminal on standard output is; `None` if there is none.
+    pub fn stdout_terminal(&self) -> Option<usize> {
+        let size = rustix::termios::tcgetwinsize(io::stdout());
+        let columns = size.map_or(0, |size| usize::from(size.ws_col)).max(40);
+        self.world.stdout_is_terminal.then_some(columns)
+    }
+
+    /// Asks a question, as it is, and says whether the answer is yes.
+    pub fn ask(&self, question: &str) -> Outcome<bool> {
+        {
+            let mut stream = self.world.stderr.lock();
+            write!(stream, "{question}")?;
+            stream.flush()?;
+        }
+        let mut answer = String::new();
+        self.world.stdin.lock().unwrap_or_else(std::sync::PoisonError::into_inner).read_line(&mut answer)?;
+        Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    }
+
+    /// Hands the streams themselves to a part that speaks with words of its own, as long as it runs.
+    pub fn with_streams<T>(&self, run: impl FnOnce(rdd_ctl::Streams<'_>) -> T) -> T {
+        let (mut out, mut err) = (self.world.stdout.lock(), self.world.stderr.lock());
+        let mut input = self.world.stdin.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        run(rdd_ctl::Streams { out: &mut **out, err: &mut **err, input: &mut **input })
+    }
+
     /// Asks before something is lost. Without a terminal nobody can answer, so `--yes` is needed there.
     pub fn confirm(&self, what: &str, yes: bool) -> Outcome {
         if yes {
@@ -120,16 +146,9 @@ impl<'a> Context<'a> {
                 Failure::message(format!("{what}; nobody is there to confirm it")).hint("add --yes to go ahead")
             );
         }
-        {
-            let mut stream = self.world.stderr.lock();
-            write!(stream, "{what}. Go ahead? [y/N] ")?;
-            stream.flush()?;
-        }
-        let mut answer = String::new();
-        self.world.stdin.lock().unwrap_or_else(std::sync::PoisonError::into_inner).read_line(&mut answer)?;
-        match answer.trim().to_lowercase().as_str() {
-            "y" | "yes" => Ok(()),
-            _ => Err(Failure::message("not confirmed, nothing was changed")),
+        match self.ask(&format!("{what}. Go ahead? [y/N] "))? {
+            true => Ok(()),
+            false => Err(Failure::message("not confirmed, nothing was changed")),
         }
     }
 }

@@ -8,8 +8,9 @@ use crate::args::Cli;
 type Group = (&'static str, &'static [&'static str]);
 
 const ROOT_GROUPS: &[Group] = &[
+    ("Containers and Kubernetes", &["start", "stop", "status", "set", "run", "reset", "delete"]),
     ("The service", &["service"]),
-    ("Tools", &["kubectl", "yq"]),
+    ("Tools", &["ctl", "kubectl", "limavm", "yq"]),
     ("About this program", &["version", "help", "completion"]),
 ];
 
@@ -18,6 +19,12 @@ const SERVICE_GROUPS: &[Group] = &[
     ("Looking at it", &["status", "config", "paths", "log"]),
     ("Its data", &["backup", "restore", "reset"]),
     ("Starting at login", &["unit"]),
+];
+
+const LIMAVM_GROUPS: &[Group] = &[
+    ("Life cycle", &["create", "start", "stop", "restart", "delete"]),
+    ("Looking at it", &["log", "shell"]),
+    ("Changing it", &["edit"]),
 ];
 
 /// Not a flag like the others: it counts in one place only.
@@ -31,10 +38,52 @@ const HIDDEN_FLAGS: [&str; 2] = ["controllers", "secure_port"];
 const EXAMPLES: &[(&str, &str)] = &[
     (
         "rdd",
-        "  rdd service start               start the service in the background\n  \
-           rdd --instance=test svc start   the same for a second, separate instance\n  \
-           KUBECONFIG=$(rdd service paths config) rdd kubectl get namespaces",
+        "  rdd start                       start containers, and whatever they need\n  \
+           rdd status                      see whether everything is ready, and if not, why\n  \
+           rdd run docker ps               run a command with them\n  \
+           rdd --instance=test start       the same for a second, separate instance",
     ),
+    (
+        "rdd set",
+        "  rdd set running=true containerEngine.name=moby\n  \
+           rdd set virtualMachine.memory=4Gi --dry-run   let the server check it only\n  \
+           rdd set virtualMachine.memory=                back to what the server chooses",
+    ),
+    (
+        "rdd start",
+        "  rdd start                       start and wait until everything is ready\n  \
+           rdd start --wait=false          start and return at once\n  \
+           rdd start --timeout=15m         wait longer, for a first download",
+    ),
+    ("rdd stop", "  rdd stop --timeout=30s          return after half a minute, done or not"),
+    (
+        "rdd run",
+        "  rdd run docker run --rm busybox true\n  \
+           rdd run sh -c 'docker ps | wc -l'\n\n\
+         The command's exit code is passed on. PATH begins with this instance's programs, DOCKER_CONTEXT and\n\
+         KUBECONFIG name this instance, DOCKER_HOST is removed.",
+    ),
+    (
+        "rdd status",
+        "  rdd status                                      is it ready, and if not, why\n  \
+           rdd status --watch                              go on showing it\n  \
+           rdd status -o json                              the same for a script\n  \
+           rdd status --wait-for=engine --timeout=2m       wait until containers can be run\n\n\
+         Exit codes:\n  \
+           0  ready: everything that is wanted can be used, or what --wait-for names is\n  \
+           1  wrong usage, or the state could not be found out\n  \
+           2  not ready: off, starting or broken; never with --wait-for\n  \
+           4  what --wait-for names was not ready in time\n\n\
+         It starts nothing: an instance that is down is shown as such.",
+    ),
+    ("rdd delete", "  rdd delete --yes                in a script, where nobody can be asked"),
+    ("rdd reset", "  rdd reset                       containers, images and volumes go; settings stay"),
+    (
+        "rdd limavm create",
+        "  rdd limavm create work ./work.yaml --start   from a file\n  \
+           rdd limavm create work my-template           from a ConfigMap",
+    ),
+    ("rdd limavm shell", "  rdd limavm shell --workdir=/tmp work ls -l"),
     (
         "rdd service",
         "  rdd svc start                start it, creating it if needed\n  \
@@ -76,6 +125,13 @@ const EXAMPLES: &[(&str, &str)] = &[
         "  source <(rdd completion bash)\n  \
            rdd completion fish > ~/.config/fish/completions/rdd.fish",
     ),
+    (
+        "rdd ctl",
+        "  rdd ctl get apps,limavms         objects, as a table\n  \
+           rdd ctl apply -f work.yaml       make objects what a file says\n  \
+           rdd ctl wait app/app --for=condition=Settled\n  \
+           rdd ctl --help                   all verbs; those that are not built in go to kubectl",
+    ),
     ("rdd help", "  rdd help service start"),
 ];
 
@@ -105,6 +161,7 @@ pub fn render(tree: &Command, path: &[String]) -> Option<StyledStr> {
     let groups = match names.as_slice() {
         ["rdd"] => ROOT_GROUPS,
         ["rdd", "service"] => SERVICE_GROUPS,
+        ["rdd", "limavm"] => LIMAVM_GROUPS,
         _ => &[],
     };
     let mut shown = command.clone();
@@ -176,7 +233,10 @@ mod tests {
     #[test]
     fn every_command_is_in_exactly_one_group() {
         let tree = tree(true);
-        for (command, groups) in [(&tree, ROOT_GROUPS), (tree.find_subcommand("service").unwrap(), SERVICE_GROUPS)] {
+        let group = |name| tree.find_subcommand(name).unwrap();
+        for (command, groups) in
+            [(&tree, ROOT_GROUPS), (group("service"), SERVICE_GROUPS), (group("limavm"), LIMAVM_GROUPS)]
+        {
             let mut grouped: Vec<&str> = groups.iter().flat_map(|(_, names)| names.iter().copied()).collect();
             let mut all: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
             grouped.sort_unstable();

@@ -14,9 +14,11 @@ use std::{
 use rdd_instance::{Environment, Instance, Name};
 use rdd_stdx::clock::{SharedClock, SystemClock};
 
+pub mod app;
 pub mod args;
 pub mod commands;
 pub mod context;
+pub mod external;
 pub mod go;
 pub mod help;
 pub mod multicall;
@@ -73,12 +75,24 @@ pub struct ServeOptions {
     pub build: BuildInfo,
 }
 
-/// The daemon, as the binary wires it: returns when it was told to stop.
-pub type Serve<'a> = &'a dyn Fn(ServeOptions) -> anyhow::Result<()>;
+/// The parts of the product that the command line does not know, as the binary wires them.
+#[derive(Clone, Copy)]
+pub struct Product<'a> {
+    /// The daemon: returns when it was told to stop.
+    pub serve: &'a dyn Fn(ServeOptions) -> anyhow::Result<()>,
+    /// Ends and removes every machine of an instance whose daemon does not run.
+    pub remove_machines: &'a dyn Fn(&Instance, &Environment) -> anyhow::Result<()>,
+}
+
+impl std::fmt::Debug for Product<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Product")
+    }
+}
 
 /// Runs one command line and gives its exit code.
-pub fn run(argv: Vec<OsString>, environment: Environment, build: &BuildInfo, serve: Serve<'_>) -> i32 {
-    run_in(World::of_process(), argv, environment, build, serve)
+pub fn run(argv: Vec<OsString>, environment: Environment, build: &BuildInfo, product: Product<'_>) -> i32 {
+    run_in(World::of_process(), argv, environment, build, product)
 }
 
 /// What surrounds a command: its streams, its clock and its own program.
@@ -114,10 +128,10 @@ pub(crate) fn run_in(
     argv: Vec<OsString>,
     environment: Environment,
     build: &BuildInfo,
-    serve: Serve<'_>,
+    product: Product<'_>,
 ) -> i32 {
     let mut record = early_recorder(&world, &environment);
-    match execute(world, argv, environment, build, serve, &mut record) {
+    match execute(world, argv, environment, build, product, &mut record) {
         Ok(()) => ExitCode::Success.number(),
         Err(failure) if failure.is_broken_pipe() => ExitCode::Success.number(),
         Err(failure) => {
@@ -132,7 +146,7 @@ fn execute(
     argv: Vec<OsString>,
     environment: Environment,
     build: &BuildInfo,
-    serve: Serve<'_>,
+    product: Product<'_>,
     record: &mut Recorder,
 ) -> Outcome {
     let words = multicall::expand(argv).into_iter().skip(1).collect();
@@ -143,7 +157,7 @@ fn execute(
     };
     let tree = help::tree(false);
     let parsed = parse::parse(&tree, words)?;
-    let mut context = Context::new(world, environment, build, serve, record.clone());
+    let mut context = Context::new(world, environment, build, product, record.clone());
     let cli = match parsed {
         Parsed::Version(format) => return commands::version::print(&context, &format),
         Parsed::Help(path) => return commands::help::print(&context, &path),

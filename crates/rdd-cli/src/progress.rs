@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     printer::Stream,
-    record::{Look, Recorder},
+    record::{Look, Recorder, visible},
 };
 
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -67,6 +67,17 @@ impl Progress {
         matches!(record.look(), Look::Terminal { redraw: true, .. }).then(|| Self::start(record, phase))
     }
 
+    /// A line that stays, above the one that is drawn over; with a mark for what is done, or as a warning.
+    pub fn note(&self, text: &str, done: bool) {
+        // Held while the line is written, so that no frame comes in between.
+        let _still = self.spinner.as_ref().map(|spinner| {
+            let state = spinner.shared.lock();
+            put(self.record.stream(), CLEAR_LINE);
+            state
+        });
+        if done { self.record.success(text) } else { self.record.warn(text) }
+    }
+
     /// What is being waited for now.
     pub fn phase(&self, phase: &str) {
         match &self.spinner {
@@ -102,7 +113,8 @@ fn draw(shared: &Shared, stream: &Stream) {
     let mut frame = 0;
     let mut state = shared.lock();
     while !state.done {
-        let text = format!("{} {}", FRAMES[frame % FRAMES.len()], state.phase);
+        let phase = visible(&state.phase).replace(['\n', '\t'], " ");
+        let text = format!("{} {phase}", FRAMES[frame % FRAMES.len()]);
         let elapsed = format!(" ({}s)", began.elapsed().as_secs());
         put(stream, &format!("{CLEAR_LINE}{}{elapsed}", fit(&text, columns().saturating_sub(elapsed.len()))));
         frame += 1;
@@ -153,6 +165,19 @@ mod tests {
         drop(progress);
         assert!(captured.text().ends_with(CLEAR_LINE), "the line is cleared");
         assert!(!captured.text().contains('\n'));
+    }
+
+    #[test]
+    fn a_note_stays_above_the_line_that_is_drawn_over() {
+        let (record, captured) = recorder(Look::Terminal { color: false, redraw: true });
+        let progress = Progress::start(&record, "starting");
+        eventually("the first frame", || captured.text().contains("starting (0s)"));
+        progress.note("created", true);
+        progress.note("slow", false);
+        drop(progress);
+        let text = captured.text();
+        assert!(text.contains(&format!("{CLEAR_LINE}✓ created\n")), "{text:?}");
+        assert!(text.contains(&format!("{CLEAR_LINE}Warning: slow\n")), "{text:?}");
     }
 
     #[test]

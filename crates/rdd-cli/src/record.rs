@@ -153,6 +153,11 @@ impl Recorder {
         self.look
     }
 
+    /// Whether a person reads them.
+    pub fn is_for_people(&self) -> bool {
+        matches!(self.look, Look::Terminal { .. })
+    }
+
     pub(crate) fn stream(&self) -> &Stream {
         &self.stream
     }
@@ -180,7 +185,7 @@ impl Recorder {
         let line = match self.look {
             Look::Record(Format::Text) => format!("hint: {hint}\n"),
             Look::Record(Format::Json) => json_record(Level::Info, &format!("hint: {hint}"), None, &self.now()),
-            Look::Terminal { color, .. } => format!("{}\n", paint(color, "36", "Hint:") + " " + hint),
+            Look::Terminal { color, .. } => format!("{} {}\n", paint(color, "36", "Hint:"), visible(hint)),
         };
         self.emit(&line);
     }
@@ -190,13 +195,15 @@ impl Recorder {
         let text = failure.text();
         let coded = failure.exit_code() != ExitCode::Failure;
         let level = if coded { Level::Error } else { Level::Fatal };
-        if self.threshold >= level {
+        // One without words is a code alone, which only a record of fields can carry.
+        let carried = !text.is_empty() || self.look == Look::Record(Format::Json);
+        if self.threshold >= level && carried {
             let line = match self.look {
                 Look::Record(Format::Text) => text_record(level, &text, &self.now()),
                 Look::Record(Format::Json) => {
                     json_record(level, &text, coded.then_some(failure.exit_code().number()), &self.now())
                 }
-                Look::Terminal { color, .. } => format!("{} {text}\n", paint(color, "1;31", "Error:")),
+                Look::Terminal { color, .. } => format!("{} {}\n", paint(color, "1;31", "Error:"), visible(&text)),
             };
             self.emit(&line);
         }
@@ -210,11 +217,14 @@ impl Recorder {
         let line = match self.look {
             Look::Record(Format::Text) => text_record(level, message, &self.now()),
             Look::Record(Format::Json) => json_record(level, message, None, &self.now()),
-            Look::Terminal { color, .. } => match (level, mark) {
-                (Level::Warn, _) => format!("{} {message}\n", paint(color, "1;33", "Warning:")),
-                (_, "") => format!("{message}\n"),
-                (_, mark) => format!("{}{message}\n", paint(color, "32", mark)),
-            },
+            Look::Terminal { color, .. } => {
+                let message = visible(message);
+                match (level, mark) {
+                    (Level::Warn, _) => format!("{} {message}\n", paint(color, "1;33", "Warning:")),
+                    (_, "") => format!("{message}\n"),
+                    (_, mark) => format!("{}{message}\n", paint(color, "32", mark)),
+                }
+            }
         };
         self.emit(&line);
     }
@@ -263,6 +273,12 @@ fn rfc3339(time: &Zoned) -> String {
         return time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     }
     time.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
+}
+
+/// Text for a terminal. Some of it comes from others, and must not move the cursor or change colours.
+pub fn visible(text: &str) -> String {
+    let is_plain = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
+    text.chars().map(|c| if is_plain(&c) { c.to_string() } else { c.escape_default().to_string() }).collect()
 }
 
 fn paint(color: bool, code: &str, text: &str) -> String {
@@ -367,6 +383,14 @@ mod tests {
         assert_eq!(lines[1], "hint: make one");
         assert!(lines[2].ends_with("level=error msg=\"wait: context deadline exceeded\""), "{lines:?}");
         assert_eq!(lines.len(), 3);
+    }
+
+    #[test]
+    fn text_of_others_cannot_draw_on_a_terminal() {
+        let (record, captured) = recorder(Look::Terminal { color: false, redraw: false }, Level::Info);
+        record.warn("a\u{1b}[2Jb\n\tc");
+        record.failure(&Failure::message("\u{7}x").hint("\ry"));
+        assert_eq!(captured.text(), "Warning: a\\u{1b}[2Jb\n\tc\nError: \\u{7}x\nHint: \\ry\n");
     }
 
     #[test]

@@ -13,12 +13,18 @@ pub enum ExitCode {
     Success,
     /// Everything that has no code of its own, wrong usage included.
     Failure,
+    /// What was asked about is not ready.
+    NotReady,
     /// The API server refused a change.
     Denied,
     /// A wait ended at its bound.
     Timeout,
     /// The daemon is of another version than this program.
     IncompatibleServer,
+    /// Somebody did not want to wait: as a shell counts a program that Ctrl-C ended.
+    Interrupted,
+    /// As the program ended that was run.
+    Child(i32),
 }
 
 impl ExitCode {
@@ -27,9 +33,12 @@ impl ExitCode {
         match self {
             Self::Success => 0,
             Self::Failure => 1,
+            Self::NotReady => 2,
             Self::Denied => 3,
             Self::Timeout => 4,
             Self::IncompatibleServer => 5,
+            Self::Interrupted => 130,
+            Self::Child(code) => code,
         }
     }
 }
@@ -64,6 +73,11 @@ impl Failure {
     /// A wait that ended at its bound; the text always has the words scripts look for.
     pub fn deadline(what: impl fmt::Display) -> Self {
         Self::message(format!("{what}: context deadline exceeded")).code(ExitCode::Timeout)
+    }
+
+    /// An end that has been told already, or that is not ours to tell: nothing but a code.
+    pub fn silent(code: ExitCode) -> Self {
+        Self::message("").code(code)
     }
 
     /// With this exit code.
@@ -189,6 +203,7 @@ mod tests {
     #[test]
     fn the_numbers_are_those_that_scripts_know() {
         use ExitCode::*;
-        assert_eq!([Success, Failure, Denied, Timeout, IncompatibleServer].map(ExitCode::number), [0, 1, 3, 4, 5]);
+        let codes = [Success, Failure, NotReady, Denied, Timeout, IncompatibleServer, Interrupted, Child(7)];
+        assert_eq!(codes.map(ExitCode::number), [0, 1, 2, 3, 4, 5, 130, 7]);
     }
 }

@@ -11,7 +11,7 @@ use std::{
 use rdd_instance::{Environment, Instance, Platform};
 use rdd_stdx::clock::SystemClock;
 
-use crate::{BuildInfo, ServeOptions, World, printer::Stream, run_in};
+use crate::{BuildInfo, Product, ServeOptions, World, printer::Stream, run_in};
 
 /// What was written so far.
 #[derive(Debug, Clone, Default)]
@@ -131,7 +131,7 @@ impl User {
             clock: SystemClock::shared(),
             executable: Some(self.executable.clone()),
         };
-        let code = run_in(world, argv, self.environment(), &BUILD, serve);
+        let code = run_in(world, argv, self.environment(), &BUILD, Product { serve, remove_machines: &|_, _| Ok(()) });
         Ran { code, stdout: stdout.text(), stderr: stderr.text() }
     }
 

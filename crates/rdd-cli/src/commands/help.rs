@@ -1,6 +1,6 @@
 //! `rdd help` and every `--help`.
 
-use crate::{context::Context, help, report::Outcome};
+use crate::{app, context::Context, help, report::Outcome};
 
 /// Explains the command that these words name.
 pub fn run(context: &Context<'_>, words: Vec<String>) -> Outcome {
@@ -18,6 +18,13 @@ pub fn print(context: &Context<'_>, path: &[String]) -> Outcome {
     if let Some(help) = help::render(&tree, path) {
         let text = if context.stdout_is_colorful() { help.ansi().to_string() } else { help.to_string() };
         context.printer.line(text.trim_end())?;
+        if path.get(1).is_some_and(|word| word == "set") {
+            // What can be set is not known here but by the server, which is started to be asked.
+            let properties = app::help::block(context);
+            if !properties.is_empty() {
+                context.printer.text(&format!("\n{properties}"))?;
+            }
+        }
     }
     Ok(())
 }

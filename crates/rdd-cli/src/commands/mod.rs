@@ -1,6 +1,7 @@
 //! The commands: one verb, one file.
 
 pub mod completion;
+pub mod ctl;
 pub mod help;
 pub mod kubectl;
 pub mod program;
@@ -9,6 +10,7 @@ pub mod version;
 pub mod yq;
 
 use crate::{
+    app,
     args::{Command, Global},
     context::Context,
     report::Outcome,
@@ -22,6 +24,10 @@ pub fn dispatch(context: &Context<'_>, global: &Global, command: Command) -> Out
         Command::Completion { shell: Some(shell) } => completion::run(context, shell),
         Command::Completion { shell: None } => help::print(context, &["rdd", "completion"].map(str::to_owned)),
         Command::Help(words) => help::run(context, words.words),
+        Command::LimaVm { verb: Some(verb) } => app::limavm::dispatch(context, verb),
+        Command::LimaVm { verb: None } => help::print(context, &["rdd", "limavm"].map(str::to_owned)),
+        Command::App(command) => app::dispatch(context, command),
+        Command::Ctl(passed) => ctl::run(context, &passed.args),
         Command::Kubectl(passed) => kubectl::run(context, &passed.args),
         Command::Version(_) => version::print(context, "true"),
         Command::Yq(passed) => yq::run(context, &passed.args),

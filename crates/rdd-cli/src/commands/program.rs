@@ -18,15 +18,23 @@ use crate::{
 };
 
 /// Replaces this process by the first program of that name on PATH that is not this program. Returns only to say why not.
-pub fn become_other(context: &Context<'_>, name: &str, args: &[OsString], how_to_install: &str) -> Outcome {
+///
+/// `variables` are set for it; `hints` are told when there is none.
+pub fn become_other(
+    context: &Context<'_>,
+    name: &str,
+    args: &[OsString],
+    variables: &[(&str, &OsStr)],
+    hints: &[&str],
+) -> Outcome {
     let ourselves = context.executable()?;
     let path = context.environment.path.as_deref().unwrap_or_default();
     let Some(program) = find(path, name, &ourselves) else {
         let message = format!("there is no {name} on PATH besides this program");
-        return Err(Failure::message(message).hint(how_to_install));
+        return Err(hints.iter().fold(Failure::message(message), |failure, hint| failure.hint(*hint)));
     };
     let mut command = process::foreground(&program);
-    command.args(args);
+    command.args(args).envs(variables.iter().copied());
     if let Some(instance) = &context.environment.instance {
         command.env("RDD_INSTANCE", instance);
     }

@@ -6,5 +6,5 @@ use crate::{commands::program, context::Context, report::Outcome};
 
 /// Becomes yq.
 pub fn run(context: &Context<'_>, args: &[OsString]) -> Outcome {
-    program::become_other(context, "yq", args, "install yq, version 4 (https://github.com/mikefarah/yq)")
+    program::become_other(context, "yq", args, &[], &["install yq, version 4 (https://github.com/mikefarah/yq)"])
 }

@@ -1,6 +1,6 @@
 //! Whether the daemon can be used, asked from outside.
 
-use std::{fs, time::Duration};
+use std::{collections::BTreeMap, fs, time::Duration};
 
 use super::{ControlPlane, api::Api, deadline::Deadline, state};
 use crate::{
@@ -15,6 +15,11 @@ const FIRST_LOOK: Duration = Duration::from_millis(200);
 /// How soon the first repetition comes, and how slow they get.
 const FIRST_DELAY: Duration = Duration::from_millis(5);
 const LAST_DELAY: Duration = Duration::from_millis(200);
+
+/// Where managers of controllers register, and what it says about them.
+const DISCOVERY: &str = "/api/v1/namespaces/rdd-system/configmaps/rdd-controller-manager";
+const READY: &str = "rdd.rancherdesktop.io/ready";
+const PROBLEM: &str = "rdd.rancherdesktop.io/problem";
 
 /// What a start waits for, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,6 +66,18 @@ impl Phases {
     }
 }
 
+/// How far the controllers are, as the list of managers in the API says.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Controllers {
+    /// This start of the daemon has no list yet.
+    #[default]
+    Unknown,
+    /// They have registered.
+    Registered,
+    /// They can be used: definitions are served, webhooks asked, watches filled.
+    Ready,
+}
+
 /// What one look at the daemon found.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Seen {
@@ -70,6 +87,8 @@ pub struct Seen {
     pub version: Option<String>,
     /// Whether `/readyz` says yes.
     pub ready: bool,
+    /// How far its controllers are.
+    pub controllers: Controllers,
     /// What stood in the way of asking.
     pub problem: Option<String>,
 }
@@ -94,7 +113,11 @@ pub fn judge(seen: &Seen, expected: Option<&str>) -> Verdict {
         (None, _) => Verdict::Waiting(Phase::ApiServer),
         (Some(found), Some(expected)) if found != expected => Verdict::Incompatible { found: found.clone() },
         (Some(_), _) if !seen.ready => Verdict::Waiting(Phase::Controllers),
-        (Some(_), _) => Verdict::Ready,
+        (Some(_), _) => match seen.controllers {
+            Controllers::Unknown => Verdict::Waiting(Phase::Controllers),
+            Controllers::Registered => Verdict::Waiting(Phase::Crds),
+            Controllers::Ready => Verdict::Ready,
+        },
     }
 }
 
@@ -115,7 +138,55 @@ fn look_closely(plane: &ControlPlane<'_>, seen: &mut Seen, deadline: Deadline) -
     seen.version = Some(git_version(status, &body).ok_or_else(|| unexpected("/version", status))?);
     let (status, _) = api.get("/readyz", deadline.left_up_to(CALL_BOUND))?;
     seen.ready = status == 200;
-    if seen.ready { Ok(()) } else { Err(unexpected("/readyz", status)) }
+    if !seen.ready {
+        return Err(unexpected("/readyz", status));
+    }
+    let (status, body) = api.get(DISCOVERY, deadline.left_up_to(CALL_BOUND))?;
+    let managers = Managers::read(status, &body).ok_or_else(|| unexpected(DISCOVERY, status))?;
+    seen.controllers = managers.standing(started_at(plane));
+    match managers.problem() {
+        Some(problem) if seen.controllers != Controllers::Ready => Err(Failure::message(problem)),
+        _ => Ok(()),
+    }
+}
+
+/// The list of managers, as far as it says whether they can be used.
+#[derive(Debug, Default, serde::Deserialize)]
+struct Managers {
+    metadata: ManagersMetadata,
+}
+
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ManagersMetadata {
+    creation_timestamp: String,
+    annotations: BTreeMap<String, String>,
+}
+
+impl Managers {
+    fn read(status: u16, body: &[u8]) -> Option<Self> {
+        (status == 200).then(|| serde_json::from_slice(body).ok()).flatten()
+    }
+
+    /// A list that is older than the daemon is of an earlier start, and says nothing about this one.
+    fn standing(&self, started: Option<jiff::Timestamp>) -> Controllers {
+        let ManagersMetadata { creation_timestamp, annotations } = &self.metadata;
+        match (creation_timestamp.parse::<jiff::Timestamp>(), started) {
+            (Ok(made), Some(started)) if made.as_second() < started.as_second() => Controllers::Unknown,
+            _ if annotations.get(READY).is_some_and(|value| value == "true") => Controllers::Ready,
+            _ => Controllers::Registered,
+        }
+    }
+
+    fn problem(&self) -> Option<String> {
+        self.metadata.annotations.get(PROBLEM).cloned()
+    }
+}
+
+/// The daemon writes its PID once, when it starts.
+fn started_at(plane: &ControlPlane<'_>) -> Option<jiff::Timestamp> {
+    let written = fs::metadata(&plane.paths().pid_file).and_then(|meta| meta.modified()).ok()?;
+    jiff::Timestamp::try_from(written).ok()
 }
 
 fn git_version(status: u16, body: &[u8]) -> Option<String> {
@@ -210,7 +281,35 @@ mod tests {
     use super::*;
 
     fn seen(version: Option<&str>, ready: bool) -> Seen {
-        Seen { version: version.map(str::to_owned), ready, ..Seen::default() }
+        Seen { version: version.map(str::to_owned), ready, controllers: Controllers::Ready, ..Seen::default() }
+    }
+
+    // Finding O-1
+    #[test]
+    fn ready_means_that_controllers_can_be_used() {
+        for (controllers, verdict) in [
+            (Controllers::Unknown, Verdict::Waiting(Phase::Controllers)),
+            (Controllers::Registered, Verdict::Waiting(Phase::Crds)),
+            (Controllers::Ready, Verdict::Ready),
+        ] {
+            assert_eq!(judge(&Seen { controllers, ..seen(Some("v1"), true) }, None), verdict);
+        }
+    }
+
+    #[test]
+    fn the_list_of_managers_counts_if_it_is_of_this_start() {
+        let read = |annotations: &str| {
+            let text = format!(r#"{{"metadata":{{"creationTimestamp":"2026-01-01T00:00:10Z",{annotations}}}}}"#);
+            Managers::read(200, text.as_bytes()).unwrap()
+        };
+        let at = |second: i64| Some(jiff::Timestamp::from_second(1_767_225_600 + second).unwrap());
+        let ready = read(r#""annotations":{"rdd.rancherdesktop.io/ready":"true"}"#);
+        assert_eq!(ready.standing(at(10)), Controllers::Ready);
+        assert_eq!(ready.standing(None), Controllers::Ready);
+        assert_eq!(ready.standing(at(11)), Controllers::Unknown, "of an earlier start");
+        let problem = read(r#""annotations":{"rdd.rancherdesktop.io/problem":"no disk"}"#);
+        assert_eq!((problem.standing(at(9)), problem.problem().as_deref()), (Controllers::Registered, Some("no disk")));
+        assert!(Managers::read(404, b"{}").is_none());
     }
 
     #[test]

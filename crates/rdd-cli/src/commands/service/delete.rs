@@ -46,6 +46,9 @@ pub fn run(plane: &ControlPlane<'_>, args: &Delete) -> Outcome {
         )
     };
     let _daemon = command_lock::hold_daemon_lock(plane).map_err(|error| may_live(error.into()))?;
+    // An engine that a killed daemon left would go on in folders that are no longer there.
+    (plane.context.product.remove_machines)(&plane.instance, &plane.context.environment)
+        .map_err(|error| Failure::caused(format!("remove the machines of {name:?}"), error))?;
     file::remove_if_present(&plane.paths().datastore).map_err(|error| may_live(error.into()))?;
     remove_rest(plane)?;
     plane.record().success(&format!("{name:?} control plane has been deleted"));

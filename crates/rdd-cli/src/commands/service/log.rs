@@ -22,7 +22,12 @@ const CHUNK: usize = 64 * 1024;
 /// Prints the log, and with `--follow` what comes after it, until it is interrupted.
 pub fn run(plane: &ControlPlane<'_>, args: &Log) -> Outcome {
     let path = if args.stdout { &plane.paths().stdout_log } else { &plane.paths().stderr_log };
-    let mut reader = Follower::new(path, u64::try_from(args.tail).ok());
+    print(plane, path, u64::try_from(args.tail).ok(), args.follow)
+}
+
+/// Prints a log file, from its last `tail` lines on, and with `follow` what comes after it, until it is interrupted.
+pub fn print(plane: &ControlPlane<'_>, path: &Path, tail: Option<u64>, follow: bool) -> Outcome {
+    let mut reader = Follower::new(path, tail);
     let mut told = false;
     loop {
         let found = reader.copy_new(&mut |bytes| Ok(plane.context.printer.bytes(bytes)?))?;
@@ -31,7 +36,7 @@ pub fn run(plane: &ControlPlane<'_>, args: &Log) -> Outcome {
             let message = format!("Waiting for {} to appear...", path.display());
             plane.record().showing(Level::Info).info(&message);
         }
-        if !args.follow {
+        if !follow {
             return Ok(());
         }
         std::thread::sleep(POLL);

@@ -35,7 +35,7 @@ pub fn run(context: &Context<'_>, global: &Global, args: &Serve) -> Outcome {
         environment: context.environment.clone(),
         build: *context.build,
     };
-    (context.serve)(options).map_err(|error| Failure::of(error.into()))
+    (context.product.serve)(options).map_err(|error| Failure::of(error.into()))
 }
 
 /// `svc start` has created the instance and holds the lock while we come up; only by hand is there anything to do.

@@ -1,0 +1,186 @@
+//! The product's commands as types: names, flags, defaults and help, and nothing that runs.
+
+use clap::{ArgAction, Args, Subcommand};
+
+use crate::{
+    args::Passthrough,
+    go::{GoDuration, parse_bool},
+};
+
+/// The commands about the App. They stand at the root of the command line.
+#[derive(Debug, Subcommand)]
+pub enum App {
+    /// Delete the App with its machine, containers, images and volumes
+    Delete(Delete),
+    /// Throw the machine away and make it anew; settings stay
+    Reset(Reset),
+    /// Run a command with containers and Kubernetes of this instance, starting them if needed
+    Run(Passthrough),
+    /// Change settings, and wait until they are in effect
+    Set(Set),
+    /// Start containers and, if enabled, Kubernetes
+    Start(Switch),
+    /// Show whether everything is ready, and if not, why and what to do
+    Status(Status),
+    /// Stop containers and Kubernetes; nothing is lost
+    Stop(Switch),
+}
+
+/// Whether and how long to wait.
+#[derive(Debug, Args)]
+pub struct Waiting {
+    /// Wait until it is done
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true")]
+    #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set)]
+    pub wait: bool,
+    /// How long to wait; 0 means without end
+    #[arg(long, value_name = "DURATION", default_value = "5m0s", allow_hyphen_values = true)]
+    pub timeout: GoDuration,
+}
+
+/// What to set.
+#[derive(Debug, Args)]
+pub struct Set {
+    /// Settings, each as PROPERTY=VALUE
+    #[arg(value_name = "PROPERTY=VALUE", required = true, num_args = 1..)]
+    pub properties: Vec<String>,
+    /// Let the server check the settings, and change nothing
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
+    #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
+    pub dry_run: bool,
+    /// Whether and how long to wait.
+    #[command(flatten)]
+    pub waiting: Waiting,
+}
+
+/// How to switch on or off.
+#[derive(Debug, Args)]
+pub struct Switch {
+    /// Whether and how long to wait.
+    #[command(flatten)]
+    pub waiting: Waiting,
+}
+
+/// How to delete.
+#[derive(Debug, Args)]
+pub struct Delete {
+    /// Do not ask
+    #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
+    #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
+    pub yes: bool,
+    /// Whether and how long to wait.
+    #[command(flatten)]
+    pub waiting: Waiting,
+}
+
+/// How to make the machine anew.
+#[derive(Debug, Args)]
+pub struct Reset {
+    /// Do not ask
+    #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
+    #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
+    pub yes: bool,
+    /// Whether and how long to wait.
+    #[command(flatten)]
+    pub waiting: Waiting,
+}
+
+/// What to show, and for what to wait.
+#[derive(Debug, Args)]
+pub struct Status {
+    /// Print the state as data: json or yaml
+    #[arg(short, long, value_name = "FORMAT")]
+    pub output: Option<String>,
+    /// Go on showing it as it changes, until interrupted
+    #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
+    #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
+    pub watch: bool,
+    /// Wait until this is ready: engine, kubernetes or settled
+    #[arg(long, value_name = "WHAT")]
+    pub wait_for: Option<String>,
+    /// How long to wait; 0 means without end
+    #[arg(long, value_name = "DURATION", default_value = "5m0s", allow_hyphen_values = true)]
+    pub timeout: GoDuration,
+}
+
+/// What can be done with a machine.
+#[derive(Debug, Subcommand)]
+pub enum LimaVm {
+    /// Create a machine from a template, which is a file or a ConfigMap
+    Create(Create),
+    /// Delete a machine
+    Delete(OneVm),
+    /// Edit the template of a machine
+    Edit(VmName),
+    /// Print the log of a machine
+    #[command(alias = "logs")]
+    Log(VmLog),
+    /// Restart a machine, or start it
+    Restart(OneVm),
+    /// Open a shell in a machine, or run a command there
+    Shell(Passthrough),
+    /// Start a machine
+    Start(OneVm),
+    /// Stop a machine
+    Stop(OneVm),
+}
+
+/// What to create.
+#[derive(Debug, Args)]
+pub struct Create {
+    /// The machine's name
+    #[arg(value_name = "NAME", required = true)]
+    pub name: String,
+    /// The name of a ConfigMap, or a file: write ./NAME for one in this folder
+    #[arg(value_name = "TEMPLATE", required = true)]
+    pub template: String,
+    /// The namespace to create it in
+    #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
+    pub namespace: String,
+    /// Let the server check it, and leave nothing behind
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
+    #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
+    pub dry_run: bool,
+    /// Start it at once
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
+    #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
+    pub start: bool,
+    /// Whether and how long to wait.
+    #[command(flatten)]
+    pub waiting: Waiting,
+}
+
+/// Which machine.
+#[derive(Debug, Args)]
+pub struct VmName {
+    /// The machine's name
+    #[arg(value_name = "NAME", required = true)]
+    pub name: String,
+}
+
+/// Which machine, and whether to wait.
+#[derive(Debug, Args)]
+pub struct OneVm {
+    /// The machine's name
+    #[arg(value_name = "NAME", required = true)]
+    pub name: String,
+    /// Whether and how long to wait.
+    #[command(flatten)]
+    pub waiting: Waiting,
+}
+
+/// Which log, and how much of it.
+#[derive(Debug, Args)]
+pub struct VmLog {
+    /// The machine's name
+    #[arg(value_name = "INSTANCE", required = true)]
+    pub instance: String,
+    /// Print what its supervisor wrote to its standard output instead
+    #[arg(short = 'o', long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
+    #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
+    pub stdout: bool,
+    /// Go on printing what is appended, across restarts of the machine
+    #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
+    #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
+    pub follow: bool,
+}

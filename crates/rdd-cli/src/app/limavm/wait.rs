@@ -1,0 +1,143 @@
+//! Waiting for a machine to be as wanted.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::Vm;
+use crate::{
+    app::{
+        api::Api,
+        condition::{self, Condition},
+        interrupt::Interrupt,
+        names::{self, conditions},
+        watch::{self, End, Observer, Target},
+    },
+    progress::Progress,
+    report::{ExitCode, Failure, Outcome},
+    service::deadline::Deadline,
+};
+
+/// What is wanted of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// It runs, as of this generation.
+    Running(i64),
+    /// It was stopped, as of this generation; one that is still starting was not.
+    Stopped(i64),
+    /// It was started more often than this.
+    Restarted(i64),
+    /// It is gone.
+    Gone,
+}
+
+impl Wish {
+    /// Whether it came true. Pure; the machine is there.
+    fn is_met(self, vm: &Value) -> bool {
+        let running = |holds: fn(&Condition) -> bool, generation| {
+            condition::condition(vm, conditions::RUNNING)
+                .is_some_and(|condition| condition.may_be_of(generation) && holds(&condition))
+        };
+        match self {
+            Self::Running(generation) => running(Condition::is_true, generation),
+            Self::Stopped(generation) => running(|condition| condition.reason == conditions::STOPPED, generation),
+            Self::Restarted(before) => restart_count(vm) > before,
+            Self::Gone => false,
+        }
+    }
+}
+
+/// How often it was started.
+pub(super) fn restart_count(vm: &Value) -> i64 {
+    vm.pointer("/status/restartCount").and_then(Value::as_i64).unwrap_or_default()
+}
+
+/// Waits, and fails with `what` before the reason. On a terminal `phase` is shown meanwhile.
+pub(super) fn until(
+    api: &Api<'_>,
+    vm: &Vm,
+    wish: Wish,
+    bound: Option<Duration>,
+    interrupt: &mut Interrupt,
+    (phase, what): (&str, &str),
+) -> Outcome {
+    let target = Target { collection: names::vms_in(&vm.namespace), name: vm.name.clone() };
+    let progress = Progress::on_terminal(api.record(), phase);
+    let mut waiting = Waiting { vm, wish, progress, phase: String::new() };
+    let end = watch::follow(api, &target, Deadline::after(bound), interrupt, &mut waiting);
+    let last = std::mem::take(&mut waiting.phase);
+    drop(waiting);
+    match end.map_err(|failure| Failure::message(format!("{what}: {}", failure.text())))? {
+        End::Found(()) => Ok(()),
+        End::Deadline => {
+            let failure = Failure::deadline(what);
+            Err(if last.is_empty() { failure } else { failure.hint(format!("what it was at last: {last}")) })
+        }
+        End::Interrupted => Err(Failure::message(format!("{what}: interrupted"))
+            .code(ExitCode::Interrupted)
+            .hint("what was asked for is stored, and goes on without this command")),
+    }
+}
+
+struct Waiting<'a> {
+    vm: &'a Vm,
+    wish: Wish,
+    progress: Option<Progress>,
+    phase: String,
+}
+
+impl Observer for Waiting<'_> {
+    type Found = ();
+
+    fn see(&mut self, vm: Option<&Value>) -> Outcome<Option<()>> {
+        let Some(vm) = vm.filter(|vm| condition::text(vm, "/metadata/uid") == self.vm.uid()) else {
+            if self.wish == Wish::Gone {
+                return Ok(Some(()));
+            }
+            return Err(Failure::message(format!("LimaVM {:?} was deleted while waiting", self.vm.name)));
+        };
+        if let Some(condition) = condition::condition(vm, conditions::RUNNING) {
+            self.phase = condition.to_string();
+            if let Some(progress) = self.progress.as_ref().filter(|_| !condition.message.is_empty()) {
+                progress.phase(&condition.message);
+            }
+        }
+        Ok(self.wish.is_met(vm).then_some(()))
+    }
+
+    fn lost(&mut self) {
+        if let Some(progress) = &self.progress {
+            progress.phase("waiting for the control plane to come back");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn vm(status: &str, reason: &str, generation: Option<i64>) -> Value {
+        json!({"metadata": {"generation": 2}, "status": {"restartCount": 3, "conditions": [
+            {"type": "Running", "status": status, "reason": reason, "message": "m", "observedGeneration": generation}]}})
+    }
+
+    #[test]
+    fn wishes_come_true_at_the_generation_that_was_written() {
+        for (wish, status, reason, generation, expected) in [
+            (Wish::Running(2), "True", "Started", Some(2), true),
+            (Wish::Running(2), "True", "Started", Some(1), false),
+            (Wish::Running(2), "True", "Started", None, true),
+            (Wish::Running(2), "False", "Starting", Some(2), false),
+            (Wish::Stopped(2), "False", "Stopped", Some(2), true),
+            (Wish::Stopped(2), "False", "Starting", Some(2), false),
+            (Wish::Stopped(2), "False", "StopFailed", Some(2), false),
+            (Wish::Restarted(2), "False", "Starting", None, true),
+            (Wish::Restarted(3), "True", "Started", None, false),
+            (Wish::Gone, "True", "Started", None, false),
+        ] {
+            assert_eq!(wish.is_met(&vm(status, reason, generation)), expected, "{wish:?} {reason} {generation:?}");
+        }
+        assert!(!Wish::Running(0).is_met(&json!({})), "what has not reported does not run");
+    }
+}

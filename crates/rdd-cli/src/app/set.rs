@@ -1,0 +1,132 @@
+//! `rdd set`, `rdd start` and `rdd stop`: write the App, then wait until it is so.
+
+use std::time::Duration;
+
+use rdd_meta::status::Reason;
+use serde_json::{Map, Value, json};
+
+use super::{
+    api::{Api, Write},
+    args::{Set, Waiting},
+    condition, names,
+    property::{self, Assignments},
+    schema::{self, Field},
+    settle::{self, Written},
+};
+use crate::{
+    context::Context,
+    report::{Failure, Outcome},
+    service::ControlPlane,
+};
+
+/// How often a write is tried that another writer comes in between of.
+const TRIES: usize = 5;
+
+/// `rdd set PROPERTY=VALUE…`.
+pub fn run(context: &Context<'_>, args: &Set) -> Outcome {
+    let assignments = property::parse(&args.properties)?;
+    let plane = ControlPlane::of(context)?;
+    let api = Api::ensure(&plane)?;
+    let root = definition(&api)?;
+    let change = property::change(&assignments, &root)?;
+    let app = write(&api, &change, &root, args.dry_run)?;
+    if args.dry_run {
+        api.record().success("App validated (dry run)");
+        return Ok(());
+    }
+    wait(&api, &app, &args.waiting)
+}
+
+/// `rdd start`: the same as `rdd set running=true`.
+pub fn start(context: &Context<'_>, waiting: &Waiting) -> Outcome {
+    let plane = ControlPlane::of(context)?;
+    let api = Api::ensure(&plane)?;
+    let app = write_running(&api, true, &Assignments::new())?;
+    wait(&api, &app, waiting)
+}
+
+/// `rdd stop`: the same as `rdd set running=false`, but what does not exist is not made.
+pub fn stop(context: &Context<'_>, waiting: &Waiting) -> Outcome {
+    let plane = ControlPlane::of(context)?;
+    let api = Api::ensure(&plane)?;
+    if find(&api)?.is_none() {
+        api.record().success("App does not exist; nothing to stop");
+        return Ok(());
+    }
+    let app = write_running(&api, false, &Assignments::new())?;
+    wait(&api, &app, waiting)
+}
+
+/// Switches the App on or off, with further settings, and gives it as it then is.
+pub(super) fn write_running(api: &Api<'_>, running: bool, further: &Assignments) -> Outcome<Value> {
+    let root = definition(api)?;
+    let mut assignments = further.clone();
+    assignments.insert("running".to_owned(), running.to_string());
+    write(api, &property::change(&assignments, &root)?, &root, false)
+}
+
+/// The App, if there is one.
+pub(super) fn find(api: &Api<'_>) -> Outcome<Option<Value>> {
+    api.find(&path()).map_err(|error| Failure::caused("failed to get App", error))
+}
+
+/// Where the App is.
+pub(super) fn path() -> String {
+    names::object(names::APPS, names::APP)
+}
+
+fn wait(api: &Api<'_>, app: &Value, waiting: &Waiting) -> Outcome {
+    if !waiting.wait {
+        return Ok(());
+    }
+    wait_up_to(api, app, waiting.timeout.as_bound())
+}
+
+/// Waits until what was written is so. Until here Ctrl-C ends the program as any other: one request was sent, or none.
+pub(super) fn wait_up_to(api: &Api<'_>, app: &Value, bound: Option<Duration>) -> Outcome {
+    settle::wait(api, &Written::of(app), bound, &mut api.interrupt()?)
+}
+
+fn definition(api: &Api<'_>) -> Outcome<Field> {
+    let definition =
+        api.find(names::APP_DEFINITION).map_err(|error| Failure::caused("failed to get app CRD", error))?;
+    let missing = "app CRD is not installed; make sure the control plane is running with the app controller enabled";
+    let definition = definition.ok_or_else(|| Failure::message(missing))?;
+    Ok(schema::read(&definition)?)
+}
+
+/// Makes the App, or changes the one that is there: one request, so that all of it is done or nothing.
+fn write(api: &Api<'_>, change: &Map<String, Value>, root: &Field, dry_run: bool) -> Outcome<Value> {
+    let create = json!({
+        "apiVersion": names::APP_VERSION,
+        "kind": names::APP_KIND,
+        "metadata": {"name": names::APP},
+        "spec": property::complete(change.clone(), root),
+    });
+    let update = json!({"spec": change});
+    let mut failure = None;
+    for _ in 0..TRIES {
+        let found = find(api)?;
+        if found.as_ref().is_some_and(condition::is_deleting) {
+            return Err(Failure::message("App is being deleted").hint("wait until it is gone: rdd delete"));
+        }
+        let (attempt, done, written) = match found {
+            None => ("failed to create App", "App created", api.write(Write::Create, names::APPS, &create, dry_run)),
+            Some(_) => ("failed to update App", "App updated", api.write(Write::Merge, &path(), &update, dry_run)),
+        };
+        match written {
+            Ok(app) => {
+                if !dry_run {
+                    api.record().info(done);
+                }
+                return Ok(app);
+            }
+            // Somebody else made it, or removed it, since we looked.
+            Err(error) if error.is(Reason::AlreadyExists) || error.is_absent() => {
+                failure = Some(error.while_writing(attempt));
+            }
+            Err(error) => return Err(error.while_writing(attempt)),
+        }
+    }
+    Err(failure.expect("there was at least one try, and each that goes on leaves its failure"))
+}

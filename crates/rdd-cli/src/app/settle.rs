@@ -1,0 +1,351 @@
+//! Waiting until the App is as it should be, and telling how far it is.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{
+    api::Api,
+    condition::{self, Condition},
+    interrupt::Interrupt,
+    names::{self, conditions},
+    status::render::plain,
+    watch::{self, End, Observer, Target},
+};
+use crate::{
+    progress::Progress,
+    record::{self, Recorder},
+    report::{ExitCode, Failure, Outcome},
+    service::deadline::Deadline,
+};
+
+/// What the App was when it was written: older news is not about that.
+#[derive(Debug, Clone)]
+pub struct Written {
+    /// Which App; another one of the same name is another App.
+    pub uid: String,
+    /// The generation that the write made.
+    pub generation: i64,
+}
+
+impl Written {
+    /// From what the server answered to the write.
+    pub fn of(app: &Value) -> Self {
+        Self { uid: condition::text(app, "/metadata/uid").to_owned(), generation: condition::generation(app) }
+    }
+}
+
+/// What one look at the App adds to what is known. Pure: the whole policy of the wait.
+#[derive(Debug, Default)]
+pub struct Conditions {
+    told: BTreeMap<String, Condition>,
+}
+
+/// What changed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Conditions that say something new about the written generation, in the order of the object.
+    pub news: Vec<Condition>,
+    /// Whether the App is as it should be.
+    pub settled: bool,
+}
+
+impl Conditions {
+    /// Takes in the App as it is now.
+    pub fn update(&mut self, app: &Value, written: &Written) -> Change {
+        let mut change = Change::default();
+        for condition in condition::conditions(app) {
+            if !condition.is_of(written.generation) {
+                continue;
+            }
+            change.settled |= condition.kind == conditions::SETTLED && condition.is_true();
+            let words = |of: &Condition| (of.status.clone(), of.reason.clone(), of.message.clone());
+            if self.told.get(&condition.kind).map(words) != Some(words(&condition)) {
+                self.told.insert(condition.kind.clone(), condition.clone());
+                change.news.push(condition);
+            }
+        }
+        change
+    }
+
+    /// What is being waited for: the condition that is not True and changed last, or Settled.
+    pub fn holding_up(&self) -> Option<&Condition> {
+        let open = || self.told.values().filter(|condition| !condition.is_true());
+        let parts = open().filter(|condition| condition.kind != conditions::SETTLED && !is_final(condition));
+        let settled = open().find(|condition| condition.kind == conditions::SETTLED);
+        settled
+            .filter(|condition| condition.is_failure())
+            .or_else(|| parts.max_by_key(|condition| condition.last_transition_time).or(settled))
+    }
+}
+
+/// What is not True and will not be, because nobody wants it to be.
+fn is_final(condition: &Condition) -> bool {
+    matches!(condition.reason.as_str(), conditions::NOT_APPLICABLE | conditions::STOPPED)
+}
+
+/// Waits until the App has settled at what was written.
+pub fn wait(api: &Api<'_>, written: &Written, bound: Option<Duration>, interrupt: &mut Interrupt) -> Outcome {
+    let target = Target { collection: names::APPS.to_owned(), name: names::APP.to_owned() };
+    let mut waiting = Waiting::begin(api, written);
+    let end = watch::follow(api, &target, Deadline::after(bound), interrupt, &mut waiting)?;
+    let holding_up = waiting.conditions.holding_up().map(ToString::to_string);
+    let elapsed = waiting.began.elapsed();
+    let drawn = waiting.teller.progress.is_some();
+    drop(waiting);
+    match end {
+        End::Found(()) => {
+            if drawn {
+                api.record().success(&format!("App has reached the desired state ({})", short(elapsed)));
+            }
+            Ok(())
+        }
+        End::Deadline => Err(timed_out(holding_up)),
+        End::Interrupted => Err(interrupted("stopped waiting for App to settle")),
+    }
+}
+
+/// Whatever it was waiting for, the exit code is the same.
+fn timed_out(holding_up: Option<String>) -> Failure {
+    let what = holding_up.unwrap_or_else(|| "no condition of the change has been reported yet".to_owned());
+    Failure::deadline(format!("timed out waiting for App state: {what}"))
+        .hint("the change is stored, and is being worked on; see how it goes: rdd status --watch")
+        .hint("or wait longer: --timeout=15m")
+}
+
+/// For a user who did not want to wait: nothing is undone, and nothing is left half-done.
+pub fn interrupted(what: &str) -> Failure {
+    Failure::message(what)
+        .code(ExitCode::Interrupted)
+        .hint("the change is stored, and goes on without this command; see how it goes: rdd status --watch")
+}
+
+struct Waiting<'a> {
+    written: &'a Written,
+    conditions: Conditions,
+    teller: Teller<'a>,
+    began: Instant,
+}
+
+impl<'a> Waiting<'a> {
+    fn begin(api: &'a Api<'_>, written: &'a Written) -> Self {
+        let began = Instant::now();
+        let now = record::timestamp(api.plane.context.clock().as_ref());
+        let teller = Teller::begin(api.record(), "Waiting for App to settle", began, now);
+        Self { written, conditions: Conditions::default(), teller, began }
+    }
+}
+
+impl Observer for Waiting<'_> {
+    type Found = ();
+
+    fn see(&mut self, app: Option<&Value>) -> Outcome<Option<()>> {
+        let is_ours = |app: &&Value| condition::text(app, "/metadata/uid") == self.written.uid;
+        let Some(app) = app.filter(is_ours) else {
+            return Err(Failure::message("App was deleted while waiting for it to settle"));
+        };
+        if condition::is_deleting(app) {
+            return Err(
+                Failure::message("App is being deleted, and will not settle").hint("see when it is gone: rdd status")
+            );
+        }
+        let change = self.conditions.update(app, self.written);
+        change.news.iter().for_each(|condition| self.teller.tell(condition));
+        if let Some(condition) = self.conditions.holding_up() {
+            self.teller.phase(&condition.message);
+        }
+        Ok(change.settled.then_some(()))
+    }
+
+    fn lost(&mut self) {
+        self.teller.phase("waiting for the control plane to come back");
+    }
+}
+
+/// Records for scripts; for people a line that is drawn over, and one that stays for each thing that is done.
+struct Teller<'a> {
+    record: &'a Recorder,
+    progress: Option<Progress>,
+    began: Instant,
+    /// What began before the wait is no news to a person.
+    since: Timestamp,
+    /// Messages that have their line: each has it once.
+    done: BTreeSet<String>,
+}
+
+impl<'a> Teller<'a> {
+    fn begin(record: &'a Recorder, what: &str, began: Instant, since: Timestamp) -> Self {
+        let progress = Progress::on_terminal(record, what);
+        if progress.is_none() {
+            record.info(what);
+        }
+        Self { record, progress, began, since, done: BTreeSet::new() }
+    }
+
+    fn tell(&mut self, condition: &Condition) {
+        let Some(progress) = &self.progress else {
+            self.record.info(&condition.to_string());
+            return;
+        };
+        if condition.is_failure() {
+            // Settled repeats what went wrong elsewhere.
+            if self.done.insert(condition.message.clone()) {
+                progress.note(&plain(&condition.message), false);
+            }
+        } else if is_news(condition, self.since) && self.done.insert(condition.message.clone()) {
+            progress.note(&format!("{} ({})", plain(&condition.message), short(self.began.elapsed())), true);
+        }
+    }
+
+    fn phase(&self, text: &str) {
+        if let Some(progress) = self.progress.as_ref().filter(|_| !text.is_empty()) {
+            progress.phase(text);
+        }
+    }
+}
+
+/// Whether a part has got where it should since then. Conditions count in whole seconds.
+fn is_news(condition: &Condition, since: Timestamp) -> bool {
+    let got_there = condition.is_true() || condition.reason == conditions::STOPPED;
+    let recent = condition.last_transition_time.is_some_and(|time| time.as_second() >= since.as_second());
+    got_there && recent && condition.kind != conditions::SETTLED
+}
+
+/// A length of time as people say it.
+pub fn short(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..60 => format!("{seconds}s"),
+        seconds @ 60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        seconds @ 3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
+        seconds => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn app(conditions: &[(&str, &str, &str, i64)]) -> Value {
+        let list: Vec<Value> = conditions
+            .iter()
+            .enumerate()
+            .map(|(second, (kind, status, reason, generation))| {
+                json!({"type": kind, "status": status, "reason": reason, "message": format!("{kind} is {reason}"),
+                       "observedGeneration": generation,
+                       "lastTransitionTime": format!("2026-01-01T00:00:{second:02}Z")})
+            })
+            .collect();
+        json!({"metadata": {"uid": "u", "generation": 2}, "status": {"conditions": list}})
+    }
+
+    fn written() -> Written {
+        Written { uid: "u".to_owned(), generation: 2 }
+    }
+
+    fn lines(change: &Change) -> Vec<String> {
+        change.news.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn only_news_about_the_written_generation_is_told_and_counts() {
+        let mut conditions = Conditions::default();
+        let old = conditions.update(&app(&[("Settled", "True", "Settled", 1)]), &written());
+        assert_eq!(old, Change::default(), "it was settled at what was before");
+        let change = conditions
+            .update(&app(&[("Running", "False", "Starting", 2), ("Settled", "False", "Starting", 2)]), &written());
+        assert_eq!(
+            lines(&change),
+            ["Running=False: Running is Starting (Starting)", "Settled=False: Settled is Starting (Starting)"]
+        );
+        assert!(!change.settled);
+        let same = conditions
+            .update(&app(&[("Running", "False", "Starting", 2), ("Settled", "False", "Starting", 2)]), &written());
+        assert_eq!(same, Change::default());
+        let done = conditions
+            .update(&app(&[("Running", "True", "Started", 2), ("Settled", "True", "Settled", 3)]), &written());
+        assert_eq!(
+            lines(&done),
+            ["Running=True: Running is Started (Started)", "Settled=True: Settled is Settled (Settled)"]
+        );
+        assert!(done.settled, "a later generation settled too");
+    }
+
+    #[test]
+    fn what_holds_it_up_is_the_newest_open_condition_and_a_failure_before_all() {
+        let held = |rows: &[(&str, &str, &str, i64)]| {
+            let mut conditions = Conditions::default();
+            conditions.update(&app(rows), &written());
+            conditions.holding_up().map(|condition| condition.kind.clone())
+        };
+        let row = |kind: &'static str, status: &'static str, reason: &'static str| (kind, status, reason, 2_i64);
+        assert_eq!(held(&[]), None);
+        assert_eq!(
+            held(&[row("Created", "Unknown", "Pending"), row("Running", "False", "Starting")]).as_deref(),
+            Some("Running")
+        );
+        assert_eq!(
+            held(&[row("Running", "False", "Starting"), row("Created", "True", "Created")]).as_deref(),
+            Some("Running")
+        );
+        assert_eq!(
+            held(&[
+                row("Running", "True", "Started"),
+                row("KubernetesReady", "False", "NotApplicable"),
+                row("Settled", "False", "EngineStale")
+            ])
+            .as_deref(),
+            Some("Settled")
+        );
+        assert_eq!(
+            held(&[row("Settled", "False", "StartFailed"), row("Running", "False", "StartFailed")]).as_deref(),
+            Some("Settled")
+        );
+        assert_eq!(held(&[row("Settled", "True", "Settled")]), None);
+    }
+
+    // Finding O-10: whatever it was waiting for.
+    #[test]
+    fn a_wait_that_times_out_says_what_it_waited_for_and_has_its_code() {
+        for (holding_up, text) in [
+            (
+                None,
+                "timed out waiting for App state: no condition of the change has been reported yet: context deadline exceeded",
+            ),
+            (
+                Some("Running=False: x (Starting)"),
+                "timed out waiting for App state: Running=False: x (Starting): context deadline exceeded",
+            ),
+        ] {
+            let failure = timed_out(holding_up.map(str::to_owned));
+            assert_eq!((failure.text().as_str(), failure.exit_code().number()), (text, 4));
+        }
+    }
+
+    #[test]
+    fn only_what_happened_during_the_wait_is_news_to_a_person() {
+        let app = app(&[
+            ("Created", "True", "Created", 2),
+            ("Running", "True", "Started", 2),
+            ("Other", "False", "Starting", 2),
+            ("Running", "False", "Stopped", 2),
+            ("Settled", "True", "Settled", 2),
+        ]);
+        let since: Timestamp = "2026-01-01T00:00:01.9Z".parse().unwrap();
+        let news: Vec<bool> = condition::conditions(&app).iter().map(|condition| is_news(condition, since)).collect();
+        assert_eq!(news, [false, true, false, true, false], "Settled has a line of its own at the end");
+    }
+
+    #[test]
+    fn lengths_of_time_are_short() {
+        let said = |seconds| short(Duration::from_secs(seconds));
+        assert_eq!(
+            [said(0), said(59), said(60), said(3599), said(3600), said(90_000)],
+            ["0s", "59s", "1m00s", "59m59s", "1h00m", "1d01h"]
+        );
+    }
+}

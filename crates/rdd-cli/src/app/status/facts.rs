@@ -1,0 +1,284 @@
+//! What can be found out about an instance without starting anything.
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+    path::Path,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{
+    app::{
+        api::{Api, Error},
+        condition, names,
+    },
+    record,
+    report::Outcome,
+    service::{
+        ControlPlane,
+        deadline::Deadline,
+        readiness::{self, Verdict},
+        state,
+    },
+};
+
+/// A daemon that does not answer a question within this is not ready.
+const CALL_BOUND: Duration = Duration::from_secs(3);
+
+/// What is said to a container engine.
+const PING: &[u8] = b"GET /_ping HTTP/1.0\r\nHost: docker\r\n\r\n";
+
+/// Everything that the tree is made of.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// The instance's name, as people see it.
+    pub instance: String,
+    /// When this was found out.
+    pub now: Timestamp,
+    /// Whether the instance was created.
+    pub created: bool,
+    /// The control plane.
+    pub daemon: Daemon,
+    /// Who runs which controllers.
+    pub discovery: Option<Discovery>,
+    /// The App.
+    pub app: Known,
+    /// The machine of the App.
+    pub vm: Known,
+    /// Where the engine should answer.
+    pub engine_socket: String,
+    /// Whether it does; `None` if it was not asked.
+    pub engine: Option<Result<(), String>>,
+}
+
+/// The process behind the API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Daemon {
+    /// There is none.
+    Stopped,
+    /// It runs.
+    Running {
+        /// Its PID, where it can be seen.
+        pid: Option<u32>,
+        /// When it started.
+        since: Option<Timestamp>,
+        /// What it answers.
+        answer: Answer,
+    },
+}
+
+/// What a daemon answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing, and why.
+    Silent(String),
+    /// It is of another version.
+    Incompatible(String),
+    /// Not all of it is up.
+    NotReady(Vec<String>),
+    /// It can be used.
+    Ready {
+        /// Where.
+        server: String,
+        /// What it says it is.
+        version: String,
+    },
+}
+
+/// The list of managers of controllers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Discovery {
+    /// Whether what is on it can be used.
+    pub ready: bool,
+    /// The controllers that somebody runs.
+    pub controllers: BTreeSet<String>,
+}
+
+/// An object that was asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Known {
+    /// There was no answer, and why.
+    Unknown(String),
+    /// There is none.
+    Absent,
+    /// There it is.
+    Present(Box<Value>),
+}
+
+/// Finds out how things are. Whatever does not work is a fact too.
+pub fn gather(plane: &ControlPlane<'_>) -> Outcome<Facts> {
+    let observed = plane.observe()?;
+    let mut facts = Facts {
+        instance: plane.name(),
+        now: record::timestamp(plane.context.clock().as_ref()),
+        created: observed.created,
+        daemon: Daemon::Stopped,
+        discovery: None,
+        app: Known::Unknown("the control plane is not running".to_owned()),
+        vm: Known::Unknown("the control plane is not running".to_owned()),
+        engine_socket: plane.paths().docker_socket.display().to_string(),
+        engine: None,
+    };
+    let state::Daemon::Running(pid) = observed.daemon else { return Ok(facts) };
+    let written = fs::metadata(&plane.paths().pid_file).and_then(|meta| meta.modified());
+    let since = written.ok().and_then(|time| Timestamp::try_from(time).ok());
+    let since = since.and_then(|time| Timestamp::from_second(time.as_second()).ok());
+    let answer = ask(plane);
+    if matches!(answer, Answer::Ready { .. }) {
+        match Api::connect(plane) {
+            Ok(api) => ask_api(&api, &mut facts),
+            Err(failure) => (facts.app, facts.vm) = (Known::Unknown(failure.text()), Known::Unknown(failure.text())),
+        }
+    } else {
+        let why = Known::Unknown("the control plane cannot be asked".to_owned());
+        (facts.app, facts.vm) = (why.clone(), why);
+    }
+    if wants_moby(&facts.app) {
+        facts.engine = Some(ping(&plane.paths().docker_socket));
+    }
+    facts.daemon = Daemon::Running { pid, since, answer };
+    Ok(facts)
+}
+
+fn ask(plane: &ControlPlane<'_>) -> Answer {
+    let seen = readiness::look(plane, Deadline::after(Some(CALL_BOUND)));
+    match readiness::judge(&seen, plane.expected_version()) {
+        Verdict::Ready => {
+            Answer::Ready { server: seen.server.unwrap_or_default(), version: seen.version.unwrap_or_default() }
+        }
+        Verdict::Incompatible { found } => Answer::Incompatible(found),
+        Verdict::Waiting(_) if seen.version.is_some() => Answer::NotReady(failing_checks(plane)),
+        Verdict::Waiting(phase) => Answer::Silent(seen.problem.unwrap_or_else(|| phase.message().to_owned())),
+    }
+}
+
+/// The names of the checks of `/readyz` that fail.
+fn failing_checks(plane: &ControlPlane<'_>) -> Vec<String> {
+    let Ok(api) = Api::connect(plane) else { return Vec::new() };
+    let Ok((_, text)) = api.probe("/readyz?verbose", CALL_BOUND) else { return Vec::new() };
+    text.lines().filter_map(|line| Some(line.strip_prefix("[-]")?.split_whitespace().next()?.to_owned())).collect()
+}
+
+fn ask_api(api: &Api<'_>, facts: &mut Facts) {
+    facts.discovery = api.get_within(names::DISCOVERY, CALL_BOUND).ok().map(|list| discovery(&list));
+    facts.app = known(api.get_within(&names::object(names::APPS, names::APP), CALL_BOUND));
+    let namespace = match &facts.app {
+        Known::Present(app) => condition::text(app, "/spec/namespace").to_owned(),
+        Known::Absent => {
+            facts.vm = Known::Absent;
+            return;
+        }
+        Known::Unknown(why) => {
+            facts.vm = Known::Unknown(why.clone());
+            return;
+        }
+    };
+    let namespace = if namespace.is_empty() { names::APP_NAMESPACE } else { &namespace };
+    facts.vm = known(api.get_within(&names::object(&names::vms_in(namespace), names::APP_VM), CALL_BOUND));
+}
+
+fn known(asked: Result<Value, Error>) -> Known {
+    match asked {
+        Ok(object) => Known::Present(Box::new(object)),
+        Err(error) if error.is_absent() => Known::Absent,
+        Err(error) => Known::Unknown(rdd_stdx::chain::Chain(&error).to_string()),
+    }
+}
+
+fn discovery(list: &Value) -> Discovery {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Manager {
+        #[serde(default)]
+        enabled_controllers: Option<Vec<String>>,
+    }
+    let managers = list["data"].as_object().into_iter().flat_map(|data| data.values());
+    let managers = managers.filter_map(|text| serde_json::from_str::<Manager>(text.as_str()?).ok());
+    Discovery {
+        ready: list["metadata"]["annotations"][names::READY_ANNOTATION] == "true",
+        controllers: managers.flat_map(|manager| manager.enabled_controllers.unwrap_or_default()).collect(),
+    }
+}
+
+fn wants_moby(app: &Known) -> bool {
+    let Known::Present(app) = app else { return false };
+    app.pointer("/spec/running") == Some(&Value::Bool(true))
+        && matches!(condition::text(app, "/spec/containerEngine/name"), "" | "moby")
+}
+
+/// Asks the container engine whether it is there, as its own clients do.
+fn ping(socket: &Path) -> Result<(), String> {
+    let ask = || -> io::Result<String> {
+        let mut stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(CALL_BOUND))?;
+        stream.set_write_timeout(Some(CALL_BOUND))?;
+        stream.write_all(PING)?;
+        let mut answer = [0; 64];
+        let mut length = 0;
+        while length < answer.len() && !answer[..length].contains(&b'\r') {
+            match stream.read(&mut answer[length..])? {
+                0 => break,
+                more => length += more,
+            }
+        }
+        let line = answer[..length].split(|byte| *byte == b'\r').next().unwrap_or_default();
+        Ok(String::from_utf8_lossy(line).into_owned())
+    };
+    match ask() {
+        Ok(line) if line.split(' ').nth(1) == Some("200") => Ok(()),
+        Ok(line) => Err(format!("it answered {line:?}")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn the_list_of_managers_is_read_whatever_is_on_it() {
+        let list = json!({
+            "metadata": {"annotations": {"rdd.rancherdesktop.io/ready": "true"}},
+            "data": {"embedded": r#"{"enabledControllers":["app","limavm"]}"#, "alone": r#"{"enabledControllers":null}"#,
+                     "mock": r#"{"enabledControllers":["engine"]}"#, "broken": "{"},
+        });
+        let expected = ["app", "engine", "limavm"].map(str::to_owned).into();
+        assert_eq!(discovery(&list), Discovery { ready: true, controllers: expected });
+        assert_eq!(discovery(&json!({})), Discovery::default());
+    }
+
+    #[test]
+    fn an_engine_is_there_when_it_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("s");
+        assert!(ping(&socket).unwrap_err().contains("No such file"));
+        for (answer, expected) in [
+            ("HTTP/1.0 200 OK\r\n\r\nOK", Ok(())),
+            (
+                "HTTP/1.1 500 Internal Server Error\r\n\r\n",
+                Err("it answered \"HTTP/1.1 500 Internal Server Error\"".to_owned()),
+            ),
+            ("", Err("it answered \"\"".to_owned())),
+        ] {
+            let _ = fs::remove_file(&socket);
+            let listener = UnixListener::bind(&socket).unwrap();
+            let engine = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut asked = [0; PING.len()];
+                stream.read_exact(&mut asked).unwrap();
+                stream.write_all(answer.as_bytes()).unwrap();
+                asked
+            });
+            assert_eq!(ping(&socket), expected, "{answer:?}");
+            assert_eq!(engine.join().unwrap(), PING);
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! From facts to a verdict: a tree of parts, each with its state, why, since when, and what to do. Pure.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::facts::{Answer, Daemon, Discovery, Facts, Known};
+use crate::app::{
+    condition::{self, Condition},
+    names::{self, conditions},
+};
+
+/// How long a part may be on its way before that is no longer normal.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// How a part is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It can be used.
+    Ready,
+    /// It is on its way up.
+    Starting,
+    /// It is on its way down.
+    Stopping,
+    /// It waits for the part above it.
+    Waiting,
+    /// It is not wanted.
+    Off,
+    /// It should be there and is not.
+    Failed,
+    /// Nobody could tell.
+    Unknown,
+}
+
+impl State {
+    /// The word for it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Starting => "starting",
+            Self::Stopping => "stopping",
+            Self::Waiting => "waiting",
+            Self::Off => "off",
+            Self::Failed => "failed",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// One part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Node {
+    /// Its name, the same in every version.
+    pub id: &'static str,
+    /// Its name for people.
+    pub title: &'static str,
+    /// How it is.
+    pub state: State,
+    /// One word on why, from its condition.
+    pub reason: Option<String>,
+    /// A sentence on why.
+    pub message: String,
+    /// Since when.
+    pub since: Option<Timestamp>,
+    /// The command that helps.
+    pub next: Option<String>,
+    /// What stands on it.
+    pub children: Vec<Node>,
+}
+
+/// All of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// The instance's name.
+    pub name: String,
+    /// Whether everything that is wanted can be used, and something is wanted.
+    pub ready: bool,
+    /// Whether the App is as its settings say, be that on or off.
+    pub settled: bool,
+    /// How it is as a whole.
+    pub state: State,
+    /// The command that helps first.
+    pub next: Option<String>,
+    /// The control plane, and what stands on it.
+    pub tree: Node,
+}
+
+impl Report {
+    /// The part of this name.
+    pub fn node(&self, id: &str) -> Option<&Node> {
+        nodes(&self.tree).into_iter().find(|node| node.id == id)
+    }
+}
+
+/// The part and all that stands on it, from the ground up.
+pub fn nodes(node: &Node) -> Vec<&Node> {
+    std::iter::once(node).chain(node.children.iter().flat_map(nodes)).collect()
+}
+
+/// Judges the facts.
+pub fn judge(facts: &Facts) -> Report {
+    let view = View::of(facts);
+    let (machine, engine) = (view.machine(), view.engine());
+    let mirrors = view.mirrors(&engine);
+    let kubernetes = view.kubernetes(&machine);
+    let engine = Node { children: vec![mirrors], ..engine };
+    let machine = Node { children: vec![engine, kubernetes], ..machine };
+    let app = Node { children: vec![machine], ..view.app() };
+    let tree = Node { children: vec![app], ..view.daemon() };
+    let all = nodes(&tree);
+    let worst = |state: State| all.iter().any(|node| node.state == state);
+    let order = [State::Failed, State::Unknown, State::Stopping, State::Starting, State::Waiting];
+    let settled = view.settled();
+    let ready = settled && view.is_wanted() && !order.iter().any(|state| worst(*state)) && tree.state == State::Ready;
+    let state = match order.into_iter().find(|state| worst(*state)) {
+        Some(State::Waiting) => State::Starting,
+        Some(state) => state,
+        None if ready => State::Ready,
+        None => State::Off,
+    };
+    // What is broken needs help before what is on its way.
+    let advice = |broken: bool| {
+        all.iter().filter(|node| (node.state == State::Failed) == broken).find_map(|node| node.next.clone())
+    };
+    let next = advice(true).or_else(|| advice(false));
+    Report { name: facts.instance.clone(), ready, settled, state, next, tree }
+}
+
+/// The facts, with the questions that the parts ask of them.
+struct View<'f> {
+    facts: &'f Facts,
+    app: Option<&'f Value>,
+    vm: Option<&'f Value>,
+}
+
+impl<'f> View<'f> {
+    fn of(facts: &'f Facts) -> Self {
+        let present = |known: &'f Known| match known {
+            Known::Present(object) => Some(object.as_ref()),
+            _ => None,
+        };
+        Self { facts, app: present(&facts.app), vm: present(&facts.vm) }
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.app.is_some_and(|app| app.pointer("/spec/running") == Some(&Value::Bool(true)))
+    }
+
+    fn engine_name(&self) -> &str {
+        match self.app.map(|app| condition::text(app, "/spec/containerEngine/name")) {
+            None | Some("") => "moby",
+            Some(name) => name,
+        }
+    }
+
+    /// A condition of the App that speaks of what its settings are now.
+    fn app_condition(&self, kind: &str) -> Option<Condition> {
+        let app = self.app?;
+        condition::condition(app, kind).filter(|condition| condition.is_of(condition::generation(app)))
+    }
+
+    fn settled(&self) -> bool {
+        self.app_condition(conditions::SETTLED).is_some_and(|condition| condition.is_true())
+    }
+
+    fn runs(&self, controller: &str) -> bool {
+        self.facts.discovery.as_ref().is_some_and(|discovery| discovery.controllers.contains(controller))
+    }
+
+    /// Whether something has lasted longer than it should.
+    fn is_overdue(&self, since: Option<Timestamp>) -> bool {
+        since.is_some_and(|since| self.facts.now.duration_since(since).as_secs() > PATIENCE.as_secs().cast_signed())
+    }
+
+    fn daemon(&self) -> Node {
+        let node = Node::new("daemon", "control plane");
+        let Daemon::Running { pid, since, answer } = &self.facts.daemon else {
+            let message = if self.facts.created { "stopped" } else { "not created" };
+            return node.state(State::Off, message).next("rdd start");
+        };
+        let node = node.since(*since);
+        let pending = if self.is_overdue(*since) { State::Failed } else { State::Starting };
+        match answer {
+            Answer::Silent(why) => {
+                node.state(pending, format!("it does not answer: {why}")).next("rdd service log --follow")
+            }
+            Answer::Incompatible(version) => node
+                .state(State::Failed, format!("it is of another version: {version}"))
+                .next("rdd service stop && rdd service start"),
+            Answer::NotReady(checks) => {
+                let message = format!(
+                    "not up yet: {}",
+                    if checks.is_empty() { "it did not say what".to_owned() } else { checks.join(", ") }
+                );
+                node.state(pending, message).next("rdd service log --follow")
+            }
+            Answer::Ready { .. } if self.facts.discovery.as_ref().is_some_and(|discovery| !discovery.ready) => {
+                node.state(pending, "controllers are being registered").next("rdd service log --follow")
+            }
+            Answer::Ready { server, version } => {
+                let pid = pid.map_or_else(String::new, |pid| format!(", PID {pid}"));
+                let controllers = match &self.facts.discovery {
+                    Some(Discovery { controllers, .. }) if !controllers.is_empty() => "",
+                    _ => ", without controllers",
+                };
+                node.state(State::Ready, format!("{version} at {server}{pid}{controllers}"))
+            }
+        }
+    }
+
+    fn app(&self) -> Node {
+        let node = Node::new("app", "app");
+        let Some(app) = self.app else {
+            return match &self.facts.app {
+                Known::Absent => node.state(State::Off, "there is none yet").next("rdd start"),
+                Known::Unknown(_) if self.facts.daemon == Daemon::Stopped => {
+                    node.state(State::Off, "needs the control plane")
+                }
+                Known::Unknown(why) => node.state(State::Unknown, why.as_str()).next("rdd service log"),
+                Known::Present(_) => node,
+            };
+        };
+        if condition::is_deleting(app) {
+            return node.state(State::Stopping, "it is being deleted").next("rdd delete");
+        }
+        let Some(settled) = self.app_condition(conditions::SETTLED) else {
+            return node.state(State::Starting, "its settings have not been looked at yet").next("rdd status --watch");
+        };
+        let state = match (settled.is_true(), self.is_wanted()) {
+            (true, true) => State::Ready,
+            (true, false) => State::Off,
+            (false, _) if settled.is_failure() => State::Failed,
+            (false, true) => State::Starting,
+            (false, false) => State::Stopping,
+        };
+        let node = node.of(&settled, state);
+        match state {
+            State::Off => Node { message: "switched off".to_owned(), ..node.next("rdd start") },
+            State::Failed => node.next(format!("rdd limavm log {}", names::APP_VM)),
+            _ => node.next("rdd status --watch"),
+        }
+    }
+
+    fn machine(&self) -> Node {
+        let is_host = self.app.is_some_and(|app| condition::text(app, "/spec/backend") == "host");
+        let node = Node::new("machine", if is_host { "host" } else { "VM" });
+        let Some(vm) = self.vm else {
+            return match (&self.facts.vm, self.is_wanted()) {
+                (Known::Absent, true) => node.state(State::Starting, "it has not been created"),
+                (Known::Absent, false) => node.state(State::Off, "there is none"),
+                (Known::Unknown(_), _) if self.facts.daemon == Daemon::Stopped => {
+                    node.state(State::Off, "needs the control plane")
+                }
+                (Known::Unknown(why), _) => node.state(State::Unknown, why.as_str()),
+                (Known::Present(_), _) => node,
+            };
+        };
+        let log = format!("rdd limavm log {}", names::APP_VM);
+        if condition::is_deleting(vm) {
+            return node.state(State::Stopping, "it is being deleted").next(log);
+        }
+        let created = condition::condition(vm, conditions::CREATED);
+        if let Some(created) = created.filter(Condition::is_failure) {
+            return node.of(&created, State::Failed).next(log);
+        }
+        let current = |condition: &Condition| condition.may_be_of(condition::generation(vm));
+        let Some(running) = condition::condition(vm, conditions::RUNNING).filter(current) else {
+            let state = if self.is_wanted() { State::Starting } else { State::Stopping };
+            return node.state(state, "it has not reported its state").next(log);
+        };
+        let state = match (self.is_wanted(), running.is_true()) {
+            (true, true) => State::Ready,
+            (false, _) if running.reason == conditions::STOPPED => State::Off,
+            _ if running.is_failure() => State::Failed,
+            (true, false) => State::Starting,
+            (false, _) => State::Stopping,
+        };
+        let node = node.of(&running, state);
+        if state == State::Off { node } else { node.next(log) }
+    }
+
+    fn engine(&self) -> Node {
+        let node = Node::new("engine", "engine");
+        let machine = self.machine();
+        if let Some(state) = below(&machine) {
+            return node.state(state, format!("{} needs the machine", self.engine_name()));
+        }
+        if self.engine_name() != "moby" {
+            return Node {
+                since: machine.since,
+                ..node.state(State::Ready, format!("{} runs with the machine", self.engine_name()))
+            };
+        }
+        if self.runs(names::ENGINE_CONTROLLER) {
+            return match self.app_condition(conditions::ENGINE_READY) {
+                None => node.state(State::Starting, "waiting for the container engine"),
+                Some(condition) if condition.is_true() => node.of(&condition, State::Ready),
+                Some(condition) if condition.is_failure() => node.of(&condition, State::Failed).next("rdd service log"),
+                Some(condition) => node.of(&condition, State::Starting),
+            };
+        }
+        let socket = &self.facts.engine_socket;
+        match &self.facts.engine {
+            Some(Ok(())) => {
+                Node { since: machine.since, ..node.state(State::Ready, format!("moby at unix://{socket}")) }
+            }
+            Some(Err(why)) => {
+                let state = if self.is_overdue(machine.since) { State::Failed } else { State::Starting };
+                node.state(state, format!("unix://{socket} does not answer: {why}"))
+                    .next(format!("rdd limavm log {}", names::APP_VM))
+            }
+            None => node.state(State::Unknown, format!("unix://{socket} was not asked")),
+        }
+    }
+
+    fn mirrors(&self, engine: &Node) -> Node {
+        let node = Node::new("mirrors", "mirrors");
+        if self.app.is_none()
+            && let Some(state) = below(engine)
+        {
+            return node.state(state, "needs the engine");
+        }
+        if self.engine_name() != "moby" {
+            return node.state(State::Off, format!("{} is not mirrored", self.engine_name()));
+        }
+        if !self.runs(names::ENGINE_CONTROLLER) {
+            return node.state(State::Off, "no controller mirrors the engine");
+        }
+        if let Some(state) = below(engine) {
+            return node.state(state, "needs the engine");
+        }
+        Node { since: engine.since, ..node.state(State::Ready, "containers, images and volumes are in the API") }
+    }
+
+    fn kubernetes(&self, machine: &Node) -> Node {
+        let node = Node::new("kubernetes", "Kubernetes");
+        if let (Known::Unknown(_), Some(state)) = (&self.facts.app, below(machine)) {
+            return node.state(state, "needs the machine");
+        }
+        if !self.app.is_some_and(|app| app.pointer("/spec/kubernetes/enabled") == Some(&Value::Bool(true))) {
+            return node.state(State::Off, "not enabled");
+        }
+        if let Some(state) = below(machine) {
+            return node.state(state, "needs the machine");
+        }
+        if !self.runs(names::KUBERNETES_CONTROLLER) {
+            return node.state(State::Failed, "enabled, but no controller for it runs").next("rdd service log");
+        }
+        match self.app_condition(conditions::KUBERNETES_READY) {
+            None => node.state(State::Starting, "waiting for Kubernetes"),
+            Some(condition) if condition.is_true() => node.of(&condition, State::Ready),
+            Some(condition) if condition.is_failure() => node.of(&condition, State::Failed).next("rdd service log"),
+            Some(condition) => node.of(&condition, State::Starting),
+        }
+    }
+}
+
+/// What a part is for the sole reason that the one below it is not ready.
+fn below(ground: &Node) -> Option<State> {
+    match ground.state {
+        State::Ready => None,
+        State::Off => Some(State::Off),
+        State::Unknown => Some(State::Unknown),
+        State::Stopping => Some(State::Stopping),
+        State::Starting | State::Waiting | State::Failed => Some(State::Waiting),
+    }
+}
+
+impl Node {
+    fn new(id: &'static str, title: &'static str) -> Self {
+        let (state, message) = (State::Unknown, String::new());
+        Self { id, title, state, reason: None, message, since: None, next: None, children: Vec::new() }
+    }
+
+    fn state(self, state: State, message: impl Into<String>) -> Self {
+        Self { state, message: message.into(), ..self }
+    }
+
+    fn of(self, condition: &Condition, state: State) -> Self {
+        let reason = Some(condition.reason.clone()).filter(|reason| !reason.is_empty());
+        let since = condition.last_transition_time;
+        Self { state, reason, message: condition.message.clone(), since, ..self }
+    }
+
+    fn since(self, since: Option<Timestamp>) -> Self {
+        Self { since, ..self }
+    }
+
+    /// What helps; a part that is well needs no help.
+    fn next(self, command: impl Into<String>) -> Self {
+        let helps = !matches!(self.state, State::Ready);
+        Self { next: helps.then(|| command.into()), ..self }
+    }
+}
+
+#[cfg(test)]
+#[path = "tree_tests.rs"]
+pub(crate) mod tests;

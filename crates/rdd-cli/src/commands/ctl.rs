@@ -1,0 +1,75 @@
+//! `rdd ctl …`: the daily verbs of kubectl, natively; every other one with the kubectl of this machine.
+
+use std::ffi::OsString;
+
+use rdd_client::{Client, Kubeconfig};
+use rdd_ctl::{Asked, Ended};
+
+use super::{kubectl, program};
+use crate::{
+    context::Context,
+    go,
+    report::{ExitCode, Failure, Outcome},
+    service::{self, ControlPlane, readiness},
+};
+
+/// Does what the words say. Words, output and exit codes are kubectl's, without records around them.
+pub fn run(context: &Context<'_>, args: &[OsString]) -> Outcome {
+    let words = args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let command = match rdd_ctl::read(words) {
+        Asked::Text(text) => return Ok(context.printer.text(&text)?),
+        Asked::Wrong(text) => return tell(context, &text),
+        Asked::Failed(words) => return Err(Failure::message(words)),
+        Asked::Other => return with_kubectl(context, args),
+        Asked::Native(command) => command,
+    };
+    let plane = ControlPlane::of(context)?;
+    service::ensure_running(&plane)?;
+    let config = Kubeconfig::parse(&readiness::read_config(&plane)?)?;
+    if let Some(name) = command.context()
+        && config.resolve(Some(name)).is_err()
+    {
+        return tell(context, &format!("error: context {} does not exist\n", go::quote(name)));
+    }
+    let client = Client::from_kubeconfig(&config, command.context())?;
+    match context.with_streams(|streams| command.run(client, context.clock().clone(), streams)) {
+        Ended::Well => Ok(()),
+        Ended::Told => Err(Failure::silent(ExitCode::Failure)),
+        Ended::Failed(words) => Err(Failure::message(words)),
+    }
+}
+
+/// Ends with words that are kubectl's.
+fn tell(context: &Context<'_>, text: &str) -> Outcome {
+    // Nobody can be told that nobody can be told.
+    let _ = context.with_streams(|streams| streams.err.write_all(text.as_bytes()));
+    Err(Failure::silent(ExitCode::Failure))
+}
+
+fn with_kubectl(context: &Context<'_>, args: &[OsString]) -> Outcome {
+    let plane = ControlPlane::of(context)?;
+    service::ensure_running(&plane)?;
+    let variables = [("KUBECONFIG", plane.paths().config.as_os_str())];
+    let hints = ["`rdd ctl --help` shows the verbs that need no kubectl", kubectl::HOW_TO_INSTALL];
+    program::become_other(context, "kubectl", args, &variables, &hints)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::User;
+
+    #[test]
+    fn help_and_wrong_usage_need_no_daemon() {
+        let user = User::new();
+        let ran = user.run("ctl --help");
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+        assert!(ran.stdout.contains("wait-condition"), "{}", ran.stdout);
+        assert!(user.run("ctl get --help").stdout.contains("--show-labels"));
+        let ran = user.run("ctl get --nope");
+        assert_eq!(ran.code, 1);
+        assert_eq!(ran.stderr, "error: unknown flag: --nope\nSee 'kubectl get --help' for usage.\n");
+        assert_eq!(user.run("ctl wait-condition --nope").messages(), ["unknown flag: --nope"]);
+        assert!(user.run("ctl version --client").stdout.starts_with("Client Version: v1."));
+        assert!(!user.instance().paths.dir.exists(), "nothing was made");
+    }
+}

@@ -1,0 +1,140 @@
+//! The programs that run controllers in a process of their own: this binary under the names that the original gave them.
+
+use std::{ffi::OsString, path::Path};
+
+use clap::Parser;
+use rdd_instance::{Environment, Instance, Platform};
+
+use crate::{World, early_recorder, record::Level, report::Failure};
+
+/// Each program, and the group of controllers that it runs, which is also the name of its manager.
+const PROGRAMS: [(&str, &str); 5] = [
+    ("app-controller", "app"),
+    ("containers-controller", "containers"),
+    ("lima-controller", "lima"),
+    ("mock-controller", "mock"),
+    ("rdd-controller", "rdd"),
+];
+
+/// What a manager in a process of its own is asked to do.
+#[derive(Debug, Clone)]
+pub struct ExternalOptions {
+    /// The group whose controllers it runs.
+    pub group: &'static str,
+    /// Whose controllers they are.
+    pub instance: Instance,
+    /// The port for metrics that is tried first.
+    pub metrics_port: u16,
+    /// The port for its health that is tried first.
+    pub health_port: u16,
+    /// `-v`, or what `RDD_LOG_LEVEL` stands for.
+    pub verbosity: u8,
+    /// The environment the program started with.
+    pub environment: Environment,
+}
+
+#[derive(Debug, Parser)]
+#[command(about = "Run controllers of Rancher Desktop in a process of their own", disable_version_flag = true)]
+struct Args {
+    /// Port for metrics, over HTTPS and with a token of the API; another one if it is taken
+    #[arg(long)]
+    metrics_port: Option<u16>,
+    /// Port that answers 200 or 503 on /healthz; another one if it is taken
+    #[arg(long)]
+    health_port: Option<u16>,
+    /// Number for the log level verbosity
+    #[arg(short = 'v', long = "v", value_name = "LEVEL")]
+    verbosity: Option<u8>,
+}
+
+/// Runs one of these programs, if this is one; the exit code then.
+pub fn run(
+    argv: &[OsString],
+    environment: &Environment,
+    start: &dyn Fn(ExternalOptions) -> anyhow::Result<()>,
+) -> Option<i32> {
+    let (program, group) = program_named_by(Path::new(argv.first()?))?;
+    let args = match Args::try_parse_from(std::iter::once(program.into()).chain(argv[1..].iter().cloned())) {
+        Ok(args) => args,
+        Err(error) => {
+            // What cannot be printed has nobody to read it.
+            let _ = error.print();
+            return Some(i32::from(error.use_stderr()));
+        }
+    };
+    let record = early_recorder(&World::of_process(), environment);
+    let outcome = Instance::resolve(environment, Platform::current())
+        .map_err(anyhow::Error::from)
+        .and_then(|instance| start(options(group, instance, &args, environment)));
+    Some(match outcome {
+        Ok(()) => 0,
+        Err(error) => {
+            let failure = Failure::of(error.into());
+            record.failure(&failure);
+            failure.exit_code().number()
+        }
+    })
+}
+
+fn options(group: &'static str, instance: Instance, args: &Args, environment: &Environment) -> ExternalOptions {
+    let level = environment.log_level.as_deref().and_then(|level| Level::parse(level).ok());
+    ExternalOptions {
+        group,
+        metrics_port: args.metrics_port.unwrap_or(instance.ports.external_metrics),
+        health_port: args.health_port.unwrap_or(instance.ports.external_health),
+        verbosity: args.verbosity.or_else(|| level.map(Level::verbosity)).unwrap_or(0),
+        instance,
+        environment: environment.clone(),
+    }
+}
+
+fn program_named_by(program: &Path) -> Option<(&'static str, &'static str)> {
+    let base = program.file_name()?.to_str()?;
+    let stem = base.split('.').next().unwrap_or(base);
+    PROGRAMS.into_iter().find(|(name, _)| *name == stem)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    fn ran(words: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, Option<ExternalOptions>) {
+        let argv: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let found = |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into());
+        let started = RefCell::new(None);
+        let code = run(&argv, &Environment::from_lookup(found), &|options| {
+            started.replace(Some(options));
+            Ok(())
+        });
+        (code, started.into_inner())
+    }
+
+    #[test]
+    fn the_name_of_the_program_chooses_the_group() {
+        let home = [("HOME", "/home/ann"), ("RDD_LOG_LEVEL", "trace")];
+        for (program, group) in
+            [("/x/rdd-controller", "rdd"), ("mock-controller.exe", "mock"), ("lima-controller", "lima")]
+        {
+            let (code, options) = ran(&[program], &home);
+            let options = options.unwrap();
+            assert_eq!((code, options.group, options.verbosity), (Some(0), group, 4), "{program}");
+            assert_eq!((options.metrics_port, options.health_port), (8088, 8089));
+        }
+        for program in ["rdd", "kubectl", "controller", "rdd-controllers", ""] {
+            assert_eq!(ran(&[program], &home).0, None, "{program}");
+        }
+    }
+
+    #[test]
+    fn flags_choose_ports_and_what_is_wrong_is_said() {
+        let home = [("HOME", "/home/ann")];
+        let (_, options) = ran(&["rdd-controller", "--metrics-port=1", "--health-port", "2", "-v", "3"], &home);
+        let options = options.unwrap();
+        assert_eq!((options.metrics_port, options.health_port, options.verbosity), (1, 2, 3));
+        assert_eq!(ran(&["rdd-controller", "--nonsense"], &home).0, Some(1));
+        assert_eq!(ran(&["rdd-controller", "--help"], &home).0, Some(0));
+        assert_eq!(ran(&["rdd-controller"], &[]).0, Some(1), "without a home there is no instance");
+    }
+}
