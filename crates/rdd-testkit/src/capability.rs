@@ -23,6 +23,18 @@ const CAPABILITIES: &[Capability] = &[
         is_there: || Path::new("/var/run/docker.sock").exists(),
     },
     Capability {
+        name: "own-engine",
+        remedy: "run make setup, as root where mounting is allowed",
+        is_there: can_run_engine,
+    },
+    Capability {
+        name: "rootless-engine",
+        remedy: "run make setup, as root where mounting is allowed",
+        is_there: || {
+            can_run_engine() && ["rootlesskit", "slirp4netns", "newuidmap"].iter().all(|name| is_on_path(name))
+        },
+    },
+    Capability {
         name: "kvm",
         remedy: "run where /dev/kvm can be opened",
         is_there: || fs::File::open("/dev/kvm").is_ok(),
@@ -83,6 +95,12 @@ fn can_mount() -> bool {
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let bits = effective.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
     bits.is_some_and(|bits| bits >> CAP_SYS_ADMIN & 1 == 1)
+}
+
+/// A container engine of a test's own, in a network namespace of its own, with something to run in it.
+fn can_run_engine() -> bool {
+    let programs = ["dockerd", "containerd", "docker", "iptables", "ip", "unshare", "busybox"];
+    is_root() && can_mount() && programs.iter().all(|program| is_on_path(program))
 }
 
 /// Whether a program of this name can be run from `PATH`.

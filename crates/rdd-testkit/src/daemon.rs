@@ -38,6 +38,16 @@ impl Daemon {
         Self { sandbox }
     }
 
+    /// Starts the API server and no controller of the product in this sandbox.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[track_caller]
+    pub fn start_bare_in(sandbox: Sandbox) -> Self {
+        sandbox.rdd(&["svc", "start", "--controllers="]).expect_success();
+        Self { sandbox }
+    }
+
     /// Stops it with `rdd svc stop`; the sandbox with its files remains, for another start.
     ///
     /// # Panics
@@ -45,6 +55,11 @@ impl Daemon {
     #[track_caller]
     pub fn stop(self) -> Sandbox {
         self.sandbox.rdd(&["svc", "stop"]).expect_success();
+        self.sandbox
+    }
+
+    /// The sandbox alone, for one whose daemon has ended in another way.
+    pub fn release(self) -> Sandbox {
         self.sandbox
     }
 

@@ -5,6 +5,8 @@ pub mod api;
 pub mod bounded;
 pub mod bundle;
 pub mod capability;
+#[cfg(feature = "controllers")]
+pub mod controllers;
 mod daemon;
 mod eventually;
 pub mod processes;

@@ -47,12 +47,11 @@ pub(crate) fn install(form: Form, level: Level, clock: SharedClock, rotation: Op
     std::panic::set_hook(Box::new(log_panic));
 }
 
-/// A panic is one line of the log like everything else, with the stack where `RUST_BACKTRACE` asks for it. What becomes
-/// of the task is its owner's matter.
+/// A panic is one line of the log like everything else, with the stack. What becomes of the task is its owner's matter.
 fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string).unwrap_or_default();
     let message = rdd_stdx::task::panic_message(panic.payload());
-    let stack = std::backtrace::Backtrace::capture();
+    let stack = std::backtrace::Backtrace::force_capture();
     tracing::error!(panic = message, place, %stack, "a task panicked");
 }
 
@@ -93,9 +92,13 @@ struct SpanFields(Vec<(&'static str, String)>);
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        let target = metadata.target();
+        // The client tells of each failed request what whoever made the request tells once.
+        if target.starts_with("kube_client") && self.level < Level::DEBUG {
+            return false;
+        }
         // Libraries below us speak at debug of their every frame; their warnings are enough.
-        let ours = metadata.target().starts_with("rdd");
-        *metadata.level() <= if ours { self.level } else { self.level.min(Level::INFO) }
+        *metadata.level() <= if target.starts_with("rdd") { self.level } else { self.level.min(Level::INFO) }
     }
 
     fn on_new_span(&self, attributes: &span::Attributes<'_>, id: &span::Id, context: Context<'_, S>) {

@@ -2,21 +2,31 @@
 
 mod binlinks;
 mod build;
+mod controllers;
 mod datastore;
+mod embedded;
+mod external;
 mod logging;
+mod machines;
 mod notify;
+mod passthrough;
 mod serve;
 
 use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
+use rdd_cli::Product;
 use rdd_instance::Environment;
 
 /// A request makes some hundred small pieces and frees them, often on another thread than the one that made them.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
+const PRODUCT: Product<'static> = Product { serve: &serve::serve, remove_machines: &machines::remove_all };
+
 fn main() -> ExitCode {
-    let code = rdd_cli::run(std::env::args_os().collect(), Environment::of_process(), &build::INFO, &serve::serve);
+    let (argv, environment): (Vec<_>, _) = (std::env::args_os().collect(), Environment::of_process());
+    let code = rdd_cli::external::run(&argv, &environment, &external::run);
+    let code = code.unwrap_or_else(|| rdd_cli::run(argv, environment, &build::INFO, PRODUCT));
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }

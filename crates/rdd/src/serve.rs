@@ -15,12 +15,14 @@ use rdd_apiserver::{
     controllers::Endowment,
     core::{self, Core},
     health::Health,
+    passthrough::Passthrough,
     serve::{self, Limits, Parts, Server},
     tls::Tls,
 };
 use rdd_cli::ServeOptions;
 use rdd_client::kubeconfig::Kubeconfig;
 use rdd_instance::Instance;
+use rdd_runtime::{manager::Manager, metrics::Metrics};
 use rdd_stdx::{
     chain::Chain,
     clock::{SharedClock, SystemClock},
@@ -34,12 +36,16 @@ use tracing::Level;
 use crate::{
     binlinks, build,
     datastore::{self, OnlineBackup},
+    embedded::Embedded,
     logging::{self, RotateStderr},
     notify::Notifier,
+    passthrough::Passthroughs,
 };
 
 /// How long requests in flight may take to end after the first signal.
 const DRAIN: Duration = Duration::from_secs(60);
+/// How long controllers may take to bring down what they run: a VM gets 30 s to shut down by itself, and some to be ended.
+const CONTROLLERS_STOP: Duration = Duration::from_secs(45);
 
 /// Runs the daemon until a signal ends it.
 pub(crate) fn serve(options: ServeOptions) -> anyhow::Result<()> {
@@ -123,14 +129,25 @@ async fn serve_until_signal(options: &ServeOptions, clock: &SharedClock, notifie
     notifier.status("opening the datastore");
     let store = open_store(options, clock)?;
     notifier.status("starting the API server");
-    let (mut server, mut core) = start_server(options, clock, &store).await?;
+    let (passthroughs, metrics) = (Arc::new(Passthroughs::new(&options.instance.paths)), Metrics::default());
+    let (mut server, mut core) = start_server(options, clock, &store, (&passthroughs, &metrics)).await?;
     tracing::info!(address = %server.address(), revision = %store.status().head, "apiserver is serving");
-    notifier.ready();
 
-    let ended_by = tokio::select! {
-        name = signals.first() => Ok(name),
-        ended = server.ended() => Err(format!("the API server ended by itself: {ended:?}")),
-        ended = core.ended() => Err(format!("a task of the API server ended by itself: {ended:?}")),
+    let embedded = Embedded::new(options, clock, (&server, &core), (passthroughs, metrics), notifier);
+    let mut controllers = None;
+    let ended_by = {
+        let mut starting = std::pin::pin!(embedded.start());
+        loop {
+            tokio::select! {
+                manager = &mut starting, if controllers.is_none() => {
+                    controllers = Some(manager);
+                    notifier.ready();
+                }
+                name = signals.first() => break Ok(name),
+                ended = server.ended() => break Err(format!("the API server ended by itself: {ended:?}")),
+                ended = core.ended() => break Err(format!("a task of the API server ended by itself: {ended:?}")),
+            }
+        }
     };
     notifier.stopping();
     let outcome = match ended_by {
@@ -140,6 +157,11 @@ async fn serve_until_signal(options: &ServeOptions, clock: &SharedClock, notifie
         }
         Err(why) => Err(anyhow::anyhow!(why)),
     };
+    // While the API still answers, for they have things to write.
+    tokio::select! {
+        () = stop(controllers) => {}
+        name = signals.first() => bail!("ended at once by a second signal ({name})"),
+    }
     tokio::select! {
         drained = server.shutdown(DRAIN) => {
             tracing::info!(cut_off = drained.cut_off, elapsed = ?drained.elapsed, "apiserver has stopped");
@@ -151,6 +173,12 @@ async fn serve_until_signal(options: &ServeOptions, clock: &SharedClock, notifie
     store.close().await.context("close the datastore")?;
     tracing::info!("the datastore is closed");
     outcome
+}
+
+async fn stop(controllers: Option<Manager>) {
+    if let Some(controllers) = controllers {
+        controllers.stop(CONTROLLERS_STOP).await;
+    }
 }
 
 fn open_store(options: &ServeOptions, clock: &SharedClock) -> anyhow::Result<Arc<dyn Store>> {
@@ -174,6 +202,7 @@ async fn start_server(
     options: &ServeOptions,
     clock: &SharedClock,
     store: &Arc<dyn Store>,
+    (passthroughs, metrics): (&Arc<Passthroughs>, &Metrics),
 ) -> anyhow::Result<(Server, Core)> {
     let paths = &options.instance.paths;
     let listener = serve::bind(options.secure_port).await?;
@@ -229,11 +258,14 @@ async fn start_server(
         version: build::kubernetes_version(),
         figures: vec![Box::new(move || datastore::figures(&*measured))],
         backup: Some(Arc::new(OnlineBackup { store: store.clone(), folder })),
-        handler: Arc::new(OpenId::new(accounts, address, core.endpoints())),
+        handler: Arc::new(Passthrough::new(
+            Arc::clone(passthroughs) as _,
+            Arc::new(OpenId::new(accounts, address, core.endpoints())),
+        )),
         limits: Limits::default(),
         clock: clock.clone(),
     };
-    Ok((Server::start(listener, parts), core))
+    Ok((Server::start_with(listener, parts, vec![metrics.collector()]), core))
 }
 
 /// The kubeconfig we publish: written at start, and again should the certificate have to change in flight.
@@ -252,14 +284,14 @@ impl Published {
 }
 
 /// The signals that end the daemon, and the one that must not.
-struct Signals {
+pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
 }
 
 impl Signals {
-    fn install() -> std::io::Result<Self> {
+    pub(crate) fn install() -> std::io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
@@ -268,7 +300,7 @@ impl Signals {
     }
 
     /// Waits for a signal that ends us; a terminal that closes does not.
-    async fn first(&mut self) -> &'static str {
+    pub(crate) async fn first(&mut self) -> &'static str {
         loop {
             tokio::select! {
                 _ = self.interrupt.recv() => return "SIGINT",

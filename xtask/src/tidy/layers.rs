@@ -24,7 +24,7 @@ struct Ban {
     reason: &'static str,
 }
 
-const PURE: &[&str] = &["rdd-meta", "rdd-cel", "rdd-schema", "rdd-patch", "rdd-builtin", "rdd-types"];
+const PURE: &[&str] = &["rdd-meta", "rdd-yaml", "rdd-cel", "rdd-schema", "rdd-patch", "rdd-builtin", "rdd-types"];
 
 pub(super) const RULES: &Rules = &Rules {
     layers: &[
@@ -42,12 +42,12 @@ pub(super) const RULES: &Rules = &Rules {
         },
         Layer {
             name: "product",
-            crates: &["rdd-runtime", "rdd-controllers", "rdd-web", "rdd-cli", "rdd"],
+            crates: &["rdd-runtime", "rdd-controllers", "rdd-web", "rdd-ctl", "rdd-cli", "rdd"],
             reason: "the product is built on the wire",
         },
         Layer {
             name: "kits",
-            crates: &["rdd-testkit", "rdd-e2e", "rdd-bench", "xtask"],
+            crates: &["greeter", "rdd-testkit", "rdd-e2e", "rdd-bench", "xtask"],
             reason: "tests and tools never ship: dev-dependencies only",
         },
     ],

@@ -141,6 +141,13 @@ impl Metrics {
         Self { registry, requests, durations, in_flight, connections }
     }
 
+    /// The same with figures of others that have labels.
+    #[must_use]
+    pub fn with(mut self, collectors: Vec<Box<dyn Collector>>) -> Self {
+        collectors.into_iter().for_each(|collector| self.registry.register_collector(collector));
+        self
+    }
+
     pub(crate) fn answered(&self, verb: &'static str, code: u16, took: Option<Duration>) {
         self.requests.get_or_create(&Answered { verb, code }).inc();
         if let Some(took) = took {

@@ -6,11 +6,11 @@
 //! written as they are.
 
 use rdd_builtin::protobuf::{put_bytes, put_double, put_integer, put_message};
+use rdd_yaml as yaml;
 use serde_json::{Map, Value};
 
 use self::Kind::{Double, Flag, Integer, Many, One, Text, Texts};
 use super::document::Section;
-use crate::represent::yaml;
 
 /// Writes what a message holds for a value of the document.
 type Write = fn(&mut Vec<u8>, &Value);

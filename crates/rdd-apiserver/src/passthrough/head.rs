@@ -1,6 +1,6 @@
 //! What of a request's head a passthrough sees, and what of an answer's head a client does.
 
-use http::{HeaderMap, HeaderName, HeaderValue, Uri, header, uri::PathAndQuery};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, header, request::Parts, uri::PathAndQuery};
 
 /// Headers by which somebody shows who they are. The bearer token is taken away before any handler sees a request.
 const CREDENTIALS: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
@@ -56,6 +56,14 @@ pub(super) fn strip_connection(headers: &mut HeaderMap) {
     if let Some(protocol) = upgrade {
         headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(header::UPGRADE, protocol);
+    }
+}
+
+/// HTTP/1.1 wants a host by that name, which HTTP/2 has elsewhere.
+pub(super) fn name_host(head: &mut Parts) {
+    if !head.headers.contains_key(header::HOST) {
+        let host = head.uri.authority().and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
+        head.headers.insert(header::HOST, host.unwrap_or(HeaderValue::from_static("localhost")));
     }
 }
 

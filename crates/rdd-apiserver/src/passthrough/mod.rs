@@ -14,17 +14,22 @@ use std::{
 };
 
 use futures_util::FutureExt as _;
-use http::{StatusCode, request::Parts};
+use http::request::Parts;
 use rdd_meta::Status;
-use rdd_stdx::task::Group;
+use rdd_stdx::{chain::Chain, task::Group};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use self::socket::Conversation;
 use crate::{
     request::{Answer, Class, Classified, Found, Handler, Request, verb_of},
     respond::{self, Body, Response},
+    serve::limits::RETRY_AFTER_SECONDS,
 };
 
 const PREFIX: &str = "/passthrough/";
+/// Conversations with listeners on sockets at once. Each has a file descriptor of ours, beside that of its client.
+pub const CONVERSATIONS: usize = 128;
 
 /// Answers requests under one endpoint. The path begins with what follows the endpoint; a WebSocket is reached by
 /// `hyper::upgrade::on`, and [`Stopping`] is among the extensions.
@@ -70,8 +75,32 @@ pub trait Directory: Send + Sync {
 pub struct Passthrough {
     directory: Arc<dyn Directory>,
     next: Arc<dyn Handler>,
-    /// Conversations that go on after their answer.
-    conversations: Arc<Mutex<Group<()>>>,
+    conversations: Conversations,
+}
+
+/// Conversations with listeners on sockets, most of which go on after their answer has begun.
+#[derive(Clone)]
+struct Conversations {
+    running: Arc<Mutex<Group<()>>>,
+    places: Arc<Semaphore>,
+}
+
+impl Default for Conversations {
+    fn default() -> Self {
+        Self { running: Arc::default(), places: Arc::new(Semaphore::new(CONVERSATIONS)) }
+    }
+}
+
+impl Conversations {
+    /// Keeps a conversation going until it ends or the server does, and lets go of those that have ended.
+    fn hold(&self, place: OwnedSemaphorePermit, stopping: CancellationToken, conversation: Conversation) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(Some(_)) = running.next().now_or_never() {}
+        running.spawn("passthrough", async move {
+            conversation(stopping).await;
+            drop(place);
+        });
+    }
 }
 
 impl fmt::Debug for Passthrough {
@@ -83,7 +112,7 @@ impl fmt::Debug for Passthrough {
 impl Passthrough {
     /// Asks this directory who answers.
     pub fn new(directory: Arc<dyn Directory>, next: Arc<dyn Handler>) -> Self {
-        Self { directory, next, conversations: Arc::default() }
+        Self { directory, next, conversations: Conversations::default() }
     }
 }
 
@@ -106,7 +135,7 @@ impl Handler for Passthrough {
         let Some(asked) = request.head.uri.path().strip_prefix(PREFIX) else { return self.next.handle(request) };
         let Some(asked) = Asked::parse(asked) else { return Box::pin(async { respond::not_found() }) };
         let looked = self.directory.find(&asked.controller, &asked.endpoint);
-        let conversations = Arc::clone(&self.conversations);
+        let conversations = self.conversations.clone();
         Box::pin(async move {
             match looked.await {
                 Ok(Some(target)) => forward(request, &asked, target, &conversations).await,
@@ -134,8 +163,7 @@ impl Asked {
         let is_word = |word: &str| {
             !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
         };
-        let climbs = rest.split('/').any(|segment| matches!(segment, "." | ".."));
-        (is_word(controller) && is_word(endpoint) && !climbs).then(|| Self {
+        (is_word(controller) && is_word(endpoint) && !climbs(rest)).then(|| Self {
             controller: controller.to_owned(),
             endpoint: endpoint.to_owned(),
             rest: format!("/{rest}"),
@@ -143,46 +171,41 @@ impl Asked {
     }
 }
 
-async fn forward(request: Request, asked: &Asked, target: Target, conversations: &Mutex<Group<()>>) -> Response {
+/// Whether somebody who undoes the percent signs would find a way up in it.
+fn climbs(path: &str) -> bool {
+    let plain = path.to_ascii_lowercase().replace("%2e", ".").replace("%2f", "/").replace("%5c", "/");
+    plain.split(['/', '\\']).any(|segment| matches!(segment, "." | ".."))
+}
+
+async fn forward(request: Request, asked: &Asked, target: Target, conversations: &Conversations) -> Response {
     let Request { mut head, body, stopping, .. } = request;
     head::strip_credentials(&mut head.headers);
-    let answered = match target {
+    let (path, under) = match target {
         Target::Here(endpoint) => {
             head.uri = head::uri(&asked.rest, head.uri.query());
             head.extensions.insert(Stopping(stopping));
-            Ok(endpoint(http::Request::from_parts(head, body)).await)
+            return endpoint(http::Request::from_parts(head, body)).await;
         }
-        Target::Socket { path, under } => {
-            head.uri = head::uri(&format!("{under}{}", asked.rest), head.uri.query());
-            let sent = socket::send(&path, http::Request::from_parts(head, body)).await;
-            sent.map(|(response, conversation)| {
-                if let Some(conversation) = conversation {
-                    hold(conversations, async move {
-                        tokio::select! {
-                            () = conversation => {}
-                            () = stopping.cancelled() => {}
-                        }
-                    });
-                }
-                response
-            })
-        }
+        Target::Socket { path, under } => (path, under),
     };
-    answered.unwrap_or_else(|error| {
-        tracing::warn!(%error, controller = asked.controller, endpoint = asked.endpoint, "a passthrough failed");
-        let text =
-            format!("the endpoint {:?} of the controller {:?} does not answer", asked.endpoint, asked.controller);
-        let mut response = respond::status(&Status::service_unavailable(text));
-        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-        response
-    })
-}
-
-/// Keeps a conversation going, and lets go of those that have ended.
-fn hold(conversations: &Mutex<Group<()>>, conversation: impl Future<Output = ()> + Send + 'static) {
-    let mut conversations = conversations.lock().unwrap_or_else(PoisonError::into_inner);
-    while let Some(Some(_)) = conversations.next().now_or_never() {}
-    conversations.spawn("passthrough", conversation);
+    let Ok(place) = Arc::clone(&conversations.places).try_acquire_owned() else {
+        let message = "Too many conversations with controllers, please try again later.";
+        return respond::status(&Status::too_many_requests(message, RETRY_AFTER_SECONDS));
+    };
+    head::name_host(&mut head);
+    head.uri = head::uri(&format!("{under}{}", asked.rest), head.uri.query());
+    match socket::send(&path, http::Request::from_parts(head, body)).await {
+        Ok((response, conversation)) => {
+            conversations.hold(place, stopping, conversation);
+            response
+        }
+        Err(error) => {
+            let Asked { controller, endpoint, .. } = asked;
+            tracing::warn!(error = %Chain(&error), controller, endpoint, "a passthrough failed");
+            let message = format!("the endpoint {endpoint:?} of the controller {controller:?} does not answer");
+            respond::status(&Status::service_unavailable(message))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -191,7 +214,8 @@ mod tests {
 
     #[test]
     fn a_path_names_a_controller_an_endpoint_and_the_rest() {
-        let asked = |path| Asked::parse(path).map(|asked| [asked.controller, asked.endpoint, asked.rest].join(" "));
+        let asked =
+            |path: &str| Asked::parse(path).map(|asked| [asked.controller, asked.endpoint, asked.rest].join(" "));
         assert_eq!(asked("engine/logs/abc/def").as_deref(), Some("engine logs /abc/def"));
         assert_eq!(asked("demo/hello").as_deref(), Some("demo hello /"));
         assert_eq!(asked("demo/hello/").as_deref(), Some("demo hello /"));
@@ -200,5 +224,9 @@ mod tests {
         {
             assert_eq!(asked(nowhere), None, "{nowhere}");
         }
+        for climbing in ["%2e%2E/x", "a/.%2e", "a%2F..%2fx", "a\\..", "%5C%2e"] {
+            assert_eq!(asked(&format!("demo/hello/{climbing}")), None, "{climbing}");
+        }
+        assert_eq!(asked("demo/hello/a..b/.hidden/%2e%2e%2e").as_deref(), Some("demo hello /a..b/.hidden/%2e%2e%2e"));
     }
 }

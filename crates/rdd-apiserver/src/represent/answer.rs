@@ -5,12 +5,13 @@ use std::{collections::VecDeque, sync::Arc};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header, request::Parts};
 use rdd_meta::{Status, go_json, time::Timestamp};
+use rdd_yaml as yaml;
 use serde_json::Value;
 
 use super::{
     Encoding, Form, Representation,
     frames::{self, Gather, Source},
-    negotiate, partial, pretty, protobuf, table, yaml,
+    negotiate, partial, pretty, protobuf, table,
 };
 use crate::{
     registry::{Stored, form},

@@ -4,9 +4,10 @@ use bytes::Bytes;
 use http::{HeaderMap, header};
 use rdd_meta::{Status, go_json, go_text::quote, gvk::GroupVersion};
 use rdd_schema::strict::{self, Document, Finding};
+use rdd_yaml as yaml;
 use serde_json::Value;
 
-use super::{malformed, negotiate::MEDIA_TYPES, protobuf, yaml};
+use super::{malformed, negotiate::MEDIA_TYPES, protobuf};
 use crate::{registry::Part, rest::Target};
 
 /// So much of a body that is not understood is told back.

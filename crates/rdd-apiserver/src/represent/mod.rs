@@ -11,7 +11,6 @@ mod pretty;
 pub(crate) mod protobuf;
 mod table;
 mod warning;
-pub mod yaml;
 
 pub use answer::{ListMetadata, Wire, error, list, object, outcome};
 pub(crate) use answer::{document, document_in, shown};

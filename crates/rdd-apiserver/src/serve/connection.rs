@@ -15,12 +15,13 @@ use hyper::{
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rdd_stdx::chain::Chain;
-use tokio::{net::TcpStream, time::timeout};
+use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use super::{
     frame::{Caller, Frame, Peer, Visit},
     limits::{CONNECTION_WINDOW_BYTES, ERROR_RESETS, Limits, PENDING_RESETS, STREAM_WINDOW_BYTES},
+    place::Placed,
 };
 use crate::{
     respond::{self, Response},
@@ -30,8 +31,8 @@ use crate::{
 const EVICTED: &str = "a connection that authenticated nobody made room for another";
 
 /// Serves a connection to its end. Its failures concern nobody else, so they end here, in a line of the log.
-pub(super) async fn serve(stream: TcpStream, tls: Arc<Tls>, frame: Arc<Frame>, visit: Arc<Visit>) {
-    if let Err(error) = stream.set_nodelay(true) {
+pub(super) async fn serve(stream: Placed, tls: Arc<Tls>, frame: Arc<Frame>, visit: Arc<Visit>) {
+    if let Err(error) = stream.set_nodelay() {
         tracing::debug!(%error, "a connection was gone before it was served");
         return;
     }
@@ -47,7 +48,7 @@ pub(super) async fn serve(stream: TcpStream, tls: Arc<Tls>, frame: Arc<Frame>, v
     }
 }
 
-async fn handshake(stream: TcpStream, tls: &Arc<Tls>, frame: &Frame, visit: &Visit) -> Option<TlsStream<TcpStream>> {
+async fn handshake(stream: Placed, tls: &Arc<Tls>, frame: &Frame, visit: &Visit) -> Option<TlsStream<Placed>> {
     if tls.renewal_is_due() {
         let tls = tls.clone();
         if let Err(error) = tokio::task::spawn_blocking(move || tls.renew()).await {
@@ -75,7 +76,7 @@ async fn handshake(stream: TcpStream, tls: &Arc<Tls>, frame: &Frame, visit: &Vis
     }
 }
 
-async fn serve_http1(stream: TlsStream<TcpStream>, peer: Arc<Peer>, frame: Arc<Frame>) -> hyper::Result<()> {
+async fn serve_http1(stream: TlsStream<Placed>, peer: Arc<Peer>, frame: Arc<Frame>) -> hyper::Result<()> {
     let Limits { header_read_timeout, header_bytes, headers, .. } = frame.limits;
     let mut builder = http1::Builder::new();
     builder
@@ -88,7 +89,7 @@ async fn serve_http1(stream: TlsStream<TcpStream>, peer: Arc<Peer>, frame: Arc<F
     drive(connection, http1::UpgradeableConnection::graceful_shutdown, &peer, &frame).await
 }
 
-async fn serve_http2(stream: TlsStream<TcpStream>, peer: Arc<Peer>, frame: Arc<Frame>) -> hyper::Result<()> {
+async fn serve_http2(stream: TlsStream<Placed>, peer: Arc<Peer>, frame: Arc<Frame>) -> hyper::Result<()> {
     let limits = frame.limits;
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder

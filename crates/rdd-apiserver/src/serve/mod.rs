@@ -6,6 +6,7 @@ mod frame;
 mod inproc;
 pub mod limits;
 mod listener;
+mod place;
 
 use std::{
     collections::VecDeque,
@@ -15,6 +16,7 @@ use std::{
     time::Duration,
 };
 
+use prometheus_client::collector::Collector;
 use rdd_stdx::{
     clock::SharedClock,
     task::{Ended, Group},
@@ -28,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 use self::{
     frame::{Frame, Visit},
     limits::CLOSE,
+    place::Placed,
 };
 pub use self::{
     inproc::InProcess,
@@ -104,9 +107,14 @@ pub struct Drained {
 impl Server {
     /// Begins to serve what `listener` is bound to.
     pub fn start(listener: Listener, parts: Parts) -> Self {
+        Self::start_with(listener, parts, Vec::new())
+    }
+
+    /// As [`start`](Self::start), with figures of others that have labels.
+    pub fn start_with(listener: Listener, parts: Parts, collectors: Vec<Box<dyn Collector>>) -> Self {
         let Parts { tls, authenticators, health, version, figures, backup, handler, limits, clock } = parts;
         let health = Arc::new(health);
-        let metrics = Arc::new(Metrics::new(&version, clock.wall(), figures));
+        let metrics = Arc::new(Metrics::new(&version, clock.wall(), figures).with(collectors));
         let endpoints = Endpoints { health: health.clone(), metrics: metrics.clone(), version, backup, next: handler };
         let address = listener.address();
         let port = address.port();
@@ -226,13 +234,9 @@ async fn accept_all(
             (place, accepted) = next => match accepted {
                 Ok((stream, _)) => {
                     refused = false;
-                    let counted = frame.metrics.connected();
+                    let stream = Placed::new(stream, place, frame.metrics.connected());
                     let visit = strangers.receive(frame.limits.strangers);
-                    let serving = connection::serve(stream, tls.clone(), frame.clone(), visit);
-                    connections.spawn("connection", async move {
-                        serving.await;
-                        drop((place, counted));
-                    });
+                    connections.spawn("connection", connection::serve(stream, tls.clone(), frame.clone(), visit));
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut refused, true) {

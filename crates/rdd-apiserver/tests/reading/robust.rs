@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use http::HeaderMap;
 use proptest::prelude::*;
-use rdd_apiserver::represent::{read_body, yaml};
+use rdd_apiserver::represent::read_body;
 use tokio::runtime::Runtime;
 
 use crate::support::{THINGS, WIDGETS, World};
@@ -100,7 +100,7 @@ proptest! {
             Err(status) => prop_assert_eq!(status.code, 400),
             Ok(document) => {
                 // What was read can be written, and reads back as the same.
-                let again = yaml::read(&yaml::write(&document.value)).unwrap();
+                let again = rdd_yaml::read(&rdd_yaml::write(&document.value)).unwrap();
                 prop_assert_eq!(again.duplicates, None);
                 prop_assert_eq!(rdd_meta::go_json::to_string(&again.value), rdd_meta::go_json::to_string(&document.value));
             }

@@ -8,5 +8,6 @@ mod endpoints;
 mod kubectl;
 mod limits;
 mod log;
+mod passthrough;
 mod shutdown;
 mod support;

@@ -19,6 +19,29 @@ pub struct Stream {
     ahead: Vec<u8>,
 }
 
+/// For those who speak a protocol of their own over it.
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.ahead.is_empty() {
+            return Self::read(self, buffer);
+        }
+        let count = buffer.len().min(self.ahead.len());
+        buffer[..count].copy_from_slice(&self.ahead[..count]);
+        self.ahead.drain(..count);
+        Ok(count)
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.tls.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.tls.flush()
+    }
+}
+
 /// The head of an answer.
 #[derive(Debug)]
 pub(super) struct Head {

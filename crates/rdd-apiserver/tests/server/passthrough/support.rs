@@ -1,0 +1,258 @@
+//! One endpoint in two places: as a function of the server's process, and behind a unix socket.
+
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use futures_util::{SinkExt, StreamExt};
+use http::{Request, StatusCode, header};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::{body::Frame, service::service_fn};
+use hyper_util::rt::TokioIo;
+use rdd_apiserver::{
+    passthrough::{Directory, Endpoint, Looked, Passthrough, Stopping, Target},
+    respond::{self, Body, Response},
+};
+use rdd_stdx::task::Group;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpStream, UnixListener},
+};
+use tokio_rustls::client::TlsStream;
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{handshake::derive_accept_key, protocol::Role},
+};
+
+use crate::support::{PATIENCE, TestServer};
+
+/// What every test can ask of [`World`], both times.
+pub(crate) const PLACES: [&str; 2] = ["/passthrough/here/all", "/passthrough/there/all"];
+
+/// A server with passthroughs, and who answers there.
+pub(crate) struct World {
+    pub(crate) server: TestServer,
+    pub(crate) listener: Listener,
+    _folder: tempfile::TempDir,
+}
+
+/// Tasks of handlers that have answered.
+type Talking = Arc<Mutex<Group<()>>>;
+
+impl World {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    pub(crate) async fn start_with(limit: impl FnOnce(&mut rdd_apiserver::serve::Limits)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = Listener::start(folder.path().join("l.sock"));
+        let talking = Talking::default();
+        let here: Endpoint = Arc::new(move |request| {
+            let answer = behave(request, &talking);
+            Box::pin(async move { answer })
+        });
+        let there = |path: PathBuf| Target::Socket { path, under: "/there/all".to_owned() };
+        let directory = Fixed(HashMap::from([
+            ("here/all", Ok(Target::Here(here))),
+            ("there/all", Ok(there(listener.path.clone()))),
+            ("dead/missing", Ok(there(folder.path().join("nobody.sock")))),
+            ("dead/left", Ok(there(left_behind(folder.path().join("left.sock"))))),
+            ("lookup/fails", Err("the list of managers cannot be read".to_owned())),
+        ]));
+        let server = TestServer::start_with(|parts| {
+            limit(&mut parts.limits);
+            parts.handler = Arc::new(Passthrough::new(Arc::new(directory), Arc::clone(&parts.handler)));
+        });
+        Self { server: server.await, listener, _folder: folder }
+    }
+
+    /// Begins a request as the administrator: what was sent, nothing read yet.
+    pub(crate) async fn begin(&self, method: &str, path: &str, more: &str) -> TlsStream<TcpStream> {
+        let mut stream = self.server.connect().await;
+        let (port, token) = (self.server.port(), self.server.admin.reveal());
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n{more}\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream
+    }
+
+    /// A raw conversation that has begun.
+    pub(crate) async fn converse(&self, place: &str) -> TlsStream<TcpStream> {
+        let mut stream = self.begin("GET", &format!("{place}/talk"), "Connection: Upgrade\r\nUpgrade: echo\r\n").await;
+        let head = read_until(&mut stream, "\r\n\r\n").await;
+        assert!(head.starts_with("HTTP/1.1 101"), "{head}");
+        assert!(head.to_lowercase().contains("upgrade: echo"), "{head}");
+        stream
+    }
+}
+
+/// Reads until this comes.
+pub(crate) async fn read_until(stream: &mut TlsStream<TcpStream>, end: &str) -> String {
+    let mut read = Vec::new();
+    let reading = async {
+        while !read.ends_with(end.as_bytes()) {
+            let mut byte = [0];
+            match stream.read(&mut byte).await {
+                Ok(1) => read.push(byte[0]),
+                other => panic!("{other:?} after {:?}", String::from_utf8_lossy(&read)),
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, reading).await.unwrap_or_else(|_| panic!("waited for {end:?}"));
+    String::from_utf8(read).unwrap()
+}
+
+/// A socket whose listener died.
+fn left_behind(path: PathBuf) -> PathBuf {
+    drop(UnixListener::bind(&path).unwrap());
+    path
+}
+
+struct Fixed(HashMap<&'static str, Result<Target, String>>);
+
+impl Directory for Fixed {
+    fn find(&self, controller: &str, endpoint: &str) -> Looked {
+        let found = self.0.get(format!("{controller}/{endpoint}").as_str()).cloned().transpose();
+        Box::pin(async move { found })
+    }
+}
+
+/// Answers on a unix socket, as a manager of another process does.
+pub(crate) struct Listener {
+    path: PathBuf,
+    open: Arc<AtomicUsize>,
+    _task: Group<()>,
+}
+
+impl Listener {
+    fn start(path: PathBuf) -> Self {
+        let socket = UnixListener::bind(&path).unwrap();
+        let open = Arc::new(AtomicUsize::new(0));
+        let mut task = Group::default();
+        task.spawn("listener", accept(socket, Arc::clone(&open)));
+        Self { path, open, _task: task }
+    }
+
+    /// Waits until nobody talks to it any more.
+    pub(crate) async fn until_alone(&self) {
+        let alone = async {
+            while self.open.load(Ordering::SeqCst) > 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, alone).await.expect("every connection to the listener ends");
+    }
+}
+
+async fn accept(socket: UnixListener, open: Arc<AtomicUsize>) {
+    let mut connections = Group::default();
+    loop {
+        let (stream, _) = socket.accept().await.unwrap();
+        let open = Arc::clone(&open);
+        open.fetch_add(1, Ordering::SeqCst);
+        connections.spawn("connection", async move {
+            // What it became after HTTP is part of the connection.
+            let talking = Talking::default();
+            let service = service_fn(|request: Request<hyper::body::Incoming>| {
+                let (mut head, body) = request.into_parts();
+                let path = head.uri.path_and_query().unwrap().as_str();
+                head.uri = path.strip_prefix("/there/all").unwrap().parse().unwrap();
+                let answer = behave(Request::from_parts(head, body.map_err(Into::into).boxed_unsync()), &talking);
+                async move { Ok::<_, Infallible>(answer) }
+            });
+            let serving = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            // A client that leaves is no failure of this test.
+            let _ = serving.with_upgrades().await;
+            let mut talking = std::mem::take(&mut *talking.lock().unwrap());
+            while talking.next().await.is_some() {}
+            open.fetch_sub(1, Ordering::SeqCst);
+        });
+    }
+}
+
+/// Answers as the path says.
+fn behave(mut request: Request<Body>, talking: &Talking) -> Response {
+    match request.uri().path() {
+        "/echo" => Response::new(request.into_body()),
+        "/endless" => Response::new(endless()),
+        "/redirect" => {
+            let mut response = respond::content(StatusCode::FOUND, respond::TEXT, "over there\n");
+            response.headers_mut().insert(header::LOCATION, "http://127.0.0.1:1/elsewhere".parse().unwrap());
+            response
+        }
+        // Nobody asked for it.
+        "/unasked" => switch("echo"),
+        "/talk" => {
+            let upgrade = hyper::upgrade::on(&mut request);
+            spawn(talking, &request, async move {
+                let mut stream = TokioIo::new(upgrade.await.unwrap());
+                let mut bytes = [0; 1024];
+                while let Ok(count @ 1..) = stream.read(&mut bytes).await {
+                    stream.write_all(&bytes[..count]).await.unwrap();
+                }
+            });
+            switch("echo")
+        }
+        "/socket" => {
+            let key = request.headers().get(header::SEC_WEBSOCKET_KEY).unwrap().as_bytes().to_vec();
+            let upgrade = hyper::upgrade::on(&mut request);
+            spawn(talking, &request, async move {
+                let stream = TokioIo::new(upgrade.await.unwrap());
+                let mut socket = WebSocketStream::from_raw_socket(stream, Role::Server, None).await;
+                while let Some(Ok(message)) = socket.next().await {
+                    if message.is_text() || message.is_binary() {
+                        socket.send(message).await.unwrap();
+                    }
+                }
+            });
+            let mut response = switch("websocket");
+            response.headers_mut().insert(header::SEC_WEBSOCKET_ACCEPT, derive_accept_key(&key).parse().unwrap());
+            response
+        }
+        _ => respond::content(StatusCode::OK, respond::TEXT, shown(&request)),
+    }
+}
+
+fn switch(protocol: &'static str) -> Response {
+    let mut response = Response::new(respond::full(""));
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    response.headers_mut().insert(header::CONNECTION, "Upgrade".parse().unwrap());
+    response.headers_mut().insert(header::UPGRADE, protocol.parse().unwrap());
+    response
+}
+
+/// A handler in the server's own process ends when it is told to.
+fn spawn(talking: &Talking, request: &Request<Body>, talk: impl Future<Output = ()> + Send + 'static) {
+    let stopping = request.extensions().get::<Stopping>().cloned();
+    talking.lock().unwrap().spawn("talk", async move {
+        match stopping {
+            Some(Stopping(stopping)) => tokio::select! {
+                () = talk => {}
+                () = stopping.cancelled() => {}
+            },
+            None => talk.await,
+        }
+    });
+}
+
+fn endless() -> Body {
+    let first = futures_util::stream::iter([Ok(Frame::data(Bytes::from_static(b"first\n")))]);
+    StreamBody::new(first.chain(futures_util::stream::pending())).boxed_unsync()
+}
+
+/// The request as it arrived.
+fn shown(request: &Request<Body>) -> String {
+    let mut lines = vec![format!("{} {}", request.method(), request.uri())];
+    let headers = request.headers().iter();
+    lines.extend(headers.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())));
+    lines.join("\n") + "\n"
+}

@@ -1,0 +1,122 @@
+//! Which controllers there are, and what each is made of.
+
+use std::sync::Arc;
+
+use kube::Client;
+use rdd_controllers::{app, configmap_replicaset, containers, demo, hostinfo, k3s_versions, limavm, mock, notary};
+use rdd_driver::{Drivers, LogOptions, host::HostDriver};
+use rdd_instance::{Environment, Instance};
+use rdd_runtime::{
+    Registered,
+    probe::{Probe, Unhurt},
+    selection::Selection,
+};
+use rdd_stdx::clock::SharedClock;
+
+/// What controllers are made of.
+#[derive(Clone)]
+pub(crate) struct Parts<'a> {
+    /// The instance that they work for.
+    pub(crate) instance: &'a Instance,
+    /// The environment the program started with.
+    pub(crate) environment: &'a Environment,
+    /// `-v`
+    pub(crate) verbosity: u8,
+    /// Where time comes from.
+    pub(crate) clock: &'a SharedClock,
+    /// The API.
+    pub(crate) client: &'a Client,
+}
+
+/// The controllers that the daemon runs itself, as far as they are selected. The mock stands in for others and never runs beside them.
+pub(crate) fn embedded(parts: &Parts<'_>, selection: &Selection) -> Vec<Registered> {
+    selected(parts, |name, group| group != mock::GROUP && selection.selects(name, group))
+}
+
+/// The controllers of one group.
+pub(crate) fn of_group(parts: &Parts<'_>, wanted: &str) -> Vec<Registered> {
+    selected(parts, |_, group| group == wanted)
+}
+
+/// Makes those that are wanted, and no others: some look at the machine when they are made.
+fn selected(parts: &Parts<'_>, wanted: impl Fn(&str, &str) -> bool) -> Vec<Registered> {
+    let Parts { instance, environment, verbosity, clock, client } = parts;
+    let drivers = || {
+        let host = HostDriver::new(instance, environment, Arc::clone(clock));
+        Drivers::new(vec![Arc::new(host)])
+    };
+    let log =
+        || LogOptions { keep_all: environment.keep_logs, title: environment.log_title.clone(), debug: *verbosity >= 1 };
+    let mut controllers = Vec::new();
+    let mut add = |name, group, make: &dyn Fn() -> Registered| {
+        if wanted(name, group) {
+            controllers.push(make());
+        }
+    };
+    add(hostinfo::NAME, hostinfo::GROUP, &|| Registered::new(hostinfo::Controller::new(hostinfo::detect)));
+    add(notary::NAME, notary::GROUP, &|| Registered::new(notary::Controller::default()));
+    add(configmap_replicaset::NAME, configmap_replicaset::GROUP, &|| Registered::new(configmap_replicaset::Controller));
+    add(demo::NAME, demo::GROUP, &|| Registered::new(demo::Controller::default()));
+    add(k3s_versions::NAME, k3s_versions::GROUP, &|| Registered::new(k3s_versions::Controller::new((*client).clone())));
+    add(containers::CONTAINER, containers::GROUP, &|| Registered::new(containers::Containers));
+    add(containers::CONTAINER_NAMESPACE, containers::GROUP, &|| {
+        Registered::new(containers::Defined::container_namespaces())
+    });
+    add(containers::IMAGE, containers::GROUP, &|| Registered::new(containers::Defined::images()));
+    add(containers::VOLUME, containers::GROUP, &|| Registered::new(containers::Defined::volumes()));
+    add(app::NAME, app::GROUP, &|| {
+        Registered::new(app::Controller::new(app::Setup::of(instance, environment, &drivers(), hostinfo::detect())))
+    });
+    add(limavm::NAME, limavm::GROUP, &|| {
+        let setup = limavm::Setup {
+            drivers: drivers(),
+            log: log(),
+            clock: Arc::clone(clock),
+            pace: limavm::machine::Pace::default(),
+        };
+        Registered::new(limavm::Controller::new((*client).clone(), setup))
+    });
+    add(mock::NAME, mock::GROUP, &|| Registered::new(mock::Controller::default()));
+    controllers
+}
+
+/// What is asked at every step. In builds for tests, a variable names the step at which the process is to die.
+pub(crate) fn probe() -> Arc<dyn Probe> {
+    #[cfg(debug_assertions)]
+    if let Some(probe) = kill::from_environment() {
+        return Arc::new(probe);
+    }
+    Arc::new(Unhurt)
+}
+
+#[cfg(debug_assertions)]
+mod kill {
+    //! Death at a step, for tests that ask what is left then.
+
+    use rdd_runtime::probe::{KillAt, Point, Probe, Verdict};
+
+    /// `<controller>/<step>[:after][:N]`. It is read here and nowhere else, and not in what is shipped.
+    const VARIABLE: &str = "RDD_TEST_KILL_AT";
+
+    #[derive(Debug)]
+    pub(super) struct Abort(KillAt);
+
+    pub(super) fn from_environment() -> Option<Abort> {
+        let text = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty())?;
+        let point = KillAt::parse(&text);
+        if point.is_none() {
+            tracing::error!(variable = VARIABLE, value = text, "this names no step");
+        }
+        point.map(Abort)
+    }
+
+    impl Probe for Abort {
+        fn at(&self, point: Point<'_>) -> Verdict {
+            if self.0.at(point) == Verdict::Die {
+                tracing::error!(controller = point.controller, step = point.step, when = ?point.when, "dying as told");
+                std::process::abort();
+            }
+            Verdict::Go
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The controllers that run in the daemon itself, over its own API without a socket between.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use kube::Client;
+use rdd_apiserver::{admission::webhook, auth::Identity, core::Core, serve::Server};
+use rdd_cli::ServeOptions;
+use rdd_runtime::{
+    discovery::Registry,
+    hooks::{Hooks, Local, certificates},
+    manager::{Manager, Options, Phase, Place, Role, Started},
+    metrics::Metrics,
+    selection::Selection,
+};
+use rdd_stdx::{chain::Chain, clock::SharedClock};
+
+use crate::{
+    controllers::{self, Parts},
+    notify::Notifier,
+    passthrough::Passthroughs,
+};
+
+/// Who the controllers are to the API.
+const USER: &str = "system:rdd-controller-manager";
+const MASTERS: &str = "system:masters";
+/// The key of this manager in the list of managers.
+const NAME: &str = "embedded";
+/// How long after a failed start the next is tried; it doubles up to the second.
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
+
+/// What the embedded manager is made of.
+pub(crate) struct Embedded {
+    options: ServeOptions,
+    clock: SharedClock,
+    client: Client,
+    webhooks: Arc<webhook::Local>,
+    passthroughs: Arc<Passthroughs>,
+    metrics: Metrics,
+    api_port: u16,
+    notifier: Notifier,
+}
+
+impl Embedded {
+    pub(crate) fn new(
+        options: &ServeOptions,
+        clock: &SharedClock,
+        (server, core): (&Server, &Core),
+        (passthroughs, metrics): (Arc<Passthroughs>, Metrics),
+        notifier: &Notifier,
+    ) -> Self {
+        let identity = Identity::new(USER, [MASTERS.to_owned()]);
+        let client = Client::new(server.in_process(identity), "default");
+        passthroughs.ask(Registry::new(client.clone()));
+        Self {
+            options: options.clone(),
+            clock: Arc::clone(clock),
+            client,
+            webhooks: Arc::clone(core.webhooks()),
+            passthroughs,
+            metrics,
+            api_port: server.address().port(),
+            notifier: notifier.clone(),
+        }
+    }
+
+    /// Starts the controllers, however often it takes. Until it returns, everybody who asks is told what stands in the way.
+    pub(crate) async fn start(&self) -> Manager {
+        let mut delay = FIRST_DELAY;
+        loop {
+            match self.try_start().await {
+                Ok(manager) => return manager,
+                Err(error) => {
+                    let problem = format!("start the controllers: {}", Chain(error.as_ref()));
+                    tracing::error!(
+                        error = problem,
+                        ?delay,
+                        "the API is served without controllers; they are started again"
+                    );
+                    self.notifier.failed(&problem);
+                    let told = Registry::new(self.client.clone()).annotate(false, Some(&problem)).await;
+                    if let Err(error) = told {
+                        tracing::warn!(error = %Chain(&error), "could not say in the API what stands in the way");
+                    }
+                }
+            }
+            tokio::time::sleep(delay).await;
+            delay = (delay * 2).min(LONGEST_DELAY);
+        }
+    }
+
+    async fn try_start(&self) -> anyhow::Result<Manager> {
+        let instance = &self.options.instance;
+        let selection = Selection::parse(&self.options.controllers);
+        let parts = Parts {
+            instance,
+            environment: &self.options.environment,
+            verbosity: self.options.verbosity,
+            clock: &self.clock,
+            client: &self.client,
+        };
+        let controllers = controllers::embedded(&parts, &selection);
+        self.passthroughs.answer_here(&controllers);
+        let hooks = self.hooks(controllers.is_empty())?;
+        let notifier = self.notifier.clone();
+        let api = format!("https://127.0.0.1:{}", self.api_port);
+        let options = Options {
+            name: NAME.to_owned(),
+            role: Role::Embedded(Place {
+                health_port: instance.ports.embedded_health,
+                metrics_port: self.api_port,
+                metrics_endpoint: format!("{api}/metrics"),
+                passthrough_endpoint: format!("{api}/passthrough/"),
+                passthrough_socket: None,
+            }),
+            client: self.client.clone(),
+            clock: Arc::clone(&self.clock),
+            hooks,
+            probe: controllers::probe(),
+            metrics: self.metrics.clone(),
+            progress: Arc::new(move |phase| notifier.status(words(phase))),
+        };
+        match Manager::start(options, controllers).await? {
+            Started::Running(manager) => Ok(*manager),
+            Started::NothingToDo(_) => anyhow::bail!("another manager has taken the place of the daemon's own"),
+        }
+    }
+
+    /// Webhooks that the server calls as functions.
+    fn hooks(&self, none: bool) -> anyhow::Result<Arc<dyn Hooks>> {
+        let instance = &self.options.instance;
+        let ca_bundle = if none {
+            String::new()
+        } else {
+            let authority = certificates::authority(&instance.paths.tls_dir, &*self.clock);
+            authority.context("prepare the authority of webhooks")?.certificate
+        };
+        let webhooks = Arc::clone(&self.webhooks);
+        Ok(Arc::new(Local {
+            base: format!("https://127.0.0.1:{}", instance.ports.webhook),
+            ca_bundle,
+            register: Arc::new(move |url, answer| Box::new(webhooks.register_url(url, answer))),
+        }))
+    }
+}
+
+/// The words that `svc start` and scripts know.
+fn words(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Registering => "waiting for controllers to register",
+        Phase::Defining => "waiting for CRDs to be established",
+    }
+}
