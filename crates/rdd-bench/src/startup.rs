@@ -6,19 +6,36 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use rdd_testkit::{Output, Sandbox};
+use rdd_testkit::{Daemon, Output, Sandbox};
 
-use crate::{api::process, statistics::median};
+use crate::{
+    api::{self, process},
+    statistics::median,
+};
+
+/// How long a daemon is left alone before it is looked at.
+const SETTLES: Duration = Duration::from_secs(2);
+
+/// What was measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Startup {
+    /// The API server and nothing else.
+    pub(crate) bare: Starts,
+    /// With all controllers of the product.
+    pub(crate) whole: Starts,
+    /// `rdd version`.
+    pub(crate) version: Duration,
+    /// The part of one core that an idle daemon with all controllers uses.
+    pub(crate) idle_cpu: f64,
+}
 
 /// Medians over several starts.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Startup {
+pub(crate) struct Starts {
     /// `svc start` of an instance that did not exist, until it is ready.
     pub(crate) cold: Duration,
     /// `svc start` of one that was stopped.
     pub(crate) warm: Duration,
-    /// `rdd version`.
-    pub(crate) version: Duration,
     /// Resident memory of an idle daemon.
     pub(crate) idle_bytes: u64,
 }
@@ -28,25 +45,44 @@ pub(crate) fn measure(binary: &Path, short: bool) -> Result<Startup> {
     let binary =
         std::fs::canonicalize(binary).with_context(|| format!("find {} (run make build)", binary.display()))?;
     let times = if short { 5 } else { 10 };
-    let (mut cold, mut warm, mut version, mut idle) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut version = Vec::new();
+    for _ in 0..times {
+        version.push(timed(&Sandbox::builder().binary(&binary).build(), &["version"])?);
+    }
+    Ok(Startup {
+        version: middle(&version),
+        bare: several(&binary, times, "", "the API server")?,
+        whole: several(&binary, times, "*", "with controllers")?,
+        idle_cpu: idle_cpu(&binary, short)?,
+    })
+}
+
+fn several(binary: &Path, times: usize, controllers: &str, what: &str) -> Result<Starts> {
+    let controllers = format!("--controllers={controllers}");
+    let start = ["svc", "start", &controllers];
+    let (mut cold, mut warm, mut idle) = (Vec::new(), Vec::new(), Vec::new());
     for number in 1..=times {
-        eprintln!("start-up: {number} of {times}");
-        let sandbox = Sandbox::builder().binary(&binary).build();
-        version.push(timed(&sandbox, &["version"])?);
-        cold.push(timed(&sandbox, &["svc", "start"])?);
+        eprintln!("start-up: {what}, {number} of {times}");
+        let sandbox = Sandbox::builder().binary(binary).build();
+        cold.push(timed(&sandbox, &start)?);
         timed(&sandbox, &["svc", "stop"])?;
-        warm.push(timed(&sandbox, &["svc", "start"])?);
-        idle.push(resident_bytes(&sandbox)?);
+        warm.push(timed(&sandbox, &start)?);
+        idle.push(process::resident_bytes(daemon_of(&sandbox)?)?);
         timed(&sandbox, &["svc", "stop"])?;
     }
-    let middle = |values: &[f64]| Duration::from_secs_f64(median(values).expect("it was measured at least once"));
     idle.sort_unstable();
-    Ok(Startup {
-        cold: middle(&cold),
-        warm: middle(&warm),
-        version: middle(&version),
-        idle_bytes: idle[idle.len() / 2],
-    })
+    Ok(Starts { cold: middle(&cold), warm: middle(&warm), idle_bytes: idle[idle.len() / 2] })
+}
+
+fn idle_cpu(binary: &Path, short: bool) -> Result<f64> {
+    eprintln!("start-up: idle with controllers");
+    let daemon = Daemon::start_in(Sandbox::builder().binary(binary).build());
+    std::thread::sleep(SETTLES);
+    api::idle_cpu(daemon.pid(), Duration::from_secs(if short { 3 } else { 15 }))
+}
+
+fn middle(values: &[f64]) -> Duration {
+    Duration::from_secs_f64(median(values).expect("it was measured at least once"))
 }
 
 /// Seconds that a command took, which must succeed.
@@ -58,9 +94,9 @@ fn timed(sandbox: &Sandbox, arguments: &[&str]) -> Result<f64> {
     Ok(elapsed)
 }
 
-fn resident_bytes(sandbox: &Sandbox) -> Result<u64> {
+fn daemon_of(sandbox: &Sandbox) -> Result<u32> {
     let daemon = sandbox.processes().into_iter().find(|process| process.name == "rdd").context("find the daemon")?;
-    process::resident_bytes(daemon.pid)
+    Ok(daemon.pid)
 }
 
 #[cfg(test)]

@@ -124,7 +124,7 @@ pub(crate) fn measure(binary: &Path, short: bool) -> Result<Api> {
     let binary = std::fs::canonicalize(binary).with_context(|| format!("find {}", binary.display()))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
     let plan = Plan::new(short);
-    let daemon = Daemon::start_in(Sandbox::builder().binary(&binary).build());
+    let daemon = Daemon::start_bare_in(Sandbox::builder().binary(&binary).build());
     let ours = Measured { endpoint: Endpoint::of_daemon(&daemon.config_path())?, pid: daemon.pid() };
     let mut memory = Memory::default();
 
@@ -173,7 +173,7 @@ pub(crate) fn measure(binary: &Path, short: bool) -> Result<Api> {
 }
 
 /// The part of one core that the threads of a process use while nobody wants anything of it.
-fn idle_cpu(pid: u32, measured: Duration) -> Result<f64> {
+pub(crate) fn idle_cpu(pid: u32, measured: Duration) -> Result<f64> {
     let (begun, before) = (Instant::now(), process::cpu_of_threads(pid)?);
     std::thread::sleep(measured);
     let used = process::cpu_of_threads(pid)?.saturating_sub(before);
@@ -246,7 +246,7 @@ fn measure_creates(runtime: &Runtime, plan: &Plan, daemon: &Daemon, ours: &Measu
 /// What many definitions cost, and how long a new one takes to be of use.
 fn measure_definitions(runtime: &Runtime, plan: &Plan, binary: &Path, memory: &mut Memory) -> Result<Vec<f64>> {
     eprintln!("api: {DEFINITIONS} definitions");
-    let daemon = Daemon::start_in(Sandbox::builder().binary(binary).build());
+    let daemon = Daemon::start_bare_in(Sandbox::builder().binary(binary).build());
     let (endpoint, pid) = (Endpoint::of_daemon(&daemon.config_path())?, daemon.pid());
     std::thread::sleep(SETTLES);
     let before = process::resident_bytes(pid)?;

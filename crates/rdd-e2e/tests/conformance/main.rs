@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
 mod client_go;
+mod ctl;
 mod definitions;
 mod kube_rs;
 mod kubectl;

@@ -1,6 +1,7 @@
 //! The real binary, as its users meet it: commands, messages, files, exit codes, sockets.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
+mod controllers;
 mod data;
 mod hostile;
 mod lifecycle;

@@ -3,7 +3,11 @@
 use std::{fs, time::Duration};
 
 use rdd_client::{http::Client, kubeconfig::Kubeconfig};
-use rdd_testkit::{Daemon, Sandbox, capability::require};
+use rdd_testkit::{
+    Daemon, Sandbox,
+    api::{Server as _, Wire},
+    capability::require,
+};
 
 use crate::support::{dir, expect_error, server_of, talkative};
 
@@ -89,7 +93,15 @@ fn listening(pid: u32) -> Vec<(String, u16)> {
 fn the_daemon_listens_on_loopback_and_on_the_published_port_only() {
     let daemon = Daemon::start();
     let port: u16 = server_of(&daemon.config_path()).rsplit(':').next().unwrap().parse().unwrap();
-    assert_eq!(listening(daemon.pid()), [("0100007F".to_owned(), port)], "127.0.0.1 and nothing else");
+    // Finding O-8: the health port is promised to everybody; it says 200 or 503 and nothing else.
+    let managers = Wire::of(&daemon).get("/api/v1/namespaces/rdd-system/configmaps/rdd-controller-manager").expect(200);
+    let entry: serde_json::Value = serde_json::from_str(managers["data"]["embedded"].as_str().unwrap()).unwrap();
+    let health = u16::try_from(entry["healthPort"].as_u64().unwrap()).unwrap();
+    let mut expected = [("0100007F".to_owned(), port), ("0100007F".to_owned(), health)];
+    let mut found = listening(daemon.pid());
+    expected.sort();
+    found.sort();
+    assert_eq!(found, expected, "127.0.0.1 and nothing else");
 }
 
 #[test]

@@ -1,0 +1,142 @@
+//! `demo/hello` and `demo/websocket` through the API of a real daemon, answered by it and by a process beside it.
+
+use std::{
+    fs,
+    os::unix::{fs::PermissionsExt as _, net::UnixListener, process::CommandExt as _},
+    path::Path,
+    process::Command,
+};
+
+use rdd_stdx::process::background;
+use rdd_testkit::{
+    Daemon,
+    api::{PATIENCE, Server, Wire},
+};
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::{
+    Message,
+    client::{IntoClientRequest, client},
+};
+
+use crate::support::{Beside, daemon_with, until_code};
+
+const MANAGERS: &str = "/api/v1/namespaces/rdd-system/configmaps/rdd-controller-manager";
+
+/// What a manager says about itself.
+fn entry(wire: &Wire, manager: &str) -> Value {
+    let text = wire.get(MANAGERS).expect(200)["data"][manager].as_str().unwrap().to_owned();
+    serde_json::from_str(&text).unwrap()
+}
+
+#[track_caller]
+fn expect_greeting(wire: &Wire) {
+    let reply = until_code(wire, "/passthrough/demo/hello/the/rest?of=it", 200);
+    let text = reply.text();
+    assert!(text.starts_with("Hello, world!\n") && text.contains("\nPath = \"/the/rest\"\n"), "{text}");
+    // Finding O-8
+    assert!(!text.contains("Authorization") && !text.contains("Bearer"), "{text}");
+}
+
+#[track_caller]
+fn expect_web_socket(wire: &Wire) {
+    let head = wire.head("GET", "/passthrough/demo/websocket");
+    let header = |name: &str| {
+        let line = head.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
+        line.unwrap().to_owned()
+    };
+    let mut request = format!("wss://{}/passthrough/demo/websocket", header("Host")).into_client_request().unwrap();
+    request.headers_mut().insert("authorization", header("Authorization").parse().unwrap());
+    let (mut socket, _) = client(request, wire.connect().unwrap()).unwrap();
+    assert_eq!(socket.read().unwrap(), Message::text("hello from websocket\n"));
+    match socket.read().unwrap() {
+        Message::Close(Some(frame)) => assert_eq!(u16::from(frame.code), 1000),
+        other => panic!("a close was to come, not {other:?}"),
+    }
+}
+
+#[track_caller]
+fn expect_nothing_at(wire: &Wire, path: &str) {
+    let reply = wire.get(path);
+    assert_eq!((reply.code, &*reply.text()), (404, "404 page not found\n"), "{path}");
+}
+
+// Finding O-8
+#[track_caller]
+fn expect_that_strangers_are_refused(wire: &Wire) {
+    let mut stream = wire.connect().unwrap();
+    stream.say(b"GET /passthrough/demo/hello HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").unwrap();
+    let answer = String::from_utf8(stream.until_closed(PATIENCE).unwrap()).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+}
+
+#[test]
+fn the_daemon_answers_for_its_own_controllers() {
+    let daemon = daemon_with("demo");
+    let wire = Wire::of(&daemon);
+    expect_greeting(&wire);
+    expect_web_socket(&wire);
+    expect_that_strangers_are_refused(&wire);
+    expect_nothing_at(&wire, "/passthrough/demo/other");
+    expect_nothing_at(&wire, "/passthrough/engine/logs/x");
+
+    let entry = entry(&wire, "embedded");
+    assert_eq!(entry["enabledPassthroughs"], json!({"demo": ["hello", "websocket"]}));
+    let server = wire.head("GET", "/").lines().find_map(|line| line.strip_prefix("Host: ").map(str::to_owned)).unwrap();
+    assert_eq!(entry["passthroughEndpoint"], format!("https://{server}/passthrough/"), "it is where it works");
+}
+
+/// `app-controller`, which is `rdd` under another name.
+fn app_controller(daemon: &Daemon) -> Command {
+    let mut command = background(daemon.binary(), Path::new("/"));
+    command.arg0("app-controller");
+    command
+}
+
+#[test]
+fn a_process_beside_the_daemon_answers_through_its_socket_and_not_once_it_is_gone() {
+    let daemon = daemon_with("");
+    let wire = Wire::of(&daemon);
+    expect_nothing_at(&wire, "/passthrough/demo/hello");
+
+    let mut beside = Beside::start(&daemon, app_controller(&daemon));
+    expect_greeting(&wire);
+    expect_web_socket(&wire);
+    expect_that_strangers_are_refused(&wire);
+    let entry = entry(&wire, "app");
+    assert!(entry["passthroughEndpoint"].as_str().unwrap().ends_with("/passthrough/"), "{entry}");
+    let socket = daemon.path("short_dir").join("controllers/app.sock");
+    assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(socket.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
+
+    beside.kill();
+    until_code(&wire, "/passthrough/demo/hello", 404);
+    let beside = Beside::start(&daemon, app_controller(&daemon));
+    expect_greeting(&wire);
+    beside.terminate();
+    until_code(&wire, "/passthrough/demo/hello", 404);
+}
+
+#[test]
+fn a_registration_cannot_lead_the_daemon_to_another_socket() {
+    let daemon = daemon_with("");
+    let wire = Wire::of(&daemon);
+    let own = entry(&wire, "embedded");
+    let forged = |endpoint: &str| {
+        let mut entry = own.clone();
+        entry["enabledPassthroughs"] = json!({"evil": ["hello"]});
+        entry["passthroughEndpoint"] = endpoint.into();
+        entry.to_string()
+    };
+    let short_dir = daemon.path("short_dir");
+    fs::create_dir_all(&short_dir).unwrap();
+    // Nobody takes what would come here, so it would be seen.
+    let victim = UnixListener::bind(short_dir.join("docker.sock")).unwrap();
+    victim.set_nonblocking(true).unwrap();
+    for name in ["docker", "..docker", "a..docker", "a.b"] {
+        let endpoint = format!("unix://{}", short_dir.join("docker.sock").display());
+        let registered = wire.merge(MANAGERS, &json!({"data": {name: forged(&endpoint)}}));
+        let reply = wire.get("/passthrough/evil/hello");
+        assert!([404, 503].contains(&reply.code), "{name} {} {}", registered.code, reply.text());
+        assert!(victim.accept().is_err(), "{name}");
+    }
+}
