@@ -19,18 +19,21 @@ build: ## Build the product as it is shipped
 	$(PHASE) 'building $(RDD)'
 	@cargo build --release --locked -p rdd
 
-run: build ## Build and start the service, and show its API; can be repeated
-	$(PHASE) 'starting the service'
-	@$(RDD) svc start
-	@$(RDD) svc status
-	$(PHASE) 'namespaces, by the API'
-	@scripts/show-api.sh $(RDD)
+run: build ## Build, start the container engine, and show that it runs; can be repeated
+	$(PHASE) 'starting'
+	@$(RDD) start
+	$(PHASE) 'how it is'
+	@$(RDD) status
+	$(PHASE) 'the same as objects'
+	@$(RDD) ctl get apps,limavms,hostinfos --all-namespaces
 	$(PHASE) 'next steps'
 	@printf '%s\n' \
-	    '  export KUBECONFIG="$$($(RDD) svc paths config)"' \
-	    '  kubectl api-resources    what is served; kubectl apply -f your own definitions' \
-	    '  $(RDD) svc log      what it says' \
-	    '  $(RDD) svc stop     when you are done'
+	    '  export DOCKER_HOST="unix://$$($(RDD) svc paths docker_socket)"' \
+	    '  docker info                            your own engine' \
+	    '  $(RDD) set --help      what can be set' \
+	    '  $(RDD) ctl get all     everything is an object: get, describe, apply, wait, explain' \
+	    '  $(RDD) stop            when you are done; start brings it back' \
+	    '  $(RDD) svc delete      removes all of it'
 
 check: ## What a change must pass before it is looked at: tidy, format, lints, tests
 	@scripts/setup.sh test
