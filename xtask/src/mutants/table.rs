@@ -236,8 +236,8 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         name: "strict reading: a duplicate is reported again and again",
         package: "rdd-schema",
         file: "src/strict.rs",
-        text: "if !self.findings.contains(&finding) {",
-        replacement: "if !self.findings.is_empty() || !self.findings.contains(&finding) {",
+        text: "if !self.is_full() && !self.kept.contains(&finding) {",
+        replacement: "if !self.is_full() && (!self.kept.is_empty() || !self.kept.contains(&finding)) {",
         caught_by: "duplicate_keys_are_reported_as_upstream_reports_them",
     },
     Mutation {
