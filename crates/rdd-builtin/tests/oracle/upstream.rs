@@ -40,7 +40,7 @@ fn build() -> Option<&'static Path> {
     static ORACLE: OnceLock<Option<PathBuf>> = OnceLock::new();
     let oracle = ORACLE.get_or_init(|| {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/oracle-builtin");
-        let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("builtin-oracle");
+        let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kinds-oracle");
         let built = command(Path::new("go")).arg("build").arg("-o").arg(&binary).arg(".").current_dir(&source).status();
         match built {
             Ok(status) => {

@@ -231,6 +231,7 @@ fn times_of_transition_are_those_of_the_vm() {
     assert_eq!(running.last_transition_time.0, at(1000));
 }
 
+// Finding 236-S5
 #[test]
 fn nothing_new_writes_nothing() {
     let first = seen().vm();

@@ -485,6 +485,7 @@ fn a_failed_step_is_told_where_people_look() {
     assert_eq!(shown(&Step::Sweep, seen().running()), "say Running=False/StopFailed \"no luck\"");
 }
 
+// Finding 236-S5
 #[test]
 fn the_same_observation_twice_gives_the_same_plan_and_nothing_new_writes_nothing() {
     let steady = seen().running();
