@@ -162,6 +162,26 @@ fn a_damaged_datastore_is_refused_untouched_or_read_exactly() {
     assert!(refused > 30 && read > 20 && shorter > 0, "{refused} {read} {shorter}");
 }
 
+/// The first thing that SQLite does with a file is to read its schema: by then the log must be safe already.
+#[test]
+fn a_schema_that_cannot_be_read_leaves_the_log_beside_its_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("state.db");
+    let store = sqlite::open(&path, options()).unwrap();
+    store.commit(Txn::put("key".to_owned(), Expect::Any, vec![1; 100])).wait().unwrap();
+    store.close().wait().unwrap();
+    let store = sqlite::open(&path, options()).unwrap();
+    store.commit(Txn::put("key".to_owned(), Expect::Any, vec![2; 100])).wait().unwrap();
+    let damaged = tempfile::tempdir().unwrap();
+    let copy = damaged.path().join("state.db");
+    let mut main = fs::read(&path).unwrap();
+    // The cells of the first page are the schema; it begins after the header of the file and that of the page.
+    main[108..512].fill(0xff);
+    fs::write(&copy, main).unwrap();
+    fs::copy(beside(&path, "-wal"), beside(&copy, "-wal")).unwrap();
+    assert!(open_or_refuse(&copy).is_none(), "a schema of nothing was read");
+}
+
 /// Refused with this text, and left as it is.
 fn refused(path: &Path, expected: &str) {
     let snapshot = || {

@@ -89,6 +89,7 @@ pub fn open(path: &Path, options: Options) -> Result<SqliteStore, Error> {
         let connection = connect(path, &options, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
         layout::create_in_place(&connection, path)?;
         let index = replay::verify(&connection, path)?;
+        layout::keep_log_on_close(&connection, false).map_err(sqlite_error("open", path))?;
         return start(path, options, connection, index, None);
     }
     place::prepare_folder(path, options.allow_network)?;
@@ -131,7 +132,6 @@ impl Checking {
         let wal = place::beside(path, "-wal");
         let trace = (!wal.exists()).then_some(Trace(wal));
         let connection = connect(path, options, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        layout::keep_log_on_close(&connection, true).map_err(sqlite_error("open", path))?;
         Ok(Self { connection, trace })
     }
 
@@ -155,6 +155,7 @@ impl Drop for Trace {
     }
 }
 
+/// A connection that leaves the log alone when it is closed.
 fn connect(path: &Path, options: &Options, flags: OpenFlags) -> Result<Connection, Error> {
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = match &options.testing.vfs {
@@ -162,6 +163,8 @@ fn connect(path: &Path, options: &Options, flags: OpenFlags) -> Result<Connectio
         None => Connection::open_with_flags(path, flags),
     };
     let connection = opened.map_err(sqlite_error("open", path))?;
+    // First of all: closing a file that the next line finds damaged would copy its log into it.
+    layout::keep_log_on_close(&connection, true).map_err(sqlite_error("open", path))?;
     layout::configure(&connection, options.testing.synchronous_off).map_err(|error| damaged_or(path, "open", error))?;
     Ok(connection)
 }
