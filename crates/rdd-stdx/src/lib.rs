@@ -5,6 +5,7 @@ pub mod clock;
 pub mod file;
 pub mod lock;
 pub mod logfile;
+pub mod pem;
 pub mod process;
 pub mod scope;
 pub mod task;

@@ -9,6 +9,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType,
 };
+pub use rdd_stdx::pem::Pair;
 
 use super::decide::{CA_VALIDITY, LEAF_VALIDITY};
 
@@ -19,21 +20,6 @@ pub(super) const SERVING_NAME: &str = "localhost";
 
 /// A machine whose clock is a little behind ours accepts a fresh certificate all the same.
 const BACKDATED: Duration = Duration::from_secs(60 * 60);
-
-/// A certificate and its key, both as PEM.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Pair {
-    /// The certificate.
-    pub certificate: String,
-    /// Its private key, PKCS#8.
-    pub key: String,
-}
-
-impl std::fmt::Debug for Pair {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pair").field("certificate", &self.certificate).field("key", &"***").finish()
-    }
-}
 
 /// Whom a client certificate stands for.
 #[derive(Debug, Clone, Copy)]

@@ -157,23 +157,6 @@ fn metadata_error(review: &Value, namespaced: bool) -> Option<FieldError> {
 
 /// Metadata as Go prints it.
 fn metadata_text(metadata: &Value) -> String {
-    const FIELDS: [&str; 15] = [
-        "name",
-        "generateName",
-        "namespace",
-        "selfLink",
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "labels",
-        "annotations",
-        "ownerReferences",
-        "finalizers",
-        "managedFields",
-    ];
     const OWNER: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
     const MANAGED: [&str; 7] = ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
     let plain = |_: &str, value: &Value| go_json::to_string(value);
@@ -181,7 +164,7 @@ fn metadata_text(metadata: &Value) -> String {
         let items: Vec<String> = list(value).iter().map(|item| ordered(item, order, plain)).collect();
         format!("[{}]", items.join(","))
     };
-    ordered(metadata, &FIELDS, |name, value| match name {
+    ordered(metadata, &rdd_meta::metadata::FIELDS, |name, value| match name {
         "ownerReferences" => each(value, &OWNER),
         "managedFields" => each(value, &MANAGED),
         _ => go_json::to_string(value),

@@ -60,26 +60,7 @@ pub(crate) const OBJECTS: Orders = &[
         "",
         &["kind", "apiVersion", "metadata", "immutable", "data", "stringData", "binaryData", "type", "spec", "status"],
     ),
-    (
-        "metadata",
-        &[
-            "name",
-            "generateName",
-            "namespace",
-            "selfLink",
-            "uid",
-            "resourceVersion",
-            "generation",
-            "creationTimestamp",
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-            "labels",
-            "annotations",
-            "ownerReferences",
-            "finalizers",
-            "managedFields",
-        ],
-    ),
+    ("metadata", &rdd_meta::metadata::FIELDS),
 ];
 
 /// Lists of resources.

@@ -15,6 +15,25 @@ pub const FINALIZER_ORPHAN: &str = "orphan";
 /// Deletion waits until the dependents are gone.
 pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
 
+/// The fields of metadata in the order in which Go declares them, and so writes them where it has a struct.
+pub const FIELDS: [&str; 15] = [
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+
 /// A view of the metadata of an object. What is absent, null or of the wrong type reads as the zero value of Go;
 /// [`check_shape`] tells the wrong type from the absent one.
 #[derive(Debug, Clone, Copy)]
