@@ -1,7 +1,8 @@
 //! Deleting many objects: those that a list would show, each by itself.
 
-use std::sync::Arc;
+use std::{future::ready, sync::Arc};
 
+use futures_util::{StreamExt, TryStreamExt, stream};
 use rdd_meta::{
     Status,
     options::{DeleteOptions, ListOptions},
@@ -16,6 +17,9 @@ use super::{
 };
 use crate::state::Object;
 
+/// How many are deleted at the same time.
+const AT_ONCE: usize = 32;
+
 /// Deletes every object of a collection that checked options select, and returns them as they were: one page of them, if there
 /// is a limit. One that is gone already is no error; any other error ends it, and what was deleted by then stays deleted.
 pub async fn delete_collection(
@@ -27,12 +31,9 @@ pub async fn delete_collection(
 ) -> Result<Listed, Status> {
     selection::check_fields(target, &list.field_selector)?;
     let found = listed(api, target, list).await?;
-    for object in &found.objects {
-        if tokio::time::Instant::now() >= context.deadline {
-            return Err(Status::timeout("not all objects could be deleted in time; those that were stay deleted"));
-        }
-        delete_one(api, target, context, options, object).await?;
-    }
+    let deletions = found.objects.iter().cloned().map(|object| delete_one(api, target, context, options, object));
+    // The store commits what comes at the same time together.
+    stream::iter(deletions).buffer_unordered(AT_ONCE).try_for_each(|()| ready(Ok(()))).await?;
     Ok(found)
 }
 
@@ -41,8 +42,11 @@ async fn delete_one(
     target: &Target,
     context: &Context,
     options: &DeleteOptions,
-    object: &Arc<Object>,
+    object: Arc<Object>,
 ) -> Result<(), Status> {
+    if tokio::time::Instant::now() >= context.deadline {
+        return Err(Status::timeout("not all objects could be deleted in time; those that were stay deleted"));
+    }
     let one = Target {
         namespace: object.namespace().map(str::to_owned),
         name: Some(object.name().to_owned()),
