@@ -12,6 +12,7 @@ use crate::{
     cache::{Cached, Caches},
     events::Events,
     finalizer,
+    probe::{Point, Probe, Verdict, When},
     queue::Queue,
 };
 
@@ -30,6 +31,15 @@ pub struct Context {
     pub(crate) caches: Caches,
     pub(crate) queue: Arc<Queue>,
     pub(crate) key: Option<Key>,
+    pub(crate) death: Death,
+}
+
+/// Where tests let the process die.
+#[derive(Clone)]
+pub(crate) struct Death {
+    pub(crate) probe: Arc<dyn Probe>,
+    /// Cancelled when the probe says so.
+    pub(crate) dead: CancellationToken,
 }
 
 /// Who the controller is to others.
@@ -61,6 +71,22 @@ impl Context {
     /// Wakes an object of this controller.
     pub fn wake(&self, key: Key) {
         self.queue.add(key);
+    }
+
+    /// Does a step that a task of the controller carries out itself, beside the reconciles: with the same places before and after it, at which
+    /// tests let the process die, as the steps of a plan have. Its name is one of [`Step::ALL`](crate::Step::ALL).
+    pub async fn step<T>(&self, step: &'static str, doing: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        self.pass(step, When::Before).await;
+        let done = doing.await.map_err(|source| Error::Step { step, source: Box::new(source) })?;
+        self.pass(step, When::After).await;
+        Ok(done)
+    }
+
+    async fn pass(&self, step: &str, when: When) {
+        if self.death.probe.at(Point { controller: self.controller.name, step, when }) == Verdict::Die {
+            self.death.dead.cancel();
+            std::future::pending::<()>().await;
+        }
     }
 
     /// The field manager of what this controller applies.

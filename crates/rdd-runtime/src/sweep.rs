@@ -1,5 +1,7 @@
 //! Letting go of everything that an object owns: found by asking the server what there is, many at a time, metadata only.
 
+use std::{pin::pin, sync::Arc};
+
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
@@ -47,31 +49,65 @@ impl Swept {
 pub async fn owned(client: &Client, owner: &ObjectMeta, namespace: &str) -> Result<Swept, Error> {
     let Some(uid) = owner.uid.as_deref() else { return Err(Error::message("an object without a uid owns nothing")) };
     let kinds = namespaced_kinds(client).await?;
-    let lists = kinds.into_iter().map(|kind| async move {
-        let api = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &kind);
-        let found = children(&api, uid).await;
-        (kind, api, found)
-    });
-    let mut lists = stream::iter(lists).buffer_unordered(AT_ONCE);
+    let lists = kinds.into_iter().map(|kind| list(client, namespace, kind, uid));
+    // One stream from the first list to the last deletion: no kind waits for another, and no object for one that hangs.
+    let items = stream::iter(lists).buffer_unordered(AT_ONCE).flat_map(stream::iter);
+    let mut ended = pin!(items.map(Item::let_go).buffer_unordered(AT_ONCE));
     let (mut swept, mut failures) = (Swept::default(), Vec::new());
-    while let Some((kind, api, found)) = lists.next().await {
-        let found = match found {
-            Ok(found) => found,
-            // It was taken away while we looked, or cannot be listed like this at all.
-            Err(error) if is_not_found(&error) || has_code(&error, 405) => continue,
-            Err(error) => {
-                failures.push(Error::from(error).context(format!("list {}", kind.plural)));
-                continue;
-            }
-        };
-        swept.found += found.len();
-        swept.ending += found.iter().filter(|object| object.metadata.deletion_timestamp.is_some()).count();
-        let (api, kind) = (&api, &kind);
-        let deletions = found.into_iter().map(|object| async move { let_go(api, kind, &object).await });
-        let ended: Vec<_> = stream::iter(deletions).buffer_unordered(AT_ONCE).collect().await;
-        failures.extend(ended.into_iter().filter_map(Result::err));
+    while let Some(end) = ended.next().await {
+        swept.found += usize::from(end.found);
+        swept.ending += usize::from(end.ending);
+        failures.extend(end.failure);
     }
     summary(swept, &failures)
+}
+
+/// Something to be let go, or why a kind could not be listed.
+enum Item {
+    Child(Arc<Listed>, Box<PartialObjectMeta<DynamicObject>>),
+    Unlisted(Error),
+}
+
+/// The objects of one kind.
+struct Listed {
+    api: Api<DynamicObject>,
+    kind: ApiResource,
+}
+
+/// What came of it.
+#[derive(Default)]
+struct End {
+    found: bool,
+    ending: bool,
+    failure: Option<Error>,
+}
+
+impl Item {
+    async fn let_go(self) -> End {
+        match self {
+            Self::Unlisted(error) => End { failure: Some(error), ..End::default() },
+            Self::Child(of, object) => End {
+                found: true,
+                ending: object.metadata.deletion_timestamp.is_some(),
+                failure: let_go(&of.api, &of.kind, &object).await.err(),
+            },
+        }
+    }
+}
+
+/// What the owner has of one kind.
+async fn list(client: &Client, namespace: &str, kind: ApiResource, uid: &str) -> Vec<Item> {
+    let api = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &kind);
+    match children(&api, uid).await {
+        Ok(found) => {
+            let of = Arc::new(Listed { api, kind });
+            let child = |object| Item::Child(Arc::clone(&of), Box::new(object));
+            found.into_iter().map(child).collect()
+        }
+        // It was taken away while we looked, or cannot be listed like this at all.
+        Err(error) if is_not_found(&error) || has_code(&error, 405) => Vec::new(),
+        Err(error) => vec![Item::Unlisted(Error::from(error).context(format!("list {}", kind.plural)))],
+    }
 }
 
 fn summary(swept: Swept, failures: &[Error]) -> Result<Swept, Error> {

@@ -21,7 +21,7 @@ use crate::{
     Context, Controller, Declaration, Error, Key, Plan, Step,
     apply::api_of,
     cache::{Cached, Caches, View},
-    context::Identity,
+    context::{Death, Identity},
     declaration::Wiring,
     error::has_code,
     events, finalizer,
@@ -49,6 +49,29 @@ pub(crate) struct Tools {
     pub(crate) stopping: CancellationToken,
     /// Cancelled when a probe says that all of it is to end as if it had been killed.
     pub(crate) dead: CancellationToken,
+}
+
+impl Tools {
+    /// Does a step, with a point before it and one after it at which tests let the process die.
+    pub(crate) async fn step<T>(
+        &self,
+        controller: &str,
+        step: &str,
+        doing: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        self.pass(Point { controller, step, when: When::Before }).await;
+        let done = doing.await?;
+        self.pass(Point { controller, step, when: When::After }).await;
+        Ok(done)
+    }
+
+    /// Goes on, unless the probe says that all of it is to end here.
+    async fn pass(&self, point: Point<'_>) {
+        if self.probe.at(point) == Verdict::Die {
+            self.dead.cancel();
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 /// A controller whose types are forgotten, ready to be run by a manager.
@@ -121,6 +144,7 @@ fn start<C: Controller>(controller: Arc<C>, declaration: Arc<Declaration>, tools
         caches: tools.caches.clone(),
         queue: Arc::clone(&queue),
         key: None,
+        death: Death { probe: Arc::clone(&tools.probe), dead: tools.dead.clone() },
     };
     let objects = tools.caches.get::<C::Object>();
     let needs = wire(&declaration, &objects, &queue, &tools.caches);
@@ -262,10 +286,9 @@ impl<C: Controller> Worker<C> {
                 return Ok(None);
             }
             if !held {
-                self.probe(ENSURE_FINALIZER, When::Before).await;
-                object = Arc::new(finalizer::ensure(&self.context.client, &*object, finalizer).await?);
+                let ensure = finalizer::ensure(&self.context.client, &*object, finalizer);
+                object = Arc::new(self.tools.step(self.declaration.name, ENSURE_FINALIZER, ensure).await?);
                 self.objects.offer(&object);
-                self.probe(ENSURE_FINALIZER, When::After).await;
             }
         }
         let context = Context { key: Some(key.clone()), ..self.context.clone() };
@@ -293,19 +316,11 @@ impl<C: Controller> Worker<C> {
 
     async fn act_once(&self, step: &C::Step, observed: &C::Observed, context: &Context) -> Result<(), Error> {
         let name = step.name();
-        self.probe(name, When::Before).await;
-        let done = self.controller.act(step, observed, context).await;
-        done.map_err(|source| Error::Step { step: name, source: Box::new(source) })?;
-        self.probe(name, When::After).await;
-        Ok(())
-    }
-
-    async fn probe(&self, step: &str, when: When) {
-        let point = Point { controller: self.declaration.name, step, when };
-        if self.tools.probe.at(point) == Verdict::Die {
-            self.tools.dead.cancel();
-            std::future::pending::<()>().await;
-        }
+        let acting = async {
+            let done = self.controller.act(step, observed, context).await;
+            done.map_err(|source| Error::Step { step: name, source: Box::new(source) })
+        };
+        self.tools.step(self.declaration.name, name, acting).await
     }
 
     /// Makes an object that has to exist.

@@ -11,12 +11,17 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions},
 };
 use serde_json::{Value, json};
 
 use super::{HookKind, Operation, SideEffects, Webhook};
-use crate::{Error, Kind, apply::api_of, error::is_not_found, hooks::Reachable};
+use crate::{
+    Error, Kind,
+    apply::{api_of, typed},
+    error::{has_code, is_not_found},
+    hooks::Reachable,
+};
 
 /// Who owns the fields of our configurations.
 pub const FIELD_MANAGER: &str = "rdd-webhook-manager";
@@ -37,6 +42,51 @@ pub fn rule<K: Kind>(operations: &[Operation]) -> RuleWithOperations {
     }
 }
 
+/// A kind of webhook configuration.
+pub(crate) trait Configuration: Kind {
+    /// Which.
+    const KIND: HookKind;
+
+    /// Its hooks, without what is the default of a field that none of ours sets.
+    fn hooks(&self) -> Value;
+}
+
+impl Configuration for ValidatingWebhookConfiguration {
+    const KIND: HookKind = HookKind::Validating;
+
+    fn hooks(&self) -> Value {
+        bare(json!(self.webhooks))
+    }
+}
+
+impl Configuration for MutatingWebhookConfiguration {
+    const KIND: HookKind = HookKind::Mutating;
+
+    fn hooks(&self) -> Value {
+        bare(json!(self.webhooks))
+    }
+}
+
+/// Hooks without defaults: what the server adds is no difference.
+fn bare(mut hooks: Value) -> Value {
+    let defaults = [
+        ("timeoutSeconds", json!(10)),
+        ("matchPolicy", json!("Equivalent")),
+        ("namespaceSelector", json!({})),
+        ("objectSelector", json!({})),
+        ("reinvocationPolicy", json!("Never")),
+    ];
+    for hook in hooks.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        hook.retain(|field, value| !defaults.iter().any(|(name, default)| name == field && default == value));
+    }
+    hooks
+}
+
+/// The manager that answers a configuration, if it is one of ours.
+pub(crate) fn manager_of(configuration: &impl Configuration) -> Option<&str> {
+    configuration.meta().labels.as_ref()?.get(MANAGER_LABEL).map(String::as_str)
+}
+
 /// The configurations of one manager.
 #[derive(Clone)]
 pub(crate) struct Configurations<'a> {
@@ -51,7 +101,7 @@ impl Configurations<'_> {
         let mut attempt = 1;
         loop {
             let error = match self.apply_once(webhook, &wanted).await {
-                Ok(()) => return Ok(()),
+                Ok(_) => return Ok(()),
                 Err(error) => error,
             };
             if attempt == ATTEMPTS {
@@ -64,37 +114,97 @@ impl Configurations<'_> {
         }
     }
 
-    async fn apply_once(&self, webhook: &Webhook, wanted: &Value) -> Result<(), kube::Error> {
+    async fn apply_once(&self, webhook: &Webhook, wanted: &Value) -> Result<DynamicObject, kube::Error> {
         let api = match webhook.kind {
             HookKind::Mutating => api_of::<MutatingWebhookConfiguration>(self.client, None),
             HookKind::Validating => api_of::<ValidatingWebhookConfiguration>(self.client, None),
         };
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
-        api.patch(&webhook.configuration, &parameters, &Patch::Apply(wanted)).await.map(drop)
+        api.patch(&webhook.configuration, &parameters, &Patch::Apply(wanted)).await
+    }
+
+    /// Makes a configuration again what it should be if `found` is not; returns it if it had to be written. What others have
+    /// added to our hook goes too: it could keep the hook from being asked.
+    pub(crate) async fn restore<K: Configuration>(
+        &self,
+        webhook: &Webhook,
+        reachable: &Reachable,
+        found: Option<&K>,
+    ) -> Result<Option<K>, Error> {
+        let wanted = desired(webhook, reachable, self.manager);
+        if found.is_some_and(|found| is_as_wanted(found, &wanted)) {
+            return Ok(None);
+        }
+        let told = |error: kube::Error| {
+            Error::from(error).context(format!("restore the webhook configuration {}", webhook.configuration))
+        };
+        let applied: K = typed(self.apply_once(webhook, &wanted).await.map_err(told)?)?;
+        if is_as_wanted(&applied, &wanted) {
+            return Ok(Some(applied));
+        }
+        let patch = json!({"webhooks": wanted["webhooks"]});
+        let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let api = api_of::<K>(self.client, None);
+        let patched = api.patch(&webhook.configuration, &parameters, &Patch::Merge(&patch)).await;
+        typed(patched.map_err(told)?).map(Some)
     }
 
     /// Removes configurations of this manager that it no longer answers: nobody would, and what they guard could not be written.
     pub(crate) async fn remove_others(&self, answered: &[&Webhook]) -> Result<(), Error> {
-        self.remove::<ValidatingWebhookConfiguration>(answered, HookKind::Validating).await?;
-        self.remove::<MutatingWebhookConfiguration>(answered, HookKind::Mutating).await
+        self.remove::<ValidatingWebhookConfiguration>(answered).await?;
+        self.remove::<MutatingWebhookConfiguration>(answered).await
     }
 
-    async fn remove<K: Kind>(&self, answered: &[&Webhook], kind: HookKind) -> Result<(), Error> {
+    async fn remove<K: Configuration>(&self, answered: &[&Webhook]) -> Result<(), Error> {
         let api = Api::<K>::all(self.client.clone());
         let ours = ListParams::default().labels(&format!("{MANAGER_LABEL}={}", self.manager));
         for found in api.list_metadata(&ours).await?.items {
             let name = found.name_any();
-            if answered.iter().any(|webhook| webhook.kind == kind && webhook.configuration == name) {
+            if answered.iter().any(|webhook| webhook.kind == K::KIND && webhook.configuration == name) {
                 continue;
             }
-            tracing::info!(configuration = name, "nobody answers this webhook any more: its configuration goes");
-            match api.delete(&name, &DeleteParams::default()).await {
-                Err(error) if !is_not_found(&error) => return Err(error.into()),
-                _ => {}
-            }
+            remove_if_unchanged::<K>(self.client, &found.metadata).await?;
         }
         Ok(())
     }
+}
+
+/// Removes the configurations of all managers that `answers` does not vouch for.
+pub(crate) async fn remove_unanswered(client: &Client, answers: &impl Fn(&str) -> bool) -> Result<(), Error> {
+    remove_unanswered_of::<ValidatingWebhookConfiguration>(client, answers).await?;
+    remove_unanswered_of::<MutatingWebhookConfiguration>(client, answers).await
+}
+
+async fn remove_unanswered_of<K: Configuration>(client: &Client, answers: &impl Fn(&str) -> bool) -> Result<(), Error> {
+    let labelled = ListParams::default().labels(MANAGER_LABEL);
+    for found in Api::<K>::all(client.clone()).list_metadata(&labelled).await?.items {
+        if found.labels().get(MANAGER_LABEL).is_some_and(|manager| !answers(manager)) {
+            remove_if_unchanged::<K>(client, &found.metadata).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a configuration that nobody answers, unless somebody has just taken it.
+pub(crate) async fn remove_if_unchanged<K: Configuration>(client: &Client, found: &ObjectMeta) -> Result<(), Error> {
+    let name = found.name.clone().unwrap_or_default();
+    let preconditions = Preconditions { uid: found.uid.clone(), resource_version: found.resource_version.clone() };
+    let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+    match Api::<K>::all(client.clone()).delete(&name, &parameters).await {
+        Err(error) if is_not_found(&error) || has_code(&error, 409) => Ok(()),
+        Err(error) => Err(Error::from(error).context(format!("remove the webhook configuration {name}"))),
+        Ok(_) => {
+            tracing::info!(configuration = name, "nobody answers this webhook any more: its configuration is gone");
+            Ok(())
+        }
+    }
+}
+
+/// Whether a configuration is what it should be, apart from what does not matter.
+fn is_as_wanted<K: Configuration>(found: &K, wanted: &Value) -> bool {
+    // Read and written by the same type, both have the same form.
+    let Ok(wanted_object) = serde_json::from_value::<K>(wanted.clone()) else { return false };
+    manager_of(found) == manager_of(&wanted_object) && found.hooks() == wanted_object.hooks()
 }
 
 /// The configuration as it should be, in the form in which it is applied.

@@ -14,7 +14,10 @@ use k8s_openapi::{
 use rdd_meta::Status;
 use serde_json::Value;
 
-pub(crate) use self::{configuration::Configurations, wire::answer};
+pub(crate) use self::{
+    configuration::{Configuration, Configurations, manager_of, remove_if_unchanged, remove_unanswered},
+    wire::answer,
+};
 pub use self::{
     configuration::{FIELD_MANAGER, rule},
     review::{Operation, Request, User},

@@ -9,11 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::join_all;
 use serde_json::{Map, Value, json};
 
-use super::{Entry, Registry, is_alive, text_of};
+use super::{ATTEMPTS, Entry, Registry, is_alive, text_of};
 use crate::Error;
-
-/// How often a claim is tried against others who register at the same time.
-const ATTEMPTS: u32 = 16;
 
 /// What came of a claim.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,6 +37,13 @@ fn divide(name: &str, id: &str, wanted: &[&str], living: &BTreeMap<String, Entry
     claimed
 }
 
+/// The entry of a manager that runs these of its controllers.
+pub(crate) fn claiming(entry: &Entry, own: &BTreeSet<String>) -> Entry {
+    let mut claiming = Entry { enabled_controllers: Some(own.iter().cloned().collect()), ..entry.clone() };
+    claiming.enabled_passthroughs.retain(|controller, _| own.contains(controller));
+    claiming
+}
+
 impl Registry {
     /// Registers `entry` under `name` with those of the wanted controllers that nobody else runs. Without any, nothing is written.
     pub async fn claim(&self, name: &str, entry: &Entry, wanted: &[&str]) -> Result<Claimed, Error> {
@@ -54,8 +58,7 @@ impl Registry {
             if claimed.own.is_empty() {
                 return Ok(claimed);
             }
-            let mut own = Entry { enabled_controllers: Some(claimed.own.iter().cloned().collect()), ..entry.clone() };
-            own.enabled_passthroughs.retain(|controller, _| claimed.own.contains(controller));
+            let own = claiming(entry, &claimed.own);
             let mut data: Map<String, Value> = gone.into_iter().map(|name| (name, Value::Null)).collect();
             data.insert(name.to_owned(), text_of(&own)?.into());
             match self.patch(&json!({"metadata": {"resourceVersion": found.resource_version}, "data": data})).await {

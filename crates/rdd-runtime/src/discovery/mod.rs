@@ -2,6 +2,7 @@
 
 mod alive;
 mod claim;
+mod restore;
 
 use std::collections::BTreeMap;
 
@@ -14,8 +15,8 @@ use kube::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub(crate) use self::alive::is_alive;
 pub use self::claim::Claimed;
+pub(crate) use self::{alive::is_alive, claim::claiming, restore::amendment};
 use crate::{
     Error,
     error::{has_code, is_not_found},
@@ -30,6 +31,9 @@ pub const NAME: &str = "rdd-controller-manager";
 pub const READY: &str = "rdd.rancherdesktop.io/ready";
 /// The annotation that says why the controllers of the daemon do not run, while they do not.
 pub const PROBLEM: &str = "rdd.rancherdesktop.io/problem";
+
+/// How often a write is tried against others who register at the same time.
+const ATTEMPTS: u32 = 16;
 
 /// What a manager says about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +75,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    fn of(map: &ConfigMap) -> Self {
+    pub(crate) fn of(map: &ConfigMap) -> Self {
         let entries = map.data.iter().flatten();
         let entries = entries.filter_map(|(name, text)| Some((name.clone(), serde_json::from_str(text).ok()?)));
         Self {
@@ -129,16 +133,26 @@ impl Registry {
     /// before has to do it again.
     pub async fn renew(&self, name: &str, entry: &Entry, ready: bool) -> Result<(), Error> {
         let told = |error: kube::Error| Error::from(error).context("make the list of who runs controllers anew");
-        match self.api.delete(NAME, &DeleteParams::default()).await {
-            Err(error) if !is_not_found(&error) => return Err(told(error)),
-            _ => {}
-        }
         let map = new_map([(name.to_owned(), text_of(entry)?)].into(), ready);
-        self.api.create(&create_parameters(), &map).await.map(drop).map_err(told)
+        let mut attempt = 1;
+        loop {
+            match self.api.delete(NAME, &DeleteParams::default()).await {
+                Err(error) if !is_not_found(&error) => return Err(told(error)),
+                _ => {}
+            }
+            match self.api.create(&create_parameters(), &map).await {
+                // A manager that misses its registration has made a list meanwhile.
+                Err(error) if has_code(&error, 409) && attempt < ATTEMPTS => attempt += 1,
+                other => return other.map(drop).map_err(told),
+            }
+        }
     }
 
-    /// Says that everything can be used, or why not.
+    /// Says that everything can be used, or why not; for that a list is made if there is none.
     pub async fn annotate(&self, ready: bool, problem: Option<&str>) -> Result<(), Error> {
+        if problem.is_some() {
+            self.ensure().await?;
+        }
         let ready = if ready { json!("true") } else { Value::Null };
         self.patch(&json!({"metadata": {"annotations": {READY: ready, PROBLEM: problem}}})).await
     }
@@ -182,16 +196,17 @@ fn text_of(entry: &Entry) -> Result<String, Error> {
     serde_json::to_string(entry).map_err(|error| Error::because("write a registration as JSON", error))
 }
 
+fn labels() -> BTreeMap<String, String> {
+    let label = |name: &str, value: &str| (format!("app.kubernetes.io/{name}"), value.to_owned());
+    [label("name", "rancher-desktop-daemon"), label("component", "controller-manager")].into()
+}
+
 fn new_map(data: BTreeMap<String, String>, ready: bool) -> ConfigMap {
-    let labels = [
-        ("app.kubernetes.io/name".to_owned(), "rancher-desktop-daemon".to_owned()),
-        ("app.kubernetes.io/component".to_owned(), "controller-manager".to_owned()),
-    ];
     ConfigMap {
         metadata: ObjectMeta {
             namespace: Some(NAMESPACE.to_owned()),
             name: Some(NAME.to_owned()),
-            labels: Some(labels.into()),
+            labels: Some(labels()),
             annotations: ready.then(|| [(READY.to_owned(), "true".to_owned())].into()),
             ..ObjectMeta::default()
         },

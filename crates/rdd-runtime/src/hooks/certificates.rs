@@ -11,6 +11,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
     PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType,
 };
+pub use rdd_stdx::pem::Pair;
 use rdd_stdx::{
     clock::Clock,
     file,
@@ -45,21 +46,6 @@ pub enum Error {
     /// A file could not be read.
     #[error("read a certificate of webhooks")]
     Read(#[source] io::Error),
-}
-
-/// A certificate and its key, both as PEM.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Pair {
-    /// The certificate.
-    pub certificate: String,
-    /// Its private key, PKCS#8.
-    pub key: String,
-}
-
-impl std::fmt::Debug for Pair {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pair").field("certificate", &self.certificate).field("key", &"***").finish()
-    }
 }
 
 /// The authority of this instance, made if it is not there, cannot be used or is about to expire.

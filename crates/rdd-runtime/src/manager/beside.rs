@@ -21,6 +21,8 @@ use crate::{Error, Registered, hooks::Https, metrics::Metrics, probe::Unhurt};
 const AGAIN: Duration = Duration::from_secs(1);
 /// How often the kubeconfig is looked at.
 const LOOK: Duration = Duration::from_millis(500);
+/// How long a start that nobody wants any more may take to be over.
+const FINISH: Duration = Duration::from_secs(10);
 /// How long controllers may take to bring down what they run.
 const STOP: Duration = Duration::from_secs(30);
 
@@ -53,9 +55,16 @@ impl Beside {
         let mut end = pin!(end);
         let mut told = String::new();
         loop {
+            let mut starting = pin!(self.start(&make));
             let failed = tokio::select! {
-                () = &mut end => return,
-                started = self.start(&make) => match started {
+                () = &mut end => {
+                    // Half a start leaves a registration and webhooks behind; a whole one can be taken back.
+                    if let Ok(Ok((manager, _))) = tokio::time::timeout(FINISH, starting).await {
+                        manager.stop(STOP).await;
+                    }
+                    return;
+                }
+                started = &mut starting => match started {
                     Ok((manager, kubeconfig)) => {
                         let ended = self.keep(&manager, &kubeconfig, end.as_mut()).await;
                         manager.stop(STOP).await;

@@ -3,10 +3,12 @@
 use futures::future::try_join_all;
 use kube::Client;
 
+use super::{CONFIGURE, MANAGER};
 use crate::{
     Error, Registered,
     admission::{Configurations, Webhook},
     hooks::{Hooks, Reachable, answering},
+    worker::Tools,
 };
 
 /// The webhooks of all controllers that a manager may come to run.
@@ -26,25 +28,37 @@ impl Served {
         Ok(Self { reachable: Some(hooks.serve(answers).await?) })
     }
 
+    /// Where they are reachable, if there are any.
+    pub(super) fn reachable(&self) -> Option<&Reachable> {
+        self.reachable.as_ref()
+    }
+
     /// Configures the webhooks of these controllers, all at once.
     pub(super) async fn configure(
         &self,
-        client: &Client,
+        tools: &Tools,
         manager: &str,
         controllers: &[Registered],
     ) -> Result<(), Error> {
         let Some(reachable) = &self.reachable else { return Ok(()) };
-        let configurations = Configurations { client, manager };
-        let webhooks = webhooks_of(controllers);
-        try_join_all(webhooks.into_iter().map(|webhook| configurations.apply(webhook, reachable))).await.map(drop)
+        let configurations = &Configurations { client: &tools.client, manager };
+        let webhooks = webhooks_of(controllers).into_iter();
+        let steps = webhooks.map(|webhook| {
+            tools.step(MANAGER, CONFIGURE, async move { configurations.apply(webhook, reachable).await })
+        });
+        try_join_all(steps).await.map(drop)
     }
 }
 
 /// Removes configurations of an earlier run of this manager that nobody would answer.
-pub(super) async fn remove_stale(client: &Client, manager: &str, controllers: &[Registered]) -> Result<(), Error> {
+pub(super) async fn remove_stale<'a>(
+    client: &Client,
+    manager: &str,
+    controllers: impl IntoIterator<Item = &'a Registered>,
+) -> Result<(), Error> {
     Configurations { client, manager }.remove_others(&webhooks_of(controllers)).await
 }
 
-fn webhooks_of(controllers: &[Registered]) -> Vec<&Webhook> {
-    controllers.iter().flat_map(|controller| &controller.declaration().webhooks).collect()
+fn webhooks_of<'a>(controllers: impl IntoIterator<Item = &'a Registered>) -> Vec<&'a Webhook> {
+    controllers.into_iter().flat_map(|controller| &controller.declaration().webhooks).collect()
 }

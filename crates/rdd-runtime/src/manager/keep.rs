@@ -23,11 +23,15 @@ pub struct Lost {
 
 impl Manager {
     /// Looks every 2 s whether it is still registered, and whether controllers that others ran are free by now. It returns after
-    /// three looks in a row that found no registration of this run: the daemon is gone, or has started anew.
+    /// three looks in a row that found no registration of this run (the daemon is gone, or has started anew), and at once when
+    /// another manager has what runs here. An entry that somebody takes away meanwhile comes back by itself.
     pub async fn keep(&self) -> Lost {
         let mut misses = 0;
         loop {
-            tokio::time::sleep(PAUSE).await;
+            tokio::select! {
+                () = tokio::time::sleep(PAUSE) => {}
+                why = self.upkeep.lost() => return Lost { why },
+            }
             match timeout(PAUSE, self.is_registered()).await {
                 Ok(Ok(())) => {
                     misses = 0;
@@ -55,7 +59,7 @@ impl Manager {
     }
 
     async fn is_registered(&self) -> Result<(), Error> {
-        let Some((registry, entry)) = &self.registry else { return Ok(()) };
+        let Some((registry, entry)) = self.upkeep.registered() else { return Ok(()) };
         let found = registry.read().await?.ok_or_else(|| Error::message("the list of managers is gone"))?;
         match found.entries.get(&self.name) {
             Some(found) if found.id == entry.id => Ok(()),
@@ -67,7 +71,9 @@ impl Manager {
     /// Starts what others ran and nobody runs any more.
     async fn take_over(&self) -> Result<(), Error> {
         let mut waiting = self.waiting.lock().await;
-        let Some((registry, entry)) = self.registry.as_ref().filter(|_| !waiting.is_empty()) else { return Ok(()) };
+        let Some((registry, entry)) = self.upkeep.registered().filter(|_| !waiting.is_empty()) else { return Ok(()) };
+        // Between the claim and the start the entry names more than runs.
+        let _paused = self.upkeep.pause().await;
         let running = self.controllers();
         let wanted: Vec<_> = running.iter().copied().chain(waiting.iter().map(|one| one.declaration().name)).collect();
         let claimed = match registry.claim(&self.name, entry, &wanted).await {

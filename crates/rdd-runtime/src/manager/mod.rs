@@ -3,7 +3,9 @@
 mod beside;
 mod hooks;
 mod keep;
+mod stale;
 mod start;
+mod upkeep;
 
 use std::{
     fmt,
@@ -17,17 +19,32 @@ use kube::Client;
 use rdd_stdx::{chain::Chain, clock::SharedClock};
 use tokio_util::sync::CancellationToken;
 
+use self::upkeep::Upkeep;
 pub use self::{beside::Beside, keep::Lost, start::Started};
 use crate::{
     Registered,
     cache::Sync,
-    discovery::{Entry, Registry},
     health::Health,
     hooks::Hooks,
     metrics::Metrics,
     probe::Probe,
     worker::{Running, Tools},
 };
+
+/// The name under which the start of a manager has points at which tests let the process die, as controllers have under theirs.
+pub const MANAGER: &str = "manager";
+/// The steps of the start of a manager in the daemon. Webhooks are configured and kinds defined all at once, and each is a step.
+pub const STEPS: &[&str] = &[REGISTER, DISCARD, CONFIGURE, DEFINE, ANNOUNCE];
+/// Its entry in the list of managers.
+const REGISTER: &str = "register";
+/// Configurations of webhooks that nobody would answer go.
+const DISCARD: &str = "discard";
+/// One configuration of a webhook.
+const CONFIGURE: &str = "configure";
+/// One definition of a kind.
+const DEFINE: &str = "define";
+/// All can be used, and it says so.
+const ANNOUNCE: &str = "announce";
 
 /// How long reconciles that have begun may take to end.
 const DRAIN: Duration = Duration::from_secs(15);
@@ -102,8 +119,8 @@ pub struct Manager {
     /// Ends what is supervised.
     ending: CancellationToken,
     health: Option<Health>,
-    registry: Option<(Registry, Entry)>,
-    hooks: hooks::Served,
+    /// Its registration and its webhooks, and that both stay as they are.
+    upkeep: Arc<Upkeep>,
     running: Mutex<Vec<Running>>,
     /// Controllers that another manager runs, until it is gone.
     waiting: tokio::sync::Mutex<Vec<Registered>>,
@@ -186,8 +203,13 @@ impl Manager {
         if tokio::time::timeout(at_most, stops).await.is_err() {
             tracing::warn!(?at_most, "controllers did not stop in time");
         }
-        if let Some((registry, entry)) = &self.registry {
-            let removal = tokio::time::timeout(FAREWELL, registry.remove(&self.name, &entry.id)).await;
+        if let Some((registry, entry)) = self.upkeep.registered() {
+            let removal = tokio::time::timeout(FAREWELL, async {
+                // What is being restored at this moment is removed after it, and nothing is restored from now on.
+                let _paused = self.upkeep.pause().await;
+                registry.remove(&self.name, &entry.id).await
+            });
+            let removal = removal.await;
             match removal {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::warn!(error = %Chain(&error), "could not remove our registration"),

@@ -1,16 +1,27 @@
 //! The start of a manager, in the order in which "ready" comes to mean "usable".
 
-use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
-use futures::future::join_all;
+use futures::future::{join_all, try_join_all};
+use kube::Client;
+use rdd_stdx::chain::Chain;
 use tokio_util::sync::CancellationToken;
 
-use super::{Manager, Options, Phase, Place, Role, hooks};
+use super::{
+    ANNOUNCE, DEFINE, DISCARD, MANAGER, Manager, Options, Phase, Place, REGISTER, Role, hooks, stale::Stale,
+    upkeep::Upkeep,
+};
 use crate::{
     Error, Registered,
+    admission::remove_unanswered,
     cache::Caches,
     conditions, crds,
-    discovery::{Claimed, Entry, Registry},
+    discovery::{Claimed, Entry, Registry, is_alive},
     health::Health,
     listen, passthrough,
     supervise::Supervisor,
@@ -37,17 +48,31 @@ impl Manager {
     /// watches and workers → ready. So configurations of an earlier run are answered before anything is written, and
     /// no object of a kind can be written between its definition and its webhook.
     pub async fn start(options: Options, controllers: Vec<Registered>) -> Result<Started, Error> {
+        let (client, own) = (options.client.clone(), options.name.clone());
+        let is_embedded = matches!(options.role, Role::Embedded(_));
+        let started = Self::start_once(options, controllers).await;
+        if let Err(error) = &started
+            && is_embedded
+            && is_failing_webhook(error)
+        {
+            // Not even the daemon could write, and it has nobody to wait for.
+            unblock(&client, own).await;
+        }
+        started
+    }
+
+    async fn start_once(options: Options, controllers: Vec<Registered>) -> Result<Started, Error> {
         let progress = Arc::clone(&options.progress);
         progress(Phase::Registering);
         let tools = tools(&options);
         let ending = tools.1;
         let tools = tools.0;
+        let served = hooks::Served::start(&*options.hooks, &controllers).await?;
         let mut manager = Manager {
-            hooks: hooks::Served::start(&*options.hooks, &controllers).await?,
+            upkeep: Upkeep::new(&options.name, &options.role, &tools, served),
             name: options.name,
             ending,
             health: None,
-            registry: None,
             running: Default::default(),
             waiting: Default::default(),
             tools,
@@ -62,8 +87,10 @@ impl Manager {
         };
         let (ours, waiting): (Vec<_>, Vec<_>) = controllers.into_iter().partition(is_ours);
         *manager.waiting.get_mut() = waiting;
-        if let Role::Embedded(_) = options.role {
-            hooks::remove_stale(&manager.tools.client, &manager.name, &ours).await?;
+        if let Role::Embedded(_) | Role::External(_) = options.role {
+            let tools = &manager.tools;
+            let answered = ours.iter().chain(manager.waiting.get_mut().iter());
+            tools.step(MANAGER, DISCARD, hooks::remove_stale(&tools.client, &manager.name, answered)).await?;
         }
         if let Role::External(Place { passthrough_socket: Some(path), .. }) = &options.role {
             let routes = passthrough::routes(ours.iter().chain(manager.waiting.get_mut().iter()));
@@ -72,6 +99,10 @@ impl Manager {
         progress(Phase::Defining);
         manager.run(ours).await?;
         manager.make_ready().await?;
+        manager.upkeep.start(&manager.tools);
+        if let Role::Embedded(_) = options.role {
+            Stale::start(&manager.tools, &manager.name);
+        }
         Ok(Started::Running(Box::new(manager)))
     }
 
@@ -96,15 +127,18 @@ impl Manager {
         self.health = Some(health);
         let entry = self.entry(place, port, id, controllers);
         let registry = Registry::new(self.tools.client.clone());
-        let claimed = match role {
-            Role::External(_) => {
-                let wanted: Vec<_> = controllers.iter().map(|controller| controller.declaration().name).collect();
-                registry.claim(&self.name, &entry, &wanted).await?
+        let registering = async {
+            match role {
+                Role::External(_) => {
+                    let wanted: Vec<_> = controllers.iter().map(|controller| controller.declaration().name).collect();
+                    registry.claim(&self.name, &entry, &wanted).await
+                }
+                // With nothing to run it is as ready as it will be, and one write says all.
+                _ => registry.renew(&self.name, &entry, controllers.is_empty()).await.map(|()| Claimed::default()),
             }
-            // With nothing to run it is as ready as it will be, and one write says all.
-            _ => registry.renew(&self.name, &entry, controllers.is_empty()).await.map(|()| Claimed::default())?,
         };
-        self.registry = Some((registry, entry));
+        let claimed = self.tools.step(MANAGER, REGISTER, registering).await?;
+        self.upkeep.set_registered(registry, entry);
         Ok(claimed)
     }
 
@@ -130,11 +164,14 @@ impl Manager {
 
     /// Puts in place what these controllers need, and starts them.
     pub(super) async fn run(&self, controllers: Vec<Registered>) -> Result<(), Error> {
-        self.hooks.configure(&self.tools.client, &self.name, &controllers).await?;
-        let definitions = controllers.iter().flat_map(|one| one.declaration().crds.iter().cloned());
-        crds::install(&self.tools.client, &definitions.collect::<Vec<_>>()).await?;
+        self.upkeep.hooks().configure(&self.tools, &self.name, &controllers).await?;
+        let client = &self.tools.client;
+        let definitions = controllers.iter().flat_map(|one| one.declaration().crds.iter().map(std::slice::from_ref));
+        let steps = definitions.map(|definition| self.tools.step(MANAGER, DEFINE, crds::install(client, definition)));
+        try_join_all(steps).await?;
         let started: Vec<_> = controllers.into_iter().map(|one| one.start(self.tools.clone())).collect();
         let needs: Vec<_> = started.iter().flat_map(|one| &one.needs).map(|view| view.settled()).collect();
+        self.upkeep.add(started.iter().map(|one| Arc::clone(&one.declaration)));
         self.with_running(|running| running.extend(started));
         if tokio::time::timeout(FILL, join_all(needs)).await.is_err() {
             tracing::warn!("some watches are not filled yet; their controllers start later");
@@ -153,12 +190,34 @@ impl Manager {
         if let Some(health) = &self.health {
             health.set_ready(true);
         }
-        if let Some((registry, entry)) = self.registry.as_ref().filter(|(_, entry)| entry.enabled_controllers.is_some())
-        {
-            registry.annotate(true, None).await?;
+        let with_controllers = |(_, entry): &&(Registry, Entry)| entry.enabled_controllers.is_some();
+        if let Some((registry, entry)) = self.upkeep.registered().filter(with_controllers) {
+            self.tools.step(MANAGER, ANNOUNCE, registry.annotate(true, None)).await?;
             tracing::info!(manager = self.name, controllers = ?entry.enabled_controllers, "controllers are ready");
         }
         Ok(())
+    }
+}
+
+/// Whether a write was refused because a webhook that had to be asked did not answer.
+fn is_failing_webhook(error: &Error) -> bool {
+    error.code() == Some(500) && Chain(error).to_string().contains("failed calling webhook")
+}
+
+/// Removes the webhooks of other managers that certainly do not live.
+async fn unblock(client: &Client, own: String) {
+    let unblocked = async {
+        let list = Registry::new(client.clone()).read().await?;
+        let mut living = BTreeSet::from([own]);
+        for (name, entry) in list.map(|list| list.entries).unwrap_or_default() {
+            if is_alive(&entry).await {
+                living.insert(name);
+            }
+        }
+        remove_unanswered(client, &|manager| living.contains(manager)).await
+    };
+    if let Err(error) = unblocked.await {
+        tracing::warn!(error = %Chain(&error), "could not remove webhooks that nobody answers");
     }
 }
 

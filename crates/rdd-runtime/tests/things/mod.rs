@@ -1,6 +1,8 @@
 //! A small kind and its controller, which copies each thing into a ConfigMap and can be told to misbehave.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
+pub mod judge;
+
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex},

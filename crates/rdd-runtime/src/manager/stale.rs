@@ -1,0 +1,188 @@
+//! Webhooks of managers that are gone for good: what they guard can be written again.
+//!
+//! A webhook whose manager is away fails closed, because the manager may come back. One that left, or that has not come since the
+//! daemon started, has a moment for that; one that died without a word has longer. Whoever comes back later configures its
+//! webhooks anew.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use k8s_openapi::api::{
+    admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+    core::v1::ConfigMap,
+};
+use kube::Client;
+use rdd_stdx::chain::Chain;
+use tokio::{sync::Notify, time::Instant};
+
+use super::upkeep::is_list;
+use crate::{
+    Error, Key,
+    admission::{Configuration, manager_of, remove_if_unchanged},
+    cache::Caches,
+    discovery::{self, Entry, Snapshot, is_alive},
+    worker::Tools,
+};
+
+/// How often managers are asked whether they live, while any but ours has webhooks.
+const LOOK: Duration = Duration::from_secs(5);
+/// How long one that has left, or has not come yet, may be away.
+const LEFT: Duration = Duration::from_secs(10);
+/// How long one that died without a word may be away.
+const SILENT: Duration = Duration::from_mins(5);
+
+/// How a manager that has webhooks is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// It lives.
+    Lives,
+    /// It is not in the list of managers.
+    Left,
+    /// It is in the list, and nobody answers for it.
+    Silent,
+}
+
+impl Standing {
+    async fn of(entry: Option<&Entry>) -> Self {
+        match entry {
+            None => Self::Left,
+            Some(entry) if is_alive(entry).await => Self::Lives,
+            Some(_) => Self::Silent,
+        }
+    }
+
+    /// Whether a manager that has been away for so long is gone for good.
+    fn is_gone(self, away: Duration) -> bool {
+        match self {
+            Self::Lives => false,
+            Self::Left => away >= LEFT,
+            Self::Silent => away >= SILENT,
+        }
+    }
+}
+
+/// Removes the configurations of other managers that are gone for good. Only the daemon's own manager does.
+pub(super) struct Stale {
+    client: Client,
+    caches: Caches,
+    own: String,
+    woken: Arc<Notify>,
+}
+
+impl Stale {
+    /// Starts it.
+    pub(super) fn start(tools: &Tools, own: &str) {
+        let stale = Arc::new(Self {
+            client: tools.client.clone(),
+            caches: tools.caches.clone(),
+            own: own.to_owned(),
+            woken: Arc::default(),
+        });
+        tools.supervisor.start("stale webhooks".to_owned(), move || Box::pin(Arc::clone(&stale).run()));
+    }
+
+    async fn run(self: Arc<Self>) -> Result<(), Error> {
+        self.listen().await;
+        let mut away = BTreeMap::<String, Instant>::new();
+        loop {
+            let others = self.others();
+            if others.is_empty() {
+                away.clear();
+                self.woken.notified().await;
+                continue;
+            }
+            for gone in self.gone(&others, &mut away).await {
+                tracing::warn!(manager = gone, "a manager is gone for good; its webhooks are no longer asked");
+                let removed = async {
+                    self.remove::<ValidatingWebhookConfiguration>(&gone).await?;
+                    self.remove::<MutatingWebhookConfiguration>(&gone).await
+                };
+                if let Err(error) = removed.await {
+                    tracing::warn!(error = %Chain(&error), "could not remove the webhooks of a manager that is gone");
+                }
+            }
+            tokio::select! {
+                () = self.woken.notified() => {}
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        }
+    }
+
+    async fn listen(&self) {
+        let (maps, woken) = (self.caches.get::<ConfigMap>(), Arc::clone(&self.woken));
+        maps.subscribe(move |map: &ConfigMap| {
+            if is_list(map) {
+                woken.notify_one();
+            }
+        });
+        maps.synced().await;
+        self.listen_to::<ValidatingWebhookConfiguration>().await;
+        self.listen_to::<MutatingWebhookConfiguration>().await;
+    }
+
+    async fn listen_to<K: Configuration>(&self) {
+        let (cache, woken) = (self.caches.get::<K>(), Arc::clone(&self.woken));
+        cache.subscribe(move |_: &K| woken.notify_one());
+        cache.synced().await;
+    }
+
+    /// The other managers that have webhooks.
+    fn others(&self) -> BTreeSet<String> {
+        let validating = self.caches.get::<ValidatingWebhookConfiguration>().list();
+        let mutating = self.caches.get::<MutatingWebhookConfiguration>().list();
+        let validating = validating.iter().filter_map(|one| manager_of(&**one));
+        let all = validating.chain(mutating.iter().filter_map(|one| manager_of(&**one)));
+        all.filter(|manager| *manager != self.own).map(str::to_owned).collect()
+    }
+
+    /// Which of these are gone for good; `away` knows since when each is away.
+    async fn gone(&self, others: &BTreeSet<String>, away: &mut BTreeMap<String, Instant>) -> Vec<String> {
+        let list = self.caches.get::<ConfigMap>().get(&Key::namespaced(discovery::NAMESPACE, discovery::NAME));
+        let entries = list.map(|list| Snapshot::of(&list).entries).unwrap_or_default();
+        away.retain(|manager, _| others.contains(manager));
+        let mut gone = Vec::new();
+        for manager in others {
+            let standing = Standing::of(entries.get(manager)).await;
+            if standing == Standing::Lives {
+                away.remove(manager);
+                continue;
+            }
+            let since = *away.entry(manager.clone()).or_insert_with(Instant::now);
+            if standing.is_gone(since.elapsed()) {
+                gone.push(manager.clone());
+            }
+        }
+        gone
+    }
+
+    async fn remove<K: Configuration>(&self, manager: &str) -> Result<(), Error> {
+        for found in self.caches.get::<K>().list() {
+            if manager_of(&*found) == Some(manager) {
+                remove_if_unchanged::<K>(&self.client, found.meta()).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manager_that_may_come_back_is_waited_for_and_one_that_lives_for_ever() {
+        let seconds = Duration::from_secs;
+        for (standing, away, gone) in [
+            (Standing::Lives, seconds(1_000_000), false),
+            (Standing::Left, seconds(9), false),
+            (Standing::Left, seconds(10), true),
+            (Standing::Silent, seconds(299), false),
+            (Standing::Silent, seconds(300), true),
+        ] {
+            assert_eq!(standing.is_gone(away), gone, "{standing:?} {away:?}");
+        }
+    }
+}

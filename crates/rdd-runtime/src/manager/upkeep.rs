@@ -1,0 +1,289 @@
+//! What a manager keeps in place for as long as it runs: its entry in the list of managers, and the configurations of its webhooks.
+//!
+//! It watches, and writes only what is not as it should be. Two managers never keep the same thing: whoever finds that another
+//! has what it runs ends.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use k8s_openapi::api::{
+    admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+    core::v1::ConfigMap,
+};
+use kube::{Client, ResourceExt};
+use rdd_stdx::chain::Chain;
+use tokio::{
+    sync::{Mutex as AsyncMutex, MutexGuard, Notify, watch},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{Role, hooks::Served};
+use crate::{
+    Declaration, Error, Key,
+    admission::{Configuration, Configurations, HookKind, Webhook},
+    cache::Caches,
+    discovery::{self, Entry, Registry, Snapshot, amendment, claiming},
+    worker::Tools,
+};
+
+/// How long after something had to be restored the next look is; it doubles up to the second while that happens again and again,
+/// so that somebody who insists on the opposite costs little.
+const FIRST_DELAY: Duration = Duration::from_millis(20);
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
+/// After so long without anything to restore, the next time begins with the first delay again.
+const CALM: Duration = Duration::from_mins(1);
+
+/// What a manager keeps in place.
+pub(super) struct Upkeep {
+    manager: String,
+    is_embedded: bool,
+    client: Client,
+    caches: Caches,
+    stopping: CancellationToken,
+    hooks: Served,
+    registered: OnceLock<(Registry, Entry)>,
+    /// The controllers that run here.
+    ours: Mutex<Vec<Arc<Declaration>>>,
+    /// Held while something is written.
+    writing: AsyncMutex<()>,
+    woken: Arc<Notify>,
+    lost: watch::Sender<Option<String>>,
+}
+
+impl Upkeep {
+    pub(super) fn new(manager: &str, role: &Role, tools: &Tools, hooks: Served) -> Arc<Self> {
+        Arc::new(Self {
+            manager: manager.to_owned(),
+            is_embedded: matches!(role, Role::Embedded(_)),
+            client: tools.client.clone(),
+            caches: tools.caches.clone(),
+            stopping: tools.stopping.clone(),
+            hooks,
+            registered: OnceLock::new(),
+            ours: Mutex::default(),
+            writing: AsyncMutex::default(),
+            woken: Arc::default(),
+            lost: watch::Sender::new(None),
+        })
+    }
+
+    /// The manager has registered like this.
+    pub(super) fn set_registered(&self, registry: Registry, entry: Entry) {
+        // It does so once.
+        let _ = self.registered.set((registry, entry));
+    }
+
+    /// How the manager has registered, if it has.
+    pub(super) fn registered(&self) -> Option<&(Registry, Entry)> {
+        self.registered.get()
+    }
+
+    pub(super) fn hooks(&self) -> &Served {
+        &self.hooks
+    }
+
+    /// From now on these run here.
+    pub(super) fn add(&self, declarations: impl IntoIterator<Item = Arc<Declaration>>) {
+        self.ours.lock().unwrap_or_else(PoisonError::into_inner).extend(declarations);
+    }
+
+    fn ours(&self) -> Vec<Arc<Declaration>> {
+        self.ours.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Nothing is restored while the guard lives.
+    pub(super) async fn pause(&self) -> MutexGuard<'_, ()> {
+        self.writing.lock().await
+    }
+
+    /// Waits until another manager has what runs here; says so.
+    pub(super) async fn lost(&self) -> String {
+        let mut lost = self.lost.subscribe();
+        match lost.wait_for(Option::is_some).await {
+            Ok(why) => why.clone().unwrap_or_default(),
+            // The sender lives as long as this does.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Starts it, if there is anything to keep.
+    pub(super) fn start(self: &Arc<Self>, tools: &Tools) {
+        if self.registered().is_none() && self.hooks.reachable().is_none() {
+            return;
+        }
+        let upkeep = Arc::clone(self);
+        tools.supervisor.start("upkeep".to_owned(), move || Box::pin(Arc::clone(&upkeep).run()));
+    }
+
+    async fn run(self: Arc<Self>) -> Result<(), Error> {
+        self.listen().await;
+        let (mut pace, mut told) = (Pace::default(), String::new());
+        loop {
+            match self.look().await {
+                Ok(false) => {
+                    told.clear();
+                    self.woken.notified().await;
+                    continue;
+                }
+                Ok(true) => {}
+                Err(error) => {
+                    let why = Chain(&error).to_string();
+                    // Told once per change: a lasting failure is one line.
+                    if why != told {
+                        tracing::warn!(error = why, "cannot restore what others have changed; trying again");
+                        told = why;
+                    }
+                }
+            }
+            tokio::time::sleep(pace.next()).await;
+        }
+    }
+
+    /// Is woken by whatever may concern us, and returns when it is known how things are.
+    async fn listen(&self) {
+        if self.registered().is_some() {
+            let maps = self.caches.get::<ConfigMap>();
+            let woken = Arc::clone(&self.woken);
+            maps.subscribe(move |map: &ConfigMap| {
+                if is_list(map) {
+                    woken.notify_one();
+                }
+            });
+            maps.synced().await;
+        }
+        if self.hooks.reachable().is_some() {
+            self.listen_to::<ValidatingWebhookConfiguration>().await;
+            self.listen_to::<MutatingWebhookConfiguration>().await;
+        }
+    }
+
+    async fn listen_to<K: Configuration>(&self) {
+        let cache = self.caches.get::<K>();
+        let woken = Arc::clone(&self.woken);
+        cache.subscribe(move |_: &K| woken.notify_one());
+        cache.synced().await;
+    }
+
+    /// Restores what is not as it should be; returns whether anything was not.
+    async fn look(&self) -> Result<bool, Error> {
+        let _writing = self.writing.lock().await;
+        if self.stopping.is_cancelled() || self.lost.borrow().is_some() {
+            return Ok(false);
+        }
+        let ours = self.ours();
+        let mut wrote = self.keep_registered(&ours).await?;
+        if self.lost.borrow().is_some() {
+            return Ok(false);
+        }
+        let mut failed = None;
+        for webhook in ours.iter().flat_map(|one| &one.webhooks) {
+            let kept = match webhook.kind {
+                HookKind::Validating => self.keep_configured::<ValidatingWebhookConfiguration>(webhook).await,
+                HookKind::Mutating => self.keep_configured::<MutatingWebhookConfiguration>(webhook).await,
+            };
+            match kept {
+                Ok(restored) => wrote |= restored,
+                Err(error) => failed = Some(error),
+            }
+        }
+        failed.map_or(Ok(wrote), Err)
+    }
+
+    /// Our entry stands in the list, and no other manager has what runs here.
+    async fn keep_registered(&self, ours: &[Arc<Declaration>]) -> Result<bool, Error> {
+        let Some((registry, entry)) = self.registered() else { return Ok(false) };
+        let list = self.caches.get::<ConfigMap>().get(&Key::namespaced(discovery::NAMESPACE, discovery::NAME));
+        let list = list.as_deref();
+        if self.is_embedded {
+            if let Some(list) = list
+                && amendment(list, &self.manager, entry)?.is_none()
+            {
+                return Ok(false);
+            }
+            let restored = registry.restore(&self.manager, entry).await?;
+            if restored {
+                tracing::info!("the list of managers was changed by others and is restored");
+            }
+            return Ok(restored);
+        }
+        let running: BTreeSet<String> = ours.iter().map(|one| one.name.to_owned()).collect();
+        let wanted = claiming(entry, &running);
+        if list.is_some_and(|list| Snapshot::of(list).entries.get(&self.manager) == Some(&wanted)) {
+            return Ok(false);
+        }
+        let names: Vec<_> = running.iter().map(String::as_str).collect();
+        let claimed = registry.claim(&self.manager, entry, &names).await?;
+        if claimed.own != running {
+            self.lost.send_replace(Some(format!("other managers run what ran here: {:?}", claimed.others)));
+            return Ok(false);
+        }
+        tracing::info!("our entry in the list of managers was changed by others and is restored");
+        Ok(true)
+    }
+
+    async fn keep_configured<K: Configuration>(&self, webhook: &Webhook) -> Result<bool, Error> {
+        let Some(reachable) = self.hooks.reachable() else { return Ok(false) };
+        let cache = self.caches.get::<K>();
+        let found = cache.get(&Key::cluster(&webhook.configuration));
+        let configurations = Configurations { client: &self.client, manager: &self.manager };
+        let Some(restored) = configurations.restore(webhook, reachable, found.as_deref()).await? else {
+            return Ok(false);
+        };
+        tracing::info!(
+            configuration = webhook.configuration,
+            "a webhook configuration was changed by others and is restored"
+        );
+        cache.offer(&restored);
+        Ok(true)
+    }
+}
+
+/// Whether this is the list of managers.
+pub(super) fn is_list(map: &ConfigMap) -> bool {
+    map.namespace().as_deref() == Some(discovery::NAMESPACE) && map.name_any() == discovery::NAME
+}
+
+/// How soon one looks again after something had to be restored.
+struct Pace {
+    last: Instant,
+    delay: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { last: Instant::now(), delay: FIRST_DELAY }
+    }
+}
+
+impl Pace {
+    fn next(&mut self) -> Duration {
+        let delay = if self.last.elapsed() > CALM { FIRST_DELAY } else { self.delay };
+        self.delay = (delay * 2).min(LONGEST_DELAY);
+        self.last = Instant::now();
+        delay
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_insists_on_the_opposite_is_answered_less_and_less_often() {
+        let mut pace = Pace::default();
+        let mut spent = Duration::ZERO;
+        let mut looks = 0;
+        while spent < Duration::from_mins(10) {
+            let delay = pace.next();
+            tokio::time::sleep(delay).await;
+            (spent, looks) = (spent + delay, looks + 1);
+        }
+        assert!(looks < 40, "{looks} looks in ten minutes");
+        tokio::time::sleep(CALM * 2).await;
+        assert_eq!(pace.next(), FIRST_DELAY, "after some calm it is quick again");
+    }
+}
