@@ -24,7 +24,7 @@ pub fn run(context: &Context<'_>, args: &[OsString]) -> Outcome {
         Asked::Native(command) => command,
     };
     let plane = ControlPlane::of(context)?;
-    service::ensure_running(&plane)?;
+    service::ensure_api(&plane)?;
     let config = Kubeconfig::parse(&readiness::read_config(&plane)?)?;
     if let Some(name) = command.context()
         && config.resolve(Some(name)).is_err()
@@ -48,7 +48,7 @@ fn tell(context: &Context<'_>, text: &str) -> Outcome {
 
 fn with_kubectl(context: &Context<'_>, args: &[OsString]) -> Outcome {
     let plane = ControlPlane::of(context)?;
-    service::ensure_running(&plane)?;
+    service::ensure_api(&plane)?;
     let variables = [("KUBECONFIG", plane.paths().config.as_os_str())];
     let hints = ["`rdd ctl --help` shows the verbs that need no kubectl", kubectl::HOW_TO_INSTALL];
     program::become_other(context, "kubectl", args, &variables, &hints)

@@ -93,7 +93,16 @@ impl<'a> ControlPlane<'a> {
 /// Makes sure that the service is there and can be used: creates and starts it if needed, and waits. For every command
 /// that talks to the API. Bounded by 90 s, whatever the command's own timeout is.
 pub fn ensure_running(plane: &ControlPlane<'_>) -> Outcome {
+    ensure(plane, false)
+}
+
+/// The same for commands that can do with the API alone, if controllers cannot start.
+pub fn ensure_api(plane: &ControlPlane<'_>) -> Outcome {
+    ensure(plane, true)
+}
+
+fn ensure(plane: &ControlPlane<'_>, api_only: bool) -> Outcome {
     let deadline = Deadline::after(Some(AUTOSTART_BOUND));
-    let request = start::Request { session: start::Session::default(), wait: true, announce: false };
+    let request = start::Request { session: start::Session::default(), wait: true, announce: false, api_only };
     start::start(plane, &request, deadline)
 }

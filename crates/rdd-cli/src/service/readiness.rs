@@ -89,6 +89,8 @@ pub struct Seen {
     pub ready: bool,
     /// How far its controllers are.
     pub controllers: Controllers,
+    /// Why its controllers do not run, if they do not and it has said so.
+    pub failing: Option<String>,
     /// What stood in the way of asking.
     pub problem: Option<String>,
 }
@@ -144,10 +146,8 @@ fn look_closely(plane: &ControlPlane<'_>, seen: &mut Seen, deadline: Deadline) -
     let (status, body) = api.get(DISCOVERY, deadline.left_up_to(CALL_BOUND))?;
     let managers = Managers::read(status, &body).ok_or_else(|| unexpected(DISCOVERY, status))?;
     seen.controllers = managers.standing(started_at(plane));
-    match managers.problem() {
-        Some(problem) if seen.controllers != Controllers::Ready => Err(Failure::message(problem)),
-        _ => Ok(()),
-    }
+    seen.failing = managers.problem().filter(|_| seen.controllers != Controllers::Ready);
+    seen.failing.clone().map_or(Ok(()), |problem| Err(Failure::message(problem)))
 }
 
 /// The list of managers, as far as it says whether they can be used.
@@ -207,21 +207,35 @@ pub enum Awaited {
     Gone,
 }
 
+/// What is waited for.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// The version to insist on, if any.
+    pub expected: Option<&'a str>,
+    /// Whether the API is enough if its controllers cannot start: whoever wants to help has to be able to.
+    pub api_only: bool,
+}
+
 /// Waits until the running daemon can be used, or is gone. `progress` is made when there is something to wait for.
-/// `expected` is the version to insist on, if any.
 pub fn wait(
     plane: &ControlPlane<'_>,
     deadline: Deadline,
     mut progress: Option<Progress>,
-    expected: Option<&str>,
+    wanted: Wanted<'_>,
 ) -> Outcome<Awaited> {
     let mut phases = Phases::default();
     let mut delay = FIRST_DELAY;
     let mut patience = FIRST_LOOK;
+    let mut failing = None;
     loop {
         let seen = look(plane, Deadline::after(Some(deadline.left_up_to(patience))));
-        match judge(&seen, expected) {
+        if seen.failing.is_some() && failing != seen.failing {
+            failing.clone_from(&seen.failing);
+            plane.record().warn(failing.as_deref().unwrap_or_default());
+        }
+        match judge(&seen, wanted.expected) {
             Verdict::Ready => return Ok(Awaited::Ready),
+            Verdict::Waiting(_) if wanted.api_only && failing.is_some() => return Ok(Awaited::Ready),
             Verdict::Incompatible { found } => return Err(incompatible(&found, plane.context.build.git_version)),
             Verdict::Waiting(phase) => {
                 if let Some(message) = phases.advance(phase) {
@@ -233,7 +247,7 @@ pub fn wait(
             }
         }
         if deadline.has_passed() {
-            return Err(timed_out(plane, seen.problem));
+            return Err(timed_out(plane, failing.or(seen.problem)));
         }
         if !state::daemon(plane.paths())?.is_running() {
             return Ok(Awaited::Gone);

@@ -109,7 +109,7 @@ impl Starting {
     }
 
     /// Looks from outside. A kubeconfig that another daemon left is not believed: this one must have the lock.
-    fn ask(&self, plane: &ControlPlane<'_>, at_most: Duration) -> Outcome<Step> {
+    fn ask(&mut self, plane: &ControlPlane<'_>, at_most: Duration) -> Outcome<Step> {
         std::thread::sleep(at_most.min(TICK));
         if !self.holds_lock(plane)? {
             return Ok(Step::default());
@@ -117,7 +117,10 @@ impl Starting {
         let seen = readiness::look(plane, Deadline::after(Some(at_most.min(LOOK))));
         match readiness::judge(&seen, plane.expected_version()) {
             Verdict::Ready => Ok(Step { statuses: Vec::new(), ready: true }),
-            Verdict::Waiting(phase) => Ok(Step { statuses: vec![phase.message().to_owned()], ready: false }),
+            Verdict::Waiting(phase) => {
+                self.reason = seen.failing.or_else(|| self.reason.take());
+                Ok(Step { statuses: vec![phase.message().to_owned()], ready: false })
+            }
             Verdict::Incompatible { found } => Err(readiness::incompatible(&found, plane.context.build.git_version)),
         }
     }
@@ -137,6 +140,11 @@ impl Starting {
             }
         }
         step
+    }
+
+    /// What stands in its way, if it has said so.
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
     }
 
     fn ended(&self, plane: &ControlPlane<'_>, status: ExitStatus) -> Failure {

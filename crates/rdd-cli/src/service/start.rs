@@ -6,7 +6,7 @@ use super::{
     ControlPlane, args_file,
     command_lock::{self, CommandLock},
     deadline::Deadline,
-    readiness::{self, Awaited, Phase, Phases},
+    readiness::{self, Awaited, Phase, Phases, Wanted},
     spawn::{self, Starting},
 };
 use crate::{progress::Progress, report::Outcome};
@@ -36,6 +36,8 @@ pub struct Request {
     pub wait: bool,
     /// Whether a person asked for it, and is told about everything that is done.
     pub announce: bool,
+    /// Whether the API is enough if its controllers cannot start.
+    pub api_only: bool,
 }
 
 impl Session {
@@ -89,7 +91,7 @@ fn start_anew(plane: &ControlPlane<'_>, request: &Request, deadline: Deadline, l
         return Ok(());
     }
     let progress = Progress::start(plane.record(), &format!("starting {name:?} control plane"));
-    let mut up = Up { phases: Phases::default(), progress, last_status: None };
+    let mut up = Up { phases: Phases::default(), progress, last_status: None, told: None };
     up.tell(Phase::ApiServer.message());
     // Until the daemon has its lock, another start could not know of it.
     let mut ready = false;
@@ -99,9 +101,9 @@ fn start_anew(plane: &ControlPlane<'_>, request: &Request, deadline: Deadline, l
     drop(lock);
     while !ready {
         if deadline.has_passed() {
-            return Err(readiness::timed_out(plane, up.last_status.take()));
+            return Err(readiness::timed_out(plane, up.told.take().or(up.last_status.take())));
         }
-        ready = up.follow(&mut daemon, plane, deadline)?;
+        ready = up.follow(&mut daemon, plane, deadline)? || (request.api_only && up.told.is_some());
     }
     drop(up);
     if request.announce {
@@ -116,6 +118,8 @@ struct Up {
     progress: Progress,
     /// The last thing that the daemon said it was doing.
     last_status: Option<String>,
+    /// What it said stands in its way.
+    told: Option<String>,
 }
 
 impl Up {
@@ -123,6 +127,13 @@ impl Up {
         let step = daemon.step(plane, deadline.left_up_to(TURN))?;
         step.statuses.iter().for_each(|status| self.tell(status));
         self.last_status = step.statuses.into_iter().next_back().or(self.last_status.take());
+        if let Some(reason) = daemon.reason().filter(|_| !step.ready)
+            && self.told.as_deref() != Some(reason)
+        {
+            // It goes on trying, and so do we; whoever can help should know now.
+            plane.record().warn(reason);
+            self.told = Some(reason.to_owned());
+        }
         Ok(step.ready)
     }
 
@@ -166,7 +177,8 @@ fn await_running(plane: &ControlPlane<'_>, request: &Request, deadline: Deadline
     }
     let waiting = format!("waiting for {name:?} control plane to be ready");
     let progress = request.announce.then(|| Progress::start(plane.record(), &waiting));
-    let awaited = readiness::wait(plane, deadline, progress, plane.expected_version())?;
+    let wanted = Wanted { expected: plane.expected_version(), api_only: request.api_only };
+    let awaited = readiness::wait(plane, deadline, progress, wanted)?;
     if request.announce && awaited == Awaited::Ready {
         plane.record().success(&format!("{name:?} control plane is ready"));
     }

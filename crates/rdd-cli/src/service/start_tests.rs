@@ -40,6 +40,12 @@ fn the_daemon_of_these_tests() {
             say("ERRNO=98\nX_RDD_ERROR=port 1 is taken");
             return;
         }
+        "failing" => {
+            say("X_RDD_ERROR=start the controllers: no disk\nSTATUS=start the controllers: no disk");
+            say("STATUS=waiting for controllers to register");
+            say("X_RDD_ERROR=start the controllers: no disk\nSTATUS=start the controllers: no disk");
+            say("STATUS=waiting for controllers to register");
+        }
         _ => {}
     }
     // A bound, in case the test that started this one dies.
@@ -104,6 +110,16 @@ fn a_start_creates_spawns_and_returns_when_the_daemon_is_ready() {
     let ran = user.run("svc stop");
     assert_eq!((ran.code, ran.messages()), (0, vec![message("has stopped")]));
     assert!(!paths.config.exists() && !paths.pid_file.exists());
+}
+
+#[test]
+fn what_keeps_controllers_from_starting_is_told_once_at_once_and_when_the_wait_ends() {
+    let (user, _reaper) = user("failing");
+    let ran = user.run("svc start --timeout=3s");
+    assert_eq!(ran.code, 4, "{}", ran.stderr);
+    let told = ran.messages().into_iter().filter(|message| message == "start the controllers: no disk").count();
+    assert_eq!(told, 1, "{}", ran.stderr);
+    assert!(ran.stderr.contains("what stood in the way: start the controllers: no disk"), "{}", ran.stderr);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use rdd_meta::metadata::Metadata;
 use serde_json::Value;
 
-use super::{Page, events, list_at, text_at};
+use super::{Page, events, list_at, policy, text_at};
 use crate::{
     api::Call,
     context::Ctl,
@@ -100,6 +100,7 @@ fn resource_quotas(quotas: &[Value], page: &mut Page) {
     page.write(0, "Resource Quotas\n");
     for quota in quotas {
         page.write(1, &format!("Name:\t{}\n", Metadata::of(quota).name()));
+        policy::scopes(quota, (1, "*"), page);
         page.write(1, "Resource\tUsed\tHard\n");
         page.write(1, "--------\t---\t---\n");
         for (resource, hard) in quota["status"]["hard"].as_object().into_iter().flatten() {

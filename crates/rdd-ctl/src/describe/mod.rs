@@ -3,6 +3,7 @@
 mod core;
 mod events;
 mod generic;
+mod policy;
 
 use rdd_meta::metadata::Metadata;
 use serde_json::Value;
@@ -29,6 +30,9 @@ pub(crate) fn describe(ctl: &Ctl<'_>, info: &Info) -> Result<String> {
         ("", "Namespace") => core::namespace(ctl, &object, &mut page)?,
         ("", "ServiceAccount") => core::service_account(ctl, &object, &mut page),
         ("", "Service") => core::service(ctl, &object, &mut page),
+        ("", "ResourceQuota") => policy::resource_quota(&object, &mut page),
+        ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => policy::role(&object, &mut page),
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => policy::binding(&object, &mut page),
         _ => generic::any(ctl, &object, &mut page),
     }
     Ok(page.text())

@@ -91,14 +91,22 @@ fn since(ctl: &Ctl<'_>) -> Result<Option<Timestamp>> {
         Some("startup") => {
             let failed = |why: String| Error::text(format!("failed to resolve startup time: {why}"));
             let found = ctl.call(&Call::get(DISCOVERY)).map_err(|error| failed(error.to_string()))?;
-            let created = found["metadata"]["creationTimestamp"].as_str().unwrap_or_default();
-            Ok(Some(parse(created).map_err(failed)?))
+            Ok(Some(startup(&found).map_err(failed)?))
         }
         Some(text) => {
             let invalid = |why| Error::text(format!("invalid --since timestamp {}: {why}", quote(text)));
             Ok(Some(parse(text).map_err(invalid)?))
         }
     }
+}
+
+/// When the daemon started: it made the list then. One that was deleted and came back is younger than the daemon's entry in it.
+fn startup(list: &Value) -> std::result::Result<Timestamp, String> {
+    let created = list["metadata"]["creationTimestamp"].as_str().unwrap_or_default();
+    let created = Timestamp::parse_time(created).map_err(|error| error.to_string())?;
+    let entry = list["data"]["embedded"].as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let registered = entry.and_then(|entry| Timestamp::parse_time(entry["startTime"].as_str()?).ok());
+    Ok(registered.filter(|registered| *registered < created).unwrap_or(created))
 }
 
 fn until_met(ctl: &Ctl<'_>, mapping: &Mapping, name: &str, wanted: &Wanted) -> Result<()> {
@@ -167,6 +175,18 @@ mod tests {
         assert!(!wanted("ready", "True", None, None).is_met_by(&object));
         assert!(!wanted("Ready", "true", None, None).is_met_by(&object));
         assert!(!wanted("Ready", "True", Some("Down"), None).is_met_by(&object));
+    }
+
+    #[test]
+    fn a_list_of_managers_that_came_back_still_says_when_the_daemon_started() {
+        let at = |entry: &str| {
+            let list = json!({"metadata": {"creationTimestamp": "2026-01-02T03:04:05Z"}, "data": {"embedded": entry}});
+            startup(&list).unwrap().format_time()
+        };
+        assert_eq!(at("{}"), "2026-01-02T03:04:05Z");
+        assert_eq!(at(r#"{"startTime":"2026-01-02T03:00:00Z"}"#), "2026-01-02T03:00:00Z");
+        assert_eq!(at(r#"{"startTime":"2026-01-02T04:00:00Z"}"#), "2026-01-02T03:04:05Z");
+        assert!(startup(&json!({})).is_err());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use rdd_testkit::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{SOON, stderr_log};
+use crate::support::SOON;
 
 const MANAGERS: &str = "/api/v1/namespaces/rdd-system/configmaps/rdd-controller-manager";
 const NOTARIES: &str = "/apis/rdd.rancherdesktop.io/v1alpha1/namespaces/default/notaries";
@@ -150,25 +150,111 @@ fn a_manager_beside_the_daemon_works_fails_closed_comes_back_reconnects_and_goes
     assert_eq!(eventually("its end", Duration::from_secs(30), || second.ended()), Some(0));
 }
 
+const CONFIGURATION: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/notary-validator";
+
+fn manager_of(api: &Wire, configuration: &str) -> Option<String> {
+    let found = api.get(configuration);
+    Some(found.json()["metadata"]["labels"]["rdd.rancherdesktop.io/manager"].as_str()?.to_owned())
+}
+
 #[test]
-fn a_daemon_that_died_in_the_middle_of_a_plan_goes_on_with_it() {
-    for point in ["notary/ensure-finalizer:after", "notary/record", "notary/record:after", "notary/report"] {
-        let sandbox = Sandbox::new();
-        let mut start = sandbox.command(&["svc", "start"]);
-        start.env("RDD_TEST_KILL_AT", point);
-        sandbox.run(start).expect_success();
-        let daemon = Daemon::start_in(sandbox);
-        let api = Wire::of(&daemon);
-        let pid = daemon.pid();
-        api.post(NOTARIES, &notary("one", "1")).expect(201);
-        // Whoever has to reap it may take their time.
-        let lives = || daemon.processes().iter().any(|process| process.pid == pid && !process.is_zombie());
-        eventually("its death", SOON, || (!lives()).then_some(()));
-        let daemon = Daemon::start_in(daemon.release());
-        let api = Wire::of(&daemon);
-        eventually(point, SOON, || {
-            let count = api.get(&format!("{NOTARIES}/one")).json()["status"]["changeCount"].as_i64();
-            (count == Some(1)).then_some(()).ok_or_else(|| format!("{count:?}; see {}", stderr_log(&daemon).display()))
-        });
-    }
+fn what_is_deleted_by_hand_comes_back_while_the_daemon_runs() {
+    let daemon = Daemon::start();
+    let api = Wire::of(&daemon);
+    let before = api.get(CONFIGURATION).expect(200);
+    api.delete(CONFIGURATION).expect(200);
+    api.delete(MANAGERS).expect(200);
+    eventually("the configuration", SOON, || {
+        let found = api.get(CONFIGURATION);
+        (found.code == 200 && found.json()["webhooks"] == before["webhooks"]).then_some(())
+    });
+    eventually("the list of managers", SOON, || entry(&api, "embedded"));
+    let map = api.get(MANAGERS).expect(200);
+    assert_eq!(map["metadata"]["annotations"]["rdd.rancherdesktop.io/ready"], "true");
+    assert_eq!(api.post(NOTARIES, &notary("bad", "invalid")).code, 403);
+    daemon.rdd(&["svc", "start", "--timeout=20s"]).expect_success();
+}
+
+#[test]
+fn webhooks_of_a_manager_that_is_gone_for_good_go_and_the_daemon_takes_over_those_of_what_it_runs() {
+    let sandbox = Sandbox::new();
+    start_with(&sandbox, "*,-rdd");
+    let daemon = Daemon::start_in(sandbox);
+    let api = Wire::of(&daemon);
+    let guarded = || (api.post(NOTARIES, &notary("bad", "invalid")).code == 403).then_some(());
+    let mut first = External::start(&daemon, "rdd-controller");
+    eventually("the webhook", SOON, guarded);
+    assert_eq!(manager_of(&api, CONFIGURATION).as_deref(), Some("rdd"));
+
+    // It leaves. It may be back at once, so writes fail closed; it is not, so after a while they do not.
+    Process::open(first.0.id()).unwrap().unwrap().signal(Signal::TERM).unwrap();
+    eventually("its end", SOON, || first.ended());
+    let closed = api.post(NOTARIES, &notary("one", "1"));
+    assert_eq!(closed.code, 500, "{closed:?}");
+    assert!(closed.text().contains("notary.rdd.rancherdesktop.io"), "{closed:?}");
+    eventually("writes without it", SOON, || (api.post(NOTARIES, &notary("one", "1")).code == 201).then_some(()));
+    assert_eq!(api.get(CONFIGURATION).code, 404);
+
+    // Another one dies without a word, and the daemon starts anew with its controllers: what it guarded is guarded at once.
+    let mut second = External::start(&daemon, "rdd-controller");
+    eventually("the webhook", SOON, guarded);
+    Process::open(second.0.id()).unwrap().unwrap().signal(Signal::KILL).unwrap();
+    eventually("its end", SOON, || second.ended());
+    let sandbox = daemon.stop();
+    start_with(&sandbox, "*");
+    let daemon = Daemon::start_in(sandbox);
+    let api = Wire::of(&daemon);
+    assert_eq!(manager_of(&api, CONFIGURATION).as_deref(), Some("embedded"));
+    assert_eq!(api.post(NOTARIES, &notary("bad", "invalid")).code, 403);
+    api.post(NOTARIES, &notary("two", "2")).expect(201);
+
+    // The same again, without its controllers: nobody is there who could answer, and nobody comes.
+    let sandbox = daemon.stop();
+    start_with(&sandbox, "*,-rdd");
+    let daemon = Daemon::start_in(sandbox);
+    let api = Wire::of(&daemon);
+    assert_eq!(api.get(CONFIGURATION).code, 404, "the daemon's own earlier webhooks go at its start");
+    api.post(NOTARIES, &notary("three", "3")).expect(201);
+}
+
+#[test]
+fn controllers_that_cannot_start_say_why_everywhere_and_start_when_they_can() {
+    let sandbox = Sandbox::new();
+    start_with(&sandbox, "");
+    let daemon = Daemon::start_in(sandbox);
+    // Somebody has a definition of the same name that cannot become ours: its scope cannot change.
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let theirs = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "notaries.rdd.rancherdesktop.io"},
+        "spec": {
+            "group": "rdd.rancherdesktop.io", "scope": "Cluster",
+            "names": {"plural": "notaries", "singular": "notary", "kind": "Notary", "listKind": "NotaryList"},
+            "versions": [{"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+    });
+    Wire::of(&daemon).post(definitions, &theirs).expect(201);
+    daemon.rdd(&["svc", "stop"]).expect_success();
+    let failed = daemon.rdd(&["svc", "start", "--timeout=5s"]);
+    assert_eq!(failed.code, Some(4), "{}", failed.stderr);
+    let why = "start the controllers: install the definition notaries.rdd.rancherdesktop.io";
+    assert!(failed.stderr.matches(why).count() >= 2, "at once and at the end: {}", failed.stderr);
+    assert!(failed.stderr.contains("immutable"), "{}", failed.stderr);
+
+    let api = Wire::of(&daemon);
+    let status = daemon.rdd(&["status"]);
+    assert_eq!(status.code, Some(2), "{}", status.stderr);
+    assert!(status.stdout.contains(why), "{}", status.stdout);
+    let told = api.get(MANAGERS).expect(200);
+    let problem =
+        told["metadata"]["annotations"]["rdd.rancherdesktop.io/problem"].as_str().unwrap_or_default().to_owned();
+    assert!(problem.starts_with(why), "{told}");
+
+    // Whoever wants to help can: what needs the API alone is not held up.
+    let helped = daemon.rdd(&["ctl", "delete", "crd", "notaries.rdd.rancherdesktop.io"]).expect_success();
+    assert!(helped.stderr.contains(why), "{}", helped.stderr);
+    daemon.rdd(&["svc", "start", "--timeout=60s"]).expect_success();
+    let told = api.get(MANAGERS).expect(200);
+    assert!(told["metadata"]["annotations"]["rdd.rancherdesktop.io/problem"].is_null(), "{told}");
+    api.post(NOTARIES, &notary("one", "1")).expect(201);
 }
