@@ -86,6 +86,22 @@ pub const VARIABLES: &[Variable] = &[
         effect: "Where sockets and the like of an engine without root are, which need not survive a reboot. With root they are under `/run`.",
     },
     Variable {
+        name: "DOCKER_CONFIG",
+        read_by: "the daemon, `run`, `svc delete`",
+        effect: "The folder of the docker command's settings, where the instance's context goes; `~/.docker` if it is not set. A relative one is \
+                 left alone.",
+    },
+    Variable {
+        name: "DOCKER_HOST",
+        read_by: "the daemon",
+        effect: "If not empty, docker's current context is never switched to the instance's: contexts do not matter then. `run` takes it away.",
+    },
+    Variable {
+        name: "DOCKER_CONTEXT",
+        read_by: "the daemon",
+        effect: "As `DOCKER_HOST`. `run` sets it to the instance's context.",
+    },
+    Variable {
         name: "KUBE_EDITOR",
         read_by: "`limavm edit`",
         effect: "The editor, before `EDITOR` and `VISUAL`; without any of them it is `vi`.",
@@ -134,6 +150,12 @@ pub struct Environment {
     pub trace_packets: bool,
     /// `PATH`
     pub path: Option<OsString>,
+    /// `DOCKER_CONFIG`
+    pub docker_config: Option<OsString>,
+    /// Whether there is a `DOCKER_HOST`
+    pub docker_host: bool,
+    /// Whether there is a `DOCKER_CONTEXT`
+    pub docker_context: bool,
     /// `KUBE_EDITOR`
     pub kube_editor: Option<String>,
     /// `EDITOR`
@@ -175,6 +197,9 @@ impl Environment {
             limactl: raw("RDD_LIMACTL"),
             trace_packets: raw("RDD_TRACE_PACKETS").is_some(),
             path: raw("PATH"),
+            docker_config: raw("DOCKER_CONFIG"),
+            docker_host: raw("DOCKER_HOST").is_some(),
+            docker_context: raw("DOCKER_CONTEXT").is_some(),
             kube_editor: text("KUBE_EDITOR"),
             editor: text("EDITOR"),
             visual: text("VISUAL"),

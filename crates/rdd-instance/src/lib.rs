@@ -3,12 +3,14 @@
 //! Nothing here touches a file, a socket or the process environment except [`Environment::of_process`]. An [`Instance`] is
 //! made once, near `main`, and passed down; no other crate derives a path or a port.
 
+mod docker;
 mod engine;
 pub mod env;
 mod name;
 mod paths;
 mod ports;
 
+pub use docker::DockerCli;
 pub use engine::{Engine, Pool};
 pub use env::Environment;
 pub use name::{InvalidName, Name};

@@ -35,6 +35,10 @@ pub mod annotation {
     pub const RESTART_REQUESTED: &str = "lima.rancherdesktop.io/restartRequested";
     /// On a Container: do this to it.
     pub const ACTION: &str = "containers.rancherdesktop.io/action";
+    /// On a Container, by the engine controller: this is being done to it, and is not done twice.
+    pub const ACTING: &str = "engine.rancherdesktop.io/acting";
+    /// On a mirror, by the engine controller: it goes, and what it stood for does not.
+    pub const REMOVED: &str = "engine.rancherdesktop.io/removed";
 }
 
 /// Labels.
@@ -57,6 +61,8 @@ pub mod field_manager {
     pub const RDD: &str = "rdd";
     /// The engine controller, on mirrors.
     pub const ENGINE: &str = "engine-controller";
+    /// The engine controller, on what became of actions.
+    pub const ENGINE_ACTIONS: &str = "engine-controller-actions";
     /// What puts webhook configurations in place.
     pub const WEBHOOKS: &str = "rdd-webhook-manager";
     /// The mock controller.

@@ -93,6 +93,9 @@ pub struct ContainerStatus {
     pub name: String,
     /// The ContainerNamespace that it is in.
     pub namespace: String,
+    /// The generation whose spec.state was last acted on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
     /// Its executable.
     pub path: String,
     /// The process of its executable.
