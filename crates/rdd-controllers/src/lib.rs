@@ -4,6 +4,7 @@ pub mod app;
 pub mod configmap_replicaset;
 pub mod containers;
 pub mod demo;
+pub mod engine;
 pub mod hostinfo;
 pub mod k3s_versions;
 pub mod limavm;
@@ -11,4 +12,7 @@ pub mod mock;
 pub mod notary;
 pub mod reference;
 pub mod saying;
+mod steps;
 pub mod websocket;
+
+pub use self::steps::steps;

@@ -15,6 +15,7 @@ const CAPABILITIES: &[Capability] = &[
     Capability { name: "tmpfs", remedy: "run as root where mounting is allowed", is_there: can_mount },
     Capability { name: "go", remedy: "run make setup", is_there: || is_on_path("go") },
     Capability { name: "kubectl", remedy: "run make setup", is_there: || is_on_path("kubectl") },
+    Capability { name: "docker", remedy: "run make setup", is_there: || is_on_path("docker") },
     Capability { name: "etcd", remedy: "run make setup", is_there: || is_on_path("etcd") },
     Capability { name: "eu-stack", remedy: "run make setup", is_there: || is_on_path("eu-stack") },
     Capability {

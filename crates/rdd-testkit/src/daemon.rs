@@ -48,6 +48,11 @@ impl Daemon {
         Self { sandbox }
     }
 
+    /// The daemon of a sandbox that was started in a way of the test's own, and may have ended since.
+    pub fn of(sandbox: Sandbox) -> Self {
+        Self { sandbox }
+    }
+
     /// Stops it with `rdd svc stop`; the sandbox with its files remains, for another start.
     ///
     /// # Panics

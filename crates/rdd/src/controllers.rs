@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use kube::Client;
-use rdd_controllers::{app, configmap_replicaset, containers, demo, hostinfo, k3s_versions, limavm, mock, notary};
+use rdd_controllers::{
+    app, configmap_replicaset, containers, demo, engine, hostinfo, k3s_versions, limavm, mock, notary,
+};
+use rdd_docker::context::DockerContext;
 use rdd_driver::{Drivers, LogOptions, host::HostDriver};
 use rdd_instance::{Environment, Instance};
 use rdd_runtime::{
@@ -64,6 +67,11 @@ fn selected(parts: &Parts<'_>, wanted: impl Fn(&str, &str) -> bool) -> Vec<Regis
     });
     add(containers::IMAGE, containers::GROUP, &|| Registered::new(containers::Defined::images()));
     add(containers::VOLUME, containers::GROUP, &|| Registered::new(containers::Defined::volumes()));
+    add(engine::NAME, engine::GROUP, &|| {
+        let context = DockerContext::new(instance.docker_cli(environment));
+        let setup = engine::Setup { socket: instance.paths.docker_socket.clone(), publisher: Arc::new(context) };
+        Registered::new(engine::Controller::new((*client).clone(), setup))
+    });
     add(app::NAME, app::GROUP, &|| {
         Registered::new(app::Controller::new(app::Setup::of(instance, environment, &drivers(), hostinfo::detect())))
     });
@@ -118,5 +126,28 @@ mod kill {
             }
             Verdict::Go
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use kube::Config;
+    use rdd_instance::Platform;
+    use rdd_stdx::clock::SystemClock;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_registered_is_what_tests_kill() {
+        let environment = Environment { home: Some("/nonexistent".into()), ..Environment::default() };
+        let instance = Instance::resolve(&environment, Platform::current()).unwrap();
+        let client = Client::try_from(Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+        let (clock, verbosity) = (SystemClock::shared(), 0);
+        let parts = Parts { instance: &instance, environment: &environment, verbosity, clock: &clock, client: &client };
+        let registered = selected(&parts, |_, _| true);
+        let registered: BTreeMap<_, _> = registered.iter().map(|one| (one.declaration().name(), one.steps())).collect();
+        assert_eq!(registered, rdd_controllers::steps().into_iter().collect());
     }
 }

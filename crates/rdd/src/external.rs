@@ -4,6 +4,7 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
+    pin::pin,
     process::Stdio,
     sync::Arc,
     time::Duration,
@@ -21,9 +22,11 @@ use rdd_runtime::{
     metrics::Metrics,
 };
 use rdd_stdx::{
+    chain::Chain,
     clock::{SharedClock, SystemClock},
     process,
 };
+use tokio::time::timeout;
 use tracing::Level;
 
 use crate::{
@@ -36,6 +39,8 @@ use crate::{
 const STOP: Duration = Duration::from_secs(45);
 /// How long a daemon that is starting anew may take to publish its kubeconfig.
 const RETURN: Duration = Duration::from_secs(2);
+/// How long a start that nobody wants any more may take to be over, and one that failed waits for another daemon.
+const FINISH: Duration = Duration::from_secs(10);
 
 /// Runs the controllers of a group until a signal ends it, the daemon is gone, or another manager runs all of them.
 pub(crate) fn run(options: ExternalOptions) -> anyhow::Result<()> {
@@ -62,12 +67,30 @@ pub(crate) fn run(options: ExternalOptions) -> anyhow::Result<()> {
 async fn run_beside(options: &ExternalOptions, clock: &SharedClock, mut kubeconfig: String) -> anyhow::Result<()> {
     let mut signals = Signals::install().context("handle signals")?;
     loop {
-        let started = tokio::select! {
-            started = start(options, clock, &kubeconfig) => started?,
-            name = signals.first() => {
-                tracing::info!(signal = name, "shutting down before the start was over");
-                return Ok(());
+        let started = {
+            let mut starting = pin!(start(options, clock, &kubeconfig));
+            tokio::select! {
+                started = &mut starting => started,
+                name = signals.first() => {
+                    tracing::info!(signal = name, "shutting down before the start was over");
+                    // Half a start leaves a registration and webhooks behind; a whole one can be taken back.
+                    if let Ok(Ok((Started::Running(manager), _))) = timeout(FINISH, starting).await {
+                        manager.stop(STOP).await;
+                    }
+                    return Ok(());
+                }
             }
+        };
+        let started = match started {
+            Ok(started) => started,
+            Err(error) => match next_kubeconfig(&options.instance.paths.config, &kubeconfig, FINISH).await {
+                Some(next) => {
+                    tracing::info!(error = %Chain(error.as_ref()), "the daemon has started anew; going on beside it");
+                    kubeconfig = next;
+                    continue;
+                }
+                None => return Err(error),
+            },
         };
         let (manager, _served) = match started {
             (Started::Running(manager), served) => (manager, served),
@@ -88,7 +111,7 @@ async fn run_beside(options: &ExternalOptions, clock: &SharedClock, mut kubeconf
             name = signals.first() => bail!("ended at once by a second signal ({name})"),
         }
         let Some(lost) = lost else { return Ok(()) };
-        match next_kubeconfig(&options.instance.paths.config, &kubeconfig).await {
+        match next_kubeconfig(&options.instance.paths.config, &kubeconfig, RETURN).await {
             Some(next) => {
                 tracing::info!(why = lost.why, "the daemon has started anew; going on beside it");
                 kubeconfig = next;
@@ -143,8 +166,8 @@ async fn start(options: &ExternalOptions, clock: &SharedClock, kubeconfig: &str)
 }
 
 /// The kubeconfig that a newer start of the daemon has published; none if there was no such start.
-async fn next_kubeconfig(path: &Path, known: &str) -> Option<String> {
-    let deadline = tokio::time::Instant::now() + RETURN;
+async fn next_kubeconfig(path: &Path, known: &str, at_most: Duration) -> Option<String> {
+    let deadline = tokio::time::Instant::now() + at_most;
     loop {
         if let Ok(text) = fs::read_to_string(path)
             && text != known
@@ -206,8 +229,8 @@ mod tests {
     async fn only_another_kubeconfig_is_a_newer_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config.yaml");
-        assert_eq!(next_kubeconfig(&path, "old").await, None);
+        assert_eq!(next_kubeconfig(&path, "old", RETURN).await, None);
         fs::write(&path, "new").unwrap();
-        assert_eq!(next_kubeconfig(&path, "old").await.as_deref(), Some("new"));
+        assert_eq!(next_kubeconfig(&path, "old", RETURN).await.as_deref(), Some("new"));
     }
 }

@@ -1,15 +1,18 @@
-//! The machines of an instance whose daemon does not run.
+//! What an instance whose daemon does not run has outside of its own folders: its machines, and its docker context.
 
 use std::{fs, io};
 
 use anyhow::Context as _;
+use rdd_docker::context::DockerContext;
 use rdd_driver::Drivers;
 use rdd_instance::{Environment, Instance};
 use rdd_stdx::clock::SystemClock;
 
-/// Ends and removes every machine that has a folder: what a killed daemon left running, with the devices and packet rules that
+/// Removes the docker context, then ends and removes every machine that has a folder: what a killed daemon left running, with the devices and packet rules that
 /// are in no folder. What no driver knows is left to whoever removes the folders.
 pub(crate) fn remove_all(instance: &Instance, environment: &Environment) -> anyhow::Result<()> {
+    // First: a context that leads nowhere is the worst that could be left.
+    DockerContext::new(instance.docker_cli(environment)).remove_now()?;
     let names = names(instance).with_context(|| format!("list {}", instance.paths.lima_home.display()))?;
     if names.is_empty() {
         return Ok(());

@@ -286,6 +286,10 @@ fn plan_teardown(seen: &Observed) -> Plan<Step> {
         steps.extend(status(seen, says::WAITING_FOR_REMOVAL.say()));
         return Plan::of(steps).again(LOOK_AGAIN);
     }
+    if !engine_has_let_go(seen) {
+        steps.extend(status(seen, says::ENGINE_STALE.say()));
+        return Plan::of(steps).again(LOOK_AGAIN);
+    }
     if seen.input == Input::Ours {
         steps.push(Step::DeleteInput);
     }
@@ -297,6 +301,16 @@ fn plan_teardown(seen: &Observed) -> Plan<Step> {
     }
     steps.push(Step::Release);
     Plan::of(steps)
+}
+
+/// Whether no mirror of the engine is left, as its controller says of the App that is being deleted. One that does not run has none to let go.
+fn engine_has_let_go(seen: &Observed) -> bool {
+    let known = seen.app.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let is_final = |engine: &Condition| {
+        engine.observed_generation.unwrap_or(0) >= seen.generation()
+            && (engine.reason == "Stopped" || engine.reason == "NotApplicable")
+    };
+    !seen.peers.engine || conditions::find(known, says::CONTAINER_ENGINE_READY).is_some_and(is_final)
 }
 
 fn is_held(vm: &LimaVM) -> bool {

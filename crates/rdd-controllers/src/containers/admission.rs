@@ -42,7 +42,9 @@ fn refuse_change(old: &Value, new: &Value) -> Option<String> {
     if rest(old) != rest(new) {
         return Some(format!("spec is immutable: old: {}, new: {}", old["spec"], new["spec"]));
     }
-    let wrong = action(new).filter(|text| Action::parse(text).is_none())?;
+    // One that is there already came past us, and must not keep anybody from changing the rest.
+    let changed = action(new).filter(|text| action(old) != Some(text));
+    let wrong = changed.filter(|text| Action::parse(text).is_none())?;
     Some(format!("invalid {ACTION} annotation {wrong:?}"))
 }
 
@@ -75,6 +77,11 @@ mod tests {
         }
         let refused = r#"invalid containers.rancherdesktop.io/action annotation "Start""#;
         assert_eq!(refuse_change(&plain, &container(Some("Start"), Value::Null)).as_deref(), Some(refused));
+        // Written while nobody checked: the rest of the object stays changeable, and it can be taken off.
+        let odd = container(Some("Start"), Value::Null);
+        assert_eq!(refuse_change(&odd, &odd), None);
+        assert_eq!(refuse_change(&odd, &plain), None);
+        assert!(refuse_change(&odd, &container(Some("Stop"), Value::Null)).is_some());
     }
 
     #[test]

@@ -87,6 +87,15 @@ impl Sockets {
     }
 }
 
+#[cfg(test)]
+impl Sockets {
+    /// Serves the connections, for a test that has no manager.
+    pub(crate) async fn serve_all(&self) {
+        let waiting = Arc::clone(&self.waiting);
+        drop(serve(waiting).await);
+    }
+}
+
 async fn serve(waiting: Arc<Mutex<mpsc::Receiver<Job>>>) -> Result<(), Error> {
     let mut waiting = waiting.lock().await;
     let mut serving = Group::default();

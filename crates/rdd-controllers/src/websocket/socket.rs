@@ -12,6 +12,8 @@ use super::frame::{self, Kind};
 
 /// The longest message that is taken from a client.
 const MESSAGE_BYTES_MAX: usize = 4096;
+/// How much may be owed to a client that does not read.
+const OWED_BYTES_MAX: usize = 1024;
 /// How long a message may take to go out.
 const WRITE_TAKES: Duration = Duration::from_secs(10);
 /// How long a frame that only steers may take to go out.
@@ -51,12 +53,14 @@ pub enum Received {
 pub struct Socket<S> {
     stream: S,
     read: BytesMut,
+    /// Answers to pings that have not gone out yet, or not to their end: they go before anything else.
+    owed: BytesMut,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     /// Over a connection that has been upgraded.
     pub fn new(stream: S) -> Self {
-        Self { stream, read: BytesMut::new() }
+        Self { stream, read: BytesMut::new(), owed: BytesMut::new() }
     }
 
     /// Sends a text.
@@ -90,10 +94,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     async fn send(&mut self, kind: Kind, payload: &[u8], takes: Duration) -> Result<(), SocketError> {
         let frame = frame::write(kind, payload);
         let sent = timeout(takes, async {
+            self.pay().await?;
             self.stream.write_all(&frame).await?;
             self.stream.flush().await
         });
         Ok(sent.await.map_err(|_| SocketError::Silent("read"))??)
+    }
+
+    /// Sends what is owed. It may be dropped at any time: what has gone out is not owed any more.
+    async fn pay(&mut self) -> io::Result<()> {
+        while !self.owed.is_empty() {
+            self.stream.write_buf(&mut self.owed).await?;
+        }
+        self.stream.flush().await
     }
 
     /// What the client sends next; its pings are answered by the way. It may be dropped while it waits, and nothing is lost.
@@ -101,7 +114,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         loop {
             match frame::read(&mut self.read, MESSAGE_BYTES_MAX) {
                 Ok(Some(frame)) => match frame.kind {
-                    Kind::Ping => self.send(Kind::Pong, &frame.payload, CONTROL_TAKES).await?,
+                    Kind::Ping => {
+                        // Who pings faster than it reads is answered now and then, which the protocol allows.
+                        if self.owed.len() < OWED_BYTES_MAX {
+                            self.owed.extend_from_slice(&frame::write(Kind::Pong, &frame.payload));
+                        }
+                        timeout(CONTROL_TAKES, self.pay()).await.map_err(|_| SocketError::Silent("read"))??;
+                    }
                     Kind::Pong => return Ok(Received::Pong),
                     Kind::Close => return Ok(Received::Closed),
                     Kind::Text | Kind::Binary | Kind::Continuation => return Ok(Received::Message(frame.payload)),
@@ -142,6 +161,24 @@ mod tests {
 
         client.write_all(&masked(Kind::Close, &[])).await.unwrap();
         assert_eq!(socket.next().await.unwrap(), Received::Closed);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_cut_short_goes_on_before_anything_else() {
+        let (mut client, server) = tokio::io::duplex(8);
+        let mut socket = Socket::new(server);
+        let payload = [b'p'; 20];
+        let (asked, ()) = tokio::join!(
+            async { client.write_all(&masked(Kind::Ping, &payload)).await.map(|()| client) },
+            // There is no room for the whole answer, and something else to do in the middle of it.
+            async { assert!(timeout(Duration::from_millis(100), socket.next()).await.is_err()) },
+        );
+        let mut client = asked.unwrap();
+        let mut got = vec![0; 22 + 4];
+        let (sent, read) = tokio::join!(socket.text("hi"), client.read_exact(&mut got));
+        sent.unwrap();
+        read.unwrap();
+        assert_eq!(got, [&b"\x8a\x14"[..], &payload, b"\x81\x02hi"].concat());
     }
 
     #[tokio::test]

@@ -1,0 +1,148 @@
+//! `engine/logs/<id>`: what a container prints, over a WebSocket.
+//!
+//! What a client sees is in `docs/reference/logs.md`; the order of the checks and their texts are those that clients of the original know.
+
+mod query;
+
+use std::{fmt, sync::Arc};
+
+use bytes::{Bytes, BytesMut};
+use futures::{Stream, StreamExt};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use kube::{Api, Client};
+use rdd_docker::{Chunk, Engine, Logs, Output};
+use rdd_runtime::passthrough::{Passthrough, Request, Response};
+use rdd_stdx::chain::Chain;
+use rdd_types::{
+    app::{APP, App},
+    containers::Container,
+};
+
+use self::query::Query;
+use crate::websocket::{Sockets, pour};
+
+/// The word in the path.
+pub const ENDPOINT: &str = "logs";
+
+/// What a request is answered with instead of a log.
+type Refusal = (StatusCode, &'static str);
+
+const NOT_FOUND: Refusal = (StatusCode::NOT_FOUND, "Container not found");
+
+/// Where logs come from: the API, which says whether there is such a container, and the engine that is connected at the moment, if one is.
+#[derive(Clone)]
+pub struct Source {
+    client: Client,
+    engine: Arc<dyn Fn() -> Option<Engine> + Send + Sync>,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Source").finish_non_exhaustive()
+    }
+}
+
+impl Source {
+    /// From this API and this engine.
+    pub fn new(client: Client, engine: impl Fn() -> Option<Engine> + Send + Sync + 'static) -> Self {
+        Self { client, engine: Arc::new(engine) }
+    }
+
+    /// The log that a request asks for, opened. All that can go wrong is known before the connection becomes a WebSocket.
+    async fn open(&self, id: &str, query: &str) -> Result<(Logs, Query), Refusal> {
+        if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err((StatusCode::BAD_REQUEST, "Invalid container ID"));
+        }
+        self.find(id).await?;
+        let query = Query::parse(query).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
+        let engine = (self.engine)().ok_or((StatusCode::SERVICE_UNAVAILABLE, "Docker watcher not running"))?;
+        let refused = |what: &'static str| move |error: rdd_docker::Error| refusal(&error, what);
+        let container = engine.container(id).await.map_err(refused("Failed to inspect container"))?.ok_or(NOT_FOUND)?;
+        let logs = engine.logs(&container, &query.options).await.map_err(refused("Failed to get container logs"))?;
+        Ok((logs.ok_or(NOT_FOUND)?, query))
+    }
+
+    /// Only what the API shows can be read: the object has to be there, in the namespace of the App.
+    async fn find(&self, id: &str) -> Result<(), Refusal> {
+        let failed = |error: kube::Error| {
+            tracing::warn!(error = %Chain(&error), container = id, "could not ask for a container whose log is wanted");
+            (StatusCode::INTERNAL_SERVER_ERROR, "Failed to get container")
+        };
+        let app = Api::<App>::all(self.client.clone()).get_opt(APP).await.map_err(failed)?.ok_or(NOT_FOUND)?;
+        let containers = Api::<Container>::namespaced(self.client.clone(), &app.spec.namespace);
+        containers.get_opt(id).await.map_err(failed)?.map(drop).ok_or(NOT_FOUND)
+    }
+}
+
+/// What the engine's refusal is to the client.
+fn refusal(error: &rdd_docker::Error, what: &'static str) -> Refusal {
+    match error.status() {
+        Some(404) => NOT_FOUND,
+        Some(400) => (StatusCode::BAD_REQUEST, "Invalid argument"),
+        _ => {
+            tracing::warn!(error = %Chain(error), "{what}");
+            (StatusCode::INTERNAL_SERVER_ERROR, what)
+        }
+    }
+}
+
+/// The endpoint.
+pub fn passthrough(source: Source, sockets: &Sockets) -> Passthrough {
+    let sockets = sockets.clone();
+    Passthrough::new(ENDPOINT, move |request| {
+        let (source, sockets) = (source.clone(), sockets.clone());
+        async move { answer(&source, &sockets, request).await }
+    })
+}
+
+async fn answer(source: &Source, sockets: &Sockets, request: Request) -> Response {
+    let id = request.uri().path().trim_matches('/').to_owned();
+    let query = request.uri().query().unwrap_or_default().to_owned();
+    match source.open(&id, &query).await {
+        Err((code, text)) => plain(code, text),
+        Ok(_) if !is_from_here(request.headers()) => plain(StatusCode::FORBIDDEN, "Origin not allowed"),
+        Ok((logs, query)) => {
+            let messages = messages(logs, query.separate);
+            sockets.accept(request, move |mut socket| async move { pour(&mut socket, messages).await })
+        }
+    }
+}
+
+/// A page of somebody else's must not read logs with the user's credentials: a browser says whose page it is.
+fn is_from_here(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or_default());
+    let Some(origin) = text(header::ORIGIN) else { return true };
+    let origin = origin.split_once("://").map_or("", |(_, host)| host);
+    text(header::HOST).is_some_and(|host| !host.is_empty() && host.eq_ignore_ascii_case(origin))
+}
+
+/// Each piece as one message. Where the streams are to be told apart, its first byte is 1 for what went to the standard output or a terminal,
+/// and 2 for the standard error, as in Kubernetes' own protocols.
+fn messages(
+    logs: impl Stream<Item = Result<Chunk, rdd_docker::Error>> + Send,
+    separate: bool,
+) -> impl Stream<Item = Result<Bytes, String>> + Send {
+    logs.map(move |piece| match piece {
+        Ok(chunk) if separate => {
+            let stream = if chunk.output == Output::Error { 2 } else { 1 };
+            let mut message = BytesMut::with_capacity(chunk.bytes.len() + 1);
+            message.extend_from_slice(&[stream]);
+            message.extend_from_slice(&chunk.bytes);
+            Ok(message.freeze())
+        }
+        Ok(chunk) => Ok(chunk.bytes),
+        Err(error) => Err(format!("failed to copy container logs: {}", Chain(&error))),
+    })
+}
+
+fn plain(code: StatusCode, text: &str) -> Response {
+    let body = Full::new(Bytes::from(format!("{text}\n"))).map_err(|never| match never {}).boxed_unsync();
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+#[cfg(test)]
+mod tests;

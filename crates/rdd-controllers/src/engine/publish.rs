@@ -1,0 +1,17 @@
+//! The docker context, as what the engine is published by.
+
+use futures::future::BoxFuture;
+use rdd_docker::context::DockerContext;
+use rdd_runtime::BoxError;
+
+use super::Publisher;
+
+impl Publisher for DockerContext {
+    fn publish(&self) -> BoxFuture<'_, Result<(), BoxError>> {
+        Box::pin(async { Ok(self.ensure().await?) })
+    }
+
+    fn withdraw(&self) -> BoxFuture<'_, Result<(), BoxError>> {
+        Box::pin(async { Ok(self.remove().await?) })
+    }
+}

@@ -1,0 +1,235 @@
+//! The connection: everything once, then whatever happens, until the engine hangs up or nobody wants it any more.
+
+use std::{convert::Infallible, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures::{FutureExt, StreamExt};
+use rdd_docker::{Engine, EngineTime, Event, EventKind, Skew};
+use rdd_runtime::{Context, Error};
+use rdd_stdx::{chain::Chain, task::panic_message};
+use rdd_types::app::App;
+use tokio::time::Instant;
+
+use super::{
+    Setup, app_key,
+    desk::Desk,
+    link::{Link, Live, Phase},
+    mirror::Mirrors,
+    plan::Publication,
+    queue::{Item, Look},
+    work::{self, Work},
+};
+
+/// How long after the first end the engine is connected to again; it doubles up to the second.
+const FIRST_DELAY: Duration = Duration::from_millis(100);
+const LONGEST_DELAY: Duration = Duration::from_secs(15);
+/// A connection that stood for so long was a good one: the next begins with the first delay again.
+const STABLE: Duration = Duration::from_secs(30);
+/// How far the clocks may be apart before somebody should know.
+const SKEW_MAX: Duration = Duration::from_secs(5);
+/// How often the engine is asked whether it is there, should its socket not tell.
+const PING_EVERY: Duration = Duration::from_secs(30);
+/// How often everything is looked at again, should an event have been missed.
+const RESYNC_EVERY: Duration = Duration::from_mins(15);
+
+/// Connects as long as that is wanted, again and again.
+pub(super) async fn run(link: &Link, setup: &Setup, cx: Context) -> Result<(), Error> {
+    // However this ends, nobody takes a dead connection for a live one.
+    let _hung_up = HangUp { link, cx: &cx };
+    let mirrors = Mirrors::of(&cx);
+    mirrors.synced().await;
+    cx.cached::<App>().synced().await;
+    let mut wanted = link.wanted();
+    let mut delay = FIRST_DELAY;
+    loop {
+        let namespace = wanted.borrow_and_update().clone();
+        let Some(namespace) = namespace else {
+            rest(link, setup, &mut wanted, &mirrors, &cx).await?;
+            delay = FIRST_DELAY;
+            continue;
+        };
+        let began = Instant::now();
+        let session = AssertUnwindSafe(session(link, setup, &namespace, &cx)).catch_unwind();
+        let ended = tokio::select! {
+            ended = session => Some(ended),
+            _ = wanted.wait_for(|now| now.as_ref() != Some(&namespace)) => None,
+        };
+        link.queue().recover();
+        let why = match ended {
+            None => continue,
+            Some(Ok(Err(why))) => why,
+            Some(Ok(Ok(never))) => match never {},
+            Some(Err(panic)) => format!("the watcher panicked: {}", panic_message(&*panic)),
+        };
+        delay = if began.elapsed() > STABLE { FIRST_DELAY } else { delay };
+        tracing::warn!(error = why, ?delay, "no connection to the engine; it is tried again");
+        link.set_phase(Phase::Connecting { error: Some(why) });
+        cx.wake(app_key());
+        tokio::select! {
+            () = tokio::time::sleep(delay) => {}
+            _ = wanted.wait_for(|now| now.as_ref() != Some(&namespace)) => {}
+        }
+        delay = (delay * 2).min(LONGEST_DELAY);
+    }
+}
+
+/// Wakes the App whenever the connection is no more.
+struct HangUp<'a> {
+    link: &'a Link,
+    cx: &'a Context,
+}
+
+impl Drop for HangUp<'_> {
+    fn drop(&mut self) {
+        self.link.set_phase(Phase::Off);
+        self.cx.wake(app_key());
+    }
+}
+
+/// There is no engine, and nobody wants one: what belongs to no App goes.
+async fn rest(
+    link: &Link,
+    setup: &Setup,
+    wanted: &mut tokio::sync::watch::Receiver<Option<String>>,
+    mirrors: &Mirrors,
+    cx: &Context,
+) -> Result<(), Error> {
+    link.queue().clear();
+    link.set_phase(Phase::Off);
+    cx.wake(app_key());
+    loop {
+        let app = cx.cached::<App>().get(&app_key());
+        let home = app.as_ref().map(|app| app.spec.namespace.as_str());
+        // Without an App nobody reconciles: what it published, here or in a process that was killed, is withdrawn by us.
+        if app.is_none() && link.standing().1 != Publication::Withdrawn {
+            match setup.publisher.withdraw().await {
+                Ok(()) => link.published(false),
+                Err(error) => {
+                    tracing::warn!(error = %Chain(&*error), "could not withdraw what was published of the engine");
+                }
+            }
+        }
+        let cleared = mirrors.clear(cx, |namespace| home != Some(namespace)).await;
+        let again = match cleared {
+            Ok(()) => None,
+            Err(error) => {
+                tracing::warn!(error = %Chain(&error), "mirrors without an App cannot be removed yet");
+                Some(LONGEST_DELAY)
+            }
+        };
+        tokio::select! {
+            _ = wanted.wait_for(Option::is_some) => return Ok(()),
+            () = link.orphaned() => {}
+            () = tokio::time::sleep(again.unwrap_or(LONGEST_DELAY)), if again.is_some() => {}
+        }
+    }
+}
+
+/// One connection, from its beginning to its end. It returns why it ended.
+async fn session(link: &Link, setup: &Setup, namespace: &str, cx: &Context) -> Result<Infallible, String> {
+    if let Phase::Off = link.phase() {
+        link.set_phase(Phase::Connecting { error: None });
+        cx.wake(app_key());
+    }
+    let (engine, now) = cx.step("listen", listen(setup, cx)).await.map_err(|error| told(&error))?;
+    // The engine is listened to before anything is looked at, so nothing is missed however long that takes; and from a moment of its own
+    // clock on, because it may begin to talk a little later than it answers.
+    let mut events = engine.events(now).await.map_err(|error| Chain(&error).to_string())?;
+    let (cx, link) = (cx.clone(), link.clone());
+    let mirrors = Mirrors::of(&cx);
+    let desk = Arc::new(Desk { engine, namespace: namespace.to_owned(), cx, link, mirrors });
+    let mut work = Work::default();
+    let mut looking = Some(Box::pin(everything(Arc::clone(&desk))));
+    let mut ping = tokio::time::interval_at(Instant::now() + PING_EVERY, PING_EVERY);
+    let mut resync = Instant::now() + RESYNC_EVERY;
+    loop {
+        let queue = desk.link.queue();
+        tokio::select! {
+            event = events.next() => match event {
+                Some(Ok(event)) => route(&desk, event),
+                Some(Err(error)) => return Err(Chain(&error).to_string()),
+                None => return Err("the engine ended the stream of its events".to_owned()),
+            },
+            Some(ended) = work.next(), if !work.is_idle() => work.note(&desk, ended),
+            (item, look) = queue.next(), if work.has_room() => work.begin(&desk, item, look),
+            looked = async { looking.as_mut().expect("it is polled only if it is there").await }, if looking.is_some() => {
+                looked.map_err(|error| told(&error))?;
+                looking = None;
+                resync = Instant::now() + RESYNC_EVERY;
+                go_live(&desk);
+            }
+            _ = ping.tick() => desk.engine.ping().await.map_err(|error| Chain(&error).to_string())?,
+            () = tokio::time::sleep_until(resync), if looking.is_none() => {
+                looking = Some(Box::pin(everything(Arc::clone(&desk))));
+            }
+        }
+    }
+}
+
+/// Connects, and asks how late it is: from then on nothing is missed.
+async fn listen(setup: &Setup, cx: &Context) -> Result<(Engine, EngineTime), Error> {
+    let failed = |error| Error::because("failed to ping Docker", error);
+    let engine = Engine::connect(&setup.socket, Arc::clone(&cx.clock)).await.map_err(failed)?;
+    let now = engine.now().await.map_err(failed)?;
+    tell_skew(engine.skew(now));
+    Ok((engine, now))
+}
+
+async fn everything(desk: Arc<Desk>) -> Result<(), Error> {
+    let looked = desk.cx.step("sync", work::everything(&desk)).await;
+    looked.map_err(|error| Error::because("failed to perform initial sync", inner(error)))
+}
+
+/// Without the name of the step, which says nothing to people.
+fn inner(error: Error) -> Error {
+    match error {
+        Error::Step { source, .. } => *source,
+        other => other,
+    }
+}
+
+fn told(error: &Error) -> String {
+    match error {
+        Error::Step { source, .. } => Chain(source).to_string(),
+        other => Chain(other).to_string(),
+    }
+}
+
+fn go_live(desk: &Desk) {
+    if desk.link.live().is_some() {
+        return;
+    }
+    tracing::info!(version = %desk.engine.version(), "the container engine is mirrored");
+    desk.link.unpublish();
+    let live = Live { engine: desk.engine.clone(), namespace: desk.namespace.clone() };
+    desk.link.set_phase(Phase::Live(Box::new(live)));
+    desk.cx.wake(app_key());
+}
+
+// Finding 295-D2
+fn tell_skew(skew: Skew) {
+    if skew.size() <= SKEW_MAX {
+        return;
+    }
+    let direction = if matches!(skew, Skew::Ahead(_)) { "ahead" } else { "behind" };
+    tracing::warn!(skew = ?skew.size(), direction, "the engine's clock and this machine's are apart");
+}
+
+/// Which thing an event is about. What changes nothing that a mirror says is left out.
+fn route(desk: &Desk, event: Event) {
+    let queue = desk.link.queue();
+    let Event { kind, action, id, .. } = event;
+    match (kind, action.as_str()) {
+        (EventKind::Container, "create" | "start" | "stop" | "die" | "pause" | "unpause" | "restart" | "rename") => {
+            queue.add(Item::Container(id), Look::Engine)
+        }
+        (EventKind::Container, "destroy") => {
+            queue.add(Item::Container(id), Look::Engine);
+            queue.retry_in_use();
+        }
+        (EventKind::Image, "pull" | "import" | "load" | "tag" | "untag" | "delete") => {
+            queue.add(Item::Image(id), Look::Engine);
+        }
+        (EventKind::Volume, "create" | "destroy") => queue.add(Item::Volume(id), Look::Engine),
+        _ => {}
+    }
+}
