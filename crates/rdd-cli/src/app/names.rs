@@ -43,6 +43,11 @@ pub fn vms_in(namespace: &str) -> String {
     format!("/apis/{VM_VERSION}/namespaces/{}/limavms", encode(namespace))
 }
 
+/// What mirrors the container engine in one namespace: `containers`, `images` or `volumes`.
+pub fn mirrors_in(namespace: &str, plural: &str) -> String {
+    format!("/apis/{}/v1alpha1/namespaces/{}/{plural}", rdd_types::containers::GROUP, encode(namespace))
+}
+
 /// The ConfigMaps of one namespace.
 pub fn config_maps_in(namespace: &str) -> String {
     format!("/api/v1/namespaces/{}/configmaps", encode(namespace))

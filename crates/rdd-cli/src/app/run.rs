@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use rdd_instance::DockerCli;
 use rdd_stdx::process::{self, Process, Signal};
 use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
@@ -61,10 +62,12 @@ pub fn run(context: &Context<'_>, words: &[OsString]) -> Outcome {
     command
         .args(arguments)
         .env("PATH", &path)
-        .env("DOCKER_CONTEXT", plane.name())
         .env("KUBECONFIG", plane.paths().short_dir.join("kube.config"))
-        .env("RDD_INSTANCE", plane.instance.name.as_str())
-        .env_remove("DOCKER_HOST");
+        .env("RDD_INSTANCE", plane.instance.name.as_str());
+    match way_to_engine(&plane.instance.docker_cli(&context.environment), &plane.paths().docker_socket) {
+        Way::Context(name) => command.env("DOCKER_CONTEXT", name).env_remove("DOCKER_HOST"),
+        Way::Host(host) => command.env("DOCKER_HOST", host).env_remove("DOCKER_CONTEXT"),
+    };
     use std::os::unix::process::CommandExt as _;
     command.arg0(program);
     let status =
@@ -73,6 +76,24 @@ pub fn run(context: &Context<'_>, words: &[OsString]) -> Outcome {
         Some(0) => Ok(()),
         code => Err(Failure::silent(ExitCode::Child(code.unwrap_or(ENDED_BY_SIGNAL)))),
     }
+}
+
+/// How the command's docker finds the engine of this instance.
+#[derive(Debug, PartialEq, Eq)]
+enum Way {
+    /// By the name of its context.
+    Context(String),
+    /// By its address.
+    Host(String),
+}
+
+/// By its context, which is what scripts know. Where that is missing although the engine is there, the daemon keeps it elsewhere (it was started with
+/// another `DOCKER_CONFIG`) or could not write it: the address leads there all the same.
+fn way_to_engine(cli: &DockerCli, socket: &Path) -> Way {
+    if socket.exists() && !rdd_docker::context::is_described(cli) {
+        return Way::Host(cli.host.clone());
+    }
+    Way::Context(cli.context.clone())
 }
 
 /// Whether the App is on, and as its settings say.
@@ -175,6 +196,24 @@ mod tests {
             !is_ready(&app(false, "True", 2)) && !is_ready(&app(true, "False", 2)) && !is_ready(&app(true, "True", 1))
         );
         assert!(!is_ready(&serde_json::json!({"spec": {"running": true}})));
+    }
+
+    #[test]
+    fn the_engine_is_found_by_its_context_and_where_that_is_missing_by_its_address() {
+        let folder = tempfile::tempdir().unwrap();
+        let cli = DockerCli {
+            folder: folder.path().join(".docker"),
+            context: "ours".to_owned(),
+            host: "unix:///s".to_owned(),
+            default_host: String::new(),
+            overridden_by: None,
+        };
+        let (socket, context) = (folder.path().join("s"), Way::Context("ours".to_owned()));
+        assert_eq!(way_to_engine(&cli, &socket), context, "there is no engine of docker's");
+        fs::write(&socket, "").unwrap();
+        assert_eq!(way_to_engine(&cli, &socket), Way::Host("unix:///s".to_owned()));
+        rdd_docker::context::DockerContext::new(cli.clone()).publish().unwrap();
+        assert_eq!(way_to_engine(&cli, &socket), context);
     }
 
     #[test]

@@ -55,6 +55,19 @@ pub struct Facts {
     pub engine_socket: String,
     /// Whether it does; `None` if it was not asked.
     pub engine: Option<Result<(), String>>,
+    /// How much of the engine is in the API; `None` if that could not be counted.
+    pub mirrors: Option<Mirrors>,
+}
+
+/// How many objects stand for things of the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Mirrors {
+    /// Containers, running or not.
+    pub containers: u64,
+    /// Images, one per tag.
+    pub images: u64,
+    /// Volumes.
+    pub volumes: u64,
 }
 
 /// The process behind the API.
@@ -80,6 +93,8 @@ pub enum Answer {
     Silent(String),
     /// It is of another version.
     Incompatible(String),
+    /// Its controllers do not start, and why.
+    Failing(String),
     /// Not all of it is up.
     NotReady(Vec<String>),
     /// It can be used.
@@ -124,6 +139,7 @@ pub fn gather(plane: &ControlPlane<'_>) -> Outcome<Facts> {
         vm: Known::Unknown("the control plane is not running".to_owned()),
         engine_socket: plane.paths().docker_socket.display().to_string(),
         engine: None,
+        mirrors: None,
     };
     let state::Daemon::Running(pid) = observed.daemon else { return Ok(facts) };
     let written = fs::metadata(&plane.paths().pid_file).and_then(|meta| meta.modified());
@@ -148,7 +164,9 @@ pub fn gather(plane: &ControlPlane<'_>) -> Outcome<Facts> {
 
 fn ask(plane: &ControlPlane<'_>) -> Answer {
     let seen = readiness::look(plane, Deadline::after(Some(CALL_BOUND)));
-    match readiness::judge(&seen, plane.expected_version()) {
+    let verdict = readiness::judge(&seen, plane.expected_version());
+    match verdict {
+        Verdict::Waiting(_) if seen.failing.is_some() => Answer::Failing(seen.failing.unwrap_or_default()),
         Verdict::Ready => {
             Answer::Ready { server: seen.server.unwrap_or_default(), version: seen.version.unwrap_or_default() }
         }
@@ -181,6 +199,25 @@ fn ask_api(api: &Api<'_>, facts: &mut Facts) {
     };
     let namespace = if namespace.is_empty() { names::APP_NAMESPACE } else { &namespace };
     facts.vm = known(api.get_within(&names::object(&names::vms_in(namespace), names::APP_VM), CALL_BOUND));
+    let is_mirrored = |discovery: &Discovery| discovery.controllers.contains(names::ENGINE_CONTROLLER);
+    if facts.discovery.as_ref().is_some_and(is_mirrored) {
+        facts.mirrors = count_mirrors(api, namespace);
+    }
+}
+
+fn count_mirrors(api: &Api<'_>, namespace: &str) -> Option<Mirrors> {
+    // One object is asked for, and how many more there are: five thousand cost as much as five.
+    let count = |plural: &str| {
+        let path = format!("{}?limit=1", names::mirrors_in(namespace, plural));
+        api.get_within(&path, CALL_BOUND).ok().as_ref().map(length)
+    };
+    Some(Mirrors { containers: count("containers")?, images: count("images")?, volumes: count("volumes")? })
+}
+
+/// How long the list is of which this is the first page.
+fn length(page: &Value) -> u64 {
+    let here = page["items"].as_array().map_or(0, |items| items.len() as u64);
+    here + page["metadata"]["remainingItemCount"].as_u64().unwrap_or_default()
 }
 
 fn known(asked: Result<Value, Error>) -> Known {
@@ -253,6 +290,13 @@ mod tests {
         let expected = ["app", "engine", "limavm"].map(str::to_owned).into();
         assert_eq!(discovery(&list), Discovery { ready: true, controllers: expected });
         assert_eq!(discovery(&json!({})), Discovery::default());
+    }
+
+    #[test]
+    fn a_list_is_as_long_as_its_first_page_and_what_it_says_is_left() {
+        assert_eq!(length(&json!({"items": []})), 0);
+        assert_eq!(length(&json!({"items": [{}], "metadata": {}})), 1);
+        assert_eq!(length(&json!({"items": [{}], "metadata": {"remainingItemCount": 4999}})), 5000);
     }
 
     #[test]

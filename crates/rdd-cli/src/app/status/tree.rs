@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::facts::{Answer, Daemon, Discovery, Facts, Known};
+use super::facts::{Answer, Daemon, Discovery, Facts, Known, Mirrors};
 use crate::app::{
     condition::{self, Condition},
     names::{self, conditions},
@@ -192,6 +192,7 @@ impl<'f> View<'f> {
             Answer::Incompatible(version) => node
                 .state(State::Failed, format!("it is of another version: {version}"))
                 .next("rdd service stop && rdd service start"),
+            Answer::Failing(why) => node.state(State::Failed, why.as_str()).next("rdd service log --follow"),
             Answer::NotReady(checks) => {
                 let message = format!(
                     "not up yet: {}",
@@ -299,7 +300,11 @@ impl<'f> View<'f> {
         if self.runs(names::ENGINE_CONTROLLER) {
             return match self.app_condition(conditions::ENGINE_READY) {
                 None => node.state(State::Starting, "waiting for the container engine"),
-                Some(condition) if condition.is_true() => node.of(&condition, State::Ready),
+                // Where it is says more than that it is.
+                Some(condition) if condition.is_true() => {
+                    let message = format!("moby at unix://{}", self.facts.engine_socket);
+                    Node { message, ..node.of(&condition, State::Ready) }
+                }
                 Some(condition) if condition.is_failure() => node.of(&condition, State::Failed).next("rdd service log"),
                 Some(condition) => node.of(&condition, State::Starting),
             };
@@ -334,7 +339,14 @@ impl<'f> View<'f> {
         if let Some(state) = below(engine) {
             return node.state(state, "needs the engine");
         }
-        Node { since: engine.since, ..node.state(State::Ready, "containers, images and volumes are in the API") }
+        let message = match &self.facts.mirrors {
+            Some(Mirrors { containers, images, volumes }) => {
+                let parts = [(*containers, "container"), (*images, "image"), (*volumes, "volume")];
+                parts.map(|(count, what)| counted(count, what)).join(", ")
+            }
+            None => "containers, images and volumes are in the API".to_owned(),
+        };
+        Node { since: engine.since, ..node.state(State::Ready, message) }
     }
 
     fn kubernetes(&self, machine: &Node) -> Node {
@@ -358,6 +370,10 @@ impl<'f> View<'f> {
             Some(condition) => node.of(&condition, State::Starting),
         }
     }
+}
+
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// What a part is for the sole reason that the one below it is not ready.

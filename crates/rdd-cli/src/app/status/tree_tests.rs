@@ -38,6 +38,7 @@ pub(crate) fn running() -> Facts {
         vm: object(json!({"running": true}), vec![mk_condition("Created", "True", "Created", ""), started]),
         engine_socket: "/run/docker.sock".to_owned(),
         engine: Some(Ok(())),
+        mirrors: None,
     }
 }
 
@@ -87,6 +88,9 @@ fn a_daemon_that_does_not_answer_is_starting_and_after_a_while_broken() {
     check(&answering(silent(), -100), &format!("daemon=failed {below}"), State::Failed, log);
     let checks = answering(Answer::NotReady(vec!["controllers".to_owned()]), -10);
     assert_eq!(judge(&checks).tree.message, "not up yet: controllers");
+    let failing = answering(Answer::Failing("start the controllers: no disk".to_owned()), -1);
+    check(&failing, &format!("daemon=failed {below}"), State::Failed, log);
+    assert_eq!(judge(&failing).tree.message, "start the controllers: no disk");
     let other = answering(Answer::Incompatible("v0".to_owned()), -10);
     check(&other, &format!("daemon=failed {below}"), State::Failed, Some("rdd service stop && rdd service start"));
 }
@@ -197,6 +201,12 @@ fn the_engine_is_ready_when_it_answers_or_its_controller_says_so() {
     assert_eq!(state(&with_mirrors(vec![settled()])), "starting waiting");
     assert_eq!(state(&with_mirrors(vec![settled(), engine("True", "Connected")])), "ready ready");
     assert_eq!(state(&with_mirrors(vec![settled(), engine("False", "ConnectFailed")])), "failed waiting");
+    let mirrors = Some(Mirrors { containers: 1, images: 12, volumes: 0 });
+    let counted = Facts { mirrors, ..with_mirrors(vec![settled(), engine("True", "Connected")]) };
+    let report = judge(&counted);
+    let node = report.node("mirrors").unwrap();
+    assert_eq!((node.message.as_str(), node.since), ("1 container, 12 images, 0 volumes", Some(at(-50))));
+    assert_eq!(report.node("engine").unwrap().message, "moby at unix:///run/docker.sock");
     let containerd = json!({"running": true, "containerEngine": {"name": "containerd"}});
     // Finding 295-S5: what is not mirrored is not waited for.
     let facts = Facts {

@@ -45,7 +45,7 @@ pub fn run(plane: &ControlPlane<'_>, args: &Backup) -> Outcome {
 /// From the daemon, once it is ready. False if there is none any more.
 fn save_online(plane: &ControlPlane<'_>, target: &Path, deadline: Deadline) -> Outcome<bool> {
     // Of whatever version it is: a backup is what one takes before an update.
-    if readiness::wait(plane, deadline, None, None)? == Awaited::Gone {
+    if readiness::wait(plane, deadline, None, readiness::Wanted::default())? == Awaited::Gone {
         return Ok(false);
     }
     let _progress = Progress::on_terminal(plane.record(), SAVING);

@@ -7,6 +7,6 @@ use crate::{
 
 /// Prints the kubeconfig of the daemon, which is started if needed.
 pub fn run(plane: &ControlPlane<'_>) -> Outcome {
-    service::ensure_running(plane)?;
+    service::ensure_api(plane)?;
     Ok(plane.context.printer.line(readiness::read_config(plane)?)?)
 }

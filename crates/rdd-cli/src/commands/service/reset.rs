@@ -45,7 +45,7 @@ pub fn run(plane: &ControlPlane<'_>, args: &Reset) -> Outcome {
     };
     plane.record().success(&format!("{name:?} control plane has been reset"));
     if was_running {
-        let request = Request { session: Session::default(), wait: true, announce: true };
+        let request = Request { session: Session::default(), wait: true, announce: true, api_only: false };
         start::start(plane, &request, Deadline::after(bound))?;
     }
     Ok(())

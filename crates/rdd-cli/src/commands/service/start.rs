@@ -19,5 +19,5 @@ pub fn run(plane: &ControlPlane<'_>, args: &Start) -> Outcome {
     };
     session.check(plane.instance.ports.api)?;
     let deadline = Deadline::after(args.timeout.as_bound());
-    start::start(plane, &Request { session, wait: args.wait, announce: true }, deadline)
+    start::start(plane, &Request { session, wait: args.wait, announce: true, api_only: false }, deadline)
 }
