@@ -1,0 +1,255 @@
+//! A minute under load in which the engine, the watcher and the daemon are killed at random moments.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use rdd_stdx::process::{Process, Signal};
+use rdd_testkit::{capability::require, eventually};
+use serde_json::Value;
+
+use crate::{
+    agree::{until_only_what_is_in_use_lingers, until_they_agree},
+    chance::Chance,
+    docker::Docker,
+    load::{ApiUser, DockerUser, RESERVED},
+    product::{ACTION, Api, Product, SOON, asking, mirrors},
+    proxy::Proxy,
+    walk::until_everything_asked_for_is_done,
+};
+
+const LASTS: Duration = Duration::from_secs(60);
+const CONVERGES: Duration = Duration::from_secs(120);
+/// Containers of which nobody but one thread asks anything, so that what is done to them can be counted.
+const COUNTED: usize = 3;
+
+/// What was asked of counted containers and what the engine did, each with its time in nanoseconds.
+#[derive(Debug, Default)]
+struct Ledger {
+    asked: Mutex<BTreeMap<String, Vec<u64>>>,
+    done: Mutex<BTreeMap<String, Vec<u64>>>,
+}
+
+impl Ledger {
+    /// Between one request and the next, the engine restarted a container once at most. Events that a killed engine took with
+    /// it make this weaker, never wrong.
+    fn check(&self) -> usize {
+        let (asked, done) = (self.asked.lock().unwrap(), self.done.lock().unwrap());
+        for (id, times) in &*done {
+            let requests = asked.get(id).cloned().unwrap_or_default();
+            for (number, from) in requests.iter().enumerate() {
+                let to = requests.get(number + 1).copied().unwrap_or(u64::MAX);
+                let inside = times.iter().filter(|time| (*from..to).contains(time)).count();
+                assert!(
+                    inside <= 1,
+                    "request {number} of {id} was carried out {inside} times: {times:?} of {requests:?}"
+                );
+            }
+            assert!(times.len() <= requests.len(), "{id} was restarted {times:?}, and asked to {requests:?}");
+        }
+        eprintln!("{} restarts were asked for", asked.values().map(Vec::len).sum::<usize>());
+        done.values().map(Vec::len).sum()
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "it is compared with the engine's time, on the same machine")]
+fn now() -> u64 {
+    let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    u64::try_from(time.as_nanos()).unwrap()
+}
+
+/// Asks for restarts, one after the other, and waits for each to be answered.
+fn ask_for_restarts(
+    api: &Api,
+    namespace: &str,
+    ids: &[String],
+    ledger: &Ledger,
+    over: &AtomicBool,
+    mut chance: Chance,
+) {
+    while !over.load(Ordering::Relaxed) {
+        let id = chance.pick(ids).unwrap();
+        let path = format!("{}/{id}", mirrors(namespace, "containers"));
+        let Some((200, _)) = api.call("GET", &path, None) else {
+            std::thread::sleep(Duration::from_millis(50));
+            continue;
+        };
+        // Noted before it is sent: one whose answer is lost may have been heard.
+        ledger.asked.lock().unwrap().entry(id.clone()).or_default().push(now());
+        let asked = api.call("PATCH", &path, Some(&asking("restart")));
+        let heard = asked.is_none_or(|(code, _)| code == 200);
+        let end = Instant::now() + SOON;
+        while heard && !over.load(Ordering::Relaxed) && Instant::now() < end {
+            let is_answered = api
+                .call("GET", &path, None)
+                .is_some_and(|(code, object)| code == 200 && object["metadata"]["annotations"][ACTION].is_null());
+            if is_answered {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Notes the restarts that the engine tells of, over all of its lives.
+fn note_restarts(docker: &Docker, ledger: &Ledger, over: &AtomicBool) {
+    let mut since = (now() / 1_000_000_000).to_string();
+    while !over.load(Ordering::Relaxed) {
+        let heard = docker.follow(&since.clone(), |event| {
+            if event["Type"] == "container" && event["Action"] == "restart" {
+                let id = event["Actor"]["ID"].as_str().unwrap_or_default().to_owned();
+                let is_counted =
+                    event["Actor"]["Attributes"]["name"].as_str().unwrap_or_default().starts_with(RESERVED);
+                let time = event["timeNano"].as_u64().unwrap_or_default();
+                let mut done = ledger.done.lock().unwrap();
+                let times = done.entry(id).or_default();
+                if is_counted && !times.contains(&time) {
+                    times.push(time);
+                }
+            }
+            since = event["time"].to_string();
+            !over.load(Ordering::Relaxed)
+        });
+        if heard.is_err() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// Who is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Victim {
+    Engine,
+    Watcher,
+    Daemon,
+}
+
+/// Kills, again and again, and says whom how often.
+struct Killer<'a> {
+    product: &'a Product,
+    proxy: Option<Proxy>,
+    killed: BTreeMap<Victim, usize>,
+}
+
+impl Killer<'_> {
+    /// Takes the place of the engine's socket, if it answers there itself.
+    fn stand_between(&mut self) {
+        if self.proxy.as_ref().is_some_and(Proxy::is_in_place) {
+            return;
+        }
+        let socket = self.product.docker_socket();
+        let answers = Docker::at(&socket).try_send("GET", "/_ping", None).is_ok();
+        self.proxy = answers.then(|| Proxy::in_place_of(&socket).ok()).flatten();
+    }
+
+    fn kill(&mut self, victim: Victim) {
+        let done = match victim {
+            Victim::Engine => self.kill_engine(),
+            Victim::Watcher => self.proxy.as_ref().is_some_and(|proxy| proxy.hang_up() > 0),
+            Victim::Daemon => {
+                self.product.kill_and_start();
+                true
+            }
+        };
+        if done {
+            eprintln!("killed the {victim:?}");
+            *self.killed.entry(victim).or_default() += 1;
+        }
+    }
+
+    fn kill_engine(&self) -> bool {
+        let engine = self.product.processes().into_iter().find(|process| process.name == "dockerd");
+        let Some(engine) = engine.and_then(|engine| Process::open(engine.pid).ok().flatten()) else { return false };
+        engine.signal(Signal::KILL).is_ok()
+    }
+}
+
+fn survive(product: &Product, docker: &Docker, chance: &mut Chance) -> BTreeMap<Victim, usize> {
+    let ids: Vec<String> =
+        (0..COUNTED).map(|number| docker.run(&format!("{RESERVED}{number}"), "walk/kept:1")).collect();
+    ids.iter().for_each(|id| product.until_status(id, "running"));
+    let (ledger, over) = (Ledger::default(), AtomicBool::new(false));
+    let (api, namespace) = (&product.api, product.namespace.as_str());
+    let (ledger, over) = (&ledger, &over);
+    let mut docker_user = DockerUser::new("chaos", docker.another(), chance.fork());
+    let mut api_user = ApiUser::new(api.clone(), namespace, chance.fork());
+    let (asking, follower, ids) = (chance.fork(), docker.another(), &ids);
+    let mut killer = Killer { product, proxy: None, killed: BTreeMap::new() };
+    std::thread::scope(|scope| {
+        // However this ends, the others end too.
+        let _ends = Ends(over);
+        scope.spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                if docker_user.act().is_none() {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            }
+        });
+        scope.spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                if api_user.act().is_none() {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            }
+        });
+        scope.spawn(move || ask_for_restarts(api, namespace, ids, ledger, over, asking));
+        scope.spawn(move || note_restarts(&follower, ledger, over));
+        let end = Instant::now() + LASTS;
+        let victims = [Victim::Watcher, Victim::Watcher, Victim::Daemon, Victim::Engine];
+        // The first kill of the daemon lets its next watcher come through the proxy.
+        killer.stand_between();
+        killer.kill(Victim::Daemon);
+        while Instant::now() < end {
+            // Sometimes before anything is up again, mostly after.
+            std::thread::sleep(Duration::from_millis(200 + chance.below(6000) as u64));
+            let victim = *chance.pick(&victims).unwrap();
+            killer.kill(victim);
+            killer.stand_between();
+        }
+        over.store(true, Ordering::Relaxed);
+        // A stream of events that hears nothing does not look up: something happens.
+        eventually("the engine to answer", SOON, || docker.try_import("walk/last:1"));
+    });
+    eprintln!("{} restarts were counted", ledger.check());
+    killer.killed
+}
+
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn killed_at_random_it_converges_and_does_nothing_twice() {
+    if !require("own-engine") {
+        return;
+    }
+    let mut chance = Chance::new("chaos");
+    let product = Product::start();
+    let docker = product.docker();
+    docker.import("walk/a:1");
+    docker.import("walk/kept:1");
+    let killed = survive(&product, &docker, &mut chance);
+    eprintln!("{killed:?}");
+    assert!(killed.contains_key(&Victim::Daemon), "{killed:?}");
+
+    product.until_condition("Running", "True");
+    product.until_condition("ContainerEngineReady", "True");
+    until_everything_asked_for_is_done(&product);
+    until_they_agree(&docker, &product.api, &product.namespace, CONVERGES);
+    until_only_what_is_in_use_lingers(&docker, &product.api, &product.namespace, CONVERGES);
+    let engines = product.processes().into_iter().filter(|process| process.name == "dockerd" && !process.is_zombie());
+    assert_eq!(engines.count(), 1, "one engine, and no orphan of a killed one");
+    let list = product.api.list("/api/v1/namespaces").unwrap();
+    let stuck: Vec<&Value> = list.iter().filter(|space| space["metadata"]["deletionTimestamp"].is_string()).collect();
+    assert!(stuck.is_empty(), "{stuck:?}");
+    product.rdd(&["svc", "delete"]).expect_success();
+}

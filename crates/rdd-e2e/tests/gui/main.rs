@@ -1,0 +1,12 @@
+//! What a graphical client relies on, done as it does it: one test for each thing that it needs, with the real binary and a real engine.
+#![expect(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
+
+mod client;
+mod commands;
+mod connection;
+mod containers;
+mod context;
+mod engine;
+mod images;
+mod logs;
+mod preferences;

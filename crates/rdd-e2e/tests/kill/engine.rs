@@ -1,0 +1,119 @@
+//! The engine's mirror, over an engine that survives every death of the daemon and remembers what it was told to do.
+
+use rdd_controllers::engine;
+use rdd_docker::{
+    fake::{FakeEngine, NewContainer},
+    map::volume_name,
+};
+use rdd_types::{CustomResourceExt, app::App};
+use serde_json::{Value, json};
+
+use crate::{
+    Scenario,
+    life::{Api, Life, object},
+};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const APPS: &str = "/apis/app.rancherdesktop.io/v1alpha1/apps";
+const APP: &str = "/apis/app.rancherdesktop.io/v1alpha1/apps/app";
+const MIRRORS: &str = "/apis/containers.rancherdesktop.io/v1alpha1/namespaces/default";
+const IMAGE: &str = "box:1";
+
+pub(crate) fn scenarios() -> Vec<Scenario> {
+    vec![Scenario {
+        name: "containers are mirrored, acted on, and removed from either side",
+        controller: engine::NAME,
+        steps: &[
+            "connect",
+            "disconnect",
+            "publish",
+            "withdraw",
+            "delete-mirrors",
+            "report",
+            "listen",
+            "sync",
+            "create-mirror",
+            "write-mirror",
+            "mark-mirror",
+            "remove-mirror",
+            "remove-thing",
+            "release-mirror",
+            "claim",
+            "act",
+            "record",
+            "unclaim",
+        ],
+        controllers: Some("containers"),
+        prepare: Some(prepare),
+        live: live_mirrored,
+        ..Scenario::PLAIN
+    }]
+}
+
+/// The App and its kind: their own controller does not run, so that nobody but this test says whether the machine does.
+fn prepare(api: &Api) -> Result<(), String> {
+    let definition = serde_json::to_value(App::crd()).map_err(|error| error.to_string())?;
+    api.write("POST", DEFINITIONS, &definition, &[201, 409])?;
+    let spec = json!({"namespace": "default", "running": true});
+    api.write("POST", APPS, &object("app.rancherdesktop.io", "App", "app", &spec), &[201, 409])
+}
+
+/// Says whether the machine runs, and waits until the mirror agrees.
+fn say_running(life: &mut Life<'_>, status: &str, expected: &str) {
+    let running = json!({"type": "Running", "status": status, "reason": "Told", "message": "The test says so",
+                         "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1});
+    life.merge(&format!("{APP}/status"), &json!({"status": {"conditions": [running]}}));
+    life.until("the mirror to follow the machine", |api| {
+        let app = api.get(APP)?;
+        let conditions = app["status"]["conditions"].as_array().into_iter().flatten();
+        let is_so = |one: &&Value| one["type"] == "ContainerEngineReady" && one["reason"] == expected;
+        if conditions.into_iter().any(|one| is_so(&one)) { Ok(()) } else { Err(app["status"].to_string()) }
+    });
+}
+
+fn until_container(life: &mut Life<'_>, id: &str, what: &str, is_so: impl Fn(&Value) -> bool) {
+    life.until(what, |api| {
+        let found = api.get(&format!("{MIRRORS}/containers/{id}"))?;
+        if is_so(&found) { Ok(()) } else { Err(found.to_string()) }
+    });
+}
+
+fn live_mirrored(life: &mut Life<'_>) {
+    let engine = FakeEngine::start_with(&life.docker_socket(), 7).unwrap();
+    let make = |name: &str| engine.change(|world| world.create_container(NewContainer::sleeper(name, IMAGE))).unwrap();
+    engine.change(|world| world.import_image(Some(IMAGE), [].into())).unwrap();
+    let (kept, lost, deleted) = (make("kept"), make("lost"), make("deleted"));
+    engine.change(|world| world.start_container(&kept)).unwrap();
+    engine.change(|world| world.create_volume("data", [].into(), [].into())).unwrap();
+    say_running(life, "True", "Connected");
+    life.mark("mirrored");
+
+    life.merge(&format!("{MIRRORS}/containers/{kept}"), &json!({"spec": {"state": "created"}}));
+    until_container(life, &kept, "its stop", |found| found["status"]["status"] == "exited");
+    let action = json!({"metadata": {"annotations": {"containers.rancherdesktop.io/action": "start"}}});
+    life.merge(&format!("{MIRRORS}/containers/{kept}"), &action);
+    until_container(life, &kept, "its start", |found| {
+        let last = &found["status"]["lastAction"];
+        let annotations = found["metadata"]["annotations"].as_object();
+        let is_asked = annotations.is_some_and(|all| all.keys().any(|key| key.contains("/act")));
+        found["status"]["status"] == "running" && last["action"] == "start" && last["state"] == "Succeeded" && !is_asked
+    });
+    life.mark("acted on");
+
+    engine.change(|world| world.remove_container(&lost, true, false)).unwrap();
+    life.until("the end of a lost mirror", |api| api.is_gone(&format!("{MIRRORS}/containers/{lost}")));
+    life.delete(&format!("{MIRRORS}/containers/{deleted}"));
+    life.delete(&format!("{MIRRORS}/volumes/{}", volume_name("data")));
+    life.mark("removed");
+    let left = engine.change(|world| (world.containers().len(), world.volumes().len()));
+    assert_eq!(left, (1, 0), "what was deleted here is gone there");
+
+    say_running(life, "False", "Stopped");
+    let happened = |action: &str| {
+        let events = engine.change(|world| world.events());
+        events.iter().filter(|event| event.id == kept && event.action == action).count()
+    };
+    assert_eq!((happened("start"), happened("stop")), (2, 1), "each request is acted on once");
+    life.mark("stopped");
+    life.delete(APP);
+}

@@ -1,0 +1,348 @@
+//! One life of a daemon, or of a manager beside one: it dies at one point, and whoever notices starts the next.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Child, Command},
+    time::Duration,
+};
+
+use rdd_instance::{Environment, Instance, Platform};
+use rdd_stdx::process::{Process, Signal, background};
+use rdd_testkit::{
+    Daemon, Probe, Sandbox,
+    api::{Ask, Reply, Wire},
+    eventually,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    Scenario, remains,
+    snapshot::{Places, Snapshot},
+};
+
+/// Names the point at which a process dies. Builds for tests know it.
+const VARIABLE: &str = "RDD_TEST_KILL_AT";
+/// What a process says when it dies there.
+const LAST_WORDS: &str = "dying as told";
+/// Long enough for a busy machine; only a failing test waits this long.
+pub(crate) const SOON: Duration = Duration::from_secs(30);
+/// How often the world has to look the same, in a row, to be believed to have come to rest.
+const LOOKS_AT_REST: u32 = 4;
+
+/// How the world looked at each mark.
+pub(crate) type Marks = BTreeMap<&'static str, Snapshot>;
+
+/// Who runs the controllers, and dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// The daemon.
+    Daemon,
+    /// A program of this name, beside a daemon without controllers.
+    Beside(&'static str),
+}
+
+/// Who can die.
+enum Mortal {
+    Daemon(Process),
+    Beside(Child),
+}
+
+impl Mortal {
+    fn is_alive(&mut self) -> bool {
+        match self {
+            Self::Daemon(process) => !process.wait(Duration::ZERO).unwrap(),
+            Self::Beside(child) => child.try_wait().unwrap().is_none(),
+        }
+    }
+}
+
+/// A life under way.
+pub(crate) struct Life<'a> {
+    scenario: &'a Scenario,
+    point: Option<&'a str>,
+    /// Whether the point is still ahead.
+    is_armed: bool,
+    unhurt: &'a Marks,
+    marks: Marks,
+    places: Option<Places>,
+    api: Option<Api>,
+    mortal: Option<Mortal>,
+    instance: Instance,
+    daemon: Daemon,
+}
+
+impl<'a> Life<'a> {
+    /// Starts the daemon, which will die at this point.
+    pub(crate) fn begin(scenario: &'a Scenario, point: Option<&'a str>, unhurt: &'a Marks) -> Self {
+        let sandbox = Sandbox::new();
+        let environment = Environment {
+            home: Some(sandbox.home().into()),
+            instance: Some(sandbox.instance().to_owned()),
+            ..Environment::default()
+        };
+        let mut life = Self {
+            scenario,
+            point,
+            is_armed: point.is_some(),
+            unhurt,
+            marks: Marks::new(),
+            places: None,
+            api: None,
+            mortal: None,
+            instance: Instance::resolve(&environment, Platform::current()).unwrap(),
+            daemon: Daemon::of(sandbox),
+        };
+        life.prepare();
+        life.start();
+        life
+    }
+
+    /// Makes what the scenario needs before any controller looks.
+    fn prepare(&mut self) {
+        let Some(prepare) = self.scenario.prepare else { return };
+        self.daemon.rdd(&["svc", "start", "--controllers="]).expect_success();
+        let api = Api(Wire::of(&self.daemon));
+        eventually("what there is before", SOON, || prepare(&api));
+        self.daemon.rdd(&["svc", "stop"]).expect_success();
+    }
+
+    /// Where the instance's engine listens. The folder is there.
+    pub(crate) fn docker_socket(&self) -> PathBuf {
+        let socket = self.instance.paths.docker_socket.clone();
+        fs::create_dir_all(socket.parent().unwrap()).unwrap();
+        socket
+    }
+
+    fn arm(&self, command: &mut Command) {
+        if let Some(point) = self.point.filter(|_| self.is_armed) {
+            command.env(VARIABLE, point);
+        }
+    }
+
+    fn start(&mut self) {
+        match self.scenario.program {
+            Program::Daemon => self.start_daemon(),
+            Program::Beside(name) => self.start_beside(name),
+        }
+    }
+
+    fn start_daemon(&mut self) {
+        let selection = self.scenario.controllers.map(|names| format!("--controllers={names}"));
+        let arguments: Vec<&str> = ["svc", "start"].into_iter().chain(selection.as_deref()).collect();
+        let mut command = self.daemon.command(&arguments);
+        self.arm(&mut command);
+        let output = self.daemon.run(command);
+        if output.code != Some(0) {
+            // It died before it was ready, and whoever waited for it is told so at once.
+            assert!(self.is_armed && self.died_as_told(), "{}", output.stderr);
+            assert_eq!(output.code, Some(1), "{}", output.stderr);
+            self.mortal = None;
+            return;
+        }
+        let pid = fs::read_to_string(&self.instance.paths.pid_file).ok().and_then(|text| text.trim().parse().ok());
+        self.mortal = pid.and_then(|pid| Process::open(pid).unwrap()).map(Mortal::Daemon);
+        self.api = Some(Api(Wire::of(&self.daemon)));
+    }
+
+    fn start_beside(&mut self, name: &str) {
+        if self.api.is_none() {
+            self.daemon.rdd(&["svc", "start", "--controllers="]).expect_success();
+            self.api = Some(Api(Wire::of(&self.daemon)));
+        }
+        let program = self.daemon.home().join(name);
+        if !program.exists() {
+            symlink(self.daemon.binary(), &program).unwrap();
+        }
+        let mut command = background(&program, Path::new("/"));
+        self.daemon.dress(&mut command);
+        // Its `rdd` is the one beside the program that the link names.
+        command.env("PATH", "/nonexistent");
+        self.arm(&mut command);
+        command.stderr(File::create(self.log()).unwrap());
+        self.mortal = Some(Mortal::Beside(command.spawn().unwrap()));
+    }
+
+    /// What the one that dies writes.
+    fn log(&self) -> PathBuf {
+        match self.scenario.program {
+            Program::Daemon => self.instance.paths.stderr_log.clone(),
+            Program::Beside(name) => self.daemon.home().join(format!("{name}.log")),
+        }
+    }
+
+    fn died_as_told(&self) -> bool {
+        fs::read_to_string(self.log()).is_ok_and(|log| log.contains(LAST_WORDS))
+    }
+
+    fn is_alive(&mut self) -> bool {
+        self.mortal.as_mut().is_some_and(Mortal::is_alive)
+    }
+
+    /// Starts the next one, if there is none.
+    fn heal(&mut self) {
+        if self.is_alive() {
+            return;
+        }
+        assert!(self.is_armed && self.died_as_told(), "it died, and not as it was told; see {}", self.log().display());
+        self.is_armed = false;
+        self.start();
+    }
+
+    /// Kills it here and now, and starts the next one; the point may still be ahead.
+    pub(crate) fn kill(&mut self) {
+        self.heal();
+        if let Some(Mortal::Daemon(process)) = &self.mortal {
+            process.signal(Signal::KILL).unwrap();
+            assert!(process.wait(SOON).unwrap());
+            self.is_armed &= !self.died_as_told();
+            self.start();
+        }
+    }
+
+    /// Looks until it holds, at whichever daemon there is then.
+    #[track_caller]
+    pub(crate) fn until<P: Probe>(&mut self, what: &str, mut look: impl FnMut(&Api) -> P) -> P::Found {
+        let what = format!("{what}, in {:?} with {}", self.scenario.name, self.point.unwrap_or("no kill"));
+        eventually(&what, SOON, || {
+            self.heal();
+            match &self.api {
+                // The error is that of the look, or that there is nobody to ask.
+                Some(api) => look(api).look(),
+                None => Err("there is no daemon".to_owned()),
+            }
+        })
+    }
+
+    /// Creates an object, if it is not there.
+    #[track_caller]
+    pub(crate) fn make(&mut self, path: &str, object: &Value) {
+        self.until(&format!("POST {path}"), |api| api.write("POST", path, object, &[201, 409]));
+    }
+
+    /// Changes an object.
+    #[track_caller]
+    pub(crate) fn merge(&mut self, path: &str, patch: &Value) {
+        self.until(&format!("PATCH {path}"), |api| api.write("PATCH", path, patch, &[200]));
+    }
+
+    /// Deletes an object and waits until it is gone.
+    #[track_caller]
+    pub(crate) fn delete(&mut self, path: &str) {
+        self.until(&format!("DELETE {path}"), |api| api.write("DELETE", path, &Value::Null, &[200, 202, 404]));
+        self.until(&format!("the end of {path}"), |api| api.is_gone(path));
+    }
+
+    /// The world is now as it shall be: in an unhurt life it is remembered, in others it has to become the same.
+    #[track_caller]
+    pub(crate) fn mark(&mut self, name: &'static str) {
+        let look = |life: &mut Self, what: &str, wanted: Option<&Snapshot>| {
+            let (home, instance) = (life.daemon.home().to_owned(), life.daemon.instance().to_owned());
+            let mut places = life.places.take();
+            let (mut last, mut looks) = (None, 0);
+            let found = life.until(what, |api| {
+                if places.is_none() {
+                    places = Some(Places::of(api)?);
+                }
+                let now = places.as_ref().expect("they were just found").look(api, &home, &instance)?;
+                if let Some(wanted) = wanted {
+                    return if now == *wanted { Ok(now) } else { Err(wanted.difference(&now)) };
+                }
+                looks = if last.as_ref() == Some(&now) { looks + 1 } else { 0 };
+                last = Some(now.clone());
+                if looks >= LOOKS_AT_REST { Ok(now) } else { Err("it still changes".to_owned()) }
+            });
+            life.places = places;
+            found
+        };
+        let unhurt = self.unhurt;
+        let found = match self.point {
+            Some(_) => {
+                let wanted = unhurt.get(name).expect("an unhurt life came by here");
+                look(self, &format!("the mark {name:?}"), Some(wanted))
+            }
+            None => look(self, &format!("rest at {name:?}"), None),
+        };
+        self.marks.insert(name, found);
+    }
+
+    /// The folder of a machine's engine, and what else is its own.
+    pub(crate) fn engine(&self) -> rdd_instance::Engine {
+        remains::engine(&self.instance, self.scenario.machine.expect("the scenario has a machine"))
+    }
+
+    /// Checks that it died where it should, and that nothing is left.
+    pub(crate) fn end(mut self) -> Marks {
+        if self.is_armed {
+            let point = self.point.unwrap_or_default().to_owned();
+            eventually(&format!("death at {point}: the life does not come by there"), Duration::from_secs(10), || {
+                (!self.is_alive()).then_some(())
+            });
+            self.heal();
+        }
+        self.mark("end");
+        if let Some(machine) = self.scenario.machine {
+            let left = remains::of(&self.instance, machine);
+            assert!(left.is_empty(), "left behind: {left:?}");
+        }
+        let expected = if self.scenario.program == Program::Daemon { 1 } else { 2 };
+        eventually("no process but those that should be there", SOON, || {
+            let found = self.daemon.processes();
+            let running = found.iter().filter(|process| !process.is_zombie()).count();
+            if running == expected { Ok(()) } else { Err(format!("{found:?}")) }
+        });
+        if let Some(Mortal::Beside(child)) = &mut self.mortal {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        self.marks
+    }
+}
+
+/// The API of a daemon that may be dead.
+pub(crate) struct Api(Wire);
+
+impl Api {
+    pub(crate) fn ask(&self, ask: &Ask) -> Result<Reply, String> {
+        self.0.try_ask(ask).map_err(|error| error.to_string())
+    }
+
+    /// The object, if it is there.
+    pub(crate) fn get(&self, path: &str) -> Result<Value, String> {
+        let reply = self.ask(&Ask::new("GET", path))?;
+        if reply.code == 200 { Ok(reply.json()) } else { Err(format!("{path}: {} {}", reply.code, reply.text())) }
+    }
+
+    /// Succeeds when there is no such object.
+    pub(crate) fn is_gone(&self, path: &str) -> Result<(), String> {
+        let reply = self.ask(&Ask::new("GET", path))?;
+        if reply.code == 404 { Ok(()) } else { Err(format!("{} {}", reply.code, reply.text())) }
+    }
+
+    /// Writes, and takes these answers for success.
+    pub(crate) fn write(&self, method: &str, path: &str, body: &Value, codes: &[u16]) -> Result<(), String> {
+        let ask = Ask::new(method, path);
+        let ask = match method {
+            "DELETE" => ask,
+            "PATCH" => ask.body("application/merge-patch+json", body.to_string()),
+            _ => ask.json(body),
+        };
+        let reply = self.ask(&ask)?;
+        if codes.contains(&reply.code) { Ok(()) } else { Err(format!("{} {}", reply.code, reply.text())) }
+    }
+}
+
+/// An object of one of our kinds.
+pub(crate) fn object(group: &str, kind: &str, name: &str, spec: &Value) -> Value {
+    json!({"apiVersion": format!("{group}/v1alpha1"), "kind": kind, "metadata": {"name": name}, "spec": spec})
+}
+
+/// Holds if an object's condition has this status.
+pub(crate) fn says(object: &Value, condition: &str, status: &str) -> Result<(), String> {
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    let found = conditions.into_iter().find(|one| one["type"] == condition).cloned().unwrap_or_default();
+    let is_current = found["observedGeneration"] == object["metadata"]["generation"];
+    if found["status"] == status && is_current { Ok(()) } else { Err(object["status"].to_string()) }
+}
