@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 const USAGE: &str = "\
-usage: rdd-bench [--short] [--only store|start|api] [--dir FOLDER] [--json FILE] [--markdown] [--binary RDD]
+usage: rdd-bench [--short] [--only store|start|api|engine] [--dir FOLDER] [--json FILE] [--markdown] [--binary RDD]
 
   --short       a few seconds for each figure; fails below half of each goal
   --only        one part, and the goals of that part
@@ -23,6 +23,8 @@ pub(crate) enum Part {
     Start,
     /// Its API server.
     Api,
+    /// The engine's mirror.
+    Engine,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -68,6 +70,7 @@ fn part(name: &Path) -> Result<Part> {
         Some("store") => Ok(Part::Store),
         Some("start") => Ok(Part::Start),
         Some("api") => Ok(Part::Api),
+        Some("engine") => Ok(Part::Engine),
         _ => bail!("unknown part {}\n{USAGE}", name.display()),
     }
 }

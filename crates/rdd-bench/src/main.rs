@@ -1,9 +1,10 @@
-//! What `make bench` measures: durable writes beside SQLite and etcd, replay, start-up, and the API server beside a bare one.
+//! What `make bench` measures: durable writes beside SQLite and etcd, replay, start-up, the API server beside a bare one, and the engine's mirror.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for developers talks to their terminal")]
 
 mod api;
 mod arguments;
 mod disk;
+mod engine;
 mod etcd;
 mod grpc;
 mod load;
@@ -55,6 +56,9 @@ fn run(arguments: &Arguments) -> Result<bool> {
     }
     if report.covers(Part::Api) {
         report.api = Some(api::measure(&arguments.binary, arguments.short)?);
+    }
+    if report.covers(Part::Engine) {
+        report.engine = Some(engine::measure(&arguments.binary, arguments.short)?);
     }
 
     print!("{}", if arguments.markdown { report.markdown() } else { report.text() });

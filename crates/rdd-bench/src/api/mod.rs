@@ -21,10 +21,12 @@ use tokio::runtime::Runtime;
 use self::{
     bare::Answers,
     reading::{Measured, read},
-    wire::Endpoint,
     writing::Creator,
 };
-pub(crate) use self::{reading::Read, wire::Protocol};
+pub(crate) use self::{
+    reading::Read,
+    wire::{Connection, Endpoint, Protocol},
+};
 use crate::{
     etcd, load,
     statistics::{median, percentile},
@@ -74,7 +76,7 @@ pub(crate) struct Percentiles {
 }
 
 impl Percentiles {
-    fn of(delays: &[f64]) -> Result<Self> {
+    pub(crate) fn of(delays: &[f64]) -> Result<Self> {
         let of = |percent| percentile(delays, percent).context("nothing was measured");
         Ok(Self { p50: of(50)?, p99: of(99)? })
     }

@@ -139,12 +139,13 @@ pub(crate) struct Connection {
 impl Connection {
     /// Makes a request; whatever the server answers, as soon as its head is there.
     pub(crate) async fn send(&mut self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>> {
+        let kind = if method == Method::PATCH { "application/apply-patch+yaml" } else { "application/json" };
         let builder = Request::builder()
             .method(method)
             .header(header::AUTHORIZATION, self.authorization.clone())
             .header(header::ACCEPT, "application/json")
             .header(header::USER_AGENT, "rdd-bench/1")
-            .header(header::CONTENT_TYPE, "application/json");
+            .header(header::CONTENT_TYPE, kind);
         let request = match &self.sender {
             Sender::Http1(_) => builder.uri(path).header(header::HOST, &self.authority),
             Sender::Http2(_) => builder.version(Version::HTTP_2).uri(format!("https://{}{path}", self.authority)),

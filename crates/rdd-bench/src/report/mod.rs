@@ -1,6 +1,7 @@
 //! The figures beside the goals: as text, as a table, and as JSON.
 
 mod api;
+mod engine;
 
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 use crate::{
     api::Api,
     arguments::Part,
+    engine::Engine,
     plan::{Database, Figures, WRITERS},
     startup::Startup,
 };
@@ -28,6 +30,7 @@ pub(crate) struct Report {
     pub(crate) replay: Option<Duration>,
     pub(crate) startup: Option<Startup>,
     pub(crate) api: Option<Api>,
+    pub(crate) engine: Option<Engine>,
 }
 
 /// A stated figure.
@@ -97,6 +100,7 @@ impl Report {
             (Part::Store, self.store_goals()),
             (Part::Start, self.start_goals()),
             (Part::Api, api::goals(self.api.as_ref())),
+            (Part::Engine, engine::goals(self.engine.as_ref())),
         ];
         parts.into_iter().filter(|(part, _)| self.covers(*part)).flat_map(|(_, goals)| goals).collect()
     }
@@ -169,6 +173,7 @@ impl Report {
             notes.push(format!("memory of an idle API server: {:.1} MiB", mebibytes(startup.bare.idle_bytes)));
         }
         notes.extend(self.api.as_ref().map(api::notes).unwrap_or_default());
+        notes.extend(self.engine.as_ref().map(engine::notes).unwrap_or_default());
         if self.short {
             notes.push("a short run: goals may be missed by a factor of two".to_owned());
         }
@@ -235,6 +240,7 @@ impl Report {
             "writes": writes,
             "goals": goals,
             "api": self.api.as_ref().map(api::json),
+            "engine": self.engine.as_ref().map(engine::json),
         })
     }
 }

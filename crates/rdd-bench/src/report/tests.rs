@@ -26,6 +26,18 @@ fn good_api() -> Api {
     }
 }
 
+/// A mirror that meets every goal.
+fn good_engine() -> crate::engine::Engine {
+    let many = crate::engine::Many {
+        first_sync: Duration::from_secs(3),
+        bare_loop: Duration::from_secs(2),
+        bytes: 100 << 20,
+        event_requests: 1,
+        event_writes: 3,
+    };
+    crate::engine::Engine { many, runs: None }
+}
+
 /// A report whose rates at 128 writers are these.
 fn report(short: bool, store: f64, one_each: f64, etcd: f64) -> Report {
     let mut report = Report::new(short, None);
@@ -39,6 +51,7 @@ fn report(short: bool, store: f64, one_each: f64, etcd: f64) -> Report {
     let starts = Starts { cold: time(250), warm: time(80), idle_bytes: 10 << 20 };
     report.startup = Some(Startup { bare: starts, whole: starts, version: time(5), idle_cpu: 0.0 });
     report.api = Some(good_api());
+    report.engine = Some(good_engine());
     report
 }
 

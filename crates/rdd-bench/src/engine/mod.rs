@@ -1,0 +1,32 @@
+//! The engine's mirror in the real binary: thousands of objects of a fake engine, and containers of a real one.
+
+mod many;
+mod runs;
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use rdd_testkit::capability::require;
+
+pub(crate) use self::{many::Many, runs::Runs};
+
+/// Everything that was measured of the mirror.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) many: Many,
+    /// Absent where there is no engine to measure with.
+    pub(crate) runs: Option<Runs>,
+}
+
+/// Measures this binary.
+pub(crate) fn measure(binary: &Path, short: bool) -> Result<Engine> {
+    let binary = std::fs::canonicalize(binary).with_context(|| format!("find {}", binary.display()))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
+    let many = many::measure(&binary, &runtime, if short { 1 } else { 3 })?;
+    let runs = if require("own-engine") {
+        Some(runs::measure(&binary, &runtime, if short { 20 } else { 100 })?)
+    } else {
+        None
+    };
+    Ok(Engine { many, runs })
+}

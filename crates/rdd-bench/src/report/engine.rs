@@ -1,0 +1,58 @@
+//! The figures of the engine's mirror beside their goals.
+
+use serde_json::{Value, json};
+
+use super::{Goal, Limit, goal, mebibytes, milliseconds};
+use crate::engine::{Engine, Many};
+
+/// The goals, with what was measured if it was. Those of a real engine are left out where there is none.
+pub(super) fn goals(engine: Option<&Engine>) -> Vec<Goal> {
+    let many = |figure: fn(&Many) -> f64| engine.map(|engine| figure(&engine.many));
+    let mut goals = vec![
+        goal("first sync of 5,000 + 2,000, beside bare writes", "times", Limit::Below(2.0), many(ratio)),
+        goal(
+            "memory, 5,000 containers and 2,000 images",
+            "MiB",
+            Limit::Below(150.0),
+            many(|many| mebibytes(many.bytes)),
+        ),
+        #[expect(clippy::cast_precision_loss, reason = "a count of requests is small")]
+        goal(
+            "one event among them, requests to the engine",
+            "",
+            Limit::Below(1.5),
+            many(|many| many.event_requests as f64),
+        ),
+        #[expect(clippy::cast_precision_loss, reason = "a count of writes is small")]
+        goal("one event among them, writes of the API", "", Limit::Below(6.5), many(|many| many.event_writes as f64)),
+    ];
+    if let Some(runs) = engine.and_then(|engine| engine.runs) {
+        goals.push(goal("started container to its mirror, p50", "ms", Limit::Below(100.0), Some(runs.seen.p50 * 1e3)));
+        goals.push(goal("started container to its mirror, p99", "ms", Limit::Below(500.0), Some(runs.seen.p99 * 1e3)));
+    }
+    goals
+}
+
+fn ratio(many: &Many) -> f64 {
+    many.first_sync.as_secs_f64() / many.bare_loop.as_secs_f64()
+}
+
+/// What the ratios come from.
+pub(super) fn notes(engine: &Engine) -> Vec<String> {
+    let Many { first_sync, bare_loop, .. } = engine.many;
+    let (first, bare) = (milliseconds(first_sync), milliseconds(bare_loop));
+    vec![format!("first sync of 5,000 containers and 2,000 images: {first:.0} ms, bare writes {bare:.0} ms")]
+}
+
+/// What the ratios come from, for programs.
+pub(super) fn json(engine: &Engine) -> Value {
+    let many = &engine.many;
+    json!({
+        "firstSyncSeconds": many.first_sync.as_secs_f64(),
+        "bareLoopSeconds": many.bare_loop.as_secs_f64(),
+        "bytes": many.bytes,
+        "eventRequests": many.event_requests,
+        "eventWrites": many.event_writes,
+        "startedToMirror": engine.runs.map(|runs| json!({"p50Seconds": runs.seen.p50, "p99Seconds": runs.seen.p99})),
+    })
+}
