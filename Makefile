@@ -19,17 +19,18 @@ build: ## Build the product as it is shipped
 	$(PHASE) 'building $(RDD)'
 	@cargo build --release --locked -p rdd
 
-run: build ## Build, start the container engine, and show that it runs; can be repeated
+run: build ## Build, start the container engine and a container in it, and show that they run; can be repeated
 	$(PHASE) 'starting'
 	@$(RDD) start
+	$(PHASE) 'a container'
+	@$(RDD) run scripts/first-container.sh
 	$(PHASE) 'how it is'
 	@$(RDD) status
 	$(PHASE) 'the same as objects'
-	@$(RDD) ctl get apps,limavms,hostinfos --all-namespaces
+	@$(RDD) ctl get apps,limavms,containers,images --all-namespaces
 	$(PHASE) 'next steps'
 	@printf '%s\n' \
-	    '  export DOCKER_HOST="unix://$$($(RDD) svc paths docker_socket)"' \
-	    '  docker info                            your own engine' \
+	    '  $(RDD) run docker ps   your own engine; docker alone, where the context is the current one' \
 	    '  $(RDD) set --help      what can be set' \
 	    '  $(RDD) ctl get all     everything is an object: get, describe, apply, wait, explain' \
 	    '  $(RDD) stop            when you are done; start brings it back' \

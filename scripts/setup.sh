@@ -13,11 +13,12 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 tools() {
     cat <<'END'
 run  cc        gcc                SQLite is compiled with the product
+run  busybox   busybox-static     what runs in the container of `make run`, and in those of tests
+run  docker    docker-cli         the command that people know
 run  dockerd   docker.io          the engine under the host driver, with its containerd and runc
 run  git       git                the version of a build is read from it
 run  ip        iproute2           the bridge of an engine
 run  iptables  iptables           the packet rules of an engine
-test busybox   busybox-static     what tests run in containers
 test etcd      etcd-server        the benchmark writes to it beside us
 test eu-stack  elfutils           stacks of a test that hangs
 test kubectl   kubernetes-client  the judge of our API
@@ -35,7 +36,10 @@ say() { echo "setup: $*"; }
 missing_packages() {
     tools | while read -r needs command package _; do
         [ "$needs" = run ] || [ "$level" = test ] || continue
-        command -v "$command" >/dev/null 2>&1 || printf ' %s' "$package"
+        command -v "$command" >/dev/null 2>&1 && continue
+        # Up to Debian 12 the command comes with the engine.
+        [ "$package" != docker-cli ] || apt-cache show docker-cli >/dev/null 2>&1 || package=docker.io
+        printf ' %s' "$package"
     done
     # A compiler without its headers cannot build anything.
     [ -e /usr/include/stdio.h ] || printf ' %s' libc6-dev
@@ -120,9 +124,12 @@ have_go() {
     [ -n "$found" ] && [ "$(printf '%s\n%s\n' "$1" "$found" | sort -V | head -n 1)" = "$1" ]
 }
 
-packages=$(missing_packages)
+# Twice: which packages there are is known only after the first time.
+for _ in 1 2; do
+    packages=$(missing_packages)
+    [ -z "$packages" ] || install_packages "$packages"
+done
 if [ -n "$packages" ]; then
-    install_packages "$packages"
     packages=$(missing_packages)
     [ -z "$packages" ] || { say "still missing after installing:$packages" >&2; exit 1; }
 fi
