@@ -1,7 +1,7 @@
 //! The engine's mirror: every container, image and volume is an object, and what is asked of the object is done to the thing.
 //!
-//! Two things run. The reconcile of the App decides whether there is a connection and says how it is ([`plan`]). The watcher ([`watcher`]) is the
-//! connection: it looks at everything once, then at whatever the engine, or the API, says has changed, one object at a time ([`work`]).
+//! Two things run. The reconcile of the App decides whether there is a connection and says how it is ([`plan`]). The watcher (`watcher`) is the
+//! connection: it looks at everything once, then at whatever the engine, or the API, says has changed, one object at a time (`work`).
 
 mod action;
 pub mod conditions;
