@@ -112,7 +112,8 @@ impl Definitions {
         match self.look(&mut known, name, object.as_deref()) {
             Outcome::Unchanged => {}
             Outcome::Serve(def) => self.registry.put(*def),
-            Outcome::Withdraw { group, plural } => self.registry.remove(&group, &plural),
+            // Its last object went before it did, and another of its name can be served only after this.
+            Outcome::Withdraw { group, plural } => self.registry.remove(&group, &plural, self.state.revision()),
         }
     }
 

@@ -116,7 +116,7 @@ fn build(
         versions,
         storage_version: spec.versions.get(storage).map(|version| version.name.clone()).unwrap_or_default(),
         manners: Manners::default(),
-        custom: Some(Custom { uid: head.metadata.uid.clone(), revision, terminating: head.is_true("Terminating") }),
+        custom: Some(Custom::new(head.metadata.uid.clone(), revision, head.is_true("Terminating"))),
     })
 }
 

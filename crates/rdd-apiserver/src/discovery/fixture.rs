@@ -97,7 +97,7 @@ pub(crate) fn mk_builtin(group: &str, plural: &str, kind: &str, namespaced: bool
 pub(crate) fn mk_custom(group: &str, plural: &str, kind: &str, versions: &[&str]) -> ResourceDef {
     let named: Vec<_> = versions.iter().map(|name| (*name, false)).collect();
     let mut def = mk_resource(group, plural, kind, true, &named, versions[0]);
-    def.custom = Some(Custom { uid: "1".to_owned(), revision: Revision(7), terminating: false });
+    def.custom = Some(Custom::new("1".to_owned(), Revision(7), false));
     def
 }
 

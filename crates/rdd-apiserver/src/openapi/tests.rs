@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, time::UNIX_EPOCH};
 use http::Request;
 use http_body_util::BodyExt;
 use rdd_stdx::clock::SystemClock;
+use rdd_store::Revision;
 
 use super::*;
 use crate::{
@@ -363,7 +364,7 @@ async fn a_changed_definition_changes_the_hash_of_its_document_and_of_no_other()
     assert_ne!(etag(paths[0]).await, a);
     assert_eq!(etag(paths[1]).await, b);
     assert_ne!(etag(paths[2]).await, all);
-    registry.remove("a.io", "as");
+    registry.remove("a.io", "as", Revision(1));
     let gone = openapi.answer(&registry.served(), &head(paths[0], &[]), paths[0]).await.unwrap();
     assert_eq!(gone.status(), StatusCode::NOT_FOUND);
 }

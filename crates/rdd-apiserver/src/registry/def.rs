@@ -1,6 +1,9 @@
 //! A resource as the generic handlers know it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use rdd_meta::gvk::{GroupKind, GroupResource, GroupVersionKind, GroupVersionResource};
 use rdd_schema::crd::Scale;
@@ -106,6 +109,21 @@ pub struct Custom {
     pub revision: Revision,
     /// Set when the definition is being deleted: objects can no longer be created.
     pub terminating: bool,
+    /// When it was withdrawn, once it is: no later change is one of its objects. All tables share it that the definition was
+    /// in, so that a watch which is far behind still finds where it ends.
+    pub(super) withdrawn: Arc<OnceLock<Revision>>,
+}
+
+impl Custom {
+    /// Of a definition that is served.
+    pub fn new(uid: String, revision: Revision, terminating: bool) -> Self {
+        Self { uid, revision, terminating, withdrawn: Arc::default() }
+    }
+
+    /// The last revision at which its objects were its objects; `None` while they are.
+    pub fn withdrawn(&self) -> Option<Revision> {
+        self.withdrawn.get().copied()
+    }
 }
 
 /// A served version of a resource.

@@ -9,6 +9,7 @@ use std::{
     sync::{Arc, RwLock},
 };
 
+use rdd_store::Revision;
 use tokio::sync::watch;
 
 pub use self::{
@@ -52,22 +53,25 @@ impl Registry {
 
     /// Serves a resource, in place of one of the same name.
     pub fn put(&self, def: ResourceDef) {
-        self.change(|resources| {
-            resources.insert((def.group.clone(), def.plural.clone()), Arc::new(def));
-        });
+        self.put_all([def]);
     }
 
     /// Serves many resources, in place of those of the same names, in one change.
     pub fn put_all(&self, defs: impl IntoIterator<Item = ResourceDef>) {
         self.change(|resources| {
-            resources.extend(defs.into_iter().map(|def| ((def.group.clone(), def.plural.clone()), Arc::new(def))));
+            for mut def in defs {
+                let name = (def.group.clone(), def.plural.clone());
+                succeed(resources.get(&name), &mut def);
+                resources.insert(name, Arc::new(def));
+            }
         });
     }
 
-    /// Serves a resource no longer.
-    pub fn remove(&self, group: &str, plural: &str) {
+    /// Serves a resource no longer, as of this revision.
+    pub fn remove(&self, group: &str, plural: &str, at: Revision) {
         self.change(|resources| {
-            resources.remove(&(group.to_owned(), plural.to_owned()));
+            let removed = resources.remove(&(group.to_owned(), plural.to_owned()));
+            withdraw(removed.as_ref(), at);
         });
     }
 
@@ -85,6 +89,23 @@ impl Registry {
         *served = Arc::new(next);
         drop(served);
         self.changed.send_replace(generation);
+    }
+}
+
+/// The next revision of a definition goes on where the last one was; another definition ends the one before it.
+fn succeed(before: Option<&Arc<ResourceDef>>, def: &mut ResourceDef) {
+    let Some(custom) = &mut def.custom else { return };
+    match before.and_then(|before| before.custom.as_ref()) {
+        Some(same) if same.uid == custom.uid => custom.withdrawn = Arc::clone(&same.withdrawn),
+        // Its objects can be written only from here on.
+        _ => withdraw(before, custom.revision),
+    }
+}
+
+fn withdraw(def: Option<&Arc<ResourceDef>>, at: Revision) {
+    if let Some(custom) = def.and_then(|def| def.custom.as_ref()) {
+        // Whoever said it first is right.
+        let _ = custom.withdrawn.set(at);
     }
 }
 

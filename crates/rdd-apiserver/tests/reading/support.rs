@@ -138,6 +138,13 @@ impl World {
         self.watch_as(path, "*/*").await
     }
 
+    /// A watch of what was found before.
+    pub(crate) async fn watch_of(&self, target: &Target, path: &str) -> Lines {
+        let head = Request::get(path).body(()).unwrap().into_parts().0;
+        let response = rest::watch(&self.api, target, &head, self.stopping.clone()).await.unwrap();
+        Lines { body: response.into_body(), rest: Vec::new() }
+    }
+
     pub(crate) async fn watch_as(&self, path: &str, accept: &str) -> Lines {
         let response = self.response(path, &[("accept", accept)]).await;
         assert_eq!(response.status(), StatusCode::OK);
@@ -244,7 +251,7 @@ pub(crate) fn mk_things(uid: &str, revision: u64) -> ResourceDef {
         versions: vec![version("v1", Stored::Same, vec![scale]), version("v2", Stored::Renamed, Vec::new())],
         storage_version: "v1".to_owned(),
         manners: Manners::default(),
-        custom: Some(Custom { uid: uid.to_owned(), revision: Revision(revision), terminating: false }),
+        custom: Some(Custom::new(uid.to_owned(), Revision(revision), false)),
     }
 }
 

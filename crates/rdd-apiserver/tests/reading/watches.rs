@@ -172,10 +172,45 @@ async fn shutdown_and_the_end_of_the_definition_end_a_watch_and_a_new_schema_doe
     assert_eq!(watch.short().await, "end", "a definition of the same name is another one");
     let mut watch = world.watch(&path).await;
     assert_eq!(watch.short().await, format!("ADDED b@{b}"));
-    world.api.registry.remove("example.dev", "things");
+    world.api.registry.remove("example.dev", "things", b);
     assert_eq!(watch.short().await, "end");
     world.stopping.cancel();
     assert_eq!(other.short().await, "end");
+}
+
+#[tokio::test]
+async fn a_watch_that_is_behind_tells_the_last_changes_of_a_definition_that_is_gone_and_nothing_of_the_next() {
+    let world = World::new().await;
+    let a = world.put("a", 1, "1").await;
+    let path = watching(&format!("resourceVersion={a}"));
+    // Nothing is read of them before all has happened.
+    let mut of_first = world.watch(&path).await;
+    let gone = world.delete("a").await;
+    world.api.registry.remove("example.dev", "things", gone);
+    world.api.registry.put(mk_things("uid-2", gone.0 + 1));
+    let again = world.put("a", 2, "1").await;
+    let mut of_second = world.watch(&watching(&format!("resourceVersion={gone}"))).await;
+    world.api.registry.put(mk_things("uid-2", again.0));
+    let changed = world.put("a", 3, "1").await;
+    // Replaced without having been seen to go.
+    world.api.registry.put(mk_things("uid-3", changed.0));
+    world.put("b", 1, "1").await;
+    assert_eq!(of_first.short().await, format!("DELETED a@{gone}"));
+    assert_eq!(of_first.short().await, "end");
+    assert_eq!(of_second.short().await, format!("ADDED a@{again}"));
+    assert_eq!(of_second.short().await, format!("MODIFIED a@{changed}"));
+    assert_eq!(of_second.short().await, "end");
+}
+
+#[tokio::test]
+async fn a_watch_of_a_resource_that_went_before_it_began_ends() {
+    let world = World::new().await;
+    let a = world.put("a", 1, "1").await;
+    let path = watching(&format!("resourceVersion={a}"));
+    let (target, _) = world.target(&path);
+    world.api.registry.remove("example.dev", "things", a);
+    let mut watch = world.watch_of(&target, &path).await;
+    assert_eq!(watch.short().await, "end");
 }
 
 #[tokio::test]

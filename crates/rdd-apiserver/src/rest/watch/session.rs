@@ -14,7 +14,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    registry::{Registry, form},
+    registry::{Custom, Registry, ResourceDef, form},
     represent::{Encoding, Representation, Wire, frames::Gather, protobuf, shown},
     rest::{Api, Target},
     state::{Change, Error, Item, Kind, Watch},
@@ -42,6 +42,8 @@ pub(super) struct Session {
     clock: SharedClock,
     registry: Arc<Registry>,
     redefined: Receiver<u64>,
+    /// Set when the resource is no longer served: what happened until then is told, nothing else.
+    last: Option<Revision>,
     /// `None` once it has ended.
     begun: Option<Begun>,
     bookmarks: bool,
@@ -66,12 +68,16 @@ enum Wake {
 impl Session {
     pub(super) fn new(api: &Api, target: Target, representation: Representation, begun: Begun) -> Self {
         let now = Instant::now();
+        let mut redefined = api.registry.subscribe();
+        // The target was found before, and may have gone since.
+        redefined.mark_changed();
         Self {
             target,
             representation,
             clock: Arc::clone(&api.clock),
             registry: Arc::clone(&api.registry),
-            redefined: api.registry.subscribe(),
+            redefined,
+            last: None,
             begun: Some(begun),
             bookmarks: false,
             marks_initial: false,
@@ -128,6 +134,10 @@ impl Session {
                     continue;
                 }
                 Ok(None) if told => return,
+                Ok(None) if self.has_told_last() => {
+                    self.begun = None;
+                    return;
+                }
                 Ok(None) => {}
                 Err(error) => return self.end(error, gather),
             }
@@ -163,6 +173,10 @@ impl Session {
     /// Tells an item; `false` if there was nothing to say.
     fn tell(&mut self, item: Item, gather: &mut Gather) -> bool {
         match item {
+            Item::Change(change) if self.last.is_some_and(|last| change.object.revision() > last) => {
+                self.begun = None;
+                return false;
+            }
             Item::Change(change) => self.tell_change(&change, gather),
             Item::Synced(revision) if self.marks_initial => self.bookmark(revision, true, gather),
             Item::Synced(_) => return false,
@@ -231,20 +245,37 @@ impl Session {
         self.timer.as_mut().reset(wake);
     }
 
-    /// The resources have changed: goes on with the new definition, or ends with the old one.
+    /// Whether the resource is no longer served, and all that happened to it before has been told.
+    fn has_told_last(&self) -> bool {
+        let Some(Begun::Watching(watch)) = &self.begun else { return false };
+        self.last.is_some_and(|last| watch.progress().is_some_and(|progress| progress >= last))
+    }
+
+    /// The resources have changed: goes on with the new definition, or ends with the last change under the old one.
     fn redefine(&mut self) {
         self.redefined.borrow_and_update();
+        // A definition that comes again is not the one that was watched.
+        if self.last.is_some() {
+            return;
+        }
         let old = &self.target.def;
         let served = self.registry.served();
-        let identity = |custom: &Option<crate::registry::Custom>| custom.as_ref().map(|custom| custom.uid.clone());
-        let new = served.get(&old.group, &old.plural).filter(|new| identity(&new.custom) == identity(&old.custom));
+        let uid = |def: &ResourceDef| def.custom.as_ref().map(|custom| custom.uid.clone());
+        let new = served.get(&old.group, &old.plural).filter(|new| uid(new) == uid(old));
         let name = &self.target.version().name;
         match new.and_then(|new| Some((new, new.versions.iter().position(|version| version.name == *name)?))) {
             Some((new, version)) => {
                 self.target.version = version;
                 self.target.def = Arc::clone(new);
             }
-            None => self.begun = None,
+            None => {
+                let withdrawn = old.custom.as_ref().and_then(Custom::withdrawn);
+                let since = new.and_then(|new| new.custom.as_ref()).map(|custom| custom.revision);
+                self.last = withdrawn.or(since);
+                if self.last.is_none() {
+                    self.begun = None;
+                }
+            }
         }
     }
 
