@@ -162,6 +162,9 @@ mod tests {
             .with_writer(move || writer.clone())
             .with_ansi(false)
             .finish();
+        // While there is only one subscriber, tracing asks that of the thread which comes to a place first, and remembers its
+        // answer for all: another test, which has none, would switch these events off. With a second one it asks both.
+        let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new());
         let cache = Cached::<ConfigMap>::new();
         let mut list = Vec::new();
         tracing::subscriber::with_default(subscriber, || {
