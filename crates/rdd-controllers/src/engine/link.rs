@@ -12,16 +12,13 @@ use kube::{Resource, ResourceExt};
 use rdd_docker::Engine;
 use rdd_runtime::Wake;
 use rdd_types::{
-    containers::{Container, ContainerNamespace, DesiredState, Image, MOBY, Volume},
-    names::{
-        annotation::{ACTING, ACTION},
-        finalizer::MIRROR,
-    },
+    containers::{Container, ContainerNamespace, Image, MOBY, Volume},
+    names::finalizer::MIRROR,
 };
 use tokio::sync::{Notify, watch};
 
 use super::{
-    app_key,
+    app_key, intent,
     plan::Publication,
     queue::{Item, Kind, Look, Queue},
 };
@@ -160,7 +157,7 @@ impl Link {
 
     /// A container's object appeared, changed or vanished.
     pub(super) fn saw_container(&self, object: &Container) -> Wake {
-        if !is_held(object) || has_request(object) {
+        if !is_held(object) || intent::is_pending(object) {
             self.0.queue.add(Item::Container(object.name_any()), Look::Object);
         }
         self.told(object)
@@ -206,12 +203,4 @@ impl Link {
 /// Whether the object is there to stay and carries our finalizer. A new one of ours does, and of its changes we know: we made them.
 fn is_held<K: Resource>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_none() && object.finalizers().iter().any(|finalizer| finalizer == MIRROR)
-}
-
-fn has_request(container: &Container) -> bool {
-    let annotations = container.annotations();
-    let acted = container.status.as_ref().and_then(|status| status.observed_generation).unwrap_or(0);
-    annotations.contains_key(ACTION)
-        || annotations.contains_key(ACTING)
-        || (container.spec.state != DesiredState::Unknown && acted < container.metadata.generation.unwrap_or(0))
 }
