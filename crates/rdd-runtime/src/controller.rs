@@ -72,13 +72,32 @@ pub trait Controller: Send + Sync + 'static {
     }
 }
 
-/// Something that a plan can ask for. An enum implements it.
+/// Something that a plan can ask for. An enum implements it, by [`steps!`](crate::steps).
 pub trait Step: fmt::Debug + Send + Sync {
     /// The names of all steps there are, so that tests can enumerate the places where a process can die.
     const ALL: &'static [&'static str];
 
     /// The name of this one, from [`ALL`](Self::ALL).
     fn name(&self) -> &'static str;
+}
+
+/// Implements [`Step`] for an enum. Each step stands here once, with its name, so that none is missing where they are enumerated.
+///
+/// Names after `also` are those of steps that no plan asks for: a [`Background`] takes them by itself, with
+/// [`Context::step`].
+#[macro_export]
+macro_rules! steps {
+    ($steps:ty { $($step:pat => $name:literal),+ $(,)? } $(also [$($other:literal),+ $(,)?])?) => {
+        impl $crate::Step for $steps {
+            const ALL: &'static [&'static str] = &[$($name,)+ $($($other,)+)?];
+
+            fn name(&self) -> &'static str {
+                match self {
+                    $($step => $name,)+
+                }
+            }
+        }
+    };
 }
 
 /// What to do, in order, and when to look again although nothing changes.

@@ -120,41 +120,21 @@ pub enum Step {
     Release,
 }
 
-impl rdd_runtime::Step for Step {
-    const ALL: &'static [&'static str] = &[
-        "create-namespace",
-        "apply-input",
-        "create-vm",
-        "delete-input",
-        "stop-vm",
-        "patch-template",
-        "start-vm",
-        "write-status",
-        "release-vm",
-        "delete-vm",
-        "sweep",
-        "delete-namespace",
-        "release",
-    ];
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::CreateNamespace => "create-namespace",
-            Self::ApplyInput => "apply-input",
-            Self::CreateVM => "create-vm",
-            Self::DeleteInput => "delete-input",
-            Self::StopVM => "stop-vm",
-            Self::PatchTemplate => "patch-template",
-            Self::StartVM => "start-vm",
-            Self::WriteStatus(_) => "write-status",
-            Self::ReleaseVM => "release-vm",
-            Self::DeleteVM => "delete-vm",
-            Self::Sweep => "sweep",
-            Self::DeleteNamespace => "delete-namespace",
-            Self::Release => "release",
-        }
-    }
-}
+rdd_runtime::steps!(Step {
+    Self::CreateNamespace => "create-namespace",
+    Self::ApplyInput => "apply-input",
+    Self::CreateVM => "create-vm",
+    Self::DeleteInput => "delete-input",
+    Self::StopVM => "stop-vm",
+    Self::PatchTemplate => "patch-template",
+    Self::StartVM => "start-vm",
+    Self::WriteStatus(_) => "write-status",
+    Self::ReleaseVM => "release-vm",
+    Self::DeleteVM => "delete-vm",
+    Self::Sweep => "sweep",
+    Self::DeleteNamespace => "delete-namespace",
+    Self::Release => "release",
+});
 
 /// The steps for what was seen.
 pub fn plan(seen: &Observed) -> Plan<Step> {

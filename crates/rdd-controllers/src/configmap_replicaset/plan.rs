@@ -33,19 +33,13 @@ pub enum Step {
     Release,
 }
 
-impl rdd_runtime::Step for Step {
-    const ALL: &'static [&'static str] = &["create", "remove", "report", "sweep", "release"];
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Create(_) => "create",
-            Self::Remove(_) => "remove",
-            Self::Report(_) => "report",
-            Self::Sweep => "sweep",
-            Self::Release => "release",
-        }
-    }
-}
+rdd_runtime::steps!(Step {
+    Self::Create(_) => "create",
+    Self::Remove(_) => "remove",
+    Self::Report(_) => "report",
+    Self::Sweep => "sweep",
+    Self::Release => "release",
+});
 
 /// The name of the ConfigMap of this index.
 pub(super) fn name(set: &ConfigMapReplicaSet, index: i32) -> String {

@@ -29,15 +29,9 @@ pub enum Step {
     Report,
 }
 
-impl rdd_runtime::Step for Step {
-    const ALL: &'static [&'static str] = &["report"];
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Report => "report",
-        }
-    }
-}
+rdd_runtime::steps!(Step {
+    Self::Report => "report",
+});
 
 impl rdd_runtime::Controller for Controller {
     type Object = Container;

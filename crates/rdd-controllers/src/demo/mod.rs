@@ -39,17 +39,11 @@ pub enum Step {
     Complete,
 }
 
-impl rdd_runtime::Step for Step {
-    const ALL: &'static [&'static str] = &["delete-stray", "process", "complete"];
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::DeleteStray => "delete-stray",
-            Self::Process => "process",
-            Self::Complete => "complete",
-        }
-    }
-}
+rdd_runtime::steps!(Step {
+    Self::DeleteStray => "delete-stray",
+    Self::Process => "process",
+    Self::Complete => "complete",
+});
 
 /// A condition of a Demo: type, whether it holds, reason, message.
 type Saying = (ConditionType, bool, Reason, &'static str);

@@ -161,8 +161,6 @@ impl rdd_runtime::Controller for Controller {
             Step::Withdraw => self.withdraw().await,
             Step::DeleteMirrors => Mirrors::of(cx).clear(cx, |namespace| namespace == seen.app.spec.namespace).await,
             Step::Report(condition) => cx.apply_status(&*seen.app, &json!({"conditions": [condition]})).await.map(drop),
-            // The others are steps of the watcher, which does them itself.
-            _ => Ok(()),
         }
     }
 

@@ -58,7 +58,7 @@ pub enum Publication {
     Withdrawn,
 }
 
-/// What is done to come nearer. Those from [`Listen`](Self::Listen) on are the watcher's.
+/// What is done to come nearer. The names without a step are those of the watcher's: it connects, looks, and works on one object at a time.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
     /// Tells the watcher to connect.
@@ -73,77 +73,29 @@ pub enum Step {
     DeleteMirrors,
     /// Writes the condition.
     Report(Box<Condition>),
-    /// Connects to the engine.
-    Listen,
-    /// Looks at everything that it has.
-    Sync,
-    /// Makes a mirror, or takes hold of one again.
-    CreateMirror,
-    /// Writes what a mirror says.
-    WriteMirror,
-    /// Lets go of the mirror of what is gone.
-    MarkMirror,
-    /// Removes it.
-    RemoveMirror,
-    /// Removes from the engine what a deleted mirror stands for.
-    RemoveThing,
-    /// Lets go of a deleted mirror.
-    ReleaseMirror,
-    /// Writes on a container what is about to be done to it.
-    Claim,
-    /// Does it.
-    Act,
-    /// Writes what came of it.
-    Record,
-    /// Takes the request off.
-    Unclaim,
 }
 
-impl rdd_runtime::Step for Step {
-    const ALL: &'static [&'static str] = &[
-        "connect",
-        "disconnect",
-        "publish",
-        "withdraw",
-        "delete-mirrors",
-        "report",
-        "listen",
-        "sync",
-        "create-mirror",
-        "write-mirror",
-        "mark-mirror",
-        "remove-mirror",
-        "remove-thing",
-        "release-mirror",
-        "claim",
-        "act",
-        "record",
-        "unclaim",
-    ];
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Connect => "connect",
-            Self::Disconnect => "disconnect",
-            Self::Publish => "publish",
-            Self::Withdraw => "withdraw",
-            Self::DeleteMirrors => "delete-mirrors",
-            Self::Report(_) => "report",
-            Self::Listen => "listen",
-            Self::Sync => "sync",
-            Self::CreateMirror => "create-mirror",
-            Self::WriteMirror => "write-mirror",
-            Self::MarkMirror => "mark-mirror",
-            Self::RemoveMirror => "remove-mirror",
-            Self::RemoveThing => "remove-thing",
-            Self::ReleaseMirror => "release-mirror",
-            Self::Claim => "claim",
-            Self::Act => "act",
-            Self::Record => "record",
-            Self::Unclaim => "unclaim",
-        }
-    }
-}
+rdd_runtime::steps!(Step {
+    Self::Connect => "connect",
+    Self::Disconnect => "disconnect",
+    Self::Publish => "publish",
+    Self::Withdraw => "withdraw",
+    Self::DeleteMirrors => "delete-mirrors",
+    Self::Report(_) => "report",
+} also [
+    "listen",
+    "sync",
+    "create-mirror",
+    "write-mirror",
+    "mark-mirror",
+    "remove-mirror",
+    "remove-thing",
+    "release-mirror",
+    "claim",
+    "act",
+    "record",
+    "unclaim",
+]);
 
 /// What is to become of the mirror.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

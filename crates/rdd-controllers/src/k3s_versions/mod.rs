@@ -54,15 +54,9 @@ pub enum Step {
     Write,
 }
 
-impl rdd_runtime::Step for Step {
-    const ALL: &'static [&'static str] = &["write"];
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Write => "write",
-        }
-    }
-}
+rdd_runtime::steps!(Step {
+    Self::Write => "write",
+});
 
 impl rdd_runtime::Controller for Controller {
     type Object = App;

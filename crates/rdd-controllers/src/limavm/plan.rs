@@ -53,37 +53,19 @@ pub enum Step {
     Release,
 }
 
-impl rdd_runtime::Step for Step {
-    const ALL: &'static [&'static str] = &[
-        "claim-template",
-        "write-status",
-        "clear-restart-request",
-        "apply-template",
-        "create",
-        "adopt",
-        "start",
-        "stop",
-        "delete",
-        "sweep",
-        "release",
-    ];
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::ClaimTemplate => "claim-template",
-            Self::WriteStatus { .. } => "write-status",
-            Self::ClearRestartRequest => "clear-restart-request",
-            Self::ApplyTemplate => "apply-template",
-            Self::Create => "create",
-            Self::Adopt => "adopt",
-            Self::Start => "start",
-            Self::Stop => "stop",
-            Self::Delete => "delete",
-            Self::Sweep => "sweep",
-            Self::Release => "release",
-        }
-    }
-}
+rdd_runtime::steps!(Step {
+    Self::ClaimTemplate => "claim-template",
+    Self::WriteStatus { .. } => "write-status",
+    Self::ClearRestartRequest => "clear-restart-request",
+    Self::ApplyTemplate => "apply-template",
+    Self::Create => "create",
+    Self::Adopt => "adopt",
+    Self::Start => "start",
+    Self::Stop => "stop",
+    Self::Delete => "delete",
+    Self::Sweep => "sweep",
+    Self::Release => "release",
+});
 
 /// The steps for what was seen.
 pub fn plan(seen: &Observed) -> Plan<Step> {

@@ -82,21 +82,14 @@ impl fmt::Debug for Step {
     }
 }
 
-impl rdd_runtime::Step for Step {
-    const ALL: &'static [&'static str] =
-        &["make-namespace", "put", "make-host", "report-host", "settle", "write-versions"];
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::MakeNamespace => "make-namespace",
-            Self::Put(_) => "put",
-            Self::MakeHost => "make-host",
-            Self::ReportHost => "report-host",
-            Self::Settle => "settle",
-            Self::WriteVersions => "write-versions",
-        }
-    }
-}
+rdd_runtime::steps!(Step {
+    Self::MakeNamespace => "make-namespace",
+    Self::Put(_) => "put",
+    Self::MakeHost => "make-host",
+    Self::ReportHost => "report-host",
+    Self::Settle => "settle",
+    Self::WriteVersions => "write-versions",
+});
 
 impl rdd_runtime::Controller for Controller {
     type Object = Namespace;

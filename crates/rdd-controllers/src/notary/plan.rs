@@ -38,20 +38,14 @@ pub enum Step {
     Release,
 }
 
-impl rdd_runtime::Step for Step {
-    const ALL: &'static [&'static str] = &["tell", "record", "report", "complain", "sweep", "release"];
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Tell => "tell",
-            Self::Record => "record",
-            Self::Report => "report",
-            Self::Complain { .. } => "complain",
-            Self::Sweep => "sweep",
-            Self::Release => "release",
-        }
-    }
-}
+rdd_runtime::steps!(Step {
+    Self::Tell => "tell",
+    Self::Record => "record",
+    Self::Report => "report",
+    Self::Complain { .. } => "complain",
+    Self::Sweep => "sweep",
+    Self::Release => "release",
+});
 
 pub(super) fn plan(observed: &Observed) -> Plan<Step> {
     let notary = &observed.notary;

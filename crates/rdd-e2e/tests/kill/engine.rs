@@ -5,6 +5,7 @@ use rdd_docker::{
     fake::{FakeEngine, NewContainer},
     map::volume_name,
 };
+use rdd_runtime::Step as _;
 use rdd_types::{CustomResourceExt, app::App};
 use serde_json::{Value, json};
 
@@ -23,26 +24,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     vec![Scenario {
         name: "containers are mirrored, acted on, and removed from either side",
         controller: engine::NAME,
-        steps: &[
-            "connect",
-            "disconnect",
-            "publish",
-            "withdraw",
-            "delete-mirrors",
-            "report",
-            "listen",
-            "sync",
-            "create-mirror",
-            "write-mirror",
-            "mark-mirror",
-            "remove-mirror",
-            "remove-thing",
-            "release-mirror",
-            "claim",
-            "act",
-            "record",
-            "unclaim",
-        ],
+        steps: engine::plan::Step::ALL,
         controllers: Some("containers"),
         prepare: Some(prepare),
         live: live_mirrored,
