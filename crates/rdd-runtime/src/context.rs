@@ -12,7 +12,7 @@ use crate::{
     cache::{Cached, Caches},
     events::Events,
     finalizer,
-    probe::{Point, Probe, Verdict, When},
+    probe::Points,
     queue::Queue,
 };
 
@@ -31,15 +31,7 @@ pub struct Context {
     pub(crate) caches: Caches,
     pub(crate) queue: Arc<Queue>,
     pub(crate) key: Option<Key>,
-    pub(crate) death: Death,
-}
-
-/// Where tests let the process die.
-#[derive(Clone)]
-pub(crate) struct Death {
-    pub(crate) probe: Arc<dyn Probe>,
-    /// Cancelled when the probe says so.
-    pub(crate) dead: CancellationToken,
+    pub(crate) points: Points,
 }
 
 /// Who the controller is to others.
@@ -70,23 +62,16 @@ impl Context {
 
     /// Wakes an object of this controller.
     pub fn wake(&self, key: Key) {
-        self.queue.add(key);
+        self.queue.wake(key);
     }
 
-    /// Does a step that a task of the controller carries out itself, beside the reconciles: with the same places before and after it, at which
-    /// tests let the process die, as the steps of a plan have. Its name is one of [`Step::ALL`](crate::Step::ALL).
+    /// Takes a step of this name, one of [`Step::ALL`](crate::Step::ALL): with a place before and after it at which tests let the process die, and
+    /// with its name in the error. The steps of a plan are taken like this; a task of the controller that works beside the reconciles calls it itself.
     pub async fn step<T>(&self, step: &'static str, doing: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        self.pass(step, When::Before).await;
-        let done = doing.await.map_err(|source| Error::Step { step, source: Box::new(source) })?;
-        self.pass(step, When::After).await;
-        Ok(done)
-    }
-
-    async fn pass(&self, step: &str, when: When) {
-        if self.death.probe.at(Point { controller: self.controller.name, step, when }) == Verdict::Die {
-            self.death.dead.cancel();
-            std::future::pending::<()>().await;
-        }
+        // In a box: each future around another would hold it twice.
+        let doing = Box::pin(doing);
+        let named = async { doing.await.map_err(|source| Error::Step { step, source: Box::new(source) }) };
+        self.points.around(self.controller.name, step, named).await
     }
 
     /// The field manager of what this controller applies.
@@ -138,7 +123,7 @@ impl Trigger {
     /// Wakes it.
     pub fn wake(&self) {
         if let Some(key) = &self.key {
-            self.queue.add(key.clone());
+            self.queue.wake(key.clone());
         }
     }
 }

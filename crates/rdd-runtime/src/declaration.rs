@@ -67,9 +67,9 @@ impl Wiring {
     fn wake(&self, wake: Wake) {
         match wake {
             Wake::Nothing => {}
-            Wake::One(key) => self.queue.add(key),
-            Wake::Many(keys) => keys.into_iter().for_each(|key| self.queue.add(key)),
-            Wake::All => (self.everyone)().into_iter().for_each(|key| self.queue.add(key)),
+            Wake::One(key) => self.queue.wake(key),
+            Wake::Many(keys) => keys.into_iter().for_each(|key| self.queue.wake(key)),
+            Wake::All => (self.everyone)().into_iter().for_each(|key| self.queue.wake(key)),
         }
     }
 }

@@ -23,7 +23,7 @@ pub mod manager;
 pub mod metrics;
 pub mod passthrough;
 pub mod probe;
-mod queue;
+pub mod queue;
 pub mod selection;
 mod supervise;
 pub mod sweep;

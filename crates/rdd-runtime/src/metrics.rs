@@ -167,7 +167,7 @@ mod tests {
     fn figures_are_told_per_controller() {
         let metrics = Metrics::default();
         let queue = Arc::new(Queue::default());
-        queue.add(Key::cluster("a"));
+        queue.wake(Key::cluster("a"));
         metrics.follow("notary", Arc::clone(&queue));
         metrics.ended("notary", Result::Success, Duration::from_millis(2));
         metrics.ended("notary", Result::Panic, Duration::from_millis(2));

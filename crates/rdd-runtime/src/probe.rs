@@ -2,8 +2,15 @@
 
 use std::{
     fmt,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
 };
+
+use tokio_util::sync::CancellationToken;
+
+use crate::Error;
 
 /// When, as seen from the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,6 +45,46 @@ pub enum Verdict {
 pub trait Probe: fmt::Debug + Send + Sync {
     /// Decides what happens there.
     fn at(&self, point: Point<'_>) -> Verdict;
+}
+
+/// The points of one manager: whoever takes a step takes it through here.
+#[derive(Debug, Clone)]
+pub(crate) struct Points {
+    probe: Arc<dyn Probe>,
+    /// Cancelled when the probe says that all of it is to end as if it had been killed.
+    dead: CancellationToken,
+}
+
+impl Points {
+    pub(crate) fn new(probe: Arc<dyn Probe>) -> Self {
+        Self { probe, dead: CancellationToken::new() }
+    }
+
+    /// Takes a step, with a point before it and, if it went well, one after it.
+    pub(crate) async fn around<T>(
+        &self,
+        controller: &str,
+        step: &str,
+        doing: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        self.pass(Point { controller, step, when: When::Before }).await;
+        let done = doing.await?;
+        self.pass(Point { controller, step, when: When::After }).await;
+        Ok(done)
+    }
+
+    /// Goes on, unless the probe says that all of it is to end here.
+    async fn pass(&self, point: Point<'_>) {
+        if self.probe.at(point) == Verdict::Die {
+            self.dead.cancel();
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Returns when the probe has said so.
+    pub(crate) async fn dead(&self) {
+        self.dead.cancelled().await;
+    }
 }
 
 /// Never stops anything.

@@ -1,8 +1,11 @@
-//! Which objects want attention: each at most once, in order of arrival, never two at a time, never forgotten.
+//! What wants attention: each thing at most once, in order of arrival, never two looks at the same one, none forgotten.
+//!
+//! Controllers queue the keys of their objects. One whose work is about things of its own makes a [`Queue`] of them.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     fmt,
+    hash::Hash,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -11,53 +14,94 @@ use tokio::{sync::Notify, time::Instant};
 
 use crate::Key;
 
-/// The delay after the first failure; it doubles with each further one.
-const FIRST_DELAY: Duration = Duration::from_millis(5);
-/// It never grows beyond this, so that what was repaired outside works again within minutes.
-const LONGEST_DELAY: Duration = Duration::from_mins(3);
-
-/// The delay after this many failures in a row.
-pub(crate) fn backoff(failures: u32) -> Duration {
-    let factor = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
-    FIRST_DELAY.saturating_mul(factor).min(LONGEST_DELAY)
+/// How long something waits after a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backoff {
+    /// After the first failure; it doubles with each further one.
+    pub first: Duration,
+    /// It never grows beyond this.
+    pub longest: Duration,
 }
 
-/// What came of working on an object.
+/// What controllers have. Not longer, so that what was repaired outside works again within minutes.
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { first: Duration::from_millis(5), longest: Duration::from_mins(3) }
+    }
+}
+
+impl Backoff {
+    /// The delay after this many failures in a row.
+    fn after(self, failures: u32) -> Duration {
+        let factor = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+        self.first.saturating_mul(factor).min(self.longest)
+    }
+}
+
+/// How much of a thing is wanted. Of two wishes the larger counts.
+pub trait Want: Copy + Ord {
+    /// All of it, which is wanted after a failure or a wait.
+    const WHOLE: Self;
+}
+
+impl Want for () {
+    const WHOLE: Self = ();
+}
+
+/// What came of working on something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// It went well; look again after this time at the latest.
     Done(Option<Duration>),
-    /// It failed; try again later.
+    /// It failed, or had changed meanwhile; try again later.
     Failed,
-    /// The object had changed meanwhile; look at the newer one.
-    Changed,
 }
 
-/// The queue of one controller.
+/// A queue.
 ///
-/// An object that is added while somebody works on it is handed out again afterwards: a wake-up is a state, not a message, so
-/// none is lost and a thousand are one. An object that waits after a failure is handed out at once if it is added again.
-#[derive(Default)]
-pub(crate) struct Queue {
-    state: Mutex<State>,
+/// What is added while somebody works on it is handed out again afterwards: a wake-up is a state, not a message, so
+/// none is lost and a thousand are one. What waits after a failure is handed out at once if it is added again.
+pub struct Queue<T = Key, W = ()> {
+    state: Mutex<State<T, W>>,
     changed: Notify,
+    backoff: Backoff,
 }
 
-#[derive(Default)]
-struct State {
-    ready: VecDeque<Key>,
-    queued: HashSet<Key>,
-    /// Being worked on, and whether it was added meanwhile.
-    running: HashMap<Key, bool>,
-    delayed: BTreeMap<(Instant, u64), Key>,
-    due: HashMap<Key, (Instant, u64)>,
-    failures: HashMap<Key, u32>,
+struct State<T, W> {
+    ready: VecDeque<T>,
+    wanted: HashMap<T, W>,
+    /// Being worked on, and what was asked for meanwhile.
+    running: HashMap<T, Option<W>>,
+    delayed: BTreeMap<(Instant, u64), T>,
+    due: HashMap<T, (Instant, u64)>,
+    failures: HashMap<T, u32>,
     count: u64,
     /// How often anything was handed out.
     handed_out: u64,
 }
 
-impl fmt::Debug for Queue {
+impl<T, W> Default for State<T, W> {
+    fn default() -> Self {
+        Self {
+            ready: VecDeque::new(),
+            wanted: HashMap::new(),
+            running: HashMap::new(),
+            delayed: BTreeMap::new(),
+            due: HashMap::new(),
+            failures: HashMap::new(),
+            count: 0,
+            handed_out: 0,
+        }
+    }
+}
+
+impl<T, W> Default for Queue<T, W> {
+    fn default() -> Self {
+        Self::new(Backoff::default())
+    }
+}
+
+impl<T: Clone + Eq + Hash, W: Want> fmt::Debug for Queue<T, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue").field("standing", &self.standing()).finish()
     }
@@ -78,27 +122,39 @@ pub(crate) struct Standing {
     pub(crate) handed_out: u64,
 }
 
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl<T, W> Queue<T, W> {
+    /// An empty one.
+    pub fn new(backoff: Backoff) -> Self {
+        Self { state: Mutex::default(), changed: Notify::new(), backoff }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T, W>> {
         // Nothing that can panic runs under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This object wants attention now.
-    pub(crate) fn add(&self, key: Key) {
-        self.lock().add(key);
+    /// Forgets everything.
+    pub fn clear(&self) {
+        *self.lock() = State::default();
+    }
+}
+
+impl<T: Clone + Eq + Hash, W: Want> Queue<T, W> {
+    /// This wants attention now, also if it waits after a failure.
+    pub fn add(&self, thing: T, want: W) {
+        self.lock().add(thing, want);
         self.changed.notify_one();
     }
 
-    /// The next object, as soon as there is one. It must be given back by [`done`](Self::done).
-    pub(crate) async fn next(&self) -> Key {
+    /// The next, as soon as there is one. It must be given back by [`done`](Self::done).
+    pub async fn next(&self) -> (T, W) {
         loop {
             let notified = self.changed.notified();
             let due = {
                 let mut state = self.lock();
                 state.ripen(Instant::now());
-                if let Some(key) = state.hand_out() {
-                    return key;
+                if let Some(next) = state.hand_out() {
+                    return next;
                 }
                 state.delayed.keys().next().map(|(due, _)| *due)
             };
@@ -112,23 +168,23 @@ impl Queue {
         }
     }
 
-    /// Nobody works on this object any more. Returns how often in a row it has failed now, and for how long it waits, if it does.
-    pub(crate) fn done(&self, key: &Key, outcome: Outcome) -> (u32, Option<Duration>) {
-        let answer = self.lock().done(key, outcome, Instant::now());
+    /// Nobody works on this any more. Returns how often in a row it has failed now, and for how long it waits, if it does.
+    pub fn done(&self, thing: &T, outcome: Outcome) -> (u32, Option<Duration>) {
+        let answer = self.lock().done(thing, outcome, self.backoff, Instant::now());
         self.changed.notify_one();
         answer
     }
 
-    /// The object is gone: its failures no longer count.
-    pub(crate) fn forget(&self, key: &Key) {
-        self.lock().failures.remove(key);
+    /// The thing is gone: its failures no longer count.
+    pub(crate) fn forget(&self, thing: &T) {
+        self.lock().failures.remove(thing);
     }
 
-    /// Whoever worked on objects is gone: they are handed out anew.
-    pub(crate) fn recover(&self) {
+    /// Whoever worked is gone: what was handed out is handed out anew.
+    pub fn recover(&self) {
         let mut state = self.lock();
-        let taken: Vec<Key> = state.running.drain().map(|(key, _)| key).collect();
-        taken.into_iter().for_each(|key| state.add(key));
+        let taken: Vec<T> = state.running.drain().map(|(thing, _)| thing).collect();
+        taken.into_iter().for_each(|thing| state.add(thing, W::WHOLE));
         drop(state);
         self.changed.notify_one();
     }
@@ -139,75 +195,80 @@ impl Queue {
             ready: state.ready.len(),
             running: state.running.len(),
             delayed: state.delayed.len(),
-            failing: state.failures.keys().filter(|key| state.due.contains_key(*key)).count(),
+            failing: state.failures.keys().filter(|thing| state.due.contains_key(*thing)).count(),
             handed_out: state.handed_out,
         }
     }
 }
 
-impl State {
-    fn add(&mut self, key: Key) {
-        if let Some(again) = self.running.get_mut(&key) {
-            *again = true;
+impl Queue {
+    /// This object wants attention now.
+    pub(crate) fn wake(&self, key: Key) {
+        self.add(key, ());
+    }
+}
+
+impl<T: Clone + Eq + Hash, W: Want> State<T, W> {
+    fn add(&mut self, thing: T, want: W) {
+        if let Some(again) = self.running.get_mut(&thing) {
+            *again = (*again).max(Some(want));
             return;
         }
-        if let Some(due) = self.due.remove(&key) {
+        if let Some(due) = self.due.remove(&thing) {
             self.delayed.remove(&due);
         }
-        if self.queued.insert(key.clone()) {
-            self.ready.push_back(key);
+        match self.wanted.get_mut(&thing) {
+            Some(known) => *known = want.max(*known),
+            None => {
+                self.wanted.insert(thing.clone(), want);
+                self.ready.push_back(thing);
+            }
         }
     }
 
-    fn delay(&mut self, key: Key, until: Instant) {
+    fn delay(&mut self, thing: T, until: Instant) {
         self.count += 1;
         let due = (until, self.count);
-        self.delayed.insert(due, key.clone());
-        self.due.insert(key, due);
+        self.delayed.insert(due, thing.clone());
+        self.due.insert(thing, due);
     }
 
     /// Moves what is due to where it is handed out.
     fn ripen(&mut self, now: Instant) {
         while let Some(entry) = self.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
-            let key = entry.remove();
-            self.add(key);
+            let thing = entry.remove();
+            self.add(thing, W::WHOLE);
         }
     }
 
-    fn hand_out(&mut self) -> Option<Key> {
-        let key = self.ready.pop_front()?;
-        self.queued.remove(&key);
-        self.running.insert(key.clone(), false);
+    fn hand_out(&mut self) -> Option<(T, W)> {
+        let thing = self.ready.pop_front()?;
+        let want = self.wanted.remove(&thing).unwrap_or(W::WHOLE);
+        self.running.insert(thing.clone(), None);
         self.handed_out += 1;
-        Some(key)
+        Some((thing, want))
     }
 
-    fn done(&mut self, key: &Key, outcome: Outcome, now: Instant) -> (u32, Option<Duration>) {
-        let added = self.running.remove(key).unwrap_or(false);
-        let failures = match outcome {
-            Outcome::Done(_) => {
-                self.failures.remove(key);
-                0
+    fn done(&mut self, thing: &T, outcome: Outcome, backoff: Backoff, now: Instant) -> (u32, Option<Duration>) {
+        let again = self.running.remove(thing).flatten();
+        let (failures, delay) = match outcome {
+            Outcome::Done(again) => {
+                self.failures.remove(thing);
+                (0, again)
             }
-            Outcome::Failed | Outcome::Changed => {
-                let failures = self.failures.entry(key.clone()).or_default();
+            Outcome::Failed => {
+                let failures = self.failures.entry(thing.clone()).or_default();
                 *failures = failures.saturating_add(1);
-                *failures
+                (*failures, Some(backoff.after(*failures)))
             }
         };
-        let delay = match outcome {
-            Outcome::Done(again) => again,
-            Outcome::Failed | Outcome::Changed => Some(backoff(failures)),
-        };
-        if added {
-            self.add(key.clone());
+        if let Some(want) = again {
+            self.add(thing.clone(), if outcome == Outcome::Failed { W::WHOLE } else { want });
             return (failures, None);
         }
-        if let Some(delay) = delay {
-            // A time beyond what the clock can tell is as good as never.
-            if let Some(until) = now.checked_add(delay) {
-                self.delay(key.clone(), until);
-            }
+        // A time beyond what the clock can tell is as good as never.
+        if let Some(until) = delay.and_then(|delay| now.checked_add(delay)) {
+            self.delay(thing.clone(), until);
         }
         (failures, delay)
     }
@@ -216,6 +277,13 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const FIRST_DELAY: Duration = Duration::from_millis(5);
+    const LONGEST_DELAY: Duration = Duration::from_mins(3);
+
+    fn backoff(failures: u32) -> Duration {
+        Backoff::default().after(failures)
+    }
 
     fn key(name: &str) -> Key {
         Key::cluster(name)
@@ -235,36 +303,36 @@ mod tests {
     async fn objects_come_in_order_each_once_and_never_two_at_a_time() {
         let queue = Queue::default();
         for name in ["a", "b", "a", "c", "b"] {
-            queue.add(key(name));
+            queue.wake(key(name));
         }
-        assert_eq!(queue.next().await, key("a"));
-        queue.add(key("a"));
-        assert_eq!((queue.next().await, queue.next().await), (key("b"), key("c")));
+        assert_eq!(queue.next().await.0, key("a"));
+        queue.wake(key("a"));
+        assert_eq!((queue.next().await.0, queue.next().await.0), (key("b"), key("c")));
         let again = tokio::time::timeout(Duration::from_secs(9), queue.next()).await;
         assert!(again.is_err(), "nobody gets what another works on");
         queue.done(&key("a"), Outcome::Done(None));
-        assert_eq!(queue.next().await, key("a"), "what was added meanwhile is not lost");
+        assert_eq!(queue.next().await.0, key("a"), "what was added meanwhile is not lost");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_failure_waits_longer_each_time_and_delays_no_other() {
         let queue = Queue::default();
-        queue.add(key("poisoned"));
+        queue.wake(key("poisoned"));
         let began = Instant::now();
         for expected in [0, 5, 15, 35] {
-            assert_eq!(queue.next().await, key("poisoned"));
+            assert_eq!(queue.next().await.0, key("poisoned"));
             assert_eq!(began.elapsed().as_millis(), expected);
             queue.done(&key("poisoned"), Outcome::Failed);
-            queue.add(key("fine"));
-            assert_eq!(queue.next().await, key("fine"));
+            queue.wake(key("fine"));
+            assert_eq!(queue.next().await.0, key("fine"));
             assert_eq!(began.elapsed().as_millis(), expected, "the other one did not wait");
             queue.done(&key("fine"), Outcome::Done(None));
         }
-        queue.add(key("poisoned"));
-        assert_eq!(queue.next().await, key("poisoned"));
+        queue.wake(key("poisoned"));
+        assert_eq!(queue.next().await.0, key("poisoned"));
         assert_eq!(began.elapsed().as_millis(), 35, "news end the wait");
         queue.done(&key("poisoned"), Outcome::Done(None));
-        queue.add(key("poisoned"));
+        queue.wake(key("poisoned"));
         queue.next().await;
         assert_eq!(
             queue.done(&key("poisoned"), Outcome::Failed),
@@ -276,7 +344,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_object_that_asked_for_it_is_looked_at_again() {
         let queue = Queue::default();
-        queue.add(key("a"));
+        queue.wake(key("a"));
         queue.next().await;
         queue.done(&key("a"), Outcome::Done(Some(Duration::from_secs(7))));
         let began = Instant::now();

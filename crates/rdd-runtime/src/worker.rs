@@ -21,12 +21,12 @@ use crate::{
     Context, Controller, Declaration, Error, Key, Plan, Step,
     apply::api_of,
     cache::{Cached, Caches, View},
-    context::{Death, Identity},
+    context::Identity,
     declaration::Wiring,
     error::has_code,
     events, finalizer,
     metrics::{self, Metrics},
-    probe::{Point, Probe, Verdict, When},
+    probe::Points,
     queue::{Outcome, Queue},
     supervise::Supervisor,
 };
@@ -44,34 +44,9 @@ pub(crate) struct Tools {
     pub(crate) caches: Caches,
     pub(crate) supervisor: Supervisor,
     pub(crate) metrics: Metrics,
-    pub(crate) probe: Arc<dyn Probe>,
+    pub(crate) points: Points,
     /// Cancelled when the manager begins to end: no reconcile begins any more.
     pub(crate) stopping: CancellationToken,
-    /// Cancelled when a probe says that all of it is to end as if it had been killed.
-    pub(crate) dead: CancellationToken,
-}
-
-impl Tools {
-    /// Does a step, with a point before it and one after it at which tests let the process die.
-    pub(crate) async fn step<T>(
-        &self,
-        controller: &str,
-        step: &str,
-        doing: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
-        self.pass(Point { controller, step, when: When::Before }).await;
-        let done = doing.await?;
-        self.pass(Point { controller, step, when: When::After }).await;
-        Ok(done)
-    }
-
-    /// Goes on, unless the probe says that all of it is to end here.
-    async fn pass(&self, point: Point<'_>) {
-        if self.probe.at(point) == Verdict::Die {
-            self.dead.cancel();
-            std::future::pending::<()>().await;
-        }
-    }
 }
 
 /// A controller whose types are forgotten, ready to be run by a manager.
@@ -144,7 +119,7 @@ fn start<C: Controller>(controller: Arc<C>, declaration: Arc<Declaration>, tools
         caches: tools.caches.clone(),
         queue: Arc::clone(&queue),
         key: None,
-        death: Death { probe: Arc::clone(&tools.probe), dead: tools.dead.clone() },
+        points: tools.points.clone(),
     };
     let objects = tools.caches.get::<C::Object>();
     let needs = wire(&declaration, &objects, &queue, &tools.caches);
@@ -193,7 +168,7 @@ fn wire<K: crate::Kind>(
     caches: &Caches,
 ) -> Vec<Arc<dyn View>> {
     let own = Arc::clone(queue);
-    objects.subscribe(move |object| own.add(Key::of(object)));
+    objects.subscribe(move |object| own.wake(Key::of(object)));
     let (everyone, one) = (objects.clone(), objects.clone());
     let wiring = Wiring {
         caches: caches.clone(),
@@ -236,13 +211,13 @@ impl<C: Controller> Worker<C> {
         // If this task was started anew, nobody works any more on what its predecessor had taken.
         let queue = Arc::clone(&self.context.queue);
         queue.recover();
-        self.seeds.iter().for_each(|seed| queue.add(Key::of(seed)));
+        self.seeds.iter().for_each(|seed| queue.wake(Key::of(seed)));
         let mut running = Group::default();
         loop {
             tokio::select! {
                 () = stopping.cancelled() => break,
                 Some(ended) = running.next(), if !running.is_empty() => self.note(ended),
-                key = queue.next(), if running.len() < self.declaration.workers => {
+                (key, ()) = queue.next(), if running.len() < self.declaration.workers => {
                     running.spawn("reconcile", Arc::clone(&self).attempt(key));
                 }
             }
@@ -287,7 +262,7 @@ impl<C: Controller> Worker<C> {
             }
             if !held {
                 let ensure = finalizer::ensure(&self.context.client, &*object, finalizer);
-                object = Arc::new(self.tools.step(self.declaration.name, ENSURE_FINALIZER, ensure).await?);
+                object = Arc::new(self.tools.points.around(self.declaration.name, ENSURE_FINALIZER, ensure).await?);
                 self.objects.offer(&object);
             }
         }
@@ -315,12 +290,7 @@ impl<C: Controller> Worker<C> {
     }
 
     async fn act_once(&self, step: &C::Step, observed: &C::Observed, context: &Context) -> Result<(), Error> {
-        let name = step.name();
-        let acting = async {
-            let done = self.controller.act(step, observed, context).await;
-            done.map_err(|source| Error::Step { step: name, source: Box::new(source) })
-        };
-        self.tools.step(self.declaration.name, name, acting).await
+        context.step(step.name(), self.controller.act(step, observed, context)).await
     }
 
     /// Makes an object that has to exist.
@@ -346,20 +316,18 @@ impl<C: Controller> Worker<C> {
             // Panics are caught inside, and nobody cancels one task alone.
             return;
         };
-        let outcome = match &result {
-            Ok(again) => Outcome::Done(*again),
-            Err(error) if error.is_conflict() => Outcome::Changed,
-            Err(_) => Outcome::Failed,
-        };
+        let outcome = result.as_ref().map_or(Outcome::Failed, |again| Outcome::Done(*again));
+        // The object had changed meanwhile: a look at the newer one is all that it takes.
+        let is_conflict = result.as_ref().is_err_and(Error::is_conflict);
         let (failures, delay) = self.context.queue.done(&key, outcome);
-        let quiet = outcome == Outcome::Changed && failures < CONFLICTS_MAX;
+        let quiet = is_conflict && failures < CONFLICTS_MAX;
         self.tools.metrics.ended(
             self.declaration.name,
             match &result {
                 Ok(None) => metrics::Result::Success,
                 Ok(Some(_)) => metrics::Result::Again,
                 Err(Error::Panicked(_)) => metrics::Result::Panic,
-                Err(_) if outcome == Outcome::Changed => metrics::Result::Conflict,
+                Err(_) if is_conflict => metrics::Result::Conflict,
                 Err(_) => metrics::Result::Error,
             },
             took,

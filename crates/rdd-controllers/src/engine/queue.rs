@@ -1,20 +1,19 @@
-//! Which things of the engine want to be looked at: each at most once, never two looks at the same one, none forgotten.
+//! Which things of the engine want to be looked at: a queue as controllers have it, of things instead of objects.
 //!
 //! It outlives connections: what is asked while there is none waits here. It holds no more than the engine and its mirror have things.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    collections::HashSet,
     fmt,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use tokio::{sync::Notify, time::Instant};
+use rdd_runtime::queue::{self, Backoff, Want};
+use tokio::sync::Notify;
 
-/// The delay after the first failure; it doubles with each further one.
-const FIRST_DELAY: Duration = Duration::from_millis(20);
-/// It never grows beyond this: what an image waits for is not always told.
-const LONGEST_DELAY: Duration = Duration::from_secs(30);
+/// Not longer: what an image waits for is not always told.
+const BACKOFF: Backoff = Backoff { first: Duration::from_millis(20), longest: Duration::from_secs(30) };
 
 /// A thing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -62,6 +61,10 @@ pub(super) enum Look {
     Engine,
 }
 
+impl Want for Look {
+    const WHOLE: Self = Self::Engine;
+}
+
 /// What came of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -74,55 +77,45 @@ pub(super) enum Outcome {
 }
 
 /// The queue.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Queue {
-    state: Mutex<State>,
-    changed: Notify,
+    things: queue::Queue<Item, Look>,
+    notes: Mutex<Notes>,
     attempted: Notify,
 }
 
+/// What is known of things beside that they are in the queue.
 #[derive(Debug, Default)]
-struct State {
-    ready: VecDeque<Item>,
-    wanted: HashMap<Item, Look>,
-    /// Being looked at, and what was asked for meanwhile.
-    running: HashMap<Item, (Look, Option<Look>)>,
-    delayed: BTreeMap<(Instant, u64), Item>,
-    due: HashMap<Item, (Instant, u64)>,
-    failures: HashMap<Item, u32>,
+struct Notes {
+    /// Something else has to go first.
     in_use: HashSet<Item>,
     /// What nobody has looked at since it was put here.
     unseen: HashSet<Item>,
-    count: u64,
 }
 
-/// The delay after this many failures in a row.
-fn backoff(failures: u32) -> Duration {
-    let factor = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
-    FIRST_DELAY.saturating_mul(factor).min(LONGEST_DELAY)
+impl Default for Queue {
+    fn default() -> Self {
+        Self { things: queue::Queue::new(BACKOFF), notes: Mutex::default(), attempted: Notify::new() }
+    }
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn notes(&self) -> MutexGuard<'_, Notes> {
         // Nothing that can panic runs under the lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// This thing wants a look now, also if it waits after a failure.
     pub(super) fn add(&self, item: Item, look: Look) {
-        self.lock().add(item, look);
-        self.changed.notify_one();
+        self.things.add(item, look);
     }
 
     /// All of these want a look at the engine; [`attempted`](Self::attempted) tells when all have had one.
     pub(super) fn add_all(&self, items: impl IntoIterator<Item = Item>) {
-        let mut state = self.lock();
         for item in items {
-            state.unseen.insert(item.clone());
-            state.add(item, Look::Engine);
+            self.notes().unseen.insert(item.clone());
+            self.add(item, Look::Engine);
         }
-        drop(state);
-        self.changed.notify_one();
         self.attempted.notify_waiters();
     }
 
@@ -130,7 +123,7 @@ impl Queue {
     pub(super) async fn attempted(&self) {
         loop {
             let notified = self.attempted.notified();
-            if self.lock().unseen.is_empty() {
+            if self.notes().unseen.is_empty() {
                 return;
             }
             notified.await;
@@ -139,121 +132,52 @@ impl Queue {
 
     /// What waits for something else to go is looked at again: something has gone.
     pub(super) fn retry_in_use(&self) {
-        let mut state = self.lock();
-        for item in std::mem::take(&mut state.in_use) {
-            state.add(item, Look::Engine);
-        }
-        drop(state);
-        self.changed.notify_one();
+        let waiting = std::mem::take(&mut self.notes().in_use);
+        waiting.into_iter().for_each(|item| self.add(item, Look::Engine));
     }
 
     /// The next thing, as soon as there is one. It must be given back by [`done`](Self::done).
     pub(super) async fn next(&self) -> (Item, Look) {
-        loop {
-            let notified = self.changed.notified();
-            let due = {
-                let mut state = self.lock();
-                state.ripen(Instant::now());
-                if let Some(next) = state.hand_out() {
-                    return next;
-                }
-                state.delayed.keys().next().map(|(due, _)| *due)
-            };
-            match due {
-                Some(due) => tokio::select! {
-                    () = notified => {}
-                    () = tokio::time::sleep_until(due) => {}
-                },
-                None => notified.await,
-            }
-        }
+        self.things.next().await
     }
 
     /// Nobody looks at this thing any more. Returns how often in a row it has failed now.
     pub(super) fn done(&self, item: &Item, outcome: Outcome) -> u32 {
-        let failures = self.lock().done(item, outcome, Instant::now());
-        self.changed.notify_one();
+        // Noted while the thing still counts as being looked at: whoever asks for another look in between is heard.
+        {
+            let mut notes = self.notes();
+            notes.unseen.remove(item);
+            match outcome {
+                Outcome::InUse => notes.in_use.insert(item.clone()),
+                Outcome::Done | Outcome::Failed => notes.in_use.remove(item),
+            };
+        }
+        let outcome = match outcome {
+            Outcome::Done => queue::Outcome::Done(None),
+            Outcome::Failed | Outcome::InUse => queue::Outcome::Failed,
+        };
+        let (failures, _) = self.things.done(item, outcome);
         self.attempted.notify_waiters();
         failures
     }
 
     /// Whoever looked is gone: what was taken is handed out anew.
     pub(super) fn recover(&self) {
-        let mut state = self.lock();
-        let taken: Vec<Item> = state.running.drain().map(|(item, _)| item).collect();
-        taken.into_iter().for_each(|item| state.add(item, Look::Engine));
-        state.unseen.clear();
+        self.things.recover();
+        self.notes().unseen.clear();
     }
 
     /// There is no engine any more: what was asked of it is void.
     pub(super) fn clear(&self) {
-        *self.lock() = State::default();
-    }
-}
-
-impl State {
-    fn add(&mut self, item: Item, look: Look) {
-        if let Some((_, again)) = self.running.get_mut(&item) {
-            *again = Some(again.map_or(look, |known| known.max(look)));
-            return;
-        }
-        if let Some(due) = self.due.remove(&item) {
-            self.delayed.remove(&due);
-        }
-        if let Some(known) = self.wanted.get_mut(&item) {
-            *known = (*known).max(look);
-            return;
-        }
-        self.wanted.insert(item.clone(), look);
-        self.ready.push_back(item);
-    }
-
-    fn ripen(&mut self, now: Instant) {
-        while let Some(entry) = self.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
-            let item = entry.remove();
-            self.add(item, Look::Engine);
-        }
-    }
-
-    fn hand_out(&mut self) -> Option<(Item, Look)> {
-        let item = self.ready.pop_front()?;
-        let look = self.wanted.remove(&item).unwrap_or(Look::Engine);
-        self.running.insert(item.clone(), (look, None));
-        Some((item, look))
-    }
-
-    fn done(&mut self, item: &Item, outcome: Outcome, now: Instant) -> u32 {
-        let again = self.running.remove(item).and_then(|(_, again)| again);
-        self.unseen.remove(item);
-        self.in_use.remove(item);
-        if outcome == Outcome::Done {
-            self.failures.remove(item);
-            if let Some(look) = again {
-                self.add(item.clone(), look);
-            }
-            return 0;
-        }
-        let failures = self.failures.entry(item.clone()).or_default();
-        *failures = failures.saturating_add(1);
-        let failures = *failures;
-        if outcome == Outcome::InUse {
-            self.in_use.insert(item.clone());
-        }
-        if again.is_some() {
-            self.add(item.clone(), Look::Engine);
-            return failures;
-        }
-        self.count += 1;
-        let due = (now + backoff(failures), self.count);
-        self.delayed.insert(due, item.clone());
-        self.due.insert(item.clone(), due);
-        failures
+        self.things.clear();
+        *self.notes() = Notes::default();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
+    use tokio::time::Instant;
 
     use super::*;
 

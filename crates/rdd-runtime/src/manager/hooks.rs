@@ -44,7 +44,7 @@ impl Served {
         let configurations = &Configurations { client: &tools.client, manager };
         let webhooks = webhooks_of(controllers).into_iter();
         let steps = webhooks.map(|webhook| {
-            tools.step(MANAGER, CONFIGURE, async move { configurations.apply(webhook, reachable).await })
+            tools.points.around(MANAGER, CONFIGURE, async move { configurations.apply(webhook, reachable).await })
         });
         try_join_all(steps).await.map(drop)
     }

@@ -161,7 +161,7 @@ impl Manager {
 
     /// Waits until a probe has said that all of it is to end as if it had been killed, and does that.
     pub async fn killed(&self) {
-        self.tools.dead.cancelled().await;
+        self.tools.points.dead().await;
         self.tools.supervisor.cut();
     }
 

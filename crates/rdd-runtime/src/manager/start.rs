@@ -24,6 +24,7 @@ use crate::{
     discovery::{Claimed, Entry, Registry, is_alive},
     health::Health,
     listen, passthrough,
+    probe::Points,
     supervise::Supervisor,
     worker::Tools,
 };
@@ -90,7 +91,7 @@ impl Manager {
         if let Role::Embedded(_) | Role::External(_) = options.role {
             let tools = &manager.tools;
             let answered = ours.iter().chain(manager.waiting.get_mut().iter());
-            tools.step(MANAGER, DISCARD, hooks::remove_stale(&tools.client, &manager.name, answered)).await?;
+            tools.points.around(MANAGER, DISCARD, hooks::remove_stale(&tools.client, &manager.name, answered)).await?;
         }
         if let Role::External(Place { passthrough_socket: Some(path), .. }) = &options.role {
             let routes = passthrough::routes(ours.iter().chain(manager.waiting.get_mut().iter()));
@@ -137,7 +138,7 @@ impl Manager {
                 _ => registry.renew(&self.name, &entry, controllers.is_empty()).await.map(|()| Claimed::default()),
             }
         };
-        let claimed = self.tools.step(MANAGER, REGISTER, registering).await?;
+        let claimed = self.tools.points.around(MANAGER, REGISTER, registering).await?;
         self.upkeep.set_registered(registry, entry);
         Ok(claimed)
     }
@@ -167,7 +168,8 @@ impl Manager {
         self.upkeep.hooks().configure(&self.tools, &self.name, &controllers).await?;
         let client = &self.tools.client;
         let definitions = controllers.iter().flat_map(|one| one.declaration().crds.iter().map(std::slice::from_ref));
-        let steps = definitions.map(|definition| self.tools.step(MANAGER, DEFINE, crds::install(client, definition)));
+        let steps =
+            definitions.map(|definition| self.tools.points.around(MANAGER, DEFINE, crds::install(client, definition)));
         try_join_all(steps).await?;
         let started: Vec<_> = controllers.into_iter().map(|one| one.start(self.tools.clone())).collect();
         let needs: Vec<_> = started.iter().flat_map(|one| &one.needs).map(|view| view.settled()).collect();
@@ -192,7 +194,7 @@ impl Manager {
         }
         let with_controllers = |(_, entry): &&(Registry, Entry)| entry.enabled_controllers.is_some();
         if let Some((registry, entry)) = self.upkeep.registered().filter(with_controllers) {
-            self.tools.step(MANAGER, ANNOUNCE, registry.annotate(true, None)).await?;
+            self.tools.points.around(MANAGER, ANNOUNCE, registry.annotate(true, None)).await?;
             tracing::info!(manager = self.name, controllers = ?entry.enabled_controllers, "controllers are ready");
         }
         Ok(())
@@ -230,9 +232,8 @@ fn tools(options: &Options) -> (Tools, CancellationToken) {
         caches: Caches::new(options.client.clone(), supervisor.clone()),
         supervisor,
         metrics: options.metrics.clone(),
-        probe: Arc::clone(&options.probe),
+        points: Points::new(Arc::clone(&options.probe)),
         stopping: CancellationToken::new(),
-        dead: CancellationToken::new(),
     };
     (tools, ending)
 }
