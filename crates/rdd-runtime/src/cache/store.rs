@@ -42,6 +42,8 @@ struct Objects<K> {
     by_key: BTreeMap<Key, Arc<K>>,
     /// The newest version that the watch has told of.
     seen: u64,
+    /// The newest version of which the subscribers know.
+    told: u64,
 }
 
 impl<K> Clone for Cached<K> {
@@ -63,7 +65,7 @@ fn version_of(object: &impl ResourceExt) -> u64 {
 
 impl<K: Kind> Cached<K> {
     pub(super) fn new() -> Self {
-        let objects = RwLock::new(Objects { by_key: BTreeMap::new(), seen: 0 });
+        let objects = RwLock::new(Objects { by_key: BTreeMap::new(), seen: 0, told: 0 });
         Self(Arc::new(Shared { objects, subscribers: RwLock::default(), sync: watch::Sender::new(Sync::Pending) }))
     }
 
@@ -172,7 +174,8 @@ impl<K: Kind> Cached<K> {
         };
         self.0.sync.send_replace(Sync::Synced);
         let vanished = before.into_iter().filter(|(key, _)| !list.contains_key(key)).map(|(_, object)| object);
-        vanished.chain(list.values().cloned()).for_each(|object| self.tell(&object));
+        vanished.chain(list.values().cloned()).for_each(|object| self.notify(&object));
+        self.have_told();
     }
 
     /// The kind's objects cannot be listed.
@@ -187,6 +190,22 @@ impl<K: Kind> Cached<K> {
     }
 
     fn tell(&self, object: &K) {
+        self.notify(object);
+        self.have_told();
+    }
+
+    fn have_told(&self) {
+        let mut objects = self.0.objects.write().unwrap_or_else(PoisonError::into_inner);
+        objects.told = objects.seen;
+    }
+
+    /// Whether the subscribers know of all that is here, up to `newest`. What was only offered they learn of from the watch.
+    fn has_told(&self, newest: u64) -> bool {
+        let objects = self.0.objects.read().unwrap_or_else(PoisonError::into_inner);
+        objects.told == objects.seen && newest <= objects.told
+    }
+
+    fn notify(&self, object: &K) {
         let subscribers = self.0.subscribers.read().unwrap_or_else(PoisonError::into_inner).clone();
         for subscriber in subscribers {
             subscriber(object);
@@ -224,7 +243,8 @@ impl<K: Kind> View for Cached<K> {
             let list = Api::<K>::all(client).list_metadata(&ListParams::default()).await?;
             let there = list.items.iter().map(|object| (Key::of(object), object.resource_version()));
             let here = cache.list().into_iter().map(|object| (Key::of(&*object), object.resource_version()));
-            Ok(there.collect::<BTreeMap<_, _>>() == here.collect::<BTreeMap<_, _>>())
+            let is_same = there.collect::<BTreeMap<_, _>>() == here.collect::<BTreeMap<_, _>>();
+            Ok(is_same && cache.has_told(list.items.iter().map(version_of).max().unwrap_or(0)))
         })
     }
 }
@@ -251,6 +271,23 @@ mod tests {
 
     fn held(entries: &[(&str, u64)]) -> Vec<(String, u64)> {
         entries.iter().map(|(name, version)| ((*name).to_owned(), *version)).collect()
+    }
+
+    #[test]
+    fn what_was_only_offered_is_not_told_yet() {
+        let cache = Cached::new();
+        cache.replaced(vec![map("a", 5)]);
+        assert!(cache.has_told(5));
+        cache.offer(&map("a", 7));
+        assert!(!cache.has_told(7), "nobody was woken for it");
+        cache.applied(map("a", 7));
+        assert!(cache.has_told(7));
+        let (heard, inside) = (Arc::new(Mutex::new(true)), cache.clone());
+        let hearing = Arc::clone(&heard);
+        cache.subscribe(move |map| *hearing.lock().unwrap() = inside.has_told(version_of(map)));
+        cache.deleted(&map("a", 8));
+        assert!(!*heard.lock().unwrap(), "while they are being told");
+        assert!(cache.has_told(8));
     }
 
     #[test]
