@@ -136,7 +136,8 @@ fn what_the_server_refuses_has_a_code_of_its_own() {
     product.rdd(&["start"]).expect_success();
     let output = product.rdd(&["set", "kubernetes.enabled=true", "--log-format=json"]);
     assert_eq!(output.code, Some(3));
-    let record: serde_json::Value = serde_json::from_str(output.stderr.lines().next().unwrap()).unwrap();
+    // Before it, a busy machine has it say that it waits.
+    let record: serde_json::Value = serde_json::from_str(output.stderr.lines().last().unwrap()).unwrap();
     assert_eq!((&record["exit-code"], &record["level"]), (&3.into(), &"error".into()));
     assert!(record["msg"].as_str().unwrap().starts_with("failed to update App: "), "{record}");
 }
