@@ -1,19 +1,21 @@
 //! Running a command to its end, or to the end of our patience.
 
 use std::{
-    io::{self, Read},
+    io,
+    os::fd::OwnedFd,
     process::{Child, Command, Stdio},
-    sync::{
-        Arc, Mutex,
-        mpsc::{Receiver, channel},
-    },
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
 use rdd_stdx::process::Process;
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::{Errno, ioctl_fionread},
+};
 
-/// How long an ended child's streams may stay open: something it started still holds them, which is not our wait.
-const STREAMS_LINGER: Duration = Duration::from_millis(500);
+/// How long it may take at most to read what an ended child has written; a busy machine lets a reader wait.
+const LAST_WORDS_TAKE: Duration = Duration::from_secs(30);
 
 /// What a command left.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,9 +73,10 @@ pub fn run(command: &mut Command, within: Duration, at_time_out: impl FnOnce(u32
         child.kill()?;
     }
     let code = child.wait()?.code();
-    let deadline = Instant::now() + STREAMS_LINGER;
-    let text = |collector: Option<Collector>| collector.map(|collector| collector.text(deadline)).unwrap_or_default();
-    let output = Output { code, stdout: text(stdout), stderr: text(stderr) };
+    let deadline = Instant::now() + LAST_WORDS_TAKE;
+    let text = |collector: Collector| collector.text(deadline);
+    let output =
+        Output { code, stdout: stdout.map(text).unwrap_or_default(), stderr: stderr.map(text).unwrap_or_default() };
     Ok(if ended { Outcome::Ended(output) } else { Outcome::TimedOut(output) })
 }
 
@@ -87,32 +90,59 @@ fn wait(child: &Child, within: Duration) -> io::Result<bool> {
 
 /// Reads a stream in its own thread, so that neither a full pipe nor one that stays open can hold us up.
 struct Collector {
-    collected: Arc<Mutex<Vec<u8>>>,
-    /// Hangs up when the stream has ended.
-    ended: Receiver<()>,
+    stream: Arc<OwnedFd>,
+    collected: Arc<Mutex<Collected>>,
+}
+
+#[derive(Default)]
+struct Collected {
+    bytes: Vec<u8>,
+    has_ended: bool,
 }
 
 impl Collector {
-    fn start(mut stream: impl Read + Send + 'static) -> Self {
-        let collected = Arc::new(Mutex::new(Vec::new()));
-        let sink = Arc::clone(&collected);
-        let (open, ended) = channel();
+    fn start(stream: impl Into<OwnedFd>) -> Self {
+        let (stream, collected) = (Arc::new(stream.into()), Arc::<Mutex<Collected>>::default());
+        let (source, sink) = (Arc::clone(&stream), Arc::clone(&collected));
         std::thread::spawn(move || {
-            let _open = open;
-            let mut buffer = [0; 8192];
-            // A read that fails ends the text, like the end of the stream: what arrived is still shown.
-            while let Ok(count @ 1..) = stream.read(&mut buffer) {
-                sink.lock().expect("appending does not panic").extend_from_slice(&buffer[..count]);
-            }
+            while wait_readable(&source) && read_into(&source, &mut sink.lock().expect("appending does not panic")) {}
         });
-        Self { collected, ended }
+        Self { stream, collected }
     }
 
+    /// All that was written until now. Whoever the child started may still hold the stream, and is not waited for.
     fn text(self, deadline: Instant) -> String {
-        // Nothing is ever sent: this returns when the thread has ended or the time is up, and both are fine.
-        let _ = self.ended.recv_timeout(deadline.saturating_duration_since(Instant::now()));
-        String::from_utf8_lossy(&self.collected.lock().expect("appending does not panic")).into_owned()
+        loop {
+            let collected = self.collected.lock().expect("appending does not panic");
+            // What is taken out of the pipe is taken under the lock, so nothing is on its way.
+            let is_empty = ioctl_fionread(&self.stream).is_ok_and(|count| count == 0);
+            if collected.has_ended || is_empty || Instant::now() >= deadline {
+                return String::from_utf8_lossy(&collected.bytes).into_owned();
+            }
+            drop(collected);
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
+}
+
+fn wait_readable(stream: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(stream, PollFlags::IN)];
+    loop {
+        match poll(&mut polled, None) {
+            Err(Errno::INTR) => {}
+            other => return other.is_ok(),
+        }
+    }
+}
+
+/// Takes a piece of what is there; `false` if that was the end. A read that fails ends the text, like the end of the stream: what
+/// arrived is still shown.
+fn read_into(stream: &OwnedFd, collected: &mut Collected) -> bool {
+    let mut buffer = [0; 8192];
+    let count = rustix::io::retry_on_intr(|| rustix::io::read(stream, &mut buffer)).unwrap_or(0);
+    collected.bytes.extend_from_slice(&buffer[..count]);
+    collected.has_ended = count == 0;
+    count > 0
 }
 
 #[cfg(test)]
