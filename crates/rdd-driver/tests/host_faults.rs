@@ -105,6 +105,28 @@ fn containers_end_with_an_engine_that_was_killed_and_their_data_stays() {
 }
 
 #[test]
+fn a_paused_container_does_not_hold_up_the_end_of_an_engine_that_was_killed() {
+    if !room::enter("a_paused_container_does_not_hold_up_the_end_of_an_engine_that_was_killed") {
+        return;
+    }
+    suite::run(async {
+        let place = Place::new("2");
+        let driver = place.host();
+        let mut run = up(&driver, "vmType: host\n").await;
+        place.import_image(VM);
+        place.docker(VM, &["run", "-d", "--name", "paused", "box", "/bin/sh", "-c", "exec sleep 1000"]);
+        place.docker(VM, &["pause", "paused"]);
+        place.kill(VM, "dockerd");
+        let words = last_words(&mut run).await;
+        assert!(words.starts_with("dockerd ended (signal: 9"), "{words}");
+        assert_eq!(running_leftovers(&place, VM), Vec::<String>::new());
+        up_again(&driver).await;
+        driver.delete(VM).await.unwrap();
+        assert_eq!(room::leftovers(&place, VM), Vec::<String>::new());
+    });
+}
+
+#[test]
 fn an_adopted_engine_keeps_its_containers_running() {
     if !room::enter("an_adopted_engine_keeps_its_containers_running") {
         return;

@@ -1,7 +1,8 @@
 //! What is mounted below a folder, and how it is unmounted; control groups, which are a file system too.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Write as _},
     os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
 };
@@ -77,6 +78,19 @@ pub(super) fn cgroup_processes(folder: &Path) -> Vec<u32> {
         pids.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
     });
     pids
+}
+
+/// Lets processes go on that are paused: a signal reaches them only then, under older kernels even the one that kills.
+pub(super) fn thaw_cgroup(folder: &Path) {
+    visit(folder, DEPTH_MAX, &mut |group| {
+        for (file, word) in [("freezer.state", "THAWED"), ("cgroup.freeze", "0")] {
+            // Of the two a hierarchy has one or none; and what is not ours to thaw shows when it does not end.
+            let _ = fs::OpenOptions::new()
+                .write(true)
+                .open(group.join(file))
+                .and_then(|mut file| file.write_all(word.as_bytes()));
+        }
+    });
 }
 
 /// Removes an empty control group and those below.

@@ -70,6 +70,11 @@ async fn ask(machine: &Machine, part: Part, deadline: Instant) -> Result<bool, E
     }
 }
 
+/// Lets paused containers go on, so that they hear what they are told.
+fn thaw(machine: &Machine) {
+    mounts::cgroups(&machine.engine.cgroup).iter().for_each(|group| mounts::thaw_cgroup(group));
+}
+
 /// Processes of a machine that stand between the engine and one container each.
 fn shims(machine: &Machine) -> Vec<Seen> {
     let mut marked = marked(&machine.engine.folder);
@@ -82,6 +87,7 @@ async fn ask_containers(machine: &Machine, deadline: Instant) -> Result<bool, Er
     let mut asked = Vec::new();
     let mut delay = FIRST_DELAY;
     loop {
+        thaw(machine);
         let shims = shims(machine);
         let containers: Vec<Seen> =
             descendants(&shims).into_iter().filter(|seen| shims.iter().any(|shim| shim.pid == seen.parent)).collect();
@@ -117,6 +123,7 @@ async fn sweep(machine: &Machine, patient: bool) -> Result<bool, Error> {
         }
         if !patient || began.elapsed() > HELPERS_TAKE {
             graceful = false;
+            thaw(machine);
             for seen in left {
                 kill(&seen)?;
             }
