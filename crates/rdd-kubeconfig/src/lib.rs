@@ -1,0 +1,27 @@
+//! The user's kubeconfig, changed entry by entry: every other byte stays, no other writer is torn.
+//!
+//! [`edit()`] is pure: one change to one text. [`Merge`] finds the right file, locks it as kubectl does and replaces it as a
+//! whole. [`judge`] says whether the user's current context may be switched; [`Source`] reads what K3s wrote, and
+//! [`OwnFile`] is the kubeconfig of the instance alone.
+
+pub mod edit;
+mod entry;
+mod file;
+mod judge;
+mod lock;
+mod merge;
+mod own;
+mod probe;
+mod select;
+mod situation;
+mod source;
+
+pub use edit::{Change, List, Others, Refused, edit};
+pub use entry::{Cluster, User};
+pub use file::Error;
+pub use judge::{Doubt, Keep, Seen, Switch, Verdict, judge};
+pub use merge::{Merge, Outcome};
+pub use own::OwnFile;
+pub use probe::{Answer, NetworkProbe, Probe};
+pub use situation::{Endpoint, Trust};
+pub use source::{InvalidSource, Source};
