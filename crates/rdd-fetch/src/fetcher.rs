@@ -1,0 +1,236 @@
+//! The way from an asset to its file: the cache, a folder, the network.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use http_body_util::{BodyExt, Limited};
+use rdd_stdx::{
+    clock::{SharedClock, SystemClock},
+    file as durable,
+};
+use rustls::{ClientConfig, RootCertStore, pki_types::CertificateDer};
+use tokio::{sync::OnceCell, time::timeout};
+
+use crate::{
+    asset::{Asset, Check, PublishedList, file_name},
+    cache::{Partial, Slot},
+    connect::{Means, Wanted, get, without_secrets},
+    digest::{Sha256, find_in_list},
+    download::{Manner, Order, download},
+    error::{Error, Failure},
+    progress::{Meter, Progress},
+    proxy::Proxy,
+};
+
+/// A list of digests is not longer.
+const LIST_BYTES_MAX: usize = 1 << 20;
+
+/// Gets files. Cheap to clone; clones and other processes may use one cache at the same time.
+#[derive(Clone)]
+pub struct Fetcher {
+    cache: PathBuf,
+    offline: Option<PathBuf>,
+    proxy: Option<Proxy>,
+    authorities: Vec<CertificateDer<'static>>,
+    manner: Manner,
+    silence: Duration,
+    clock: SharedClock,
+    tls: Arc<OnceCell<Arc<ClientConfig>>>,
+}
+
+impl std::fmt::Debug for Fetcher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fetcher").field("cache", &self.cache).field("offline", &self.offline).finish_non_exhaustive()
+    }
+}
+
+impl Fetcher {
+    /// One that keeps what it gets in `cache`, which is made when it is needed.
+    pub fn new(cache: impl Into<PathBuf>) -> Self {
+        Self {
+            cache: cache.into(),
+            offline: None,
+            proxy: None,
+            authorities: Vec::new(),
+            manner: Manner { attempts: 8, pause: Duration::from_millis(250) },
+            silence: Duration::from_secs(30),
+            clock: SystemClock::shared(),
+            tls: Arc::default(),
+        }
+    }
+
+    /// Looks into this folder before it asks the network.
+    #[must_use]
+    pub fn with_offline(mut self, folder: Option<PathBuf>) -> Self {
+        self.offline = folder;
+        self
+    }
+
+    /// Goes through a proxy.
+    #[must_use]
+    pub fn with_proxy(mut self, proxy: Option<Proxy>) -> Self {
+        self.proxy = proxy;
+        self
+    }
+
+    /// Trusts these as well as whom the system trusts.
+    #[must_use]
+    pub fn with_authorities(mut self, authorities: Vec<CertificateDer<'static>>) -> Self {
+        self.authorities = authorities;
+        self.tls = Arc::default();
+        self
+    }
+
+    /// Gives up after so many attempts in a row that brought nothing, after so long a silence, and pauses at first so long.
+    #[must_use]
+    pub fn with_patience(mut self, attempts: usize, silence: Duration, pause: Duration) -> Self {
+        (self.manner, self.silence) = (Manner { attempts, pause }, silence);
+        self
+    }
+
+    /// The path of the asset's file in the cache. It is verified each time.
+    ///
+    /// It comes from the cache, or else from the offline folder (by its name, or the last part of it), or else from the
+    /// first address that has it. A download goes on where an earlier one ended, whoever began it. Two that want the same
+    /// file take turns, also in two processes. May be dropped at any time.
+    pub async fn fetch(&self, asset: &Asset, progress: impl Fn(Progress) + Send + Sync) -> Result<PathBuf, Error> {
+        let name = file_name(&asset.name)?;
+        let digest = match &asset.check {
+            Check::Sha256(digest) => *digest,
+            Check::Published { list, entry } => self.published(list, entry).await?,
+        };
+        let slot = Slot::new(&self.cache, digest, name);
+        let look = |slot: &Slot| {
+            let slot = slot.clone();
+            blocking(move || slot.is_right())
+        };
+        if look(&slot).await? {
+            return Ok(slot.path());
+        }
+        let lock = slot.lock().await?;
+        if look(&slot).await? {
+            return Ok(slot.path());
+        }
+        slot.discard()?;
+        let places = self.places(&asset.name);
+        let adopting = slot.clone();
+        let adopt = move || places.iter().map(|place| adopting.adopt(place)).find(|it| !matches!(it, Ok(false)));
+        if let Some(adopted) = blocking(adopt).await? {
+            return adopted.map(|_| slot.path());
+        }
+        if asset.urls.is_empty() {
+            return Err(Error::NoAddress { name: asset.name.clone() });
+        }
+        let opening = slot.clone();
+        let partial = blocking(move || Partial::open(&opening)).await??;
+        let order = Order { name: &asset.name, urls: &asset.urls, digest, bytes: asset.bytes };
+        let mut meter = Meter::new(&progress, self.clock.clone());
+        let path = download(&self.means().await?, &order, self.manner, partial, &mut meter).await;
+        drop(lock);
+        path
+    }
+
+    /// Where a file of this name could be in the offline folder.
+    fn places(&self, name: &str) -> Vec<PathBuf> {
+        let Some(folder) = &self.offline else { return Vec::new() };
+        let last = Path::new(name).file_name().map(|last| folder.join(last));
+        let mut places = vec![folder.join(name)];
+        places.extend(last.filter(|last| *last != places[0]));
+        places
+    }
+
+    /// The digest that a publisher's list has for an entry. Lists of releases do not change: one that has it is kept.
+    async fn published(&self, list: &PublishedList, entry: &str) -> Result<Sha256, Error> {
+        file_name(&list.name)?;
+        let key = Sha256::of(list.urls.first().unwrap_or(&list.name).as_bytes());
+        let kept = self.cache.join("lists").join(key.to_string());
+        let places = [kept.clone()].into_iter().chain(self.places(&list.name));
+        for place in places {
+            let text = fs::read(&place).unwrap_or_default();
+            if let Some(digest) = find_in_list(&String::from_utf8_lossy(&text), entry) {
+                return Ok(digest);
+            }
+        }
+        let text = self.download_list(list).await?;
+        let not_listed = || Error::NotListed { list: list.name.clone(), entry: entry.to_owned() };
+        let digest = find_in_list(&text, entry).ok_or_else(not_listed)?;
+        self.keep(&kept, &text)?;
+        Ok(digest)
+    }
+
+    fn keep(&self, path: &Path, text: &str) -> Result<(), Error> {
+        let failed =
+            |error: durable::Error| Error::Cache { action: error.action, path: error.path, source: error.source };
+        if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
+            durable::create_dir_private(folder).map_err(failed)?;
+        }
+        durable::write_atomic(path, text.as_bytes(), durable::PRIVATE).map_err(failed)
+    }
+
+    async fn download_list(&self, list: &PublishedList) -> Result<String, Error> {
+        let means = self.means().await?;
+        let mut last = None;
+        for failures in 1..=self.manner.attempts {
+            let mut is_worth_it = false;
+            for url in &list.urls {
+                match self.list_at(&means, url).await {
+                    Ok(text) => return Ok(text),
+                    Err(failure) => {
+                        is_worth_it |= failure.is_transient();
+                        last = Some((url, failure));
+                    }
+                }
+            }
+            if !is_worth_it || failures == self.manner.attempts {
+                break;
+            }
+            tokio::time::sleep(self.manner.pause_after(failures)).await;
+        }
+        Err(match last {
+            Some((url, source)) => Error::Download { name: list.name.clone(), url: without_secrets(url), source },
+            None => Error::NoAddress { name: list.name.clone() },
+        })
+    }
+
+    async fn list_at(&self, means: &Means, url: &str) -> Result<String, Failure> {
+        let mut answer = get(means, url, &Wanted::default()).await?;
+        let status = answer.response.status().as_u16();
+        if status != 200 {
+            return Err(Failure::Status(status));
+        }
+        let body = Limited::new(answer.response.body_mut(), LIST_BYTES_MAX).collect();
+        let silence = Failure::Silence { seconds: self.silence.as_secs() };
+        let body = timeout(self.silence, body).await.map_err(|_| silence)?;
+        let body = body.map_err(|error| match error.downcast::<hyper::Error>() {
+            Ok(source) => Failure::Talk { host: answer.host.clone(), source: *source },
+            Err(_) => Failure::List,
+        })?;
+        String::from_utf8(body.to_bytes().to_vec()).map_err(|_| Failure::List)
+    }
+
+    async fn means(&self) -> Result<Means, Error> {
+        let authorities = self.authorities.clone();
+        let make = || async { blocking(move || Arc::new(tls(authorities))).await };
+        let tls = self.tls.get_or_try_init(make).await?.clone();
+        Ok(Means { tls, proxy: self.proxy.clone(), silence: self.silence })
+    }
+}
+
+fn tls(authorities: Vec<CertificateDer<'static>>) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    // What cannot be read is not trusted; a server that is known by it is refused with a message of its own.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots.add_parsable_certificates(authorities);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    builder.expect("ring has the default versions").with_root_certificates(roots).with_no_client_auth()
+}
+
+/// Runs what reads or writes whole files where it keeps nobody.
+async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    tokio::task::spawn_blocking(act).await.map_err(|_| Error::Ended)
+}
