@@ -19,10 +19,15 @@ impl Drivers {
         Self { drivers }
     }
 
-    /// All that this program has for this operating system.
+    /// All that this program has for this operating system. A template without `vmType` is one for Lima, but for root, who
+    /// cannot use Lima.
     #[cfg(target_os = "linux")]
     pub fn of_this_system(instance: &Instance, environment: &Environment, clock: SharedClock) -> Self {
-        Self::new(vec![Arc::new(crate::host::HostDriver::new(instance, environment, clock))])
+        let host: Arc<dyn Driver> = Arc::new(crate::host::HostDriver::new(instance, environment, clock));
+        let lima: Arc<dyn Driver> =
+            Arc::new(crate::lima::LimaDriver::new(instance, environment, std::env::current_exe().ok()));
+        let is_root = rustix::process::geteuid().is_root();
+        Self::new(if is_root { vec![host, lima] } else { vec![lima, host] })
     }
 
     /// All that this program has for this operating system.
@@ -81,10 +86,9 @@ mod tests {
         let drivers = Drivers::of_this_system(&instance, &environment, SystemClock::shared());
         assert_eq!(drivers.pick("vmType: host\n").unwrap().vm_types(), ["host"]);
         assert!(drivers.pick("cpus: 2\n").is_ok(), "the first is meant when none is named");
-        assert_eq!(
-            drivers.validate("vmType: qemu\n").unwrap_err(),
-            ["no driver runs vmType \"qemu\" on this machine; there is host"]
-        );
+        assert_eq!(drivers.pick("vmType: qemu\n").unwrap().vm_types(), ["qemu"]);
+        let unknown = drivers.validate("vmType: vz\n").unwrap_err().concat();
+        assert!(unknown.starts_with("no driver runs vmType \"vz\" on this machine; there is "), "{unknown}");
         assert_eq!(drivers.validate("").unwrap_err(), ["the template is empty"]);
         assert_eq!(drivers.validate("vmType: []").unwrap_err(), ["field `vmType` must be a text"]);
         assert!(Drivers::default().pick("vmType: host\n").unwrap_err().to_string().ends_with("there is none"));

@@ -38,6 +38,12 @@ pub enum Error {
         /// The machine.
         vm: String,
     },
+    /// The machine does not run.
+    #[error("machine {vm:?} does not run")]
+    NotRunning {
+        /// The machine.
+        vm: String,
+    },
     /// The machine has to be created again first.
     #[error("machine {vm:?} is half-made: its creation did not finish")]
     HalfMade {

@@ -10,6 +10,11 @@ mod error;
 pub mod fake;
 #[cfg(target_os = "linux")]
 pub mod host;
+#[cfg(target_os = "linux")]
+mod identity;
+mod kubernetes;
+#[cfg(target_os = "linux")]
+pub mod lima;
 pub mod log;
 mod run;
 #[cfg(feature = "suite")]
@@ -20,6 +25,7 @@ use std::{fmt::Debug, future::Future, pin::Pin, time::Duration};
 
 pub use drivers::Drivers;
 pub use error::Error;
+pub use kubernetes::{Cluster, ClusterFound, Upstream, Wanted};
 pub use log::LogOptions;
 pub use run::{Health, Reporter, Run, State};
 pub use template::Template;
@@ -77,6 +83,11 @@ pub trait Driver: Debug + Send + Sync {
 
     /// Removes a machine with everything that is its own, by force if it runs. Leaves nothing.
     fn delete<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>>;
+
+    /// Kubernetes in this driver's machines, if it can have any.
+    fn kubernetes(&self) -> Option<&dyn Cluster> {
+        None
+    }
 }
 
 /// What there is of a machine.
@@ -100,7 +111,8 @@ pub enum Found {
 /// What is known of a running machine by looking at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
-    /// Whether it was started with another template than the one that [`Driver::template`] returns now.
+    /// Whether it was started with another template than the one that [`Driver::template`] returns now, in anything that only
+    /// a restart can change.
     pub outdated: bool,
 }
 

@@ -41,6 +41,12 @@ pub struct Engine {
     pub chain: String,
     /// The control group under which containers are.
     pub cgroup: String,
+    /// What Kubernetes keeps.
+    pub k3s_root: PathBuf,
+    /// The kubeconfig that Kubernetes writes.
+    pub k3s_config: PathBuf,
+    /// The first of [`Engine::K3S_PORTS`] ports that Kubernetes tries first. Nobody but it uses them.
+    pub k3s_ports: u16,
 }
 
 impl Instance {
@@ -64,6 +70,9 @@ impl Instance {
             bridge: format!("rdd-{id}"),
             chain: format!("RDD-{id}"),
             cgroup: format!("/rdd-{id}"),
+            k3s_root: folder.join("k3s"),
+            k3s_config: folder.join("k3s").join("kubeconfig.yaml"),
+            k3s_ports: Engine::K3S_PORTS_FIRST + Engine::K3S_PORTS * self.name.index(),
             run_dir,
             folder,
             id,
@@ -72,6 +81,18 @@ impl Instance {
 }
 
 impl Engine {
+    /// How many ports one cluster needs: what its parts tell each other, and nobody else.
+    pub const K3S_PORTS: u16 = 16;
+    /// Below the ports of services (30000 and up) and those that the system gives away.
+    const K3S_PORTS_FIRST: u16 = 20_000;
+
+    /// Where the ports of a cluster may begin, the place to try first at the beginning.
+    pub fn k3s_port_ranges(&self) -> impl Iterator<Item = u16> + use<> {
+        let first = self.k3s_ports;
+        let others = (0..500).map(|step| Self::K3S_PORTS_FIRST + Self::K3S_PORTS * step);
+        std::iter::once(first).chain(others.filter(move |start| *start != first))
+    }
+
     /// The address pools that this engine may take, the one to try first at the beginning.
     pub fn pools(&self) -> impl Iterator<Item = Pool> + use<> {
         let first = hash(self.id.as_bytes()) % Pool::COUNT;

@@ -67,9 +67,27 @@ pub const VARIABLES: &[Variable] = &[
         effect: "The `limactl` to use, instead of the one on the `PATH` or in the instance's bin folder.",
     },
     Variable {
+        name: "RDD_VM_IMAGE",
+        read_by: "the daemon",
+        effect: "A file with the `images` (and `firmware`) of a Lima template, for the App's virtual machine, instead of the ones that are \
+                 downloaded.",
+    },
+    Variable {
+        name: "RDD_K3S_DIR",
+        read_by: "the daemon",
+        effect: "A folder with releases of K3s, for machines without a network: `<version>/k3s` and archives of images beside it, such as \
+                 `v1.34.6+k3s1/k3s`. What is there is not downloaded.",
+    },
+    Variable {
         name: "RDD_TRACE_PACKETS",
         read_by: "the daemon",
         effect: "If not empty, and `RDD_KEEP_LOGS` too, the network of a WSL2 guest is logged packet by packet.",
+    },
+    Variable {
+        name: "RDD_OFFLINE_DIR",
+        read_by: "the daemon",
+        effect: "A folder with files that would otherwise be downloaded (K3s, its images, its list of digests), each by its name or \
+                 as `VERSION/NAME`. They are verified like downloads.",
     },
     Variable { name: "HOME", read_by: "every command", effect: "Base of every path on Linux and macOS." },
     Variable { name: "USERPROFILE", read_by: "every command", effect: "Base of every path on Windows." },
@@ -101,6 +119,20 @@ pub const VARIABLES: &[Variable] = &[
         read_by: "the daemon",
         effect: "As `DOCKER_HOST`. `run` sets it to the instance's context.",
     },
+    Variable {
+        name: "KUBECONFIG",
+        read_by: "the daemon",
+        effect: "The files, separated as in `PATH`, that the context of the instance's Kubernetes is put into, by the rules of \
+                 kubectl; without it that is `~/.kube/config`. Read once, at the start; what is not an absolute path is passed over.",
+    },
+    Variable { name: "HTTPS_PROXY", read_by: "the daemon", effect: "The proxy for downloads, as `http://HOST:PORT`." },
+    Variable { name: "https_proxy", read_by: "the daemon", effect: "As `HTTPS_PROXY`, when that is not set." },
+    Variable {
+        name: "NO_PROXY",
+        read_by: "the daemon",
+        effect: "Hosts and domains, separated by commas, that are reached without the proxy; `*` is all.",
+    },
+    Variable { name: "no_proxy", read_by: "the daemon", effect: "As `NO_PROXY`, when that is not set." },
     Variable {
         name: "KUBE_EDITOR",
         read_by: "`limavm edit`",
@@ -146,8 +178,18 @@ pub struct Environment {
     pub vm_cpus: Option<String>,
     /// `RDD_LIMACTL`
     pub limactl: Option<OsString>,
+    /// `RDD_VM_IMAGE`
+    pub vm_image: Option<OsString>,
     /// `RDD_TRACE_PACKETS`
     pub trace_packets: bool,
+    /// `RDD_OFFLINE_DIR`
+    pub offline_dir: Option<OsString>,
+    /// `KUBECONFIG`
+    pub kubeconfig: Option<OsString>,
+    /// `HTTPS_PROXY`, or `https_proxy`
+    pub https_proxy: Option<String>,
+    /// `NO_PROXY`, or `no_proxy`
+    pub no_proxy: Option<String>,
     /// `PATH`
     pub path: Option<OsString>,
     /// `DOCKER_CONFIG`
@@ -156,6 +198,8 @@ pub struct Environment {
     pub docker_host: bool,
     /// Whether there is a `DOCKER_CONTEXT`
     pub docker_context: bool,
+    /// `RDD_K3S_DIR`
+    pub k3s_dir: Option<OsString>,
     /// `KUBE_EDITOR`
     pub kube_editor: Option<String>,
     /// `EDITOR`
@@ -182,6 +226,10 @@ impl Environment {
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Self {
         let raw = |name| lookup(name).filter(|value| !value.is_empty());
         let text = |name| raw(name).map(|value| value.to_string_lossy().into_owned());
+        let either = |first, second| {
+            let (first, second) = (text(first), text(second));
+            first.or(second)
+        };
         let home = raw(crate::Platform::current().home_variable());
         Self {
             instance: text("RDD_INSTANCE"),
@@ -195,11 +243,17 @@ impl Environment {
             no_symlinks: raw("RDD_NO_SYMLINKS").is_some(),
             vm_cpus: text("RDD_VM_CPUS"),
             limactl: raw("RDD_LIMACTL"),
+            vm_image: raw("RDD_VM_IMAGE"),
             trace_packets: raw("RDD_TRACE_PACKETS").is_some(),
+            offline_dir: raw("RDD_OFFLINE_DIR"),
+            kubeconfig: raw("KUBECONFIG"),
+            https_proxy: either("HTTPS_PROXY", "https_proxy"),
+            no_proxy: either("NO_PROXY", "no_proxy"),
             path: raw("PATH"),
             docker_config: raw("DOCKER_CONFIG"),
             docker_host: raw("DOCKER_HOST").is_some(),
             docker_context: raw("DOCKER_CONTEXT").is_some(),
+            k3s_dir: raw("RDD_K3S_DIR"),
             kube_editor: text("KUBE_EDITOR"),
             editor: text("EDITOR"),
             visual: text("VISUAL"),

@@ -6,6 +6,7 @@
 mod docker;
 mod engine;
 pub mod env;
+mod kubeconfig;
 mod name;
 mod paths;
 mod ports;

@@ -81,6 +81,8 @@ pub struct Paths {
     pub args_file: PathBuf,
     /// The container engine's socket on the host.
     pub docker_socket: PathBuf,
+    /// Where a virtual machine's Kubernetes can be reached on the host, by the daemon only.
+    pub kubernetes_socket: PathBuf,
     /// Held by the running daemon for its whole life: the truth about "is it running?".
     pub lock_file: PathBuf,
     /// Held by a command while it creates, starts, resets or deletes the instance.
@@ -89,6 +91,12 @@ pub struct Paths {
     pub datastore: PathBuf,
     /// The socket of the Go version's datastore: something answers there while a daemon of that version lives.
     pub original_socket: PathBuf,
+    /// The kubeconfig of the instance's Kubernetes alone.
+    pub kube_config: PathBuf,
+    /// What was downloaded.
+    pub cache_dir: PathBuf,
+    /// Releases of K3s that can be run, a folder each.
+    pub k3s_releases: PathBuf,
     /// Links to our own programs.
     pub bin_dir: PathBuf,
     /// What the daemon says to people.
@@ -125,10 +133,14 @@ impl Paths {
                 Platform::Windows => PathBuf::from(r"\\.\pipe\docker_engine"),
                 _ => within(&short_dir, &["docker.sock"]),
             },
+            kubernetes_socket: within(&short_dir, &["k3s.sock"]),
             lock_file: within(&dir, &["rdd.lock"]),
             command_lock_file: within(&dir, &["command.lock"]),
             datastore: within(&dir, &["db", "state.db"]),
             original_socket: within(&dir, &["kine.sock"]),
+            kube_config: within(&short_dir, &["kube.config"]),
+            cache_dir: within(&dir, &["cache"]),
+            k3s_releases: within(&dir, &["k3s"]),
             bin_dir: within(&short_dir, &["bin"]),
             stderr_log: within(&log_dir, &["rdd.stderr.log"]),
             stdout_log: within(&log_dir, &["rdd.stdout.log"]),

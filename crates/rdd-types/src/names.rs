@@ -33,6 +33,10 @@ pub mod annotation {
     pub const CONTROLLER: &str = "rdd.rancherdesktop.io/controller";
     /// On a LimaVM, with any value: restart it.
     pub const RESTART_REQUESTED: &str = "lima.rancherdesktop.io/restartRequested";
+    /// On a LimaVM, with any value: throw its machine away and make it anew from the same template.
+    pub const RESET_REQUESTED: &str = "lima.rancherdesktop.io/resetRequested";
+    /// On the App, with any value: forget the Kubernetes cluster and begin with an empty one. Containers stay.
+    pub const RESET_KUBERNETES: &str = "app.rancherdesktop.io/resetKubernetes";
     /// On a Container: do this to it.
     pub const ACTION: &str = "containers.rancherdesktop.io/action";
     /// On a Container, by the engine controller: this is being done to it, and is not done twice.

@@ -13,8 +13,8 @@ use crate::{Driver, Error, Found, Health, LogOptions, Pending, Run, State, Stopp
 /// A driver of `vmType: fake` (and `host`, `qemu`, `vz`, `wsl2`, so that the product's own templates can be used).
 #[derive(Debug)]
 pub struct Fake {
-    world: World,
-    number: u64,
+    pub(super) world: World,
+    pub(super) number: u64,
     /// One change of a machine at a time.
     turns: std::sync::Mutex<BTreeMap<String, Arc<Mutex<()>>>>,
 }
@@ -26,27 +26,28 @@ impl Drop for Fake {
             if let Some(process) = &mut machine.process {
                 process.watches.retain(|(driver, _)| *driver != self.number);
             }
+            machine.cluster.forget_watches_of(self.number);
         }
     }
 }
 
 /// An operation that is about to happen.
-struct Asked {
+pub(super) struct Asked {
     fault: Option<(String, When)>,
     _turn: Option<OwnedMutexGuard<()>>,
 }
 
 impl Asked {
-    fn is(&self, when: When) -> bool {
+    pub(super) fn is(&self, when: When) -> bool {
         self.fault.as_ref().is_some_and(|(_, planned)| *planned == when)
     }
 
-    fn failure(&self) -> Error {
+    pub(super) fn failure(&self) -> Error {
         Error::Scripted(self.fault.as_ref().map_or_else(String::new, |(message, _)| message.clone()))
     }
 
     /// The end of an operation that had its effect.
-    fn done<T>(&self, value: T) -> Result<T, Error> {
+    pub(super) fn done<T>(&self, value: T) -> Result<T, Error> {
         if self.fault.is_some() { Err(self.failure()) } else { Ok(value) }
     }
 }
@@ -62,7 +63,7 @@ impl Fake {
     }
 
     /// Notes the call, waits for its turn and for gates, and fails if that is the plan.
-    async fn asked(&self, op: Op, vm: &str, template: Option<&str>) -> Result<Asked, Error> {
+    pub(super) async fn asked(&self, op: Op, vm: &str, template: Option<&str>) -> Result<Asked, Error> {
         check_name(vm)?;
         let gates = {
             let mut inner = lock(&self.world.inner);
@@ -83,7 +84,7 @@ impl Fake {
         Arc::clone(turns.entry(vm.to_owned()).or_default())
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
         change(&mut lock(&self.world.inner))
     }
 
@@ -227,5 +228,9 @@ impl Driver for Fake {
             });
             asked.done(())
         })
+    }
+
+    fn kubernetes(&self) -> Option<&dyn crate::Cluster> {
+        Some(self)
     }
 }

@@ -14,6 +14,7 @@
 //! assert_eq!(world.calls_of("rd"), ["create", "start"]);
 //! ```
 
+mod cluster;
 mod driver;
 mod script;
 #[cfg(test)]

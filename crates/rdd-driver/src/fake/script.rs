@@ -29,6 +29,14 @@ pub enum Op {
     ApplyTemplate,
     /// [`Driver::delete`](crate::Driver::delete)
     Delete,
+    /// [`Cluster::start`](crate::Cluster::start)
+    ClusterStart,
+    /// [`Cluster::stop`](crate::Cluster::stop)
+    ClusterStop,
+    /// [`Cluster::reset`](crate::Cluster::reset)
+    ClusterReset,
+    /// Whatever of [`Cluster`](crate::Cluster) only looks.
+    ClusterLook,
 }
 
 impl Op {
@@ -43,12 +51,16 @@ impl Op {
             Self::Stop => "stop",
             Self::ApplyTemplate => "apply_template",
             Self::Delete => "delete",
+            Self::ClusterStart => "cluster_start",
+            Self::ClusterStop => "cluster_stop",
+            Self::ClusterReset => "cluster_reset",
+            Self::ClusterLook => "cluster_look",
         }
     }
 
     /// Whether it changes nothing.
     pub const fn only_looks(self) -> bool {
-        matches!(self, Self::Inspect | Self::Template)
+        matches!(self, Self::Inspect | Self::Template | Self::ClusterLook)
     }
 }
 

@@ -50,6 +50,7 @@ pub(super) struct Inner {
     pub(super) ignores_requests: bool,
     pub(super) calls: Vec<Call>,
     pub(super) drivers: u64,
+    pub(super) clusters: super::cluster::Serves,
 }
 
 #[derive(Debug, Default)]
@@ -59,6 +60,7 @@ pub(super) struct Machine {
     pub(super) broken: Option<String>,
     pub(super) process: Option<Process>,
     pub(super) starts: u32,
+    pub(super) cluster: super::cluster::Cluster,
 }
 
 /// What runs of a machine: as long as it is here, it is alive.
@@ -99,6 +101,7 @@ impl Machine {
 
     pub(super) fn end(&mut self, last_words: &str) {
         self.broken = None;
+        self.cluster.end(last_words);
         if let Some(mut process) = self.process.take() {
             process.turn(State::Exited { last_words: last_words.to_owned() });
         }

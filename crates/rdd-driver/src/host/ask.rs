@@ -3,7 +3,8 @@
 use std::{path::Path, time::Duration};
 
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Empty, Full, Limited};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -45,14 +46,62 @@ pub(super) async fn follow_networks(socket: &Path, changed: impl Fn() + Send) ->
     tokio::select! { told = exchange => told, ended = connection => ended.map_err(text) }
 }
 
+/// Containers of pods have this label, by whatever they were started.
+const POD_LABEL: &str = "io.kubernetes.pod.uid";
+/// How many containers are ended at the same time.
+const PODS_AT_ONCE: usize = 16;
+/// How long a container of a pod is given to end, in seconds.
+const POD_GRACE: u32 = 2;
+
+/// Stops the containers of pods, and no others.
+pub(super) async fn stop_pods(socket: &Path) -> Result<(), String> {
+    let stops = pods(socket, false).await?.into_iter().map(|id| async move {
+        ask(socket, Method::POST, &format!("/containers/{id}/stop?t={POD_GRACE}"), PODS_PATIENCE).await.map(drop)
+    });
+    stream::iter(stops).buffer_unordered(PODS_AT_ONCE).try_collect().await
+}
+
+/// Removes the containers of pods, and no others.
+pub(super) async fn remove_pods(socket: &Path) -> Result<(), String> {
+    let removals = pods(socket, true).await?.into_iter().map(|id| async move {
+        match ask(socket, Method::DELETE, &format!("/containers/{id}?force=true&v=true"), PODS_PATIENCE).await {
+            // Somebody else was quicker.
+            Err(why) if why.starts_with("it answers 404") => Ok(()),
+            other => other.map(drop),
+        }
+    });
+    stream::iter(removals).buffer_unordered(PODS_AT_ONCE).try_collect().await
+}
+
+/// How long an engine may take to end a container.
+const PODS_PATIENCE: Duration = Duration::from_secs(30);
+
+async fn pods(socket: &Path, all: bool) -> Result<Vec<String>, String> {
+    let path = format!("/containers/json?all={all}&filters=%7B%22label%22%3A%5B%22{POD_LABEL}%22%5D%7D");
+    let listed: Vec<serde_json::Value> = serde_json::from_slice(&get(socket, &path).await?).map_err(text)?;
+    let ids = listed.iter().filter_map(|container| container["Id"].as_str());
+    // It goes into a path.
+    Ok(ids.filter(|id| id.chars().all(|c| c.is_ascii_hexdigit())).map(str::to_owned).collect())
+}
+
 async fn get(socket: &Path, path: &str) -> Result<Bytes, String> {
+    ask(socket, Method::GET, path, PATIENCE).await
+}
+
+async fn ask(socket: &Path, method: Method, path: &str, patience: Duration) -> Result<Bytes, String> {
     let stream = connect(socket).await?;
     let (mut sender, connection) = within(hyper::client::conn::http1::handshake(stream)).await?;
     let exchange = async {
-        let response = sender.send_request(request(path)).await.map_err(text)?;
+        let mut request = request(path);
+        *request.method_mut() = method;
+        let response = sender.send_request(request).await.map_err(text)?;
         let status = response.status();
         let body = read(response).await?;
-        if status.is_success() { Ok(body) } else { Err(format!("it answers {status} to {path}")) }
+        if status.is_success() || status == StatusCode::NOT_MODIFIED {
+            Ok(body)
+        } else {
+            Err(format!("it answers {status} to {path}"))
+        }
     };
     let exchange = async {
         tokio::select! {
@@ -60,7 +109,7 @@ async fn get(socket: &Path, path: &str) -> Result<Bytes, String> {
             ended = connection => Err(ended.err().map_or_else(|| "it hung up".to_owned(), text)),
         }
     };
-    tokio::time::timeout(PATIENCE, exchange).await.map_err(|_| format!("no answer to {path} within {PATIENCE:?}"))?
+    tokio::time::timeout(patience, exchange).await.map_err(|_| format!("no answer to {path} within {patience:?}"))?
 }
 
 /// The health service of gRPC says that everything is being served: one field, number 1, with the value 1.

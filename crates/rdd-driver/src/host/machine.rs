@@ -102,8 +102,9 @@ impl Machine {
     }
 
     fn is_of_another_driver(&self) -> bool {
-        let vm_type = self.template().ok().and_then(|template| template::vm_type(&template).ok()).flatten();
-        vm_type.is_some_and(|vm_type| vm_type != VM_TYPE)
+        let vm_type = self.template().ok().and_then(|template| template::vm_type(&template).ok());
+        // One that names none is Lima's.
+        vm_type.is_some_and(|vm_type| vm_type.as_deref() != Some(VM_TYPE))
     }
 
     /// An error, unless the machine is whole.
@@ -276,11 +277,11 @@ fn broken(marked: &[Seen]) -> Found {
     Found::Broken { why: format!("processes are left of an engine that is not whole: {}", names.join(", ")) }
 }
 
-fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
+pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
+pub(super) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
     let text = serde_json::to_vec(value).map_err(|error| Error::at("write", path)(error.into()))?;
     Ok(file::write_atomic(path, &text, PRIVATE)?)
 }

@@ -9,9 +9,10 @@
 //! that clients speak over it (attach, exec, build sessions), and leaves the engine's own permissions in force.
 
 mod ask;
+mod cluster;
 mod command;
-mod identity;
 mod journal;
+mod k3s;
 mod machine;
 mod mounts;
 mod network;
@@ -41,7 +42,7 @@ use self::{
     settings::Settings,
     teardown::teardown,
 };
-use crate::{Driver, Error, Found, LogOptions, Pending, Reporter, Run, State, Stopped, check_name};
+use crate::{Driver, Error, Found, LogOptions, Pending, Reporter, Run, State, Stopped, check_name, identity};
 
 /// How long an engine is given that is deleted while it runs, or whose remains are cleared away.
 const REMAINS_GRACE: Duration = Duration::from_secs(10);
@@ -63,6 +64,8 @@ struct Slot {
     /// One change at a time.
     turn: tokio::sync::Mutex<()>,
     watched: Mutex<Option<Watched>>,
+    /// Kubernetes in it.
+    cluster: Mutex<Option<Watched>>,
 }
 
 /// A machine that a task watches. The task gives back its reporter when it is told to let go.
@@ -121,7 +124,11 @@ impl HostDriver {
 
     /// The watch over a machine that is under way.
     fn watched(slot: &Slot) -> Option<Run> {
-        let watched = lock(&slot.watched);
+        Self::under_way(&slot.watched)
+    }
+
+    fn under_way(watched: &Mutex<Option<Watched>>) -> Option<Run> {
+        let watched = lock(watched);
         let run = &watched.as_ref()?.run;
         let over = matches!(run.state(), State::Exited { .. });
         (run.is_watched() && !over).then(|| run.afresh())
@@ -129,7 +136,11 @@ impl HostDriver {
 
     /// Ends the watch, so that what follows is not taken for a crash.
     async fn let_go(slot: &Slot) -> Option<Reporter> {
-        let mut watched = lock(&slot.watched).take()?;
+        Self::end_watch(&slot.watched).await
+    }
+
+    async fn end_watch(watched: &Mutex<Option<Watched>>) -> Option<Reporter> {
+        let mut watched = lock(watched).take()?;
         watched.let_go.cancel();
         let ended = tokio::time::timeout(LET_GO_TAKES, watched.task.next()).await.ok().flatten()?;
         ended.outcome.ok()
@@ -273,6 +284,10 @@ impl Driver for HostDriver {
             self.stop_machine(vm, REMAINS_GRACE, "deleted").await?;
             unmake(machine).await
         })
+    }
+
+    fn kubernetes(&self) -> Option<&dyn crate::Cluster> {
+        Some(self)
     }
 }
 

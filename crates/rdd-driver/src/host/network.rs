@@ -15,7 +15,7 @@ use crate::Error;
 /// The programs that change the host's network.
 #[derive(Debug, Clone)]
 pub(super) struct Tools {
-    ip: PathBuf,
+    pub(super) ip: PathBuf,
     iptables: PathBuf,
     iptables_restore: PathBuf,
 }

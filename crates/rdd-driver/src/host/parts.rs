@@ -10,7 +10,7 @@ use rdd_stdx::{
 use tokio::process::{Child, Command};
 
 use super::{
-    identity::{MARK, Seen},
+    identity::{CLUSTER_MARK, MARK, Seen},
     machine::Machine,
 };
 use crate::{Error, LogOptions, log};
@@ -20,6 +20,8 @@ use crate::{Error, LogOptions, log};
 pub(super) enum Part {
     Containerd,
     Dockerd,
+    /// Kubernetes, which is there or not whatever the engine is.
+    K3s,
 }
 
 impl Part {
@@ -27,6 +29,7 @@ impl Part {
         match self {
             Self::Containerd => "containerd",
             Self::Dockerd => "dockerd",
+            Self::K3s => "k3s",
         }
     }
 
@@ -35,6 +38,8 @@ impl Part {
         match self {
             Self::Containerd => &["containerd"],
             Self::Dockerd => &["dockerd", "rootlesskit", "dockerd-rootless.sh"],
+            // It writes its first arguments over its name.
+            Self::K3s => &["k3s", "k3s server", "k3s-server"],
         }
     }
 
@@ -43,6 +48,7 @@ impl Part {
         match self {
             Self::Containerd => "containerd.log",
             Self::Dockerd => "dockerd.log",
+            Self::K3s => "k3s.log",
         }
     }
 }
@@ -88,6 +94,14 @@ const MISLEADING: &[&str] = &[
     "DOCKER_CONTEXT",
     "CONTAINERD_ADDRESS",
     "CONTAINERD_NAMESPACE",
+    "KUBECONFIG",
+    "K3S_CONFIG_FILE",
+    "K3S_DATA_DIR",
+    "K3S_TOKEN",
+    "K3S_URL",
+    "K3S_KUBECONFIG_OUTPUT",
+    "K3S_KUBECONFIG_MODE",
+    "K3S_DATASTORE_ENDPOINT",
 ];
 
 /// Starts a part and writes down which process it is.
@@ -107,6 +121,9 @@ pub(super) fn spawn(
         command.env_remove(name);
     }
     command.env("PATH", machine.host.programs.path()).env(MARK, &engine.folder);
+    if part == Part::K3s {
+        command.env(CLUSTER_MARK, &engine.k3s_root);
+    }
     command.env("DOCKERD_ROOTLESS_ROOTLESSKIT_STATE_DIR", &engine.rootless_state);
     let child = Command::from(command).spawn().map_err(failed)?;
     let pid = child.id().unwrap_or_default();
@@ -195,20 +212,21 @@ pub(super) fn dockerd_arguments(
     arguments.0
 }
 
+/// An argument vector on its way.
 #[derive(Debug, Default)]
-struct Arguments(Vec<OsString>);
+pub(super) struct Arguments(pub(super) Vec<OsString>);
 
 impl Arguments {
-    fn flag(&mut self, flag: &str) {
+    pub(super) fn flag(&mut self, flag: &str) {
         self.0.push(flag.into());
     }
 
-    fn text(&mut self, flag: &str, value: impl Into<OsString>) {
+    pub(super) fn text(&mut self, flag: &str, value: impl Into<OsString>) {
         self.flag(flag);
         self.0.push(value.into());
     }
 
-    fn path(&mut self, flag: &str, value: &Path) {
+    pub(super) fn path(&mut self, flag: &str, value: &Path) {
         self.text(flag, value);
     }
 }

@@ -35,6 +35,8 @@ pub(super) async fn teardown(machine: &Machine, grace: Duration) -> Result<Stopp
     let deadline = Instant::now() + grace;
     let was_running = !marked(&machine.engine.folder).is_empty() || is_attached(machine)?;
     let mut graceful = true;
+    // Kubernetes first: it would start again what the engine stops.
+    graceful &= ask(machine, Part::K3s, deadline).await?;
     graceful &= ask(machine, Part::Dockerd, deadline).await?;
     graceful &= ask_containers(machine, deadline).await?;
     let deadline = deadline.min(Instant::now() + CONTAINERD_TAKES);
@@ -59,7 +61,7 @@ fn signal_failed(action: &str) -> impl FnOnce(io::Error) -> Error + use<> {
 }
 
 /// Asks a part to end. `false` if it has not by the deadline.
-async fn ask(machine: &Machine, part: Part, deadline: Instant) -> Result<bool, Error> {
+pub(super) async fn ask(machine: &Machine, part: Part, deadline: Instant) -> Result<bool, Error> {
     let seen = machine.process_of(part, &marked(&machine.engine.folder));
     let failed = || signal_failed(&format!("stop {}", part.name()));
     let Some(process) = seen.map(|seen| seen.open()).transpose().map_err(failed())?.flatten() else { return Ok(true) };
@@ -132,14 +134,14 @@ async fn sweep(machine: &Machine, patient: bool) -> Result<bool, Error> {
     }
 }
 
-async fn pause(delay: &mut Duration) {
+pub(super) async fn pause(delay: &mut Duration) {
     tokio::time::sleep(*delay).await;
     *delay = (*delay * 2).min(LONGEST_DELAY);
 }
 
 /// Without root, processes of other users of a container's namespace cannot be killed from here. They end with their
 /// container's first process, which can.
-fn kill(seen: &Seen) -> Result<(), Error> {
+pub(super) fn kill(seen: &Seen) -> Result<(), Error> {
     match seen.signal(Signal::KILL) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         other => other.map_err(signal_failed("kill a process")),
@@ -165,7 +167,7 @@ fn left_of(machine: &Machine) -> Vec<Seen> {
 /// Removes what only a running engine needs. Nothing of it runs any more.
 async fn clear(machine: &Machine) -> Result<(), Error> {
     let engine = &machine.engine;
-    mounts::unmount_below(&[&engine.data_root, &engine.containerd_root, &engine.run_dir])?;
+    mounts::unmount_below(&[&engine.data_root, &engine.containerd_root, &engine.k3s_root, &engine.run_dir])?;
     remove_cgroups(machine).await;
     let remembered = machine.remembered_network();
     // Without the tools there is no network of ours.

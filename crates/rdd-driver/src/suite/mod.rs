@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests, though they are compiled as a library")]
 
+pub mod cluster;
 pub mod faults;
 pub mod life;
 pub mod templates;

@@ -1,9 +1,9 @@
 //! Which processes are a machine's: by a mark in their environment that only they have, and by their age.
 //!
-//! Everything that we start for a machine has the variable [`MARK`] with the path of the machine's folder, and hands it
-//! down to what it starts itself: proxies of published ports, shims of containers. (The processes inside containers have
-//! environments of their own; they are found as descendants of the shims.) A mark is compared as a whole, so `rd` is
-//! never taken for `rd-app`.
+//! Everything that we start for a machine has the variable [`MARK`] or [`LIMA_MARK`] with the path of the machine's
+//! folder, and hands it down to what it starts itself: proxies of published ports, shims of containers, QEMU. (The processes
+//! inside containers have environments of their own; they are found as descendants of the shims.) A mark is compared as a
+//! whole, so `rd` is never taken for `rd-app`.
 
 use std::{
     collections::BTreeMap,
@@ -15,14 +15,18 @@ use std::{
 use rdd_stdx::process::{Process, Signal};
 use serde::{Deserialize, Serialize};
 
-/// The variable that marks what belongs to a machine.
-pub(super) const MARK: &str = "RDD_HOST_ENGINE";
+/// The variable that marks what belongs to an engine of this host.
+pub(crate) const MARK: &str = "RDD_HOST_ENGINE";
+/// The variable that marks what belongs to a virtual machine.
+pub(crate) const LIMA_MARK: &str = "RDD_LIMA_MACHINE";
+/// The variable that marks what of a machine belongs to its Kubernetes, with the path of the cluster's data.
+pub(crate) const CLUSTER_MARK: &str = "RDD_HOST_CLUSTER";
 
 /// A process as `/proc` showed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Seen {
-    pub(super) pid: u32,
-    pub(super) parent: u32,
+pub(crate) struct Seen {
+    pub(crate) pid: u32,
+    pub(crate) parent: u32,
     group: u32,
     /// When it started, in ticks since boot. With the PID it names a process until the next boot.
     started: u64,
@@ -31,7 +35,7 @@ pub(super) struct Seen {
 
 impl Seen {
     /// Takes hold of exactly this process; `None` if it has ended.
-    pub(super) fn open(&self) -> io::Result<Option<Process>> {
+    pub(crate) fn open(&self) -> io::Result<Option<Process>> {
         let Some(process) = Process::open(self.pid)? else { return Ok(None) };
         // Looked at again with the process in hand: a PID that was given away has another age.
         let same = look(self.pid).is_some_and(|now| now.started == self.started && !now.is_zombie);
@@ -39,7 +43,7 @@ impl Seen {
     }
 
     /// Signals exactly this process.
-    pub(super) fn signal(&self, signal: Signal) -> io::Result<()> {
+    pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
         if let Some(process) = self.open()? {
             process.signal(signal)?;
         }
@@ -47,28 +51,34 @@ impl Seen {
     }
 
     /// The name of its program, as it was called.
-    pub(super) fn program(&self) -> String {
+    pub(crate) fn program(&self) -> String {
         let arguments = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
         let first = arguments.split(|byte| *byte == 0).next().unwrap_or_default();
         let path = Path::new(std::ffi::OsStr::from_bytes(first));
         path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Whether it has the mark of this folder.
-    pub(super) fn is_marked(&self, folder: &Path) -> bool {
+    /// Its words, the program first.
+    pub(crate) fn arguments(&self) -> Vec<Vec<u8>> {
+        let words = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        words.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect()
+    }
+
+    /// Whether it has this mark of this folder.
+    fn is_marked(&self, mark: &str, folder: &Path) -> bool {
         let environment = fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default();
-        has_mark(&environment, folder)
+        has_mark(&environment, mark, folder)
     }
 }
 
-fn has_mark(environment: &[u8], folder: &Path) -> bool {
-    let expected = [MARK.as_bytes(), b"=", folder.as_os_str().as_bytes()].concat();
+fn has_mark(environment: &[u8], mark: &str, folder: &Path) -> bool {
+    let expected = [mark.as_bytes(), b"=", folder.as_os_str().as_bytes()].concat();
     environment.split(|byte| *byte == 0).any(|variable| variable == expected)
 }
 
 /// A process of a machine, as it is written down for the next daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(crate) struct Record {
     pid: u32,
     started: u64,
     boot: String,
@@ -76,35 +86,50 @@ pub(super) struct Record {
 
 impl Record {
     /// What to write down of a process that was just started; `None` if it has ended already.
-    pub(super) fn of(pid: u32) -> Option<Self> {
+    pub(crate) fn of(pid: u32) -> Option<Self> {
         look(pid).map(|seen| Self { pid, started: seen.started, boot: boot() })
     }
 
     /// The process, if it lives and is that of this folder.
-    pub(super) fn find(&self, folder: &Path) -> Option<Seen> {
+    pub(crate) fn find(&self, folder: &Path) -> Option<Seen> {
+        self.find_by(MARK, folder)
+    }
+
+    /// The process, if it lives and has this mark of this folder.
+    pub(crate) fn find_by(&self, mark: &str, folder: &Path) -> Option<Seen> {
         let seen = look(self.pid)?;
         let same = seen.started == self.started && !seen.is_zombie && self.boot == boot();
-        (same && seen.is_marked(folder)).then_some(seen)
+        (same && seen.is_marked(mark, folder)).then_some(seen)
     }
 }
 
 /// The processes that have the mark of this folder.
-pub(super) fn marked(folder: &Path) -> Vec<Seen> {
-    all().into_iter().filter(|seen| !seen.is_zombie && seen.is_marked(folder)).collect()
+pub(crate) fn marked(folder: &Path) -> Vec<Seen> {
+    marked_by(MARK, folder)
+}
+
+/// The processes that have this mark of this folder.
+pub(crate) fn marked_by(mark: &str, folder: &Path) -> Vec<Seen> {
+    all().into_iter().filter(|seen| !seen.is_zombie && seen.is_marked(mark, folder)).collect()
+}
+
+/// The processes of the cluster whose data is here.
+pub(crate) fn of_cluster(data: &Path) -> Vec<Seen> {
+    marked_by(CLUSTER_MARK, data)
 }
 
 /// The leader of a group that runs this program, among marked processes: what we started ourselves.
-pub(super) fn leader<'a>(marked: &'a [Seen], program: &str) -> Option<&'a Seen> {
+pub(crate) fn leader<'a>(marked: &'a [Seen], program: &str) -> Option<&'a Seen> {
     marked.iter().find(|seen| seen.pid == seen.group && seen.program() == program)
 }
 
 /// The process that has this PID now, unless it has ended.
-pub(super) fn alive(pid: u32) -> Option<Seen> {
+pub(crate) fn alive(pid: u32) -> Option<Seen> {
     look(pid).filter(|seen| !seen.is_zombie)
 }
 
 /// The processes that descend from these, without these.
-pub(super) fn descendants(of: &[Seen]) -> Vec<Seen> {
+pub(crate) fn descendants(of: &[Seen]) -> Vec<Seen> {
     let mut children: BTreeMap<u32, Vec<Seen>> = BTreeMap::new();
     for seen in all().into_iter().filter(|seen| !seen.is_zombie) {
         children.entry(seen.parent).or_default().push(seen);
@@ -160,11 +185,11 @@ mod tests {
     #[test]
     fn a_mark_is_compared_as_a_whole() {
         let environment = b"PATH=/bin\0RDD_HOST_ENGINE=/home/ann/.rd2/lima/rd-app\0HOME=/root\0";
-        assert!(has_mark(environment, Path::new("/home/ann/.rd2/lima/rd-app")));
+        assert!(has_mark(environment, MARK, Path::new("/home/ann/.rd2/lima/rd-app")));
         for other in ["/home/ann/.rd2/lima/rd", "/home/ann/.rd2/lima/rd-app/x", "/home/ann/.rd2/lima/rd-app2", ""] {
-            assert!(!has_mark(environment, Path::new(other)), "{other}");
+            assert!(!has_mark(environment, MARK, Path::new(other)), "{other}");
         }
-        assert!(!has_mark(b"X=RDD_HOST_ENGINE=/a\0", Path::new("/a")));
+        assert!(!has_mark(b"X=RDD_HOST_ENGINE=/a\0", MARK, Path::new("/a")));
     }
 
     #[test]

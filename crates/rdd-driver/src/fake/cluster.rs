@@ -1,0 +1,183 @@
+//! Kubernetes in the fake's machines: whatever kubeconfig and address a test gives it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{
+    driver::Fake,
+    script::{Op, When},
+    world::{Process, World, lock},
+};
+use crate::{ClusterFound, Error, Health, Pending, Run, State, Stopped, Upstream, Wanted};
+
+/// What there is of a cluster.
+#[derive(Debug, Default)]
+pub(super) struct Cluster {
+    data: Option<String>,
+    process: Option<Process>,
+    starts: u32,
+}
+
+/// What clusters present that come up.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Serves {
+    /// By the release that runs; the empty one stands for all others.
+    kubeconfigs: BTreeMap<String, String>,
+    upstream: Option<Upstream>,
+    dies: Option<String>,
+}
+
+impl Cluster {
+    pub(super) fn end(&mut self, last_words: &str) -> bool {
+        match self.process.take() {
+            Some(mut process) => {
+                process.turn(State::Exited { last_words: last_words.to_owned() });
+                true
+            }
+            None => false,
+        }
+    }
+
+    pub(super) fn forget_watches_of(&mut self, number: u64) {
+        if let Some(process) = &mut self.process {
+            process.watches.retain(|(driver, _)| *driver != number);
+        }
+    }
+
+    fn found(&self) -> ClusterFound {
+        match (&self.process, &self.data) {
+            (Some(process), _) => ClusterFound::Running { version: process.started_with.clone() },
+            (None, Some(version)) => ClusterFound::Stopped { version: version.clone() },
+            (None, None) => ClusterFound::Absent,
+        }
+    }
+}
+
+impl World {
+    /// Clusters that are started, and those that run, write this kubeconfig and answer here. Without a kubeconfig they come
+    /// up no further.
+    pub fn cluster_serves(&self, kubeconfig: Option<&str>, upstream: Option<Upstream>) {
+        let mut inner = lock(&self.inner);
+        inner.clusters.kubeconfigs = kubeconfig.map(|text| (String::new(), text.to_owned())).into_iter().collect();
+        inner.clusters.upstream = upstream;
+        for machine in inner.machines.values_mut() {
+            if let Some(process) = machine.cluster.process.as_mut().filter(|_| kubeconfig.is_some()) {
+                process.turn(State::Running(Health::GOOD));
+            }
+        }
+    }
+
+    /// Clusters that are started from now on die at once with these last words; with `None` they live.
+    pub fn clusters_die(&self, last_words: Option<&str>) {
+        lock(&self.inner).clusters.dies = last_words.map(str::to_owned);
+    }
+
+    /// A cluster that runs ends by itself. `false` if it does not run.
+    pub fn cluster_dies(&self, vm: &str, last_words: &str) -> bool {
+        let mut inner = lock(&self.inner);
+        inner.machines.get_mut(vm).is_some_and(|machine| machine.cluster.end(last_words))
+    }
+
+    /// What there is of a machine's cluster, without asking a driver.
+    pub fn cluster(&self, vm: &str) -> ClusterFound {
+        lock(&self.inner).machines.get(vm).map_or(ClusterFound::Absent, |machine| machine.cluster.found())
+    }
+
+    /// How often a machine's cluster was started.
+    pub fn cluster_starts(&self, vm: &str) -> u32 {
+        lock(&self.inner).machines.get(vm).map_or(0, |machine| machine.cluster.starts)
+    }
+}
+
+impl Fake {
+    fn begin_cluster(&self, vm: &str, wanted: &Wanted) -> Result<Run, Error> {
+        self.change(|inner| {
+            let serves = inner.clusters.clone();
+            let machine = inner.machines.get_mut(vm).ok_or_else(|| Error::Absent { vm: vm.to_owned() })?;
+            if machine.process.is_none() {
+                return Err(Error::NotRunning { vm: vm.to_owned() });
+            }
+            let cluster = &mut machine.cluster;
+            if cluster.process.as_ref().is_some_and(|process| process.started_with != wanted.version) {
+                cluster.end("replaced");
+            }
+            if cluster.process.is_none() {
+                let state = if serves.kubeconfigs.is_empty() { State::Starting } else { State::Running(Health::GOOD) };
+                let started_with = wanted.version.clone();
+                cluster.data = Some(started_with.clone());
+                cluster.starts += 1;
+                cluster.process = Some(Process { started_with, state, watches: Vec::new() });
+            }
+            let process = cluster.process.as_mut().ok_or_else(|| Error::NotRunning { vm: vm.to_owned() })?;
+            let run = process.watch(self.number);
+            if let Some(last_words) = serves.dies {
+                cluster.end(&last_words);
+            }
+            Ok(run)
+        })
+    }
+}
+
+impl crate::Cluster for Fake {
+    fn check<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>> {
+        Box::pin(async move { self.asked(Op::ClusterLook, vm, None).await?.done(()) })
+    }
+
+    fn inspect<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<ClusterFound, Error>> {
+        Box::pin(async move { self.asked(Op::ClusterLook, vm, None).await?.done(self.world.cluster(vm)) })
+    }
+
+    fn start<'a>(&'a self, vm: &'a str, wanted: &'a Wanted) -> Pending<'a, Result<Run, Error>> {
+        Box::pin(async move {
+            let asked = self.asked(Op::ClusterStart, vm, None).await?;
+            let run = self.begin_cluster(vm, wanted)?;
+            asked.done(run)
+        })
+    }
+
+    fn stop<'a>(&'a self, vm: &'a str, _grace: Duration) -> Pending<'a, Result<Stopped, Error>> {
+        Box::pin(async move {
+            let asked = self.asked(Op::ClusterStop, vm, None).await?;
+            if asked.is(When::Halfway) {
+                return Err(asked.failure());
+            }
+            let ended = self.change(|inner| inner.machines.get_mut(vm).is_some_and(|one| one.cluster.end("stopped")));
+            asked.done(if ended { Stopped::Graceful } else { Stopped::Already })
+        })
+    }
+
+    fn kubeconfig<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<String>, Error>> {
+        Box::pin(async move {
+            let asked = self.asked(Op::ClusterLook, vm, None).await?;
+            let text = self.change(|inner| {
+                let version = inner.machines.get(vm)?.cluster.process.as_ref()?.started_with.clone();
+                let all = &inner.clusters.kubeconfigs;
+                all.get(&version).or_else(|| all.get("")).cloned()
+            });
+            asked.done(text)
+        })
+    }
+
+    fn upstream<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<Upstream>, Error>> {
+        Box::pin(async move {
+            let asked = self.asked(Op::ClusterLook, vm, None).await?;
+            let upstream = self.change(|inner| {
+                inner.machines.get(vm)?.cluster.process.as_ref()?;
+                inner.clusters.upstream.clone()
+            });
+            asked.done(upstream)
+        })
+    }
+
+    fn reset<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let asked = self.asked(Op::ClusterReset, vm, None).await?;
+            self.change(|inner| {
+                if let Some(machine) = inner.machines.get_mut(vm) {
+                    machine.cluster.end("forgotten");
+                    machine.cluster.data = None;
+                }
+            });
+            asked.done(())
+        })
+    }
+}

@@ -1,0 +1,349 @@
+//! Kubernetes on this host: K3s as one more process of a machine, started, watched, adopted and ended like its engine.
+
+use std::{io, path::PathBuf, time::Duration};
+
+use rdd_instance::Pool;
+use rdd_stdx::{
+    chain::Chain,
+    file::{self, PRIVATE},
+    task::Group,
+};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    HostDriver, Slot, Watched, ask,
+    command::run,
+    identity::{self, Seen, descendants},
+    k3s::{self, Layout, Pods, Started},
+    lock,
+    machine::{Machine, Shape, read_json, write_json},
+    mounts,
+    parts::{self, Alive, Part},
+    settings::{Kind, Settings},
+    teardown,
+};
+use crate::{
+    Cluster, ClusterFound, Error, Found, Health, LogOptions, Pending, Reporter, Run, State, Stopped, Upstream, Wanted,
+    log,
+};
+
+/// How often it is looked whether the kubeconfig is there, at first and at most.
+const FIRST_DELAY: Duration = Duration::from_millis(10);
+const LONGEST_DELAY: Duration = Duration::from_millis(250);
+/// How long the kernel may take to end what was killed.
+const KILL_TAKES: Duration = Duration::from_secs(10);
+/// How long a cluster is given that is forgotten, or replaced.
+const REPLACE_GRACE: Duration = Duration::from_secs(20);
+
+impl Machine {
+    fn cluster_started_file(&self) -> PathBuf {
+        self.engine.run_dir.join("k3s-started.json")
+    }
+
+    fn cluster_started(&self) -> Option<Started> {
+        read_json(&self.cluster_started_file())
+    }
+
+    fn cluster_process(&self) -> Option<Seen> {
+        self.process_of(Part::K3s, &identity::of_cluster(&self.engine.k3s_root))
+    }
+
+    fn find_cluster(&self) -> ClusterFound {
+        if let (Some(started), Some(_)) = (self.cluster_started(), self.cluster_process()) {
+            return ClusterFound::Running { version: started.version };
+        }
+        match std::fs::read_to_string(k3s::version_file(&self.engine)) {
+            Ok(version) => ClusterFound::Stopped { version: version.trim().to_owned() },
+            Err(_) => ClusterFound::Absent,
+        }
+    }
+
+    /// The settings of the engine that runs.
+    fn running_settings(&self) -> Result<Settings, Error> {
+        let started = self.started_with()?;
+        match (self.look()?, started) {
+            (Found::Running(_), Some(template)) => self.settings_of(&template),
+            _ => Err(Error::NotRunning { vm: self.vm.clone() }),
+        }
+    }
+
+    fn pods(&self, settings: &Settings) -> Result<Pods, Error> {
+        let refused = |missing: &str, remedy: &str| {
+            Err(Error::Unsupported { missing: missing.to_owned(), remedy: remedy.to_owned() })
+        };
+        match &settings.engine {
+            _ if !self.host.is_root => refused(
+                "only root can run Kubernetes on this machine itself",
+                "run as root, or choose the backend lima for a virtual machine",
+            ),
+            Kind::Foreign(_) => refused(
+                "Kubernetes needs an engine of the instance's own",
+                "take param.HOST_ENGINE_SOCKET out of the template",
+            ),
+            Kind::Moby => Ok(Pods::Docker(self.docker_socket(settings))),
+            Kind::Containerd => Ok(Pods::Own),
+        }
+    }
+}
+
+impl HostDriver {
+    fn node_name(&self) -> String {
+        self.instance.name.full()
+    }
+
+    async fn start_cluster(&self, machine: &Machine, slot: &Slot, wanted: &Wanted) -> Result<Run, Error> {
+        let settings = machine.running_settings()?;
+        let pods = machine.pods(&settings)?;
+        if machine.find_cluster() == (ClusterFound::Running { version: wanted.version.clone() }) {
+            if let Some(run) = Self::under_way(&slot.cluster) {
+                return Ok(run);
+            }
+            if let Some(run) = self.adopt_cluster(machine, slot).await? {
+                return Ok(run);
+            }
+        }
+        self.end_cluster(machine, slot, REPLACE_GRACE, "replaced").await?;
+        let alive = self.launch(machine, &pods, wanted)?;
+        // Whoever stopped the machine meanwhile did not see what was started just now.
+        if machine.started_with()?.is_none() {
+            self.end_cluster(machine, slot, Duration::ZERO, "stopped").await?;
+            return Err(Error::NotRunning { vm: machine.vm.clone() });
+        }
+        Ok(Self::watch_cluster(machine, slot, alive))
+    }
+
+    async fn adopt_cluster(&self, machine: &Machine, slot: &Slot) -> Result<Option<Run>, Error> {
+        Self::end_watch(&slot.cluster).await;
+        let Some(seen) = machine.cluster_process() else { return Ok(None) };
+        let Some(alive) = Alive::adopt(Part::K3s, &seen)? else { return Ok(None) };
+        tracing::info!(vm = machine.vm, pid = seen.pid, "adopted Kubernetes, which an earlier daemon left running");
+        Ok(Some(Self::watch_cluster(machine, slot, alive)))
+    }
+
+    /// Everything from nothing to a process. Nothing of a cluster runs.
+    fn launch(&self, machine: &Machine, pods: &Pods, wanted: &Wanted) -> Result<Alive, Error> {
+        let engine = &machine.engine;
+        let pool = Pool::parse(&machine.remembered_network().pool).ok_or_else(|| Error::Unsupported {
+            missing: "the engine has no network of its own".to_owned(),
+            remedy: "restart the machine".to_owned(),
+        })?;
+        let address = pool.gateway();
+        let node = self.node_name();
+        let ports = k3s::choose_ports(engine, address);
+        let layout = Layout { engine, pods, node: &node, address, ports, debug: false };
+        file::create_dir_private(&engine.k3s_root)?;
+        if k3s::config_file(engine).symlink_metadata().is_err() {
+            file::write_atomic(&k3s::config_file(engine), b"{}\n", PRIVATE)?;
+        }
+        file::write_atomic(&k3s::network_file(engine), k3s::network(engine).as_bytes(), PRIVATE)?;
+        place_images(machine, &wanted.images)?;
+        // What an earlier start wrote says nothing about this one.
+        file::remove_if_present(&engine.k3s_config)?;
+        file::write_atomic(&k3s::version_file(engine), wanted.version.as_bytes(), PRIVATE)?;
+        let started = Started { version: wanted.version.clone(), address: layout.listens_at() };
+        write_json(&machine.cluster_started_file(), &started)?;
+        let alive = parts::spawn(machine, Part::K3s, &wanted.program, &layout.arguments(), &LogOptions::default())?;
+        tracing::info!(vm = machine.vm, version = wanted.version, "started Kubernetes; its log is k3s.log");
+        Ok(alive)
+    }
+
+    fn watch_cluster(machine: &Machine, slot: &Slot, alive: Alive) -> Run {
+        let (reporter, run) = Run::new(State::Starting);
+        let let_go = CancellationToken::new();
+        let (told, machine) = (let_go.clone(), machine.clone());
+        let mut task = Group::default();
+        task.spawn("k3s", async move {
+            tokio::select! {
+                biased;
+                () = told.cancelled() => {}
+                () = supervise(&machine, alive, &reporter) => {}
+            }
+            reporter
+        });
+        *lock(&slot.cluster) = Some(Watched { run: run.clone(), let_go, task });
+        run
+    }
+
+    async fn end_cluster(&self, machine: &Machine, slot: &Slot, grace: Duration, word: &str) -> Result<Stopped, Error> {
+        let reporter = Self::end_watch(&slot.cluster).await;
+        let stopped = teardown_cluster(machine, grace).await?;
+        if stopped != Stopped::Already {
+            let how = if stopped == Stopped::Forced { ", by force" } else { "" };
+            tracing::info!(vm = machine.vm, how = ?stopped, "Kubernetes has stopped");
+            if let Some(reporter) = reporter {
+                reporter.report(State::Exited { last_words: format!("{word}{how}") });
+            }
+        }
+        Ok(stopped)
+    }
+}
+
+/// Tells how the cluster is doing until it is over.
+async fn supervise(machine: &Machine, mut alive: Alive, reporter: &Reporter) {
+    let config = machine.engine.k3s_config.clone();
+    let written = async {
+        let mut delay = FIRST_DELAY;
+        while !std::fs::metadata(&config).is_ok_and(|meta| meta.len() > 0) {
+            tokio::time::sleep(delay).await;
+            delay = (delay * 2).min(LONGEST_DELAY);
+        }
+    };
+    let (_, how) = tokio::select! {
+        ended = alive.ended() => ended,
+        () = written => {
+            reporter.report(State::Running(Health::GOOD));
+            alive.ended().await
+        }
+    };
+    let last = log::last_line(&machine.engine.folder.join(Part::K3s.log()));
+    let last_words = match last {
+        Some(line) => format!("k3s ended ({how}): {line}"),
+        None => format!("k3s ended ({how}) and left no word"),
+    };
+    reporter.report(State::Exited { last_words });
+}
+
+/// Links or copies archives to where K3s looks for them; what was there before and is not wanted goes.
+fn place_images(machine: &Machine, images: &[PathBuf]) -> Result<(), Error> {
+    let folder = k3s::images_folder(&machine.engine);
+    file::remove_dir_if_present(&folder)?;
+    if images.is_empty() {
+        return Ok(());
+    }
+    file::create_dir_private(&folder)?;
+    for archive in images {
+        let Some(target) = k3s::image_target(&machine.engine, archive) else { continue };
+        if std::fs::hard_link(archive, &target).is_err() {
+            std::fs::copy(archive, &target).map_err(Error::at("copy images to", &target))?;
+        }
+    }
+    Ok(())
+}
+
+/// Asks K3s to end, kills what of the cluster has not when `grace` is over, and removes what only a running one needs.
+async fn teardown_cluster(machine: &Machine, grace: Duration) -> Result<Stopped, Error> {
+    let engine = &machine.engine;
+    let was_running = !identity::of_cluster(&engine.k3s_root).is_empty();
+    let is_marked_running = machine.cluster_started().is_some();
+    let asked = teardown::ask(machine, Part::K3s, Instant::now() + grace).await?;
+    // Without K3s nobody else keeps what it started: shims, and the containers of pods below them.
+    sweep_cluster(machine).await?;
+    if was_running || is_marked_running {
+        if let Ok(Pods::Docker(socket)) = machine.running_settings().and_then(|settings| machine.pods(&settings))
+            && let Err(why) = ask::stop_pods(&socket).await
+        {
+            tracing::warn!(vm = machine.vm, error = why, "some containers of pods may still run");
+        }
+        mounts::unmount_below(&[&engine.k3s_root])?;
+        if let Ok(Some(tools)) = machine.tools() {
+            // There is none if no pod ever ran.
+            let _ = run(&tools.ip, &["link", "del", "dev", &k3s::pod_bridge(engine)]).await;
+        }
+    }
+    file::remove_if_present(&engine.k3s_config)?;
+    // Last, since it is how the next daemon knows that there is something to clear.
+    file::remove_if_present(&machine.cluster_started_file())?;
+    Ok(match (was_running, asked) {
+        (false, _) => Stopped::Already,
+        (true, true) => Stopped::Graceful,
+        (true, false) => Stopped::Forced,
+    })
+}
+
+async fn sweep_cluster(machine: &Machine) -> Result<(), Error> {
+    let deadline = Instant::now() + KILL_TAKES;
+    let mut delay = FIRST_DELAY;
+    loop {
+        let mut left = identity::of_cluster(&machine.engine.k3s_root);
+        left.extend(descendants(&left));
+        left.retain(|seen| seen.pid != std::process::id());
+        if left.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            let what = left.iter().map(|seen| format!("{} ({})", seen.program(), seen.pid)).collect::<Vec<_>>();
+            return Err(Error::StillRunning { vm: machine.vm.clone(), what: what.join(", ") });
+        }
+        for seen in left {
+            teardown::kill(&seen)?;
+        }
+        teardown::pause(&mut delay).await;
+    }
+}
+
+impl Cluster for HostDriver {
+    fn check<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            machine.expect_whole()?;
+            let settings = machine.settings_of(&machine.template()?)?;
+            machine.pods(&settings).map(drop)
+        })
+    }
+
+    fn inspect<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<ClusterFound, Error>> {
+        Box::pin(async move { Ok(self.machine(vm)?.find_cluster()) })
+    }
+
+    fn start<'a>(&'a self, vm: &'a str, wanted: &'a Wanted) -> Pending<'a, Result<Run, Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            let slot = self.slot(vm);
+            let _turn = slot.turn.lock().await;
+            machine.expect_whole()?;
+            self.start_cluster(&machine, &slot, wanted).await
+        })
+    }
+
+    fn stop<'a>(&'a self, vm: &'a str, grace: Duration) -> Pending<'a, Result<Stopped, Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            let slot = self.slot(vm);
+            let _turn = slot.turn.lock().await;
+            self.end_cluster(&machine, &slot, grace, "stopped").await
+        })
+    }
+
+    fn kubeconfig<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<String>, Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            let path = &machine.engine.k3s_config;
+            match std::fs::read_to_string(path) {
+                Ok(text) if !text.trim().is_empty() => Ok(Some(text)),
+                Ok(_) => Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(Error::at("read", path)(error)),
+            }
+        })
+    }
+
+    fn upstream<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<Upstream>, Error>> {
+        Box::pin(async move { Ok(self.machine(vm)?.cluster_started().map(|started| Upstream::Tcp(started.address))) })
+    }
+
+    fn reset<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            let slot = self.slot(vm);
+            let _turn = slot.turn.lock().await;
+            self.end_cluster(&machine, &slot, REPLACE_GRACE, "forgotten").await?;
+            if let Ok(Pods::Docker(socket)) = machine.running_settings().and_then(|settings| machine.pods(&settings))
+                && let Err(why) = ask::remove_pods(&socket).await
+            {
+                return Err(Error::Program { program: "removing the containers of pods".to_owned(), said: why });
+            }
+            if machine.shape() == Shape::Absent {
+                return Ok(());
+            }
+            let removed = tokio::task::spawn_blocking(move || file::remove_dir_if_present(&machine.engine.k3s_root));
+            let removed = removed.await.map_err(|error| Error::System {
+                action: "remove the data of Kubernetes".to_owned(),
+                source: error.into(),
+            })?;
+            removed
+                .inspect_err(|error| tracing::warn!(error = %Chain(error), "the data of Kubernetes is still there"))?;
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,240 @@
+//! How K3s is started on this host: every argument, and the few files that arguments cannot replace.
+//!
+//! Everything that K3s lets one choose is the instance's own: data, kubeconfig, ports, bridge, node name, kubelet's folder. What it
+//! does not let one choose is listed in ADR 17.
+
+use std::{
+    ffi::OsString,
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+};
+
+use rdd_instance::Engine;
+use serde::{Deserialize, Serialize};
+
+use super::parts::Arguments;
+
+/// Which container runtime the pods are in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Pods {
+    /// The instance's own Docker engine, at this socket.
+    Docker(PathBuf),
+    /// The containerd that K3s brings.
+    Own,
+}
+
+/// What a cluster was started with, written down for the next daemon.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Started {
+    /// The release.
+    pub(super) version: String,
+    /// Where it listens.
+    pub(super) address: SocketAddr,
+}
+
+/// Everything that the arguments depend on.
+#[derive(Debug)]
+pub(super) struct Layout<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) pods: &'a Pods,
+    pub(super) node: &'a str,
+    /// The address of the engine's own bridge: nobody outside of this machine can reach it, pods can.
+    pub(super) address: Ipv4Addr,
+    /// The first of the cluster's ports.
+    pub(super) ports: u16,
+    pub(super) debug: bool,
+}
+
+/// Which of the cluster's ports is for what. K3s itself takes the one after the first for its API server.
+#[derive(Debug, Clone, Copy)]
+enum Use {
+    Https = 0,
+    LoadBalancer = 2,
+    Kubelet = 3,
+    KubeletHealth = 4,
+    ProxyMetrics = 5,
+    ProxyHealth = 6,
+    ControllerManager = 7,
+    Scheduler = 8,
+    CloudController = 9,
+}
+
+/// How many ports are looked at before a start.
+const USED: u16 = 10;
+
+impl Layout<'_> {
+    fn port(&self, of: Use) -> u16 {
+        self.ports + of as u16
+    }
+
+    /// Where the cluster's API listens.
+    pub(super) fn listens_at(&self) -> SocketAddr {
+        SocketAddr::new(IpAddr::V4(self.address), self.port(Use::Https))
+    }
+
+    /// The argument vector, after the program.
+    pub(super) fn arguments(&self) -> Vec<OsString> {
+        let engine = self.engine;
+        let address = self.address.to_string();
+        let mut arguments = Arguments::default();
+        arguments.flag("server");
+        // Without this the system's own file would be read.
+        arguments.path("--config", &config_file(engine));
+        arguments.path("--data-dir", &engine.k3s_root);
+        arguments.path("--write-kubeconfig", &engine.k3s_config);
+        arguments.text("--write-kubeconfig-mode", "600");
+        arguments.text("--bind-address", address.as_str());
+        arguments.text("--advertise-address", address.as_str());
+        arguments.text("--node-ip", address.as_str());
+        arguments.text("--tls-san", "127.0.0.1");
+        arguments.text("--https-listen-port", self.port(Use::Https).to_string());
+        arguments.text("--lb-server-port", self.port(Use::LoadBalancer).to_string());
+        arguments.text("--node-name", self.node);
+        match self.pods {
+            Pods::Docker(socket) => {
+                let mut endpoint = OsString::from("unix://");
+                endpoint.push(socket);
+                arguments.flag("--docker");
+                arguments.text("--container-runtime-endpoint", endpoint);
+            }
+            Pods::Own => {}
+        }
+        // One node needs no tunnel to others, and so neither its device nor its port.
+        arguments.text("--flannel-backend", "host-gw");
+        arguments.text("--flannel-iface", engine.bridge.as_str());
+        arguments.path("--flannel-cni-conf", &network_file(engine));
+        let mut kubelet = OsString::from("root-dir=");
+        kubelet.push(engine.k3s_root.join("kubelet"));
+        arguments.text("--kubelet-arg", kubelet);
+        for (flag, value) in [
+            ("--kubelet-arg", format!("address={address}")),
+            ("--kubelet-arg", format!("port={}", self.port(Use::Kubelet))),
+            ("--kubelet-arg", format!("healthz-port={}", self.port(Use::KubeletHealth))),
+            ("--kubelet-arg", format!("cgroup-root={}", engine.cgroup)),
+            ("--kube-proxy-arg", format!("metrics-bind-address=127.0.0.1:{}", self.port(Use::ProxyMetrics))),
+            ("--kube-proxy-arg", format!("healthz-bind-address=127.0.0.1:{}", self.port(Use::ProxyHealth))),
+            ("--kube-controller-manager-arg", format!("secure-port={}", self.port(Use::ControllerManager))),
+            ("--kube-scheduler-arg", format!("secure-port={}", self.port(Use::Scheduler))),
+            ("--kube-cloud-controller-manager-arg", format!("secure-port={}", self.port(Use::CloudController))),
+        ] {
+            arguments.text(flag, value);
+        }
+        if self.debug {
+            arguments.flag("--debug");
+        }
+        arguments.0
+    }
+}
+
+/// What a person may add to the arguments. Made empty, and then left to whoever wants to change it.
+pub(super) fn config_file(engine: &Engine) -> PathBuf {
+    engine.folder.join("k3s-config.yaml")
+}
+
+/// How pods are attached to the network.
+pub(super) fn network_file(engine: &Engine) -> PathBuf {
+    engine.folder.join("k3s-network.json")
+}
+
+/// The network device that pods are attached to: the usual name would be any other cluster's as well.
+pub(super) fn pod_bridge(engine: &Engine) -> String {
+    format!("k3s-{}", engine.id)
+}
+
+/// What is in [`network_file`].
+pub(super) fn network(engine: &Engine) -> String {
+    let plugins = serde_json::json!([
+        {"type": "flannel", "delegate": {
+            "bridge": pod_bridge(engine), "hairpinMode": true, "forceAddress": true, "isDefaultGateway": true}},
+        {"type": "portmap", "capabilities": {"portMappings": true}},
+    ]);
+    serde_json::json!({"name": "cbr0", "cniVersion": "1.0.0", "plugins": plugins}).to_string()
+}
+
+/// The file that says which release used the data last.
+pub(super) fn version_file(engine: &Engine) -> PathBuf {
+    engine.k3s_root.join("rdd-version")
+}
+
+/// The first range of ports that is free just now. One that is taken a moment later makes the start fail, and the next start
+/// chooses again: K3s binds them itself.
+pub(super) fn choose_ports(engine: &Engine, address: Ipv4Addr) -> u16 {
+    let is_free = |start: &u16| {
+        let free = |address: Ipv4Addr, port: u16| TcpListener::bind((address, port)).is_ok();
+        free(address, *start) && (1..USED).all(|step| free(Ipv4Addr::LOCALHOST, start + step))
+    };
+    engine.k3s_port_ranges().find(is_free).unwrap_or(engine.k3s_ports)
+}
+
+/// Puts archives of images where K3s looks for them when it starts.
+pub(super) fn images_folder(engine: &Engine) -> PathBuf {
+    engine.k3s_root.join("agent").join("images")
+}
+
+/// The name of an archive in [`images_folder`]; `None` if it has none.
+pub(super) fn image_target(engine: &Engine, archive: &Path) -> Option<PathBuf> {
+    Some(images_folder(engine).join(archive.file_name()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use rdd_instance::{Environment, Instance, Platform};
+
+    use super::*;
+
+    fn engine(instance: &str) -> Engine {
+        let environment =
+            Environment { home: Some("/home/ann".into()), instance: Some(instance.into()), ..Default::default() };
+        Instance::resolve(&environment, Platform::Linux).unwrap().engine("rd", Path::new("/run"))
+    }
+
+    fn arguments(engine: &Engine, pods: &Pods) -> String {
+        let address = Ipv4Addr::new(10, 192, 0, 1);
+        let layout = Layout { engine, pods, node: "rancher-desktop-2", address, ports: 20032, debug: false };
+        assert_eq!(layout.listens_at().to_string(), "10.192.0.1:20032");
+        layout.arguments().iter().map(|argument| argument.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    // Finding 355-D2: values go by argument vector, whatever they contain.
+    #[test]
+    fn every_place_and_port_of_a_cluster_is_the_instances_own() {
+        let engine = engine("2");
+        let id = &engine.id;
+        assert_eq!(
+            arguments(&engine, &Pods::Docker("/home/ann/.rd2/docker.sock".into())),
+            format!(
+                "server --config /home/ann/.rd2/lima/rd/k3s-config.yaml --data-dir /home/ann/.rd2/lima/rd/k3s \
+                 --write-kubeconfig /home/ann/.rd2/lima/rd/k3s/kubeconfig.yaml --write-kubeconfig-mode 600 \
+                 --bind-address 10.192.0.1 --advertise-address 10.192.0.1 --node-ip 10.192.0.1 --tls-san 127.0.0.1 \
+                 --https-listen-port 20032 --lb-server-port 20034 --node-name rancher-desktop-2 \
+                 --docker --container-runtime-endpoint unix:///home/ann/.rd2/docker.sock \
+                 --flannel-backend host-gw --flannel-iface rdd-{id} \
+                 --flannel-cni-conf /home/ann/.rd2/lima/rd/k3s-network.json \
+                 --kubelet-arg root-dir=/home/ann/.rd2/lima/rd/k3s/kubelet --kubelet-arg address=10.192.0.1 \
+                 --kubelet-arg port=20035 --kubelet-arg healthz-port=20036 --kubelet-arg cgroup-root=/rdd-{id} \
+                 --kube-proxy-arg metrics-bind-address=127.0.0.1:20037 --kube-proxy-arg healthz-bind-address=127.0.0.1:20038 \
+                 --kube-controller-manager-arg secure-port=20039 --kube-scheduler-arg secure-port=20040 \
+                 --kube-cloud-controller-manager-arg secure-port=20041"
+            )
+        );
+        assert!(!arguments(&engine, &Pods::Own).contains("--docker"));
+    }
+
+    // Finding 236-S4
+    #[test]
+    fn two_instances_share_no_port_and_no_device() {
+        let (one, other) = (engine("2"), engine("3"));
+        assert!(one.k3s_ports + Engine::K3S_PORTS <= other.k3s_ports);
+        assert_ne!(pod_bridge(&one), pod_bridge(&other));
+        assert!(pod_bridge(&one).len() <= 15 && network(&one).contains(&pod_bridge(&one)));
+        assert!(one.k3s_port_ranges().all(|start| start + Engine::K3S_PORTS <= 30_000));
+    }
+
+    #[test]
+    fn a_range_with_a_taken_port_is_passed_over() {
+        let engine = engine("2");
+        let first = choose_ports(&engine, Ipv4Addr::LOCALHOST);
+        let _taken = TcpListener::bind((Ipv4Addr::LOCALHOST, first + Use::LoadBalancer as u16)).unwrap();
+        assert_ne!(choose_ports(&engine, Ipv4Addr::LOCALHOST), first);
+    }
+}

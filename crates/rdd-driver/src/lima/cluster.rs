@@ -1,0 +1,367 @@
+//! Kubernetes in the guest: K3s as a unit of the guest's systemd, asked over SSH.
+//!
+//! The one script that asks (`k3s.sh`) goes in by standard input, its words by argument vector. Which port of the guest leads to
+//! which socket of the host is in the template of the machine.
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use rdd_stdx::{
+    file::{self, PRIVATE},
+    task::Group,
+};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    process::{Child, Command},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{LimaDriver, Slot, Watched, events::Tail, limactl::Limactl, lock, machine::Machine, words};
+use crate::{
+    Cluster, ClusterFound, Error, Found, Health, Pending, Reporter, Run, State, Stopped, Template, Upstream, Wanted,
+    identity::LIMA_MARK, log,
+};
+
+const SCRIPT: &str = include_str!("k3s.sh");
+/// Where the script keeps programs and images in the guest.
+const PROGRAMS: &str = "/usr/local/lib/rdd";
+const IMAGES: &str = "/var/lib/rancher/k3s/agent/images";
+
+/// How long the guest may take to answer a question; one that is emulated is slow.
+const QUESTION_TAKES: Duration = Duration::from_secs(60);
+/// How long a program or an archive of images may take on its way into the guest.
+const COPY_TAKES: Duration = Duration::from_secs(900);
+/// How long a cluster is given that is forgotten, or replaced.
+const REPLACE_GRACE: Duration = Duration::from_secs(20);
+/// What the script may take besides what it is given.
+const MARGIN: Duration = Duration::from_secs(30);
+/// The longest answer that is read.
+const ANSWER_BYTES_MAX: u64 = 1 << 20;
+
+/// What the daemon knows of a guest that does not run: which release used the cluster's data last.
+const RECORD: &str = "k3s-version";
+
+/// One machine's guest, and how to talk to it.
+struct Guest<'a> {
+    machine: &'a Machine,
+    limactl: Limactl,
+}
+
+impl<'a> Guest<'a> {
+    /// An error, unless the machine is up: one that still boots, or already ends, cannot be asked.
+    fn of(machine: &'a Machine) -> Result<Self, Error> {
+        let is_alive = matches!(machine.look()?, Found::Running(_));
+        let told = Tail::new(machine.folder.join(log::EVENTS)).latest();
+        if is_alive && matches!(told, Ok(Some(State::Running(_)))) {
+            return Ok(Self { machine, limactl: machine.host.limactl()? });
+        }
+        Err(Error::NotRunning { vm: machine.vm.clone() })
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = self.limactl.command(&self.machine.folder);
+        command.args(["shell", "--workdir", "/", &self.machine.vm, "sudo"]).args(words);
+        command.env(LIMA_MARK, &self.machine.folder).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut command = Command::from(command);
+        command.kill_on_drop(true);
+        command
+    }
+
+    fn failed(words: &[&str]) -> impl Fn(String) -> Error + use<> {
+        let program = format!("{} in the guest", words.join(" "));
+        move |said| Error::Program { program: program.clone(), said }
+    }
+
+    /// Runs the script with these words, and returns what it said.
+    async fn ask(&self, words: &[&str], takes: Duration) -> Result<String, Error> {
+        let failed = Self::failed(words);
+        let mut child = self.start(words).await?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let work = async { tokio::join!(read(stdout), read(stderr), child.wait()) };
+        let (answer, complaint, status) =
+            tokio::time::timeout(takes, work).await.map_err(|_| failed(format!("it did not end within {takes:?}")))?;
+        match status.map_err(|error| failed(error.to_string()))? {
+            status if status.success() => Ok(answer),
+            status => Err(failed(last_line(&complaint).unwrap_or_else(|| status.to_string()))),
+        }
+    }
+
+    /// Begins to run the script with these words.
+    async fn start(&self, words: &[&str]) -> Result<Child, Error> {
+        let failed = Self::failed(words);
+        let mut command = self.command(&[&["/bin/sh", "-s", "--"], words].concat());
+        let mut child = command.stdin(Stdio::piped()).spawn().map_err(|error| failed(error.to_string()))?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // One that ends without reading has its reasons, and says them.
+            let _ = tokio::time::timeout(QUESTION_TAKES, stdin.write_all(SCRIPT.as_bytes())).await;
+        }
+        Ok(child)
+    }
+
+    /// Copies a file of this machine to a place in the guest.
+    async fn copy(&self, from: &Path, to: &str) -> Result<(), Error> {
+        let failed = Self::failed(&["copying a file"]);
+        let source = File::open(from).map_err(Error::at("open", from))?;
+        let place = format!("of={to}");
+        let mut command = self.command(&["dd", &place, "bs=1M", "status=none"]);
+        let child = command.stdin(source).spawn().map_err(|error| failed(error.to_string()))?;
+        let output = tokio::time::timeout(COPY_TAKES, child.wait_with_output())
+            .await
+            .map_err(|_| failed(format!("it did not end within {COPY_TAKES:?}")))?;
+        let output = output.map_err(|error| failed(error.to_string()))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        Err(failed(last_line(&complaint).unwrap_or_else(|| output.status.to_string())))
+    }
+
+    async fn find(&self) -> Result<ClusterFound, Error> {
+        parse_status(&self.ask(&["status"], QUESTION_TAKES).await?)
+            .ok_or_else(|| Self::failed(&["status"])("it gave no answer".to_owned()))
+    }
+
+    /// Puts the program and the images of a release into the guest, unless they are there.
+    async fn install(&self, wanted: &Wanted) -> Result<(), Error> {
+        let bytes = std::fs::metadata(&wanted.program).map_err(Error::at("look at", &wanted.program))?.len();
+        self.ask(&["prepare"], QUESTION_TAKES).await?;
+        let has = self.ask(&["has", &wanted.version, &bytes.to_string()], QUESTION_TAKES).await?;
+        if has.trim() != "yes" {
+            self.copy(&wanted.program, &format!("{PROGRAMS}/k3s-{}.new", wanted.version)).await?;
+            self.ask(&["install", &wanted.version], QUESTION_TAKES).await?;
+            for archive in &wanted.images {
+                let name = archive.file_name().unwrap_or_default().to_string_lossy();
+                self.copy(archive, &format!("{IMAGES}/{name}")).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn read(from: Option<impl AsyncRead + Unpin>) -> String {
+    let mut bytes = Vec::new();
+    if let Some(from) = from {
+        // What was read until it broke off is what there is.
+        let _ = from.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes).await;
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn last_line(text: &str) -> Option<String> {
+    text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(words::fit)
+}
+
+fn parse_status(said: &str) -> Option<ClusterFound> {
+    let line = said.lines().map(str::trim).find(|line| !line.is_empty())?;
+    match line.split_once(' ') {
+        None if line == "absent" => Some(ClusterFound::Absent),
+        Some(("stopped", version)) => Some(ClusterFound::Stopped { version: version.to_owned() }),
+        Some(("running", version)) => Some(ClusterFound::Running { version: version.to_owned() }),
+        _ => None,
+    }
+}
+
+impl Machine {
+    fn record(&self) -> PathBuf {
+        self.folder.join(RECORD)
+    }
+
+    /// What is known without asking the guest.
+    fn recorded_cluster(&self) -> ClusterFound {
+        match std::fs::read_to_string(self.record()) {
+            Ok(version) => ClusterFound::Stopped { version: version.trim().to_owned() },
+            Err(_) => ClusterFound::Absent,
+        }
+    }
+
+    /// Which engine runs in the guest, as the template says.
+    fn engine_name(&self) -> String {
+        let template = self.started_with().ok().flatten().and_then(|text| Template::parse(&text).ok());
+        template
+            .and_then(|template| template.param.get("CONTAINER_ENGINE").cloned())
+            .unwrap_or_else(|| "moby".to_owned())
+    }
+}
+
+impl LimaDriver {
+    async fn start_cluster(&self, machine: &Machine, slot: &Slot, wanted: &Wanted) -> Result<Run, Error> {
+        let guest = Guest::of(machine)?;
+        let found = guest.find().await?;
+        if found == (ClusterFound::Running { version: wanted.version.clone() }) {
+            return match Self::under_way(&slot.cluster) {
+                Some(run) => Ok(run),
+                None => Self::watch_cluster(machine, slot).await,
+            };
+        }
+        if found.is_running() {
+            self.end_cluster(machine, slot, REPLACE_GRACE, "replaced").await?;
+        }
+        guest.install(wanted).await?;
+        file::write_atomic(&machine.record(), wanted.version.as_bytes(), PRIVATE)?;
+        let node = format!("lima-{}", machine.vm);
+        let words = ["start", &wanted.version, &wanted.port.to_string(), &node, &machine.engine_name()];
+        guest.ask(&words, QUESTION_TAKES).await?;
+        tracing::info!(
+            vm = machine.vm,
+            version = wanted.version,
+            "started Kubernetes; its log is the journal of rdd-k3s"
+        );
+        Self::watch_cluster(machine, slot).await
+    }
+
+    async fn watch_cluster(machine: &Machine, slot: &Slot) -> Result<Run, Error> {
+        Self::end_watch(&slot.cluster).await;
+        let mut child = Guest::of(machine)?.start(&["watch"]).await?;
+        let (reporter, run) = Run::new(State::Starting);
+        let let_go = CancellationToken::new();
+        let told = let_go.clone();
+        let mut task = Group::default();
+        task.spawn("k3s", async move {
+            tokio::select! {
+                biased;
+                () = told.cancelled() => {}
+                () = supervise(&mut child, &reporter) => {}
+            }
+            reporter
+        });
+        *lock(&slot.cluster) = Some(Watched { run: run.clone(), let_go, task });
+        Ok(run)
+    }
+
+    async fn end_cluster(&self, machine: &Machine, slot: &Slot, grace: Duration, word: &str) -> Result<Stopped, Error> {
+        let reporter = Self::end_watch(&slot.cluster).await;
+        let stopped = match Guest::of(machine) {
+            Ok(guest) => {
+                let said = guest.ask(&["stop", &grace.as_secs().max(1).to_string()], grace + MARGIN).await?;
+                match said.trim() {
+                    "graceful" => Stopped::Graceful,
+                    "forced" => Stopped::Forced,
+                    _ => Stopped::Already,
+                }
+            }
+            Err(Error::NotRunning { .. }) => Stopped::Already,
+            Err(error) => return Err(error),
+        };
+        if let Some(reporter) = reporter {
+            let how = if stopped == Stopped::Forced { ", by force" } else { "" };
+            reporter.report(State::Exited { last_words: format!("{word}{how}") });
+        }
+        Ok(stopped)
+    }
+}
+
+/// Tells what the script says until it has no more to say.
+async fn supervise(child: &mut Child, reporter: &Reporter) {
+    let mut last_words = "the connection to the guest has ended".to_owned();
+    if let Some(stdout) = child.stdout.take() {
+        let mut lines = BufReader::new(stdout).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            match line.trim() {
+                "up" => reporter.report(State::Running(Health::GOOD)),
+                said => {
+                    if let Some(words) = said.strip_prefix("ended") {
+                        last_words = format!("k3s has ended: {}", words::fit(words));
+                    }
+                }
+            }
+        }
+    }
+    let _ = child.wait().await;
+    reporter.report(State::Exited { last_words });
+}
+
+impl Cluster for LimaDriver {
+    fn check<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>> {
+        Box::pin(async move { self.machine(vm)?.expect_whole() })
+    }
+
+    fn inspect<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<ClusterFound, Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            match Guest::of(&machine) {
+                // A machine that never had one need not be asked.
+                Ok(guest) if machine.recorded_cluster() != ClusterFound::Absent => guest.find().await,
+                Ok(_) => Ok(ClusterFound::Absent),
+                Err(Error::NotRunning { .. }) => Ok(machine.recorded_cluster()),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    fn start<'a>(&'a self, vm: &'a str, wanted: &'a Wanted) -> Pending<'a, Result<Run, Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            let slot = self.slot(vm);
+            let _turn = slot.cluster_turn.lock().await;
+            machine.expect_whole()?;
+            self.start_cluster(&machine, &slot, wanted).await
+        })
+    }
+
+    fn stop<'a>(&'a self, vm: &'a str, grace: Duration) -> Pending<'a, Result<Stopped, Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            let slot = self.slot(vm);
+            let _turn = slot.cluster_turn.lock().await;
+            self.end_cluster(&machine, &slot, grace, "stopped").await
+        })
+    }
+
+    fn kubeconfig<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<String>, Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            match Guest::of(&machine) {
+                Ok(guest) => {
+                    let text = guest.ask(&["config"], QUESTION_TAKES).await?;
+                    Ok(Some(text).filter(|text| !text.trim().is_empty()))
+                }
+                Err(Error::NotRunning { .. }) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    fn upstream<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<Upstream>, Error>> {
+        Box::pin(async move {
+            let socket = &self.instance.paths.kubernetes_socket;
+            let found = Cluster::inspect(self, vm).await?;
+            Ok(found.is_running().then(|| Upstream::unix(socket)))
+        })
+    }
+
+    fn reset<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            let slot = self.slot(vm);
+            let _turn = slot.cluster_turn.lock().await;
+            if machine.recorded_cluster() == ClusterFound::Absent {
+                return Ok(());
+            }
+            self.end_cluster(&machine, &slot, REPLACE_GRACE, "forgotten").await?;
+            Guest::of(&machine)?.ask(&["reset"], QUESTION_TAKES + MARGIN).await?;
+            Ok(file::remove_if_present(&machine.record())?)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_guest_says_of_its_cluster_is_understood() {
+        for (said, found) in [
+            ("absent\n", Some(ClusterFound::Absent)),
+            ("stopped v1.34.6+k3s1\n", Some(ClusterFound::Stopped { version: "v1.34.6+k3s1".to_owned() })),
+            ("\nrunning v1.34.6+k3s1\n", Some(ClusterFound::Running { version: "v1.34.6+k3s1".to_owned() })),
+            ("", None),
+            ("walking v1", None),
+        ] {
+            assert_eq!(parse_status(said), found, "{said:?}");
+        }
+    }
+}

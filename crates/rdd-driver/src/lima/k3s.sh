@@ -1,0 +1,88 @@
+# K3s in the guest, asked over SSH: `sh -s -- VERB …`, as root. Everything is repeatable, and nothing is kept but files.
+set -eu
+root=${RDD_GUEST_ROOT-}
+unit=rdd-k3s.service
+programs=$root/usr/local/lib/rdd
+data=$root/var/lib/rancher/k3s
+config=$root/etc/rancher/k3s/k3s.yaml
+# What a person may add to the arguments. Made empty, and then left to whoever wants to change it.
+extra=$root/etc/rancher/k3s/config.yaml
+images=$data/agent/images
+noted=$data/rdd-version
+
+is_alive() { case $(systemctl is-active "$unit" 2>/dev/null || true) in active | activating | reloading | deactivating) ;; *) return 1 ;; esac; }
+
+# Containers of pods are ended with their cluster; every other container stays.
+end_pods() {
+    command -v docker >/dev/null 2>&1 || return 0
+    pods=$(docker ps --all --quiet --filter label=io.kubernetes.pod.uid 2>/dev/null || true)
+    # Identities of containers are words.
+    # shellcheck disable=SC2086
+    [ -z "$pods" ] || docker "$@" $pods >/dev/null 2>&1 || true
+}
+
+verb=$1
+shift
+case $verb in
+status)
+    if is_alive; then echo "running $(cat "$noted")"; elif [ -s "$noted" ]; then echo "stopped $(cat "$noted")"; else echo absent; fi
+    ;;
+has) # VERSION BYTES: whether the program is there as a whole
+    [ "$(stat -c %s "$programs/k3s-$1" 2>/dev/null)" = "$2" ] && echo yes || echo no
+    ;;
+prepare)
+    mkdir -p "$programs" "$images"
+    ;;
+install) # VERSION: what was copied becomes the program, and no other is kept
+    find "$programs" -name 'k3s-*' ! -name "k3s-$1.new" -delete
+    chmod 755 "$programs/k3s-$1.new"
+    mv "$programs/k3s-$1.new" "$programs/k3s-$1"
+    ;;
+start) # VERSION PORT NODE ENGINE
+    mkdir -p "$data" "$(dirname "$config")"
+    rm -f "$config"
+    [ -e "$extra" ] || echo '{}' >"$extra"
+    printf '%s\n' "$1" >"$noted"
+    systemctl reset-failed "$unit" 2>/dev/null || true
+    docker=
+    [ "$4" = containerd ] || docker=--docker
+    # shellcheck disable=SC2086
+    systemd-run --quiet --unit="$unit" --property=Delegate=yes --property=LimitNOFILE=1048576 --property=TasksMax=infinity \
+        --property=OOMScoreAdjust=-999 "$programs/k3s-$1" server --config "$extra" --data-dir "$data" --bind-address 0.0.0.0 --https-listen-port "$2" --node-name "$3" \
+        --tls-san 127.0.0.1 --write-kubeconfig "$config" --write-kubeconfig-mode 600 $docker
+    ;;
+watch) # says so when the kubeconfig is there, and ends with the cluster; whoever asked may be gone, which a dot finds out
+    told=
+    while is_alive; do
+        if [ -z "$told" ] && [ -s "$config" ]; then
+            echo up
+            told=yes
+        fi
+        echo .
+        sleep 1
+    done
+    echo "ended $(journalctl --unit="$unit" --lines=1 --output=cat 2>/dev/null | tail -n 1)"
+    ;;
+config)
+    ! is_alive || cat "$config" 2>/dev/null || true
+    ;;
+stop) # SECONDS
+    if ! is_alive; then
+        echo already
+    elif timeout "$1" systemctl stop "$unit"; then
+        echo graceful
+    else
+        systemctl kill --signal=KILL "$unit" || true
+        systemctl stop "$unit" || true
+        echo forced
+    fi
+    end_pods stop --time 5
+    rm -f "$config"
+    ;;
+reset)
+    systemctl stop "$unit" 2>/dev/null || true
+    end_pods rm --force
+    awk -v below="$data/" 'index($2, below) == 1 {print $2}' /proc/mounts | sort -r | while read -r place; do umount "$place" || true; done
+    rm -rf "$data" "$config"
+    ;;
+esac

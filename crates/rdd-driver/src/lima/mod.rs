@@ -1,0 +1,348 @@
+//! Virtual machines through Lima: `limactl` and its host agent, as processes that outlive us (`vmType: qemu`).
+//!
+//! Every machine has a host agent, which has QEMU and some connections. All of them have a mark in their environment
+//! (`identity`), so that a daemon that was killed finds them again, and nobody else's; those of the original are known by the
+//! very file that they were told to write their PID to. An agent tells how it is doing as lines of JSON in a file, which is
+//! why one that an earlier daemon started can be taken over as it runs.
+//!
+//! Where the processor cannot help, Lima starts us in place of QEMU, under the name [`SHIM`], and we start QEMU with
+//! [other arguments](emulated).
+
+mod accelerator;
+mod agent;
+mod cluster;
+mod events;
+mod limactl;
+mod machine;
+mod teardown;
+mod words;
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicBool},
+    time::Duration,
+};
+
+use rdd_instance::{Environment, Instance};
+use rdd_stdx::{chain::Chain, task::Group};
+use tokio_util::sync::CancellationToken;
+
+pub use self::{
+    accelerator::{Accelerator, SHIM, emulated, find_qemu},
+    limactl::{Places, find_limactl},
+};
+use self::{
+    agent::Agent,
+    machine::{Host, Machine, Shape, VM_TYPE},
+    teardown::teardown,
+};
+use crate::{Cluster, Driver, Error, Found, LogOptions, Pending, Reporter, Run, State, Stopped, Template, check_name};
+
+/// How long a machine is given that is deleted while it runs, or whose remains are cleared away.
+const REMAINS_GRACE: Duration = Duration::from_secs(10);
+/// How long a task that watches may take to let go.
+const LET_GO_TAKES: Duration = Duration::from_secs(5);
+/// Where an administrator's programs are; a user's `PATH` often lacks these.
+const ADMINISTRATION: &str = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin";
+/// The folder of ours in Lima's.
+const OWN_DIR: &str = ".rdd";
+
+/// The driver of `vmType: qemu`.
+#[derive(Debug)]
+pub struct LimaDriver {
+    instance: Instance,
+    host: Arc<Host>,
+    slots: Mutex<BTreeMap<String, Arc<Slot>>>,
+}
+
+/// One machine, as far as this driver has to do with it.
+#[derive(Debug, Default)]
+struct Slot {
+    /// One change at a time.
+    turn: tokio::sync::Mutex<()>,
+    watched: Mutex<Option<Watched>>,
+    /// One change of its Kubernetes at a time. Its own, since the guest may take long to answer, and a stop does not wait for that.
+    cluster_turn: tokio::sync::Mutex<()>,
+    cluster: Mutex<Option<Watched>>,
+}
+
+/// A machine that a task watches. The task gives back its reporter when it is told to let go.
+#[derive(Debug)]
+struct Watched {
+    run: Run,
+    let_go: CancellationToken,
+    task: Group<Reporter>,
+}
+
+impl LimaDriver {
+    /// A driver for the machines of one instance. `shim` is a program that, called [`SHIM`], starts QEMU with
+    /// [emulated] arguments: the product itself.
+    pub fn new(instance: &Instance, environment: &Environment, shim: Option<PathBuf>) -> Self {
+        let mut path = environment.path.clone().unwrap_or_default();
+        if !path.is_empty() {
+            path.push(":");
+        }
+        path.push(ADMINISTRATION);
+        let lima_home = instance.paths.lima_home.clone();
+        let host = Host {
+            own_dir: lima_home.join(OWN_DIR),
+            lima_home,
+            short_dir: instance.paths.short_dir.clone(),
+            places: Places::of(environment, &instance.paths.bin_dir),
+            path,
+            cache: PathBuf::from(environment.home.clone().unwrap_or_default()).join(".cache"),
+            is_root: rustix::process::geteuid().is_root(),
+            shim,
+            accelerator: OnceLock::new(),
+            has_warned: AtomicBool::new(false),
+        };
+        Self { instance: instance.clone(), host: Arc::new(host), slots: Mutex::default() }
+    }
+
+    /// The same, for tests that are run by root with a stand-in for `limactl`, which does not mind.
+    #[cfg(feature = "suite")]
+    #[must_use]
+    pub fn as_if_not_root(mut self) -> Self {
+        if let Some(host) = Arc::get_mut(&mut self.host) {
+            host.is_root = false;
+        }
+        self
+    }
+
+    /// How machines are run here, found out by trying.
+    pub fn accelerator(&self) -> Result<Accelerator, Error> {
+        self.host.accelerator().cloned()
+    }
+
+    fn machine(&self, vm: &str) -> Result<Machine, Error> {
+        check_name(vm)?;
+        Ok(Machine { vm: vm.to_owned(), folder: self.instance.paths.machine(vm), host: Arc::clone(&self.host) })
+    }
+
+    fn slot(&self, vm: &str) -> Arc<Slot> {
+        Arc::clone(lock(&self.slots).entry(vm.to_owned()).or_default())
+    }
+
+    /// Watches a host agent from now on.
+    fn watch(&self, slot: &Slot, agent: Agent) -> Run {
+        let (reporter, run) = Run::new(State::Starting);
+        let let_go = CancellationToken::new();
+        let mut task = Group::default();
+        let told = let_go.clone();
+        task.spawn("host agent", async move {
+            tokio::select! {
+                biased;
+                () = told.cancelled() => {}
+                () = agent.supervise(&reporter) => {}
+            }
+            reporter
+        });
+        *lock(&slot.watched) = Some(Watched { run: run.clone(), let_go, task });
+        run
+    }
+
+    /// The watch over something that is under way.
+    fn under_way(watched: &Mutex<Option<Watched>>) -> Option<Run> {
+        let watched = lock(watched);
+        let run = &watched.as_ref()?.run;
+        run.is_watched().then(|| run.afresh())
+    }
+
+    /// Ends the watch, so that what follows is not taken for a crash.
+    async fn end_watch(watched: &Mutex<Option<Watched>>) -> Option<Reporter> {
+        let mut watched = lock(watched).take()?;
+        watched.let_go.cancel();
+        let ended = tokio::time::timeout(LET_GO_TAKES, watched.task.next()).await.ok().flatten()?;
+        ended.outcome.ok()
+    }
+
+    async fn stop_machine(&self, machine: &Machine, grace: Duration, word: &str) -> Result<Stopped, Error> {
+        let slot = self.slot(&machine.vm);
+        let reporter = Self::end_watch(&slot.watched).await;
+        let stopped = teardown(machine, grace).await?;
+        if stopped != Stopped::Already {
+            // Finding O-5: whoever looks later can tell which.
+            let how = if stopped == Stopped::Forced { ", by force" } else { "" };
+            tracing::info!(vm = machine.vm, how = ?stopped, "the machine has stopped");
+            if let Some(reporter) = reporter {
+                reporter.report(State::Exited { last_words: format!("{word}{how}") });
+            }
+        }
+        Ok(stopped)
+    }
+
+    /// Goes on with what an earlier daemon left running, or clears away what cannot go on.
+    async fn take_over(&self, machine: &Machine, slot: &Slot) -> Result<Option<Run>, Error> {
+        Self::end_watch(&slot.watched).await;
+        match machine.look()? {
+            Found::Running(_) => {
+                if let Some(seen) = machine.agent(&machine.processes())
+                    && let Some(agent) = Agent::adopt(machine, &seen)?
+                {
+                    return Ok(Some(self.watch(slot, agent)));
+                }
+            }
+            Found::Absent => return Ok(None),
+            Found::Broken { .. } | Found::HalfMade | Found::Stopped => {}
+        }
+        // What is left of one that ended while nobody looked: sockets of a dead agent mean nothing.
+        teardown(machine, REMAINS_GRACE).await?;
+        Ok(None)
+    }
+
+    /// The problems of a template that can be seen without asking anybody.
+    fn check(template: &str) -> Result<(), Vec<String>> {
+        let template = Template::parse(template)?;
+        match template.vm_type.as_deref() {
+            None | Some(VM_TYPE) => Ok(()),
+            Some(other) => Err(vec![format!("field `vmType` must be {VM_TYPE:?}, and is {other:?}")]),
+        }
+    }
+
+    async fn validated(&self, machine: &Machine, template: &str) -> Result<(), Error> {
+        let (host, text) = (Arc::clone(&self.host), template.to_owned());
+        let checked = tokio::task::spawn_blocking(move || validate(&host, &text)).await;
+        let checked =
+            checked.map_err(|error| Error::System { action: "check a template".to_owned(), source: error.into() })?;
+        checked.map_err(|problems| Error::InvalidTemplate { vm: machine.vm.clone(), problems })
+    }
+}
+
+/// Lima's own opinion of a template counts, once it is one at all.
+fn validate(host: &Host, template: &str) -> Result<(), Vec<String>> {
+    LimaDriver::check(template)?;
+    let limactl = host.limactl().map_err(|error| vec![Chain(&error).to_string()])?;
+    limactl.validate(template)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes a machine's folder, which holds its disks, off the threads that serve requests.
+async fn unmake(machine: Machine) -> Result<(), Error> {
+    let removed = tokio::task::spawn_blocking(move || machine.unmake()).await;
+    removed.map_err(|error| Error::System { action: "remove a machine".to_owned(), source: error.into() })?
+}
+
+impl Driver for LimaDriver {
+    fn vm_types(&self) -> &'static [&'static str] {
+        &[VM_TYPE]
+    }
+
+    fn available(&self) -> Result<(), Error> {
+        self.host.usable_limactl()?;
+        self.host.qemu().map(|_| ())
+    }
+
+    fn validate(&self, template: &str) -> Result<(), Vec<String>> {
+        // A moment's work of another process, for which others need not wait.
+        let is_shared = tokio::runtime::Handle::try_current()
+            .is_ok_and(|runtime| runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread);
+        if is_shared {
+            return tokio::task::block_in_place(|| validate(&self.host, template));
+        }
+        validate(&self.host, template)
+    }
+
+    fn inspect<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Found, Error>> {
+        Box::pin(async move { self.machine(vm)?.look() })
+    }
+
+    fn template<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<String>, Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            if machine.shape() == Shape::Whole { machine.template().map(Some) } else { Ok(None) }
+        })
+    }
+
+    fn create<'a>(&'a self, vm: &'a str, template: &'a str) -> Pending<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            let slot = self.slot(vm);
+            let _turn = slot.turn.lock().await;
+            self.validated(&machine, template).await?;
+            match machine.shape() {
+                Shape::Whole => return Ok(()),
+                Shape::Absent if machine.folder.exists() => {
+                    let folder = machine.folder.display();
+                    return Err(Error::InTheWay { what: format!("a machine of another kind has the folder {folder}") });
+                }
+                Shape::Absent | Shape::HalfMade => {}
+            }
+            let limactl = self.host.usable_limactl()?;
+            // Finding O-3: what was begun is never taken for what was finished.
+            teardown(&machine, REMAINS_GRACE).await?;
+            unmake(machine.clone()).await?;
+            machine.make(&limactl, template).await
+        })
+    }
+
+    fn start<'a>(&'a self, vm: &'a str, log: &'a LogOptions) -> Pending<'a, Result<Run, Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            let slot = self.slot(vm);
+            let _turn = slot.turn.lock().await;
+            if let Some(run) = Self::under_way(&slot.watched) {
+                return Ok(run);
+            }
+            machine.expect_whole()?;
+            if let Some(run) = self.take_over(&machine, &slot).await? {
+                return Ok(run);
+            }
+            let (subject, options) = (machine.clone(), log.clone());
+            let started = tokio::task::spawn_blocking(move || Agent::start(&subject, &options)).await;
+            let agent = started
+                .map_err(|error| Error::System { action: "start a machine".to_owned(), source: error.into() })??;
+            Ok(self.watch(&slot, agent))
+        })
+    }
+
+    fn adopt<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<Run>, Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            let slot = self.slot(vm);
+            let _turn = slot.turn.lock().await;
+            match Self::under_way(&slot.watched) {
+                Some(run) => Ok(Some(run)),
+                None => self.take_over(&machine, &slot).await,
+            }
+        })
+    }
+
+    fn stop<'a>(&'a self, vm: &'a str, grace: Duration) -> Pending<'a, Result<Stopped, Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            let slot = self.slot(vm);
+            let _turn = slot.turn.lock().await;
+            self.stop_machine(&machine, grace, "stopped").await
+        })
+    }
+
+    fn apply_template<'a>(&'a self, vm: &'a str, template: &'a str) -> Pending<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            let slot = self.slot(vm);
+            let _turn = slot.turn.lock().await;
+            machine.expect_whole()?;
+            self.validated(&machine, template).await?;
+            let limactl = self.host.limactl()?;
+            machine.write_template(&limactl, template)
+        })
+    }
+
+    fn delete<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            let slot = self.slot(vm);
+            let _turn = slot.turn.lock().await;
+            self.stop_machine(&machine, REMAINS_GRACE, "deleted").await?;
+            unmake(machine).await
+        })
+    }
+
+    fn kubernetes(&self) -> Option<&dyn Cluster> {
+        Some(self)
+    }
+}

@@ -1,0 +1,144 @@
+//! The rules for Kubernetes under a machine.
+
+use std::path::PathBuf;
+
+use super::{GRACE, Subject, VM, delete, exited, running, up};
+use crate::{Cluster, ClusterFound, Driver, Error, Run, Stopped, Upstream, Wanted};
+
+/// A subject whose machines can have clusters.
+pub trait ClusterSubject: Subject {
+    /// A release that can be started; another number makes another release, and a higher one is newer.
+    fn release(&self, number: u32) -> Wanted;
+
+    /// Ends a cluster's process, from outside and without warning.
+    fn crash_cluster(&self, vm: &str);
+
+    /// What identifies the machine's engine: as long as it is the same, the engine was not restarted.
+    fn engine_identity(&self, vm: &str) -> String;
+}
+
+/// Makes a test of each rule; as [`contract!`](crate::contract).
+#[macro_export]
+macro_rules! cluster_contract {
+    ($subject:expr) => {
+        $crate::contract!(@tests $subject;
+            cluster: a_cluster_comes_and_goes_without_a_restart_of_the_engine,
+            cluster: a_cluster_needs_a_machine_that_runs_and_ends_with_it,
+            cluster: another_release_replaces_the_cluster_and_nothing_else,
+            cluster: a_cluster_that_dies_is_told_and_can_be_started_again,
+            cluster: a_cluster_outlives_its_driver_and_is_taken_over_by_the_next,
+            cluster: a_reset_forgets_the_cluster_and_keeps_the_machine,
+        );
+    };
+}
+
+fn cluster(driver: &dyn Driver) -> &dyn Cluster {
+    driver.kubernetes().expect("a driver with Kubernetes")
+}
+
+async fn started(subject: &dyn ClusterSubject, driver: &dyn Driver, number: u32) -> Run {
+    let mut run = cluster(driver).start(VM, &subject.release(number)).await.unwrap();
+    assert!(!up(subject, &mut run).await.is_degraded());
+    run
+}
+
+fn runs(subject: &dyn ClusterSubject, number: u32) -> ClusterFound {
+    ClusterFound::Running { version: subject.release(number).version }
+}
+
+pub async fn a_cluster_comes_and_goes_without_a_restart_of_the_engine(subject: &impl ClusterSubject) {
+    let driver = subject.driver();
+    running(subject, &*driver, VM).await;
+    let engine = subject.engine_identity(VM);
+    let kubernetes = cluster(&*driver);
+    kubernetes.check(VM).await.unwrap();
+    assert_eq!(kubernetes.inspect(VM).await.unwrap(), ClusterFound::Absent);
+    assert_eq!(kubernetes.stop(VM, GRACE).await.unwrap(), Stopped::Already);
+    for _ in 0..2 {
+        started(subject, &*driver, 1).await;
+        started(subject, &*driver, 1).await;
+        assert_eq!(kubernetes.inspect(VM).await.unwrap(), runs(subject, 1));
+        assert!(kubernetes.kubeconfig(VM).await.unwrap().unwrap().contains("clusters"));
+        match kubernetes.upstream(VM).await.unwrap().unwrap() {
+            Upstream::Tcp(address) => assert_ne!(address.port(), 0),
+            Upstream::Unix(path) => assert_ne!(path, PathBuf::new()),
+        }
+        assert_eq!(kubernetes.stop(VM, GRACE).await.unwrap(), Stopped::Graceful);
+        assert_eq!(kubernetes.upstream(VM).await.unwrap(), None);
+        assert_eq!(kubernetes.kubeconfig(VM).await.unwrap(), None);
+        let stopped = ClusterFound::Stopped { version: subject.release(1).version };
+        assert_eq!(kubernetes.inspect(VM).await.unwrap(), stopped);
+    }
+    assert_eq!(subject.engine_identity(VM), engine);
+    delete(subject, &*driver, VM).await;
+    assert_eq!(kubernetes.inspect(VM).await.unwrap(), ClusterFound::Absent);
+}
+
+pub async fn a_cluster_needs_a_machine_that_runs_and_ends_with_it(subject: &impl ClusterSubject) {
+    let driver = subject.driver();
+    driver.create(VM, &subject.template(1)).await.unwrap();
+    let refused = cluster(&*driver).start(VM, &subject.release(1)).await.unwrap_err();
+    assert!(matches!(refused, Error::NotRunning { .. }), "{refused}");
+    running(subject, &*driver, VM).await;
+    let mut run = started(subject, &*driver, 1).await;
+    driver.stop(VM, GRACE).await.unwrap();
+    exited(subject, &mut run).await;
+    assert!(!cluster(&*driver).inspect(VM).await.unwrap().is_running());
+    delete(subject, &*driver, VM).await;
+}
+
+pub async fn another_release_replaces_the_cluster_and_nothing_else(subject: &impl ClusterSubject) {
+    let driver = subject.driver();
+    running(subject, &*driver, VM).await;
+    let engine = subject.engine_identity(VM);
+    let mut old = started(subject, &*driver, 1).await;
+    started(subject, &*driver, 2).await;
+    exited(subject, &mut old).await;
+    assert_eq!(cluster(&*driver).inspect(VM).await.unwrap(), runs(subject, 2));
+    assert_eq!(subject.engine_identity(VM), engine);
+    delete(subject, &*driver, VM).await;
+}
+
+pub async fn a_cluster_that_dies_is_told_and_can_be_started_again(subject: &impl ClusterSubject) {
+    let driver = subject.driver();
+    running(subject, &*driver, VM).await;
+    let engine = subject.engine_identity(VM);
+    let mut run = started(subject, &*driver, 1).await;
+    subject.crash_cluster(VM);
+    assert_ne!(exited(subject, &mut run).await, "");
+    assert!(!cluster(&*driver).inspect(VM).await.unwrap().is_running());
+    started(subject, &*driver, 1).await;
+    assert_eq!(subject.engine_identity(VM), engine);
+    delete(subject, &*driver, VM).await;
+}
+
+pub async fn a_cluster_outlives_its_driver_and_is_taken_over_by_the_next(subject: &impl ClusterSubject) {
+    let driver = subject.driver();
+    running(subject, &*driver, VM).await;
+    started(subject, &*driver, 1).await;
+    let (config, upstream) =
+        (cluster(&*driver).kubeconfig(VM).await.unwrap(), cluster(&*driver).upstream(VM).await.unwrap());
+    drop(driver);
+    let driver = subject.driver();
+    driver.adopt(VM).await.unwrap().expect("the engine");
+    assert_eq!(cluster(&*driver).inspect(VM).await.unwrap(), runs(subject, 1));
+    started(subject, &*driver, 1).await;
+    assert_eq!(cluster(&*driver).kubeconfig(VM).await.unwrap(), config, "it was not started anew");
+    assert_eq!(cluster(&*driver).upstream(VM).await.unwrap(), upstream);
+    assert_eq!(cluster(&*driver).stop(VM, GRACE).await.unwrap(), Stopped::Graceful);
+    delete(subject, &*driver, VM).await;
+}
+
+pub async fn a_reset_forgets_the_cluster_and_keeps_the_machine(subject: &impl ClusterSubject) {
+    let driver = subject.driver();
+    running(subject, &*driver, VM).await;
+    let engine = subject.engine_identity(VM);
+    started(subject, &*driver, 2).await;
+    for _ in 0..2 {
+        cluster(&*driver).reset(VM).await.unwrap();
+        assert_eq!(cluster(&*driver).inspect(VM).await.unwrap(), ClusterFound::Absent);
+    }
+    assert_eq!(subject.engine_identity(VM), engine);
+    started(subject, &*driver, 1).await;
+    delete(subject, &*driver, VM).await;
+}

@@ -1,0 +1,207 @@
+//! Kubernetes under machines keeps its contract: in the fake, and on this host with a real engine and a program that takes K3s' arguments.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
+
+mod room;
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, sync::Arc, time::Duration};
+
+use rdd_driver::{
+    Driver, Wanted,
+    fake::World,
+    suite::{Subject, cluster::ClusterSubject},
+};
+use rdd_stdx::process::Signal;
+use room::HostSubject;
+
+/// Writes a kubeconfig where it is told, each time another, and then waits to be told to end.
+const K3S: &str = r#"#!/bin/sh
+[ "$1" = server ] || { echo "no such command: $1"; exit 1; }
+while [ $# -gt 0 ]; do [ "$1" = --write-kubeconfig ] && config=$2; shift; done
+trap 'exit 0' TERM
+echo "clusters: [] # $$" > "$config"
+while :; do sleep 0.05; done
+"#;
+
+/// The releases of one room.
+struct Releases(tempfile::TempDir);
+
+impl Releases {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn release(&self, number: u32) -> Wanted {
+        let folder = self.0.path().join(number.to_string());
+        let program = folder.join("k3s");
+        if !program.exists() {
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(&program, K3S).unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        Wanted { version: format!("v1.34.{number}+k3s1"), program, images: Vec::new(), port: 7443 }
+    }
+}
+
+mod fake {
+    use super::*;
+
+    struct FakeSubject(World);
+
+    impl Subject for FakeSubject {
+        fn driver(&self) -> Arc<dyn Driver> {
+            self.0.driver()
+        }
+
+        fn template(&self, number: u32) -> String {
+            format!("vmType: fake\ncpus: {number}\n")
+        }
+
+        fn bad_template(&self) -> String {
+            String::new()
+        }
+
+        fn crash(&self, vm: &str) {
+            self.0.dies(vm, "killed");
+        }
+
+        fn hang(&self, _vm: &str) {}
+
+        fn half_make(&self, vm: &str) {
+            self.0.half_makes(vm);
+        }
+
+        fn maim(&self, vm: &str) {
+            self.0.breaks(vm, "maimed");
+        }
+
+        fn leftovers(&self, _vm: &str) -> Vec<String> {
+            Vec::new()
+        }
+    }
+
+    impl ClusterSubject for FakeSubject {
+        fn release(&self, number: u32) -> Wanted {
+            let program = PathBuf::from("/nonexistent/k3s");
+            Wanted { version: format!("v1.34.{number}+k3s1"), program, images: Vec::new(), port: 7443 }
+        }
+
+        fn crash_cluster(&self, vm: &str) {
+            assert!(self.0.cluster_dies(vm, "killed"));
+        }
+
+        fn engine_identity(&self, vm: &str) -> String {
+            self.0.starts(vm).to_string()
+        }
+    }
+
+    fn subject(_test: &str) -> Option<FakeSubject> {
+        let world = World::new();
+        let upstream = rdd_driver::Upstream::unix("/nonexistent/k3s.sock");
+        world.cluster_serves(Some("clusters: []"), Some(upstream));
+        Some(FakeSubject(world))
+    }
+
+    rdd_driver::cluster_contract!(subject);
+}
+
+mod host {
+    use super::*;
+
+    struct Host {
+        engine: HostSubject,
+        releases: Releases,
+    }
+
+    impl Subject for Host {
+        fn driver(&self) -> Arc<dyn Driver> {
+            self.engine.driver()
+        }
+
+        fn template(&self, number: u32) -> String {
+            self.engine.template(number)
+        }
+
+        fn bad_template(&self) -> String {
+            self.engine.bad_template()
+        }
+
+        fn crash(&self, vm: &str) {
+            self.engine.crash(vm);
+        }
+
+        fn hang(&self, vm: &str) {
+            self.engine.hang(vm);
+        }
+
+        fn half_make(&self, vm: &str) {
+            self.engine.half_make(vm);
+        }
+
+        fn maim(&self, vm: &str) {
+            self.engine.maim(vm);
+        }
+
+        fn leftovers(&self, vm: &str) -> Vec<String> {
+            self.engine.leftovers(vm)
+        }
+
+        fn patience(&self) -> Duration {
+            self.engine.patience()
+        }
+    }
+
+    impl ClusterSubject for Host {
+        fn release(&self, number: u32) -> Wanted {
+            self.releases.release(number)
+        }
+
+        fn crash_cluster(&self, vm: &str) {
+            let process = self.engine.place.part(vm, "k3s").expect("a cluster");
+            process.signal(Signal::KILL).unwrap();
+        }
+
+        fn engine_identity(&self, vm: &str) -> String {
+            let records = ["dockerd", "containerd"].map(|part| self.engine.place.part(vm, part).map(|one| one.pid()));
+            assert!(records.iter().all(Option::is_some));
+            format!("{records:?}")
+        }
+    }
+
+    fn subject(test: &str) -> Option<Host> {
+        room::enter(&format!("host::{test}")).then(|| Host { engine: HostSubject::moby(), releases: Releases::new() })
+    }
+
+    rdd_driver::cluster_contract!(subject);
+
+    #[test]
+    fn a_reset_removes_containers_of_pods_and_no_others() {
+        let Some(host) = subject("a_reset_removes_containers_of_pods_and_no_others") else { return };
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let driver = host.driver();
+        let template = host.template(1);
+        runtime.block_on(async {
+            driver.create("rd", &template).await.unwrap();
+            let mut run = driver.start("rd", &rdd_driver::LogOptions::default()).await.unwrap();
+            while !matches!(run.next().await, Some(rdd_driver::State::Running(_))) {}
+        });
+        let place = &host.engine.place;
+        place.import_image("rd");
+        place.docker("rd", &["run", "-d", "--name", "mine", "box", "/bin/sleep", "600"]);
+        place.docker(
+            "rd",
+            &["run", "-d", "--name", "pod", "--label", "io.kubernetes.pod.uid=1", "box", "/bin/sleep", "600"],
+        );
+        let names = || place.docker("rd", &["ps", "-a", "--format", "{{.Names}} {{.State}}"]);
+        let cluster = driver.kubernetes().unwrap();
+        runtime.block_on(async {
+            cluster.start("rd", &host.release(1)).await.unwrap();
+            cluster.stop("rd", Duration::from_secs(10)).await.unwrap();
+        });
+        let after_stop = names();
+        assert!(after_stop.contains("mine running") && after_stop.contains("pod exited"), "{after_stop}");
+        runtime.block_on(cluster.reset("rd")).unwrap();
+        assert_eq!(names().trim(), "mine running");
+        runtime.block_on(driver.delete("rd")).unwrap();
+    }
+}
