@@ -8,7 +8,7 @@ use crate::args::Cli;
 type Group = (&'static str, &'static [&'static str]);
 
 const ROOT_GROUPS: &[Group] = &[
-    ("Containers and Kubernetes", &["start", "stop", "status", "set", "run", "reset", "delete"]),
+    ("Containers and Kubernetes", &["start", "stop", "status", "set", "run", "shell", "reset", "delete"]),
     ("The service", &["service"]),
     ("Tools", &["ctl", "kubectl", "limavm", "yq"]),
     ("About this program", &["version", "help", "completion"]),

@@ -7,6 +7,7 @@ pub mod demo;
 pub mod engine;
 pub mod hostinfo;
 pub mod k3s_versions;
+pub mod kubernetes;
 pub mod limavm;
 pub mod mock;
 pub mod notary;

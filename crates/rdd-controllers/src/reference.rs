@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt::Write as _};
 
 use rdd_types::reasons::{ConditionType, Reason, Row, TABLE};
 
-use crate::{app, engine, limavm, saying::Saying};
+use crate::{app, engine, kubernetes, limavm, saying::Saying};
 
 const PREAMBLE: &str = "\
 # Conditions
@@ -52,6 +52,7 @@ fn sayings(writer: &str) -> &'static [&'static Saying] {
         "limavm" => &limavm::conditions::ALL,
         "app" => &app::conditions::ALL,
         "engine" => &engine::conditions::ALL,
+        "kubernetes" => &kubernetes::conditions::ALL,
         _ => &[],
     }
 }
@@ -124,13 +125,13 @@ mod tests {
     // Finding 361-S1
     #[test]
     fn whatever_a_controller_can_say_is_in_the_table_and_the_other_way_round() {
-        for (writer, all) in [("limavm", sayings("limavm")), ("app", sayings("app")), ("engine", sayings("engine"))] {
+        for (writer, all) in ["limavm", "app", "engine", "kubernetes"].map(|writer| (writer, sayings(writer))) {
             for saying in all.iter().filter(|saying| !saying.reason.starts_with('<')) {
                 let known = TABLE.iter().any(|row| row.writer == writer && of_row(row).contains(saying));
                 assert!(known, "{writer} says what the table does not know: {saying:?}");
             }
         }
-        for row in TABLE.iter().filter(|row| matches!(row.writer, "limavm" | "engine")) {
+        for row in TABLE.iter().filter(|row| matches!(row.writer, "limavm" | "engine" | "kubernetes")) {
             assert!(!of_row(row).is_empty(), "nobody says {row:?}");
         }
         for row in TABLE.iter().filter(|row| row.writer == "app" && row.status == Status::False) {

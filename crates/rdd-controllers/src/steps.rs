@@ -2,7 +2,9 @@
 
 use rdd_runtime::{ENSURE_FINALIZER, Step};
 
-use crate::{app, configmap_replicaset, containers, demo, engine, hostinfo, k3s_versions, limavm, mock, notary};
+use crate::{
+    app, configmap_replicaset, containers, demo, engine, hostinfo, k3s_versions, kubernetes, limavm, mock, notary,
+};
 
 /// Each controller that the program can run, with the names of its steps, that of the runtime included.
 ///
@@ -21,6 +23,7 @@ pub fn steps() -> Vec<(&'static str, Vec<&'static str>)> {
         (containers::VOLUME, plain::<containers::Nothing>()),
         (engine::NAME, plain::<engine::plan::Step>()),
         (app::NAME, held::<app::plan::Step>()),
+        (kubernetes::NAME, plain::<kubernetes::plan::Step>()),
         (limavm::NAME, held::<limavm::plan::Step>()),
         (mock::NAME, plain::<mock::Step>()),
     ]

@@ -1,13 +1,13 @@
 //! Which controllers there are, and what each is made of.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use kube::Client;
 use rdd_controllers::{
-    app, configmap_replicaset, containers, demo, engine, hostinfo, k3s_versions, limavm, mock, notary,
+    app, configmap_replicaset, containers, demo, engine, hostinfo, k3s_versions, kubernetes, limavm, mock, notary,
 };
 use rdd_docker::context::DockerContext;
-use rdd_driver::{Drivers, LogOptions, host::HostDriver};
+use rdd_driver::{Drivers, LogOptions};
 use rdd_instance::{Environment, Instance};
 use rdd_runtime::{
     Registered,
@@ -44,9 +44,11 @@ pub(crate) fn of_group(parts: &Parts<'_>, wanted: &str) -> Vec<Registered> {
 /// Makes those that are wanted, and no others: some look at the machine when they are made.
 fn selected(parts: &Parts<'_>, wanted: impl Fn(&str, &str) -> bool) -> Vec<Registered> {
     let Parts { instance, environment, verbosity, clock, client } = parts;
+    // One for all: what one controller does to a machine has to wait for what another does.
+    let made = OnceLock::new();
     let drivers = || {
-        let host = HostDriver::new(instance, environment, Arc::clone(clock));
-        Drivers::new(vec![Arc::new(host)])
+        let make = || Drivers::of_this_system(instance, environment, Arc::clone(clock));
+        Drivers::clone(made.get_or_init(make))
     };
     let log =
         || LogOptions { keep_all: environment.keep_logs, title: environment.log_title.clone(), debug: *verbosity >= 1 };
@@ -83,6 +85,9 @@ fn selected(parts: &Parts<'_>, wanted: impl Fn(&str, &str) -> bool) -> Vec<Regis
             pace: limavm::machine::Pace::default(),
         };
         Registered::new(limavm::Controller::new((*client).clone(), setup))
+    });
+    add(kubernetes::NAME, kubernetes::GROUP, &|| {
+        Registered::new(kubernetes::Controller::new(kubernetes::Setup::of(instance, environment, drivers(), clock)))
     });
     add(mock::NAME, mock::GROUP, &|| Registered::new(mock::Controller::default()));
     controllers

@@ -5,6 +5,8 @@ mod build;
 mod controllers;
 mod datastore;
 mod embedded;
+#[cfg(target_os = "linux")]
+mod emulate;
 mod external;
 mod logging;
 mod machines;
@@ -26,6 +28,10 @@ const PRODUCT: Product<'static> = Product { serve: &serve::serve, remove_machine
 
 fn main() -> ExitCode {
     let (argv, environment): (Vec<_>, _) = (std::env::args_os().collect(), Environment::of_process());
+    #[cfg(target_os = "linux")]
+    if emulate::is_meant(&argv) {
+        return emulate::run(argv, &environment);
+    }
     let code = rdd_cli::external::run(&argv, &environment, &external::run);
     let code = code.unwrap_or_else(|| rdd_cli::run(argv, environment, &build::INFO, PRODUCT));
     ExitCode::from(u8::try_from(code).unwrap_or(1))

@@ -18,6 +18,8 @@ pub enum App {
     Run(Passthrough),
     /// Change settings, and wait until they are in effect
     Set(Set),
+    /// Open a shell in the virtual machine, or run a command there
+    Shell(Passthrough),
     /// Start containers and, if enabled, Kubernetes
     Start(Switch),
     /// Show whether everything is ready, and if not, why and what to do
@@ -76,6 +78,10 @@ pub struct Delete {
 /// How to make the machine anew.
 #[derive(Debug, Args)]
 pub struct Reset {
+    /// Forget the Kubernetes cluster only: containers, images and volumes stay, and an empty cluster is made
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
+    #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
+    pub kubernetes: bool,
     /// Do not ask
     #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
@@ -106,7 +112,7 @@ pub struct Status {
 /// What can be done with a machine.
 #[derive(Debug, Subcommand)]
 pub enum LimaVm {
-    /// Create a machine from a template, which is a file or a ConfigMap
+    /// Create a machine from a template, which is a file, a ConfigMap or a URL
     Create(Create),
     /// Delete a machine
     Delete(OneVm),
@@ -131,7 +137,7 @@ pub struct Create {
     /// The machine's name
     #[arg(value_name = "NAME", required = true)]
     pub name: String,
-    /// The name of a ConfigMap, or a file: write ./NAME for one in this folder
+    /// The name of a ConfigMap, a file (write ./NAME for one in this folder), or a URL
     #[arg(value_name = "TEMPLATE", required = true)]
     pub template: String,
     /// The namespace to create it in

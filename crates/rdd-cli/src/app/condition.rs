@@ -47,7 +47,7 @@ impl Condition {
 
     /// Whether the reason tells of a failure.
     pub fn is_failure(&self) -> bool {
-        !self.is_true() && self.reason.ends_with("Failed")
+        !self.is_true() && (self.reason.ends_with("Failed") || self.reason.ends_with("Refused"))
     }
 }
 

@@ -10,6 +10,7 @@ pub mod limavm;
 pub mod names;
 pub mod property;
 pub mod reset;
+mod reset_kubernetes;
 pub mod run;
 pub mod schema;
 pub mod set;
@@ -30,5 +31,6 @@ pub fn dispatch(context: &Context<'_>, command: App) -> Outcome {
         App::Status(args) => status::run(context, &args),
         App::Delete(args) => delete::run(context, &args),
         App::Reset(args) => reset::run(context, &args),
+        App::Shell(args) => limavm::shell(context, &args.args),
     }
 }

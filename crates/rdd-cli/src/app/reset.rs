@@ -10,7 +10,7 @@ use super::{
     args::Reset,
     condition::{self, Condition},
     names::{self, conditions},
-    set,
+    reset_kubernetes, set,
     settle::{self, Written},
     watch::{self, End, Observer, Target},
 };
@@ -38,6 +38,9 @@ pub fn run(context: &Context<'_>, args: &Reset) -> Outcome {
         api.record().success("App does not exist; nothing to reset");
         return Ok(());
     };
+    if args.kubernetes {
+        return reset_kubernetes::run(context, &api, &app, args);
+    }
     let namespace = condition::text(&app, "/spec/namespace");
     let path = names::object(
         &names::vms_in(if namespace.is_empty() { names::APP_NAMESPACE } else { namespace }),

@@ -6,8 +6,7 @@ use rdd_types::{
 };
 use serde_json::{Map, Value, json};
 
-/// Whether Kubernetes can be enabled. Everything that hangs on it asks this constant.
-pub const KUBERNETES_IS_AVAILABLE: bool = false;
+use crate::k3s_versions::is_older;
 
 /// The least memory that a virtual machine needs.
 const MEMORY_LEAST: u64 = 2 << 30;
@@ -31,8 +30,10 @@ pub struct Facts {
     pub backends: Vec<Backend>,
     /// The version that a channel stands for, if it is one.
     pub channel: fn(&str) -> Option<String>,
-    /// Whether this bare version can be installed.
+    /// Whether this version can be installed.
     pub supports: fn(&str) -> bool,
+    /// The release that a version stands for, if it can be installed.
+    pub full: fn(&str) -> Option<String>,
 }
 
 /// Fills in what a new or changed App leaves open; the error is for its author.
@@ -118,7 +119,7 @@ pub fn refuse(spec: &AppSpec, old: Option<&AppSpec>, facts: &Facts) -> Option<St
     let is_chosen_now = old.is_none_or(|old| old.backend != spec.backend);
     let backend = || is_chosen_now.then(|| refuse_backend(spec, facts)).flatten();
     backend()
-        .or_else(|| refuse_kubernetes(spec, facts))
+        .or_else(|| refuse_kubernetes(spec, old, facts))
         .or_else(|| refuse_cpus(spec, facts))
         .or_else(|| refuse_memory(spec, facts))
 }
@@ -129,28 +130,32 @@ fn refuse_backend(spec: &AppSpec, facts: &Facts) -> Option<String> {
     }
     let (known, said) = (facts.backends.iter().map(ToString::to_string).collect::<Vec<_>>(), spec.backend);
     let known = if known.is_empty() { "there is none".to_owned() } else { format!("there is {}", known.join(", ")) };
-    Some(format!("spec.backend {said} is not available here; {known}"))
+    let why = if said == Backend::Lima { " (root cannot have virtual machines)" } else { "" };
+    Some(format!("spec.backend {said} is not available here{why}; {known}"))
 }
 
-fn refuse_kubernetes(spec: &AppSpec, facts: &Facts) -> Option<String> {
+fn refuse_kubernetes(spec: &AppSpec, old: Option<&AppSpec>, facts: &Facts) -> Option<String> {
     let kubernetes = spec.kubernetes.as_ref()?;
+    let before = old.and_then(|old| old.kubernetes.as_ref());
     let version = kubernetes.version.as_deref().unwrap_or_default();
     if version.is_empty() && kubernetes.enabled {
         return Some("spec.kubernetes.version must not be empty when spec.kubernetes.enabled is true".to_owned());
     }
-    if !version.is_empty() && !(facts.supports)(bare(version)) {
+    // One that is there already stays, also under a daemon that no longer knows it: the App can still be stopped and deleted.
+    let is_chosen_now = before.is_none_or(|before| before.version != kubernetes.version || !before.enabled);
+    if is_chosen_now && !version.is_empty() && !(facts.supports)(version) {
         return Some(format!(
             "spec.kubernetes.version {version:?} is not supported; see the bundled k3s-versions.json for valid versions"
         ));
     }
-    (kubernetes.enabled && !KUBERNETES_IS_AVAILABLE)
-        .then(|| "spec.kubernetes.enabled cannot be true: this version of rdd does not run Kubernetes yet".to_owned())
-}
-
-/// A version without its `v` and without what K3s adds.
-fn bare(version: &str) -> &str {
-    let version = version.strip_prefix('v').unwrap_or(version);
-    version.split_once("+k3s").map_or(version, |(bare, _)| bare)
+    let runs = before.filter(|before| before.enabled && kubernetes.enabled)?.version.as_deref()?;
+    let full = |version: &str| (facts.full)(version).unwrap_or_else(|| version.to_owned());
+    is_older(&full(version), &full(runs)).then(|| {
+        format!(
+            "spec.kubernetes.version {version} is older than {runs}, whose cluster cannot be taken back; disable Kubernetes, forget \
+             the cluster with `rdd reset --kubernetes`, and enable it again with {version}"
+        )
+    })
 }
 
 fn refuse_cpus(spec: &AppSpec, facts: &Facts) -> Option<String> {

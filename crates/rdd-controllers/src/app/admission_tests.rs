@@ -6,6 +6,8 @@ use rdd_types::{
 };
 use serde_json::{Value, json};
 
+use crate::k3s_versions;
+
 use super::admission::{Facts, fill_in, refuse};
 
 const GIB: u64 = 1 << 30;
@@ -21,7 +23,8 @@ fn facts() -> Facts {
             "stable" | "1.34" => Some("1.34.6".to_owned()),
             _ => None,
         },
-        supports: |version| version == "1.34.6",
+        supports: k3s_versions::supports,
+        full: k3s_versions::full,
     }
 }
 
@@ -138,9 +141,12 @@ fn refusals_say_what_is_wrong_and_what_would_be_right() {
                 "spec.kubernetes.version \"9.9.9\" is not supported; see the bundled k3s-versions.json for valid versions",
             ),
         ),
+        (kubernetes(true, "1.34.6"), None),
         (
-            kubernetes(true, "1.34.6"),
-            Some("spec.kubernetes.enabled cannot be true: this version of rdd does not run Kubernetes yet"),
+            kubernetes(true, "v1.34.6+k3s2"),
+            Some(
+                "spec.kubernetes.version \"v1.34.6+k3s2\" is not supported; see the bundled k3s-versions.json for valid versions",
+            ),
         ),
     ];
     for (spec, expected) in rows {
@@ -158,11 +164,41 @@ fn what_nobody_can_tell_of_the_host_is_not_checked() {
 fn a_backend_that_cannot_be_carried_out_is_refused_when_it_is_chosen_and_not_later() {
     let lima = spec(|spec| spec.backend = Backend::Lima);
     let host_only = Facts { backends: vec![Backend::Host], ..facts() };
-    let refused = "spec.backend lima is not available here; there is host";
+    let refused = "spec.backend lima is not available here (root cannot have virtual machines); there is host";
     assert_eq!(refuse(&lima, None, &host_only).as_deref(), Some(refused));
     assert_eq!(refuse(&lima, Some(&lima), &host_only), None);
     let none = Facts { backends: Vec::new(), ..facts() };
-    let refused = "spec.backend lima is not available here; there is none";
+    let refused = "spec.backend lima is not available here (root cannot have virtual machines); there is none";
     assert_eq!(refuse(&lima, Some(&AppSpec::default()), &none).as_deref(), Some(refused));
     assert_eq!(refuse(&AppSpec::default(), None, &host_only), None);
+}
+
+#[test]
+fn a_cluster_is_not_taken_back_to_an_older_release_while_it_is_enabled() {
+    let change = |(old, before): (bool, &str), (new, version): (bool, &str)| {
+        refuse(&kubernetes(new, version), Some(&kubernetes(old, before)), &facts())
+    };
+    let refused = change((true, "1.35.3"), (true, "1.34.6")).unwrap();
+    assert!(refused.starts_with("spec.kubernetes.version 1.34.6 is older than 1.35.3, "), "{refused}");
+    assert!(change((true, "v1.34.6+k3s1"), (true, "1.34.5")).is_some());
+    for (old, new) in [
+        ((true, "1.34.6"), (true, "1.35.3")),
+        ((true, "1.34.6"), (true, "v1.34.6+k3s1")),
+        ((true, "1.35.3"), (false, "1.34.6")),
+        ((false, "1.35.3"), (true, "1.34.6")),
+    ] {
+        assert_eq!(change(old, new), None, "{old:?} {new:?}");
+    }
+}
+
+#[test]
+fn a_version_that_the_list_no_longer_has_stays_where_it_is_and_is_not_chosen_anew() {
+    let old = kubernetes(true, "1.20.1");
+    assert_eq!(
+        refuse(&spec(|spec| spec.clone_from(&AppSpec { running: true, ..old.clone() })), Some(&old), &facts()),
+        None
+    );
+    let other = kubernetes(true, "1.20.2");
+    assert!(refuse(&other, Some(&old), &facts()).is_some());
+    assert!(refuse(&old, Some(&kubernetes(false, "1.20.1")), &facts()).is_some());
 }

@@ -1,7 +1,5 @@
 //! What `backend: auto` means on this machine.
 
-use std::path::{Path, PathBuf};
-
 use rdd_driver::Drivers;
 use rdd_instance::Platform;
 use rdd_types::app::Backend;
@@ -28,10 +26,14 @@ pub fn lima_vm_type(platform: Platform) -> &'static str {
     }
 }
 
-/// The backends that these drivers can carry out.
+/// The backends that these drivers can carry out, for this user.
 pub fn available(drivers: &Drivers, platform: Platform) -> Vec<Backend> {
     let known = [(Backend::Lima, lima_vm_type(platform)), (Backend::Host, "host")];
-    known.into_iter().filter(|(_, vm_type)| drivers.of_type(vm_type).is_some()).map(|(backend, _)| backend).collect()
+    let has_driver = |vm_type: &str| drivers.of_type(vm_type).is_some();
+    // What is missing may be installed in a moment; whoever is root stays root.
+    let is_possible = |backend: Backend| backend != Backend::Lima || !is_root();
+    let usable = known.into_iter().filter(|(backend, vm_type)| is_possible(*backend) && has_driver(vm_type));
+    usable.map(|(backend, _)| backend).collect()
 }
 
 /// A virtual machine where one runs well, else this machine itself.
@@ -40,58 +42,11 @@ pub fn choose(facts: Facts) -> Backend {
     if lima { Backend::Lima } else { Backend::Host }
 }
 
-/// Where a `limactl` may be.
-#[derive(Debug, Clone, Default)]
-pub struct Places {
-    /// `RDD_LIMACTL`: nothing else counts when it is set.
-    pub chosen: Option<PathBuf>,
-    /// `PATH`
-    pub path: Vec<PathBuf>,
-    /// The instance's own bin folder.
-    pub bin_dir: PathBuf,
-}
-
-/// The `limactl` to use.
-pub fn find_limactl(places: &Places) -> Option<PathBuf> {
-    if let Some(chosen) = &places.chosen {
-        return is_program(chosen).then(|| chosen.clone());
-    }
-    let folders = places.path.iter().chain([&places.bin_dir]);
-    folders.map(|folder| folder.join(LIMACTL)).find(|candidate| is_program(candidate))
-}
-
-const LIMACTL: &str = if cfg!(windows) { "limactl.exe" } else { "limactl" };
-
-#[cfg(unix)]
-fn is_program(path: &Path) -> bool {
-    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
-}
-
-#[cfg(not(unix))]
-fn is_program(path: &Path) -> bool {
-    path.is_file()
-}
-
-/// Looks at this machine.
-pub fn detect(has_driver: bool, places: &Places) -> Facts {
-    Facts {
-        has_driver,
-        has_limactl: find_limactl(places).is_some(),
-        has_accelerator: has_accelerator(),
-        is_root: is_root(),
-    }
-}
-
-#[cfg(target_os = "linux")]
-fn has_accelerator() -> bool {
-    use rustix::fs::{Access, access};
-    access("/dev/kvm", Access::READ_OK | Access::WRITE_OK).is_ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn has_accelerator() -> bool {
-    // vz and WSL2 are there, or Lima says what is missing.
-    true
+/// Looks at this machine. Whether it accelerates virtual machines is tried only where everything else is there.
+pub fn detect(has_driver: bool, has_limactl: bool, has_accelerator: impl FnOnce() -> bool) -> Facts {
+    let is_root = is_root();
+    let has_accelerator = has_driver && has_limactl && !is_root && has_accelerator();
+    Facts { has_driver, has_limactl, has_accelerator, is_root }
 }
 
 #[cfg(unix)]
@@ -123,25 +78,9 @@ mod tests {
     }
 
     #[test]
-    #[cfg(unix)]
-    fn limactl_is_the_chosen_one_or_the_first_on_the_path_or_our_own() {
-        use std::os::unix::fs::PermissionsExt;
-        let folder = tempfile::tempdir().unwrap();
-        let mk = |name: &str, mode: u32| {
-            let bin = folder.path().join(name);
-            std::fs::create_dir(&bin).unwrap();
-            let program = bin.join("limactl");
-            std::fs::write(&program, "").unwrap();
-            std::fs::set_permissions(&program, std::fs::Permissions::from_mode(mode)).unwrap();
-            bin
-        };
-        let (data, first, own) = (mk("data", 0o644), mk("first", 0o755), mk("own", 0o755));
-        let mut places =
-            Places { chosen: None, path: vec![folder.path().join("none"), data, first.clone()], bin_dir: own.clone() };
-        assert_eq!(find_limactl(&places), Some(first.join("limactl")));
-        places.path.clear();
-        assert_eq!(find_limactl(&places), Some(own.join("limactl")));
-        places.chosen = Some(folder.path().join("gone"));
-        assert_eq!(find_limactl(&places), None, "a choice that leads nowhere is not replaced by a guess");
+    fn the_accelerator_is_tried_only_where_it_matters() {
+        let never = || -> bool { panic!("nothing depends on it") };
+        assert!(!detect(false, true, never).has_accelerator);
+        assert!(!detect(true, false, never).has_accelerator);
     }
 }

@@ -4,6 +4,8 @@ use crate::saying::Saying;
 
 /// The condition type that tells whether the App is as wanted.
 pub const SETTLED: &str = "Settled";
+/// The condition type that is copied from the LimaVM: whether it runs.
+pub const RUNNING: &str = crate::limavm::conditions::RUNNING;
 /// The condition type of the engine's mirror.
 pub const CONTAINER_ENGINE_READY: &str = "ContainerEngineReady";
 /// The condition type of the Kubernetes controller.
@@ -95,7 +97,7 @@ pub static KUBERNETES_STALE: Saying = settled(
     "False",
     "KubernetesStale",
     "Kubernetes context needs to be synchronized",
-    "The Kubernetes controller has not looked at this generation yet.",
+    "The Kubernetes controller has not looked at this generation yet, or has not let go of a cluster that was disabled.",
 );
 /// The Kubernetes controller has trouble.
 pub static KUBERNETES_NOT_READY: Saying = settled(

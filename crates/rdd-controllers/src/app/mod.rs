@@ -16,7 +16,10 @@ mod settled_tests;
 mod template;
 mod webhooks;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::ResourceExt;
@@ -54,6 +57,8 @@ pub struct Setup {
     pub keep_logs: bool,
     /// `RDD_TRACE_PACKETS`
     pub trace_packets: bool,
+    /// What `RDD_VM_IMAGE` names: the images of the virtual machine, instead of those that are downloaded.
+    pub images: Option<String>,
     /// What admission knows of this machine.
     pub facts: Facts,
 }
@@ -61,34 +66,34 @@ pub struct Setup {
 impl Setup {
     /// For this instance, on a machine that has this much.
     pub fn of(instance: &Instance, environment: &Environment, drivers: &Drivers, host: Host) -> Self {
-        let places = backend::Places {
-            chosen: environment.limactl.clone().map(PathBuf::from),
-            path: environment.path.iter().flat_map(std::env::split_paths).collect(),
-            bin_dir: instance.paths.bin_dir.clone(),
-        };
         let backends = backend::available(drivers, Platform::current());
         let has_driver = backends.contains(&Backend::Lima);
         let facts = Facts {
             cpus: host.cpus,
             memory_bytes: host.memory_bytes,
             vm_cpus: environment.vm_cpus.clone(),
-            backend: backend::choose(backend::detect(has_driver, &places)),
+            backend: backend::choose(detect(has_driver, instance, environment)),
             backends,
             channel: k3s_versions::channel,
             supports: k3s_versions::supports,
+            full: k3s_versions::full,
         };
         Self {
             instance: instance.clone(),
             home: environment.home.clone().map(PathBuf::from).unwrap_or_default(),
             keep_logs: environment.keep_logs,
             trace_packets: environment.trace_packets,
+            images: environment.vm_image.as_deref().and_then(|path| read_images(Path::new(path))),
             facts,
         }
     }
 
-    /// The template for these settings. Every value comes from the settings or from the instance, so two instances never share one.
-    pub fn render(&self, spec: &AppSpec) -> String {
+    /// The template for these settings, and for the port of Kubernetes once there is one. Every value comes from the settings or
+    /// from the instance, so two instances never share one.
+    pub fn render(&self, spec: &AppSpec, kubernetes_port: Option<u16>) -> String {
         let paths = &self.instance.paths;
+        let wanted = spec.kubernetes.as_ref().filter(|kubernetes| kubernetes.enabled);
+        let release = wanted.and_then(|wanted| k3s_versions::full(wanted.version.as_deref().unwrap_or_default()));
         let machine = spec.virtual_machine.clone().unwrap_or_default();
         template::render(&Values {
             base: match spec.backend {
@@ -99,16 +104,39 @@ impl Setup {
             engine: spec.container_engine.name,
             cpus: machine.cpus,
             memory_bytes: machine.memory.and_then(|memory| memory.bytes().ok()),
-            // Admission refuses to enable it as long as `admission::KUBERNETES_IS_AVAILABLE` is false.
-            kubernetes: None,
+            // Only what is bound is told: without a port there is nothing to tell yet.
+            kubernetes: release.as_deref().zip(kubernetes_port).map(|(release, port)| template::Kubernetes {
+                version: release.strip_prefix('v').unwrap_or(release),
+                port,
+            }),
             docker_socket: &paths.docker_socket,
+            kubernetes_socket: &paths.kubernetes_socket,
             home: &self.home,
-            k3s_config: &paths.k3s_config,
             log_dir: &paths.log_dir,
             keep_logs: self.keep_logs,
             trace_packets: self.trace_packets,
+            images: self.images.as_deref(),
         })
     }
+}
+
+#[cfg(target_os = "linux")]
+fn detect(has_driver: bool, instance: &Instance, environment: &Environment) -> backend::Facts {
+    use rdd_driver::lima::{Accelerator, LimaDriver, Places, find_limactl};
+    let has_limactl = find_limactl(&Places::of(environment, &instance.paths.bin_dir)).is_some();
+    let driver = LimaDriver::new(instance, environment, None);
+    backend::detect(has_driver, has_limactl, || driver.accelerator().is_ok_and(|found| found == Accelerator::Kvm))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn detect(has_driver: bool, _instance: &Instance, _environment: &Environment) -> backend::Facts {
+    backend::detect(has_driver, false, || false)
+}
+
+/// A file that cannot be read is told of, and the images are those that are downloaded.
+fn read_images(path: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(path);
+    text.inspect_err(|error| tracing::error!(path = %path.display(), %error, "RDD_VM_IMAGE cannot be read")).ok()
 }
 
 /// The controller.

@@ -39,7 +39,7 @@ pub(super) async fn observe(setup: &Setup, object: &Arc<App>, cx: &Context) -> R
     };
     Ok(Observed {
         namespace: observe_namespace(client, &app).await?,
-        rendered: setup.render(&app.spec),
+        rendered: setup.render(&app.spec, kubernetes_port(&app)),
         peers: observe_peers(client).await,
         app,
         is_gone,
@@ -48,6 +48,12 @@ pub(super) async fn observe(setup: &Setup, object: &Arc<App>, cx: &Context) -> R
         template,
         now,
     })
+}
+
+/// The port that the Kubernetes controller holds.
+fn kubernetes_port(app: &App) -> Option<u16> {
+    let port = app.status.as_ref().map(|status| status.kubernetes_port)?;
+    u16::try_from(port).ok().filter(|port| *port != 0)
 }
 
 /// By the controller reference; a name alone says nothing.

@@ -80,13 +80,20 @@ fn of_engine(inputs: &Inputs<'_>) -> Option<Said> {
 
 fn of_kubernetes(inputs: &Inputs<'_>) -> Option<Said> {
     // A stop never waits for the context to be taken away.
-    if !inputs.has_kubernetes || !inputs.kubernetes_wanted || !inputs.wanted {
+    if !inputs.has_kubernetes || !inputs.wanted {
         return None;
     }
-    let Some(kubernetes) = find(inputs.app, says::KUBERNETES_READY) else {
+    let found = find(inputs.app, says::KUBERNETES_READY);
+    let is_stale = |condition: &Condition| condition.observed_generation.unwrap_or(0) < inputs.generation;
+    if !inputs.kubernetes_wanted {
+        // Who never had it has nothing to be rid of.
+        let is_gone = found.is_none_or(|condition| condition.reason == "NotApplicable" && !is_stale(condition));
+        return (!is_gone).then(|| says::KUBERNETES_STALE.say());
+    }
+    let Some(kubernetes) = found else {
         return Some(says::WAITING_FOR_KUBERNETES.say());
     };
-    if kubernetes.observed_generation.unwrap_or(0) < inputs.generation {
+    if is_stale(kubernetes) {
         return Some(says::KUBERNETES_STALE.say());
     }
     (kubernetes.status != "True").then(|| says::KUBERNETES_NOT_READY.quote(&kubernetes.reason, &kubernetes.message))

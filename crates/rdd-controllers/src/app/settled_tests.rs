@@ -128,6 +128,12 @@ fn every_row_of_the_table() {
     );
     check("14", kubernetes, STARTED, &format!("{engine}\nKubernetesReady=True/Ready@9"), settled);
     check("14, Kubernetes is off", UP, STARTED, engine, settled);
+    let off = |said: &str| format!("{engine}\nKubernetesReady={said}");
+    check("14, Kubernetes was off", UP, STARTED, &off("False/NotApplicable@9"), settled);
+    // The context is gone when the command that disables Kubernetes returns.
+    let stale = "False/KubernetesStale Kubernetes context needs to be synchronized";
+    check("14, it is not off yet", UP, STARTED, &off("True/Ready@9"), stale);
+    check("14, it has not looked yet", UP, STARTED, &off("False/NotApplicable@8"), stale);
     check(
         "14, Kubernetes alone",
         Row { engine: false, ..kubernetes },

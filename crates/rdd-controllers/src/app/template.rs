@@ -6,6 +6,14 @@ use std::{fmt::Write as _, path::Path};
 
 use rdd_types::app::EngineName;
 
+/// Who writes this, and where to turn instead.
+const LIMA_HEADER: &str = "\
+# The virtual machine of this instance.
+# The App writes this: what is changed here by hand is overwritten. Use `rdd set`.
+";
+/// Where the number of the port of Kubernetes goes.
+const PORT_MARKER: &str = "@KUBERNETES_PORT@";
+
 const HOST: &str = include_str!("template/host.yaml");
 const LIMA: &str = include_str!("template/lima.yaml");
 const LIMA_IMAGES_UNIX: &str = include_str!("template/lima-images-unix.yaml");
@@ -38,16 +46,18 @@ pub(super) struct Values<'a> {
     pub(super) kubernetes: Option<Kubernetes<'a>>,
     /// Where the engine's socket appears on this machine.
     pub(super) docker_socket: &'a Path,
+    /// Where the port of Kubernetes appears on this machine.
+    pub(super) kubernetes_socket: &'a Path,
     /// The user's home.
     pub(super) home: &'a Path,
-    /// Where the guest writes its kubeconfig.
-    pub(super) k3s_config: &'a Path,
     /// The folder for logs.
     pub(super) log_dir: &'a Path,
     /// `RDD_KEEP_LOGS`
     pub(super) keep_logs: bool,
     /// `RDD_TRACE_PACKETS`
     pub(super) trace_packets: bool,
+    /// The images of the virtual machine, as YAML, where they are not the ones that are downloaded.
+    pub(super) images: Option<&'a str>,
 }
 
 /// Kubernetes, as far as the template is concerned.
@@ -74,9 +84,15 @@ pub(super) fn render(values: &Values<'_>) -> String {
 }
 
 fn lima(values: &Values<'_>, vm_type: &str) -> String {
-    let images = if vm_type == "wsl2" { LIMA_IMAGES_WSL2 } else { LIMA_IMAGES_UNIX };
-    let mut text = format!("vmType: {vm_type}\n{images}");
-    text.push_str(&without_markers(LIMA, values.kubernetes.is_some()));
+    let known = if vm_type == "wsl2" { LIMA_IMAGES_WSL2 } else { LIMA_IMAGES_UNIX };
+    let images = values.images.unwrap_or(known).trim_end();
+    let mut text = format!("{LIMA_HEADER}vmType: {vm_type}\n{images}\n");
+    let sections =
+        [("kubernetes", values.kubernetes.is_some()), ("containerd", values.engine == EngineName::Containerd)];
+    let rules = without_markers(LIMA, &sections);
+    // A port is a number in Lima's eyes, so no parameter can stand for it.
+    let port = values.kubernetes.map_or(0, |kubernetes| kubernetes.port);
+    text.push_str(&rules.replace(PORT_MARKER, &port.to_string()));
     if values.cpus > 0 {
         let _ = writeln!(text, "cpus: {}", values.cpus);
     }
@@ -86,15 +102,16 @@ fn lima(values: &Values<'_>, vm_type: &str) -> String {
     text
 }
 
-/// Takes the markers out, and what is between them unless Kubernetes is enabled.
-fn without_markers(template: &str, kubernetes: bool) -> String {
+/// Takes the markers out, and what is between them unless that is wanted.
+fn without_markers(template: &str, sections: &[(&str, bool)]) -> String {
     let mut text = String::with_capacity(template.len());
-    let mut is_inside = false;
+    let mut is_wanted = true;
     for line in template.lines() {
-        match line.trim_start() {
-            "#if kubernetes" => is_inside = true,
-            "#end" => is_inside = false,
-            _ if is_inside && !kubernetes => {}
+        let marker = line.trim_start();
+        match marker.strip_prefix("#if ") {
+            Some(name) => is_wanted = sections.iter().any(|(known, wanted)| *known == name && *wanted),
+            None if marker == "#end" => is_wanted = true,
+            None if !is_wanted => {}
             _ => {
                 text.push_str(line);
                 text.push('\n');
@@ -129,7 +146,7 @@ fn parameters(values: &Values<'_>) -> Vec<(&'static str, String)> {
     ]);
     if let Some(kubernetes) = values.kubernetes {
         list.extend([
-            ("HOST_INSTANCE_CONFIG", guest(values.k3s_config)),
+            ("HOST_KUBERNETES_SOCKET", quoted(&values.kubernetes_socket.to_string_lossy())),
             ("KUBERNETES_VERSION", quoted(kubernetes.version)),
             ("KUBERNETES_PORT", kubernetes.port.to_string()),
         ]);
@@ -167,11 +184,12 @@ mod tests {
             memory_bytes: Some(4 << 30),
             kubernetes: None,
             docker_socket: Path::new("/home/ann/.rd2/docker.sock"),
+            kubernetes_socket: Path::new("/home/ann/.rd2/k3s.sock"),
             home: Path::new("/home/ann"),
-            k3s_config: Path::new("/home/ann/.local/share/rancher-desktop-2/k3s.yaml"),
             log_dir: Path::new("/home/ann/.local/state/rancher-desktop-2"),
             keep_logs: false,
             trace_packets: false,
+            images: None,
         }
     }
 
@@ -211,7 +229,7 @@ mod tests {
             ("KUBERNETES_ENABLED", "true"),
             ("KUBERNETES_PORT", "7443"),
             ("KUBERNETES_VERSION", "1.34.6+k3s1"),
-            ("HOST_INSTANCE_CONFIG", "/home/ann/.local/share/rancher-desktop-2/k3s.yaml"),
+            ("HOST_KUBERNETES_SOCKET", "/home/ann/.rd2/k3s.sock"),
         ] {
             assert!(found.contains(&pairs(&[expected])[0]), "{expected:?} in {found:?}");
         }
@@ -292,5 +310,48 @@ param:
         let text = render(&Values { base: Base::Lima { vm_type: "wsl2" }, ..mk_values() });
         assert_eq!(Template::parse(&text).unwrap().vm_type.as_deref(), Some("wsl2"));
         assert!(text.contains(".tar.xz") && !text.contains(".raw.xz"));
+    }
+
+    /// What a golden test compares with; `BLESS=1` writes it anew.
+    fn check_golden(name: &str, text: &str) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/app/template/golden").join(name);
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(&path, text).unwrap();
+        }
+        let expected = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            text == expected,
+            "{name} is another text now; look at the difference, then run this test with BLESS=1:\n{text}"
+        );
+    }
+
+    #[test]
+    fn the_templates_of_lima_are_these_texts() {
+        check_golden("lima-moby.yaml", &render(&mk_values()));
+        check_golden(
+            "lima-containerd-kubernetes.yaml",
+            &render(&Values { engine: EngineName::Containerd, kubernetes: Some(KUBERNETES), ..mk_values() }),
+        );
+    }
+
+    #[test]
+    fn the_port_of_kubernetes_goes_to_a_socket_before_any_other_rule_could_publish_it() {
+        let text = render(&Values { kubernetes: Some(KUBERNETES), ..mk_values() });
+        let rules: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
+        let first = &rules["portForwards"][0];
+        assert_eq!(
+            (first["guestPort"].as_u64(), first["hostSocket"].as_str()),
+            (Some(7443), Some("{{.Param.HOST_KUBERNETES_SOCKET}}"))
+        );
+        let without: serde_json::Value = serde_saphyr::from_str(&render(&mk_values())).unwrap();
+        assert_eq!(without["portForwards"][0]["guestIP"], "0.0.0.0");
+    }
+
+    #[test]
+    fn images_of_another_place_take_the_place_of_those_that_are_downloaded() {
+        let text = render(&Values { images: Some("images:\n- location: /x/disk.img\n"), ..mk_values() });
+        let template: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(template["images"][0]["location"], "/x/disk.img");
+        assert!(!text.contains("https://github.com"));
     }
 }

@@ -39,12 +39,32 @@ pub fn channel(name: &str) -> Option<String> {
     CHANNELS.iter().find(|(channel, _)| *channel == name).map(|(_, version)| (*version).to_owned())
 }
 
-/// The full version that a bare one stands for, if it can be installed; a leading `v` and a build of K3s mean nothing.
+/// The full version that this one stands for, if it can be installed; a leading `v` means nothing. One with a build of K3s stands
+/// for exactly that build: another would not be what was asked for.
 pub fn full(version: &str) -> Option<String> {
-    versions().remove(bare(version))
+    let full = versions().remove(bare(version))?;
+    let asked = version.strip_prefix('v').unwrap_or(version);
+    (!asked.contains("+k3s") || full.strip_prefix('v') == Some(asked)).then_some(full)
 }
 
-/// Whether this version can be installed; a leading `v` and a build of K3s mean nothing.
+/// Whether one full version is older than another. What is no version is older than nothing.
+pub fn is_older(version: &str, than: &str) -> bool {
+    match (order(version), order(than)) {
+        (Some(version), Some(than)) => version < than,
+        _ => false,
+    }
+}
+
+fn order(version: &str) -> Option<(u32, u32, u32, u32)> {
+    let version = version.strip_prefix('v').unwrap_or(version);
+    let (bare, build) = version.split_once("+k3s").unwrap_or((version, "0"));
+    let mut parts = bare.split('.').map(|part| part.parse().ok());
+    let mut next = || parts.next().flatten();
+    let order = (next()?, next()?, next()?, build.parse().ok()?);
+    parts.next().is_none().then_some(order)
+}
+
+/// Whether this version can be installed; as [`full`].
 pub fn supports(version: &str) -> bool {
     full(version).is_some()
 }
@@ -88,8 +108,27 @@ mod tests {
         for text in ["1.34.6", "v1.34.6", "v1.34.6+k3s1", "1.34.6+k3s1"] {
             assert_eq!(full(text).as_deref(), Some("v1.34.6+k3s1"), "{text}");
         }
+        // The build that was asked for is the one that runs: newer.md 7, the trap of the third builds.
+        assert_eq!(full("1.32.11").as_deref(), Some("v1.32.11+k3s3"));
+        assert_eq!((full("v1.32.11+k3s1"), full("v1.34.6+k3s2")), (None, None));
         for text in ["", "1.34", "1.34.0", "stable", "1.34.6-rc1", "v"] {
             assert!(!supports(text), "{text}");
         }
+    }
+
+    #[test]
+    fn versions_are_ordered_by_their_numbers() {
+        for (older, newer) in [
+            ("v1.33.10+k3s1", "v1.34.1+k3s1"),
+            ("1.33.9", "1.33.10"),
+            ("v1.34.3+k3s1", "v1.34.3+k3s3"),
+            ("0.9.9", "1.0.0"),
+        ] {
+            assert!(is_older(older, newer) && !is_older(newer, older), "{older} {newer}");
+        }
+        for text in ["", "v", "1.2", "1.2.3.4", "1.2.x", "stable", "1.2.3+k3sx"] {
+            assert!(!is_older(text, "1.2.3") && !is_older("1.2.3", text), "{text}");
+        }
+        assert!(!is_older("1.34.6", "1.34.6"));
     }
 }

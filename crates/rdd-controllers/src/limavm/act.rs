@@ -34,7 +34,7 @@ pub(super) async fn act(machines: &Machines, step: &Step, seen: &Observed, cx: &
             }
             cx.apply_status(&*seen.vm, status).await.map(drop)
         }
-        Step::ClearRestartRequest => clear_restart_request(seen, cx).await,
+        Step::ClearRestartRequest => clear_requests(seen, cx).await,
         Step::ApplyTemplate => apply_template(machines, seen).await,
         Step::Create => begin(Job::Create),
         Step::Adopt => begin(Job::Adopt),
@@ -99,11 +99,22 @@ async fn claim_template(seen: &Observed, cx: &Context) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes away the very request that was understood: one that came in the meantime stays.
-async fn clear_restart_request(seen: &Observed, cx: &Context) -> Result<(), Error> {
-    let Some(request) = seen.restart_request() else { return Ok(()) };
+/// Takes away the very requests that were understood: one that came in the meantime stays. Of a machine that is made anew, none is
+/// left to restart.
+async fn clear_requests(seen: &Observed, cx: &Context) -> Result<(), Error> {
+    let requests =
+        [(annotation::RESTART_REQUESTED, seen.restart_request()), (annotation::RESET_REQUESTED, seen.reset_request())];
+    for (name, request) in requests {
+        if let Some(request) = request {
+            clear_request(seen, cx, name, request).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn clear_request(seen: &Observed, cx: &Context, name: &str, request: &str) -> Result<(), Error> {
     let vms: Api<LimaVM> = Api::namespaced(cx.client.clone(), &seen.vm.namespace().unwrap_or_default());
-    let path = PointerBuf::from_tokens(["metadata", "annotations", annotation::RESTART_REQUESTED]);
+    let path = PointerBuf::from_tokens(["metadata", "annotations", name]);
     let patch: Patch<()> = Patch::Json(JsonPatch(vec![
         PatchOperation::Test(TestOperation { path: path.clone(), value: request.into() }),
         PatchOperation::Remove(RemoveOperation { path }),

@@ -41,6 +41,11 @@ impl Observed {
         self.vm.metadata.annotations.as_ref()?.get(annotation::RESTART_REQUESTED).map(String::as_str)
     }
 
+    /// What the request for a reset says, if there is one.
+    pub fn reset_request(&self) -> Option<&str> {
+        self.vm.metadata.annotations.as_ref()?.get(annotation::RESET_REQUESTED).map(String::as_str)
+    }
+
     /// Whether it shall run.
     pub(super) fn is_wanted(&self) -> bool {
         self.vm.spec.running

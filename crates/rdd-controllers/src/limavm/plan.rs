@@ -33,7 +33,7 @@ pub enum Step {
         /// Type and message of each condition that says something new.
         changed: Vec<(String, String)>,
     },
-    /// Takes the request for a restart away: it was understood.
+    /// Takes the request for a restart or a reset away: it was understood.
     ClearRestartRequest,
     /// Writes the template's text for the next start.
     ApplyTemplate,
@@ -156,7 +156,7 @@ impl Draft<'_> {
         if matches!(self.seen.template, Template::Present { ours: false, .. }) {
             self.begin(Step::ClaimTemplate);
         }
-        if self.is_in_place() && self.is_created() {
+        if self.is_in_place() && !self.is_reset() && self.is_created() {
             self.take_restart_request();
             self.follow_template();
             if self.seen.is_wanted() { self.keep_running() } else { self.keep_stopped() }
@@ -183,6 +183,27 @@ impl Draft<'_> {
         }
         self.status.template_config_map = Some(LimaVM::template_config_map(self.seen.name()));
         self.write();
+        true
+    }
+
+    /// Whether the machine is being thrown away because somebody asked for a new one. The request stays until nothing is left of it, so
+    /// that a daemon that was killed goes on; without a template nothing is thrown away that could not be made anew.
+    fn is_reset(&mut self) -> bool {
+        let can_be_made = matches!(self.seen.template, Template::Present { text: Some(_), .. });
+        if self.seen.reset_request().is_none() || !can_be_made {
+            return false;
+        }
+        if self.seen.disk == Disk::Absent {
+            self.status.restart_needed = false;
+            self.begin(Step::ClearRestartRequest);
+            return false;
+        }
+        self.say(says::PENDING.say());
+        self.say_stopped_for_good();
+        if let Machine::Failed(Failure { job: Job::Delete, message, .. }) = &self.seen.machine {
+            self.say(says::STOP_FAILED.with(message));
+        }
+        self.unless_waiting(Job::Delete, Step::Delete);
         true
     }
 

@@ -77,6 +77,10 @@ impl Seen {
         self.vm(|vm| vm.metadata.annotations = Some([(annotation::RESTART_REQUESTED.into(), "now".into())].into()))
     }
 
+    fn reset_is_requested(self) -> Self {
+        self.vm(|vm| vm.metadata.annotations = Some([(annotation::RESET_REQUESTED.into(), "now".into())].into()))
+    }
+
     fn restart_is_needed(self) -> Self {
         self.status(|status| status.restart_needed = true)
     }
@@ -495,4 +499,21 @@ fn the_same_observation_twice_gives_the_same_plan_and_nothing_new_writes_nothing
     };
     let settled = steady.status(|known| known.clone_from(&status));
     assert_eq!(plan(&settled.0), Plan::nothing());
+}
+
+#[test]
+fn a_reset_throws_the_machine_away_and_makes_a_new_one_from_the_same_template() {
+    let steps = |seen: Seen| {
+        let plan = plan(&seen.0);
+        plan.steps.iter().map(rdd_runtime::Step::name).collect::<Vec<_>>().join("; ")
+    };
+    assert_eq!(steps(seen().running().reset_is_requested()), "write-status; delete");
+    assert_eq!(steps(seen().created().reset_is_requested()), "write-status; delete");
+    assert_eq!(steps(seen().created().disk(mk_broken()).reset_is_requested()), "write-status; delete");
+    let deleted = seen().created().said(&says::PENDING.say()).disk(Disk::Absent).reset_is_requested();
+    assert_eq!(steps(deleted), "clear-restart-request; create");
+    let failed = seen().created().machine(mk_failed(Job::Delete, Some(5))).reset_is_requested();
+    assert_eq!(steps(failed), "write-status", "what cannot be removed is told, and tried again later");
+    let without = seen().created().template(None, "8").reset_is_requested();
+    assert!(!steps(without).contains("delete"), "what could not be made anew is kept");
 }

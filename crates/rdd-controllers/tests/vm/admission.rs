@@ -148,10 +148,6 @@ fn an_app_is_filled_in_and_judged() {
             "spec.virtualMachine.memory 1Gi is less than the minimum of 2Gi",
         ),
         (
-            json!({"kubernetes": {"enabled": true, "version": "1.34.6"}}),
-            "spec.kubernetes.enabled cannot be true: this version of rdd does not run Kubernetes yet",
-        ),
-        (
             json!({"kubernetes": {"version": "9.9"}}),
             "spec.kubernetes.version \"9.9\" is not supported; see the bundled k3s-versions.json for valid versions",
         ),

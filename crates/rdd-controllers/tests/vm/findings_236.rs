@@ -131,7 +131,7 @@ fn two_instances_share_nothing_that_is_in_their_templates() {
     let rendered = |name: &str| {
         let (instance, environment) = mk_instance(name);
         let drivers = Drivers::new(vec![World::new().driver()]);
-        app::Setup::of(&instance, &environment, &drivers, Host::default()).render(&AppSpec::default())
+        app::Setup::of(&instance, &environment, &drivers, Host::default()).render(&AppSpec::default(), None)
     };
     let (one, two) = (rendered("2"), rendered("bats"));
     let values = |text: &str| {

@@ -6,5 +6,7 @@ mod admission;
 mod app;
 mod findings_236;
 mod kill_points;
+mod kubernetes;
 mod limavm;
 mod stage;
+mod town;

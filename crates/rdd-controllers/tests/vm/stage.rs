@@ -18,7 +18,7 @@ use kube::{
     client::Body,
 };
 use rdd_apiserver::serve::InProcess;
-use rdd_controllers::{app, hostinfo::Host, limavm};
+use rdd_controllers::{app, hostinfo::Host, kubernetes, limavm};
 use rdd_driver::{
     Drivers, LogOptions,
     fake::{Fake, World},
@@ -41,6 +41,8 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tower_service::Service;
 
+use crate::town::Town;
+
 /// How long anything here may take; the machine may be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Where the Apps of these tests live: a namespace that they have to make.
@@ -52,12 +54,16 @@ pub(crate) const TEMPLATE: &str = "vmType: fake\n";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cast {
     Both,
+    /// Both, and the one of Kubernetes.
+    All,
     LimaVMOnly,
     AppOnly,
 }
 
 pub(crate) struct Stage {
     pub(crate) world: World,
+    /// What there is around Kubernetes.
+    pub(crate) town: Town,
     /// What the test itself asks.
     pub(crate) client: Client,
     pub(crate) faults: Faults,
@@ -88,7 +94,17 @@ impl Stage {
         let api = TestApi::start();
         let client = runtime.block_on(async { Client::new(api.door(), "default") });
         let faults = Faults::default();
-        Self { world: World::new(), client, faults, cast, probe, running: Mutex::default(), runtime, api }
+        Self {
+            world: World::new(),
+            town: Town::default(),
+            client,
+            faults,
+            cast,
+            probe,
+            running: Mutex::default(),
+            runtime,
+            api,
+        }
     }
 
     /// Starts the manager.
@@ -117,10 +133,13 @@ impl Stage {
             most: Duration::from_millis(100),
             stable: Duration::from_secs(3600),
         };
+        let kubernetes = (self.cast == Cast::All).then(|| {
+            Registered::new(kubernetes::Controller::new(self.town.setup(drivers.clone(), Arc::clone(&clock))))
+        });
         let vm = limavm::Setup { drivers, log: LogOptions::default(), clock, pace };
         let vm = (self.cast != Cast::AppOnly).then(|| Registered::new(limavm::Controller::new(client.clone(), vm)));
         let app = (self.cast != Cast::LimaVMOnly).then(|| Registered::new(app::Controller::new(setup)));
-        vm.into_iter().chain(app).collect()
+        vm.into_iter().chain(app).chain(kubernetes).collect()
     }
 
     fn options(&self, client: Client) -> Options {

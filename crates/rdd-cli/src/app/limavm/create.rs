@@ -1,12 +1,13 @@
 //! `rdd limavm create NAME TEMPLATE`.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Stdio};
 
 use rdd_meta::{names::is_dns_1123_subdomain, status::Reason};
+use rdd_stdx::process;
 use serde_json::{Value, json};
 
 use super::{
-    Vm,
+    Vm, shell,
     wait::{self, Wish},
 };
 use crate::{
@@ -22,9 +23,10 @@ use crate::{
 
 /// Creates a machine. A template from a file becomes a ConfigMap that belongs to the machine.
 pub(super) fn run(plane: &ControlPlane<'_>, args: &Create) -> Outcome {
-    let template = match is_dns_1123_subdomain(&args.template) {
-        true => None,
-        false => Some(read(&args.template)?),
+    let template = match &args.template {
+        name if is_dns_1123_subdomain(name) => None,
+        url if is_url(url) => Some(fetch(plane, url)?),
+        file => Some(read(file)?),
     };
     let api = Api::ensure(plane)?;
     // From here to the end of the clean-up nothing stops half-way.
@@ -55,6 +57,31 @@ fn read(file: &str) -> Outcome<String> {
         .map_err(|error| Failure::caused(format!("failed to read template file {}", quote(file)), error))
 }
 
+/// Whether a template is named by its place on the network, or among those that come with Lima.
+fn is_url(template: &str) -> bool {
+    ["https://", "http://", "template://", "template:"].iter().any(|scheme| template.starts_with(scheme))
+}
+
+/// Lima knows where its own templates are, and how to get those of others.
+fn fetch(plane: &ControlPlane<'_>, url: &str) -> Outcome<String> {
+    let limactl = shell::find_limactl(plane).ok_or_else(|| {
+        Failure::message(format!("there is no limactl on PATH, which gets templates from {}", quote(url)))
+            .hint("install Lima, say where it is with RDD_LIMACTL, or name a file")
+    })?;
+    let failed = |error: std::io::Error| Failure::caused(format!("run {}", limactl.display()), error);
+    let mut command = process::foreground(&limactl);
+    command.args(["template", "copy", "--verbatim", url, "-"]).env("LIMA_HOME", &plane.paths().lima_home);
+    command.stdin(Stdio::null());
+    let output = command.output().map_err(failed)?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let line = said.lines().next_back().unwrap_or_default().trim();
+        return Err(Failure::message(format!("failed to get template {}: {line}", quote(url))));
+    }
+    String::from_utf8(output.stdout)
+        .map_err(|error| Failure::caused(format!("template {} is no text", quote(url)), error))
+}
+
 fn create_config_map(api: &Api<'_>, args: &Create, template: &str) -> Outcome<Value> {
     let (name, namespace) = (&args.name, &args.namespace);
     let mut object = json!({
@@ -71,8 +98,10 @@ fn create_config_map(api: &Api<'_>, args: &Create, template: &str) -> Outcome<Va
         }
         Failure::caused("failed to create ConfigMap", error)
     })?;
-    let file = quote(&args.template);
-    api.record().info(&format!("ConfigMap {name:?} created in namespace {namespace:?} with template from file {file}"));
+    let source = if is_url(&args.template) { "" } else { "file " };
+    let place = quote(&args.template);
+    api.record()
+        .info(&format!("ConfigMap {name:?} created in namespace {namespace:?} with template from {source}{place}"));
     Ok(created)
 }
 

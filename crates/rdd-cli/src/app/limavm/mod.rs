@@ -8,6 +8,8 @@ mod log;
 mod shell;
 mod wait;
 
+use std::ffi::OsString;
+
 use serde_json::Value;
 
 use super::{api::Api, args::LimaVm, condition, names};
@@ -31,6 +33,11 @@ pub fn dispatch(context: &Context<'_>, verb: LimaVm) -> Outcome {
         LimaVm::Log(args) => log::run(&plane, &args),
         LimaVm::Shell(args) => shell::run(&plane, &args.args),
     }
+}
+
+/// Opens a shell in the machine of the App, or runs a command there.
+pub fn shell(context: &Context<'_>, words: &[OsString]) -> Outcome {
+    shell::run_in_app(context, words)
 }
 
 /// A machine that was found.

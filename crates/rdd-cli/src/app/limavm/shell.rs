@@ -1,4 +1,4 @@
-//! `rdd limavm shell INSTANCE [COMMAND…]`.
+//! `rdd limavm shell INSTANCE [COMMAND…]`, and `rdd shell [COMMAND…]`.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -18,6 +18,7 @@ use crate::{
         names::{self, conditions},
     },
     commands::help,
+    context::Context,
     report::{Failure, Outcome},
     service::ControlPlane,
 };
@@ -34,10 +35,23 @@ struct Request {
 
 /// Opens a shell in a machine, or runs a command there, and ends as that does.
 pub(super) fn run(plane: &ControlPlane<'_>, words: &[OsString]) -> Outcome {
-    let request = parse(words)?;
+    let request = parse(words, None)?;
     if request.help {
         return help::print(plane.context, &["rdd", "limavm", "shell"].map(str::to_owned));
     }
+    open(plane, &request)
+}
+
+/// The same, in the machine of the App.
+pub(in crate::app) fn run_in_app(context: &Context<'_>, words: &[OsString]) -> Outcome {
+    let request = parse(words, Some(names::APP_VM))?;
+    if request.help {
+        return help::print(context, &["rdd", "shell"].map(str::to_owned));
+    }
+    open(&ControlPlane::of(context)?, &request)
+}
+
+fn open(plane: &ControlPlane<'_>, request: &Request) -> Outcome {
     let api = Api::ensure(plane)?;
     let vm = find(&api, &request.instance)?;
     refuse_host(&api, &vm)?;
@@ -65,8 +79,9 @@ pub(super) fn run(plane: &ControlPlane<'_>, words: &[OsString]) -> Outcome {
     Err(Failure::caused(format!("run {}", limactl.display()), error))
 }
 
-/// Flags are ours up to the first word that is none; all that follows is the machine's.
-fn parse(words: &[OsString]) -> Outcome<Request> {
+/// Flags are ours up to the first word that is none; all that follows is the machine's. The first of it names the machine, unless
+/// that is known.
+fn parse(words: &[OsString], known: Option<&str>) -> Outcome<Request> {
     let mut request = Request::default();
     let mut words = words.iter();
     let mut rest = Vec::new();
@@ -99,8 +114,13 @@ fn parse(words: &[OsString]) -> Outcome<Request> {
         *place = Some(value.or_else(|| words.next().cloned()).ok_or_else(missing)?);
     }
     let mut rest = rest.into_iter();
-    let first = rest.next().ok_or_else(|| Failure::message("requires at least 1 arg(s), only received 0"))?;
-    request.instance = first.to_string_lossy().into_owned();
+    request.instance = match known {
+        Some(known) => known.to_owned(),
+        None => {
+            let first = rest.next().ok_or_else(|| Failure::message("requires at least 1 arg(s), only received 0"))?;
+            first.to_string_lossy().into_owned()
+        }
+    };
     request.command = rest.collect();
     Ok(request)
 }
@@ -130,7 +150,8 @@ pub(in crate::app) fn is_host(template: &str) -> bool {
     read.is_ok_and(|template| template.get("vmType").and_then(Value::as_str) == Some("host"))
 }
 
-fn find_limactl(plane: &ControlPlane<'_>) -> Option<PathBuf> {
+/// Where `limactl` is, if anywhere.
+pub(super) fn find_limactl(plane: &ControlPlane<'_>) -> Option<PathBuf> {
     let environment = &plane.context.environment;
     if let Some(chosen) = &environment.limactl {
         return Some(PathBuf::from(chosen));
@@ -153,12 +174,15 @@ mod tests {
 
     #[test]
     fn flags_come_before_the_instance_and_what_follows_is_the_machines() {
-        let request = parse(&words("--shell /bin/sh --workdir=/tmp rd ls --help -l")).unwrap();
+        let request = parse(&words("--shell /bin/sh --workdir=/tmp rd ls --help -l"), None).unwrap();
         assert_eq!(request.instance, "rd");
         assert_eq!((request.shell.unwrap(), request.workdir.unwrap()), ("/bin/sh".into(), "/tmp".into()));
         assert_eq!(request.command, words("ls --help -l"));
-        assert!(parse(&words("--help")).unwrap().help);
-        assert_eq!(parse(&words("-- rd")).unwrap().instance, "rd");
+        assert!(parse(&words("--help"), None).unwrap().help);
+        assert_eq!(parse(&words("-- rd"), None).unwrap().instance, "rd");
+        let request = parse(&words("--workdir=/tmp ls -l"), Some("rd")).unwrap();
+        assert_eq!((request.instance.as_str(), request.command), ("rd", words("ls -l")));
+        assert!(parse(&[], Some("rd")).unwrap().command.is_empty());
     }
 
     #[test]
@@ -169,7 +193,7 @@ mod tests {
             ("--nothing rd", "unknown flag: --nothing"),
             ("-x rd", "unknown shorthand flag: 'x' in -x"),
         ] {
-            assert_eq!(parse(&words(line)).unwrap_err().text(), message);
+            assert_eq!(parse(&words(line), None).unwrap_err().text(), message);
             assert_eq!(User::new().run(&format!("limavm shell {line}")).messages(), [message]);
         }
     }

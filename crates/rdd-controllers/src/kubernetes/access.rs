@@ -1,0 +1,172 @@
+//! The way into a cluster: what its kubeconfig says, as it is published under our name and at our port.
+
+use std::time::Duration;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::Deserialize;
+use serde_json::json;
+
+/// How to reach a cluster and who one is there. It does not print: there are keys in it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Access {
+    /// Who may sign the server's certificate: PEM.
+    pub authority: Vec<u8>,
+    /// The client's certificate: PEM.
+    pub certificate: Option<Vec<u8>>,
+    /// Its key: PEM.
+    pub key: Option<Vec<u8>>,
+    /// A token.
+    pub token: Option<String>,
+    /// The port on loopback.
+    pub port: u16,
+}
+
+impl std::fmt::Debug for Access {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Access").field("port", &self.port).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+/// Why a kubeconfig is of no use.
+pub enum Error {
+    /// It is not YAML, or not a kubeconfig.
+    #[error("instance kubeconfig cannot be read: {0}")]
+    Malformed(String),
+    /// There is no cluster in it.
+    #[error("instance kubeconfig has no cluster entry")]
+    NoCluster,
+    /// There is no user in it.
+    #[error("instance kubeconfig has no user entry")]
+    NoUser,
+    /// A field is not what it should be.
+    #[error("instance kubeconfig has a bad {0}")]
+    Field(&'static str),
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct File {
+    clusters: Vec<NamedCluster>,
+    users: Vec<NamedUser>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NamedCluster {
+    cluster: Cluster,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+struct Cluster {
+    certificate_authority_data: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NamedUser {
+    user: User,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+struct User {
+    client_certificate_data: Option<String>,
+    client_key_data: Option<String>,
+    token: Option<String>,
+}
+
+impl Access {
+    /// Reads the first cluster and the first user of what K3s wrote, to be reached at this port.
+    pub fn parse(text: &str, port: u16) -> Result<Self, Error> {
+        let options = serde_saphyr::options! { with_snippet: false };
+        let file: File =
+            serde_saphyr::from_str_with_options(text, options).map_err(|error| Error::Malformed(error.to_string()))?;
+        let cluster = file.clusters.into_iter().next().ok_or(Error::NoCluster)?.cluster;
+        let user = file.users.into_iter().next().ok_or(Error::NoUser)?.user;
+        let decode = |text: &str, field| STANDARD.decode(text.trim()).map_err(|_| Error::Field(field));
+        let optional = |text: Option<String>, field| text.map(|text| decode(&text, field)).transpose();
+        let authority = decode(&cluster.certificate_authority_data, "certificate-authority-data")?;
+        if authority.is_empty() {
+            return Err(Error::Field("certificate-authority-data"));
+        }
+        Ok(Self {
+            authority,
+            certificate: optional(user.client_certificate_data, "client-certificate-data")?,
+            key: optional(user.client_key_data, "client-key-data")?,
+            token: user.token.filter(|token| !token.is_empty()),
+            port,
+        })
+    }
+
+    /// Where the cluster is, for everybody on this machine.
+    pub fn server(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// The entry `clusters[].cluster`.
+    pub fn cluster(&self) -> serde_json::Value {
+        json!({"certificate-authority-data": STANDARD.encode(&self.authority), "server": self.server()})
+    }
+
+    /// The entry `users[].user`.
+    pub fn user(&self) -> serde_json::Value {
+        let mut user = json!({});
+        if let Some(certificate) = &self.certificate {
+            user["client-certificate-data"] = STANDARD.encode(certificate).into();
+        }
+        if let Some(key) = &self.key {
+            user["client-key-data"] = STANDARD.encode(key).into();
+        }
+        if let Some(token) = &self.token {
+            user["token"] = token.as_str().into();
+        }
+        user
+    }
+
+    /// From when to when the client's certificate is good, since the epoch; `None` if there is none that can be read.
+    pub fn validity(&self) -> Option<(Duration, Duration)> {
+        let pem = self.certificate.as_deref()?;
+        let (_, pem) = x509_parser::pem::parse_x509_pem(pem).ok()?;
+        let certificate = pem.parse_x509().ok()?;
+        let seconds = |time: x509_parser::time::ASN1Time| u64::try_from(time.timestamp()).ok().map(Duration::from_secs);
+        let validity = certificate.validity();
+        Some((seconds(validity.not_before)?, seconds(validity.not_after)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const K3S: &str = "apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: Y2E=\n    server: https://10.192.0.1:20032\n  name: default\n\
+                       contexts:\n- context: {cluster: default, user: default}\n  name: default\ncurrent-context: default\nkind: Config\n\
+                       users:\n- name: default\n  user:\n    client-certificate-data: Y2VydA==\n    client-key-data: a2V5\n";
+
+    // Finding 355-I2: what is published names the port that is bound, whatever K3s wrote.
+    #[test]
+    fn what_is_published_has_our_port_and_their_keys() {
+        let access = Access::parse(K3S, 7443).unwrap();
+        assert_eq!(access.cluster(), json!({"certificate-authority-data": "Y2E=", "server": "https://127.0.0.1:7443"}));
+        assert_eq!(access.user(), json!({"client-certificate-data": "Y2VydA==", "client-key-data": "a2V5"}));
+        assert_eq!(format!("{access:?}"), "Access { port: 7443, .. }", "keys do not print");
+    }
+
+    #[test]
+    fn what_is_no_kubeconfig_is_told_apart_from_an_empty_one() {
+        let error = |text: &str| Access::parse(text, 1).unwrap_err().to_string();
+        assert_eq!(error("{}"), "instance kubeconfig has no cluster entry");
+        assert_eq!(
+            error("clusters: [{cluster: {certificate-authority-data: Y2E=}}]"),
+            "instance kubeconfig has no user entry"
+        );
+        assert_eq!(error("clusters: [{}]\nusers: [{}]"), "instance kubeconfig has a bad certificate-authority-data");
+        assert!(error("a: [").starts_with("instance kubeconfig cannot be read: "));
+        assert!(error("- 1").starts_with("instance kubeconfig cannot be read: "));
+        for text in ["", "\0", "clusters: 1", "clusters: [{cluster: {certificate-authority-data: '%'}}]\nusers: [{}]"] {
+            assert!(Access::parse(text, 1).is_err(), "{text:?}");
+        }
+    }
+}

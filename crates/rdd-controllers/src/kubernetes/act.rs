@@ -1,0 +1,131 @@
+//! The steps of Kubernetes, each safe to repeat.
+
+use std::{io, time::Duration};
+
+use kube::{
+    Api, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use rdd_driver::{Driver, Wanted};
+use rdd_runtime::{Context, Error};
+use rdd_types::{
+    app::{App, VM},
+    names::{annotation, field_manager},
+};
+use serde_json::json;
+
+use super::{
+    Parts,
+    observe::driver_of,
+    plan::{Observed, Step},
+};
+
+/// How long a cluster is given to end by itself.
+const STOP_GRACE: Duration = Duration::from_secs(20);
+
+pub(super) async fn act(parts: &Parts, step: &Step, seen: &Observed, cx: &Context) -> Result<(), Error> {
+    match step {
+        Step::BindPort => bind(parts, seen).await.map_err(|error| Error::because("bind a port on loopback", error)),
+        Step::ClosePort => {
+            parts.gate.release();
+            Ok(())
+        }
+        Step::Connect(upstream) => {
+            if upstream.is_none() {
+                parts.prober.stop();
+            }
+            parts.gate.connect(upstream.clone());
+            Ok(())
+        }
+        Step::Fetch(version) => {
+            parts.releases.fetch(version, cx.trigger());
+            Ok(())
+        }
+        Step::StartCluster(wanted) => start(parts, seen, wanted, cx).await,
+        Step::StopCluster => stop(parts, seen).await,
+        Step::RestartCluster(wanted, why, end) => {
+            tracing::warn!(why, "Kubernetes is started anew");
+            stop(parts, seen).await?;
+            parts.memory.note_renewal(*end);
+            start(parts, seen, wanted, cx).await
+        }
+        Step::ResetCluster => reset(parts, seen).await,
+        Step::ClearRequest => clear_request(seen, cx).await,
+        Step::Probe(access) => {
+            parts.prober.watch(access, cx.trigger());
+            Ok(())
+        }
+        Step::Publish(access) => {
+            parts.contexts.publish(access).await.map_err(Error::message)?;
+            parts.memory.note_publication(Some(access));
+            Ok(())
+        }
+        Step::Withdraw => {
+            parts.memory.note_choice(None);
+            parts.memory.note_publication(None);
+            let withdrawn = parts.contexts.withdraw().await;
+            withdrawn.map_err(|why| Error::message(format!("withdraw the Kubernetes context: {why}")))
+        }
+        Step::ChooseCurrent(access) => {
+            parts.contexts.choose_current().await.map_err(Error::message)?;
+            parts.memory.note_choice(Some(access));
+            Ok(())
+        }
+        Step::WriteStatus(status) => cx.apply_status(&*seen.app, status).await.map(drop),
+    }
+}
+
+/// The port that was published last comes first: clients may still have it.
+async fn bind(parts: &Parts, seen: &Observed) -> io::Result<()> {
+    let last = seen.app.status.as_ref().map(|status| status.kubernetes_port).unwrap_or_default();
+    let last = u16::try_from(last).unwrap_or_default();
+    parts.gate.hold([last, parts.first_port]).await.map(drop)
+}
+
+async fn start(parts: &Parts, seen: &Observed, wanted: &Wanted, cx: &Context) -> Result<(), Error> {
+    let driver = driver(parts, seen)?;
+    let cluster = driver.kubernetes().ok_or_else(|| Error::message("this backend cannot run Kubernetes"))?;
+    // What ends now is replaced, and has not failed.
+    parts.memory.let_go();
+    parts.prober.stop();
+    let run = cluster.start(VM, wanted).await.map_err(|error| Error::because("start K3s", error))?;
+    parts.memory.watch(run, cx.trigger());
+    Ok(())
+}
+
+async fn stop(parts: &Parts, seen: &Observed) -> Result<(), Error> {
+    let driver = driver(parts, seen)?;
+    parts.memory.let_go();
+    parts.prober.stop();
+    match driver.kubernetes() {
+        Some(cluster) => {
+            cluster.stop(VM, STOP_GRACE).await.map(drop).map_err(|error| Error::because("stop Kubernetes", error))
+        }
+        None => Ok(()),
+    }
+}
+
+async fn reset(parts: &Parts, seen: &Observed) -> Result<(), Error> {
+    let driver = driver(parts, seen)?;
+    parts.memory.let_go();
+    parts.memory.forget();
+    parts.prober.stop();
+    match driver.kubernetes() {
+        Some(cluster) => cluster.reset(VM).await.map_err(|error| Error::because("forget the cluster", error)),
+        None => Ok(()),
+    }
+}
+
+fn driver(parts: &Parts, seen: &Observed) -> Result<std::sync::Arc<dyn Driver>, Error> {
+    driver_of(parts, &seen.app).map_err(Error::message)
+}
+
+/// Takes off the request that was seen; one that came after it is another.
+async fn clear_request(seen: &Observed, cx: &Context) -> Result<(), Error> {
+    let apps: Api<App> = Api::all(cx.client.clone());
+    let metadata = json!({"uid": seen.app.uid(), "resourceVersion": seen.app.resource_version(),
+                          "annotations": {annotation::RESET_KUBERNETES: null}});
+    let parameters = PatchParams { field_manager: Some(field_manager::RDD.to_owned()), ..PatchParams::default() };
+    apps.patch(&seen.app.name_any(), &parameters, &Patch::Merge(json!({ "metadata": metadata }))).await?;
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! Everything that the Kubernetes controller says in an App's condition `KubernetesReady`.
+
+use crate::{app::conditions::KUBERNETES_READY, saying::Saying};
+
+const fn ready(status: &'static str, reason: &'static str, message: &'static str, when: &'static str) -> Saying {
+    Saying { condition: KUBERNETES_READY, status, reason, message, when }
+}
+
+/// It is not wanted.
+pub static NOT_APPLICABLE: Saying = ready(
+    "False",
+    "NotApplicable",
+    "Kubernetes is not enabled",
+    "`spec.kubernetes.enabled` is false, or the App is being deleted.",
+);
+/// There is nothing that it could run in.
+pub static NOT_RUNNING: Saying = ready(
+    "False",
+    "NotRunning",
+    "VM is not running",
+    "Kubernetes is enabled, and the App does not run or is not to run.",
+);
+/// The release is on its way.
+pub static DOWNLOADING: Saying = ready(
+    "False",
+    "Downloading",
+    "<which release is being downloaded, and how much of it is there>",
+    "The release that was asked for is not on this machine yet.",
+);
+/// The release did not come.
+pub static DOWNLOAD_FAILED: Saying = ready(
+    "False",
+    "DownloadFailed",
+    "<why the release could not be downloaded, or did not match its checksum>",
+    "The download failed. It is tried again after a growing delay, and goes on where it stopped.",
+);
+/// An older release cannot use the data of a newer one.
+pub static DOWNGRADE_REFUSED: Saying = ready(
+    "False",
+    "DowngradeRefused",
+    "<which release the data is of, and what to do>",
+    "The cluster's data was used by a newer release than the one that was asked for.",
+);
+/// It could not be started.
+pub static START_FAILED: Saying = ready(
+    "False",
+    "StartFailed",
+    "<why Kubernetes could not be started, or its last words>",
+    "Kubernetes could not be started, ended by itself, or has no port. It is tried again after a growing delay.",
+);
+/// It does not answer.
+pub static PROBING: Saying = ready(
+    "False",
+    "Probing",
+    "Waiting for k3s API server",
+    "Kubernetes was started and does not answer through the published port. One that was ready may miss two answers in a row.",
+);
+/// It answers, and could run nothing.
+pub static WAITING_FOR_NODE: Saying = ready(
+    "False",
+    "WaitingForNode",
+    "<Cannot reach cluster: …, Cannot list nodes: …, No node has registered yet, or No node is Ready yet>",
+    "Kubernetes answers, and no node is ready. One that was ready may miss two looks in a row.",
+);
+/// The context could not be published.
+pub static MERGE_FAILED: Saying = ready(
+    "False",
+    "MergeFailed",
+    "<Failed to publish Kubernetes context: and why>",
+    "Kubernetes answers, and the kubeconfigs could not be written. It is tried again after a growing delay.",
+);
+/// All is well.
+pub static READY: Saying = ready(
+    "True",
+    "Ready",
+    "Kubernetes cluster is ready",
+    "A node is ready, the API answers through the published port with the published kubeconfig, and the context is published.",
+);
+
+/// All of the above, in the order in which they come up.
+pub static ALL: [&Saying; 10] = [
+    &NOT_APPLICABLE,
+    &NOT_RUNNING,
+    &DOWNLOADING,
+    &DOWNLOAD_FAILED,
+    &DOWNGRADE_REFUSED,
+    &START_FAILED,
+    &PROBING,
+    &WAITING_FOR_NODE,
+    &MERGE_FAILED,
+    &READY,
+];

@@ -1,0 +1,144 @@
+//! Where the way into the cluster is published: the instance's own kubeconfig, and the user's.
+
+use std::fmt::Debug;
+
+use futures::future::BoxFuture;
+use rdd_instance::{Environment, Instance};
+use rdd_kubeconfig::{Cluster, Merge, NetworkProbe, OwnFile, User};
+use rdd_stdx::chain::Chain;
+
+use super::access::Access;
+
+/// What is published now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Published {
+    /// Nothing of ours is anywhere.
+    Nothing,
+    /// Exactly what is wanted, as of a moment ago.
+    AsWanted,
+    /// Something of ours, or something that somebody may have changed since.
+    Otherwise,
+}
+
+/// Where contexts are published. Failures are texts for people.
+pub trait Contexts: Debug + Send + Sync {
+    /// Whether anything of ours may be published. It asks no file of the user's.
+    fn is_there(&self) -> bool;
+
+    /// Publishes this access under our name. What is already so is not written.
+    fn publish<'a>(&'a self, access: &'a Access) -> BoxFuture<'a, Result<(), String>>;
+
+    /// Takes everything of ours away.
+    fn withdraw(&self) -> BoxFuture<'_, Result<(), String>>;
+
+    /// Makes ours the user's current context if there is none that could be in use. Any doubt keeps what is there.
+    fn choose_current(&self) -> BoxFuture<'_, Result<(), String>>;
+}
+
+/// The files of one instance and its user.
+///
+/// The instance's own file is written before the user's and removed after it: as long as it is not there, nothing of ours is
+/// anywhere, and the user's file is not even looked at.
+#[derive(Debug)]
+pub struct Files {
+    own: OwnFile,
+    users: Merge,
+}
+
+impl Files {
+    /// Those of this instance.
+    pub fn of(instance: &Instance, environment: &Environment) -> Self {
+        let name = instance.name.full();
+        let own = OwnFile::new(instance.paths.kube_config.clone(), name.clone());
+        Self { own, users: Merge::new(instance.user_kubeconfigs(environment), name) }
+    }
+}
+
+fn text(error: impl std::error::Error) -> String {
+    Chain(&error).to_string()
+}
+
+impl Contexts for Files {
+    fn is_there(&self) -> bool {
+        self.own.path().symlink_metadata().is_ok()
+    }
+
+    fn publish<'a>(&'a self, access: &'a Access) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let (cluster, user) = entries(access);
+            self.own.write(&cluster, &user).map_err(text)?;
+            self.users.publish(&cluster, &user).await.map(drop).map_err(text)
+        })
+    }
+
+    fn withdraw(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move {
+            self.users.withdraw().await.map_err(text)?;
+            self.own.remove().map_err(text)
+        })
+    }
+
+    fn choose_current(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move { self.users.switch_current(&NetworkProbe::default()).await.map(drop).map_err(text) })
+    }
+}
+
+fn entries(access: &Access) -> (Cluster, User) {
+    let text = |of: &serde_json::Value, key: &str| of[key].as_str().unwrap_or_default().to_owned();
+    let (cluster, user) = (access.cluster(), access.user());
+    let cluster = Cluster {
+        server: text(&cluster, "server"),
+        certificate_authority_data: text(&cluster, "certificate-authority-data"),
+    };
+    let user = User {
+        client_certificate_data: text(&user, "client-certificate-data"),
+        client_key_data: text(&user, "client-key-data"),
+        token: text(&user, "token"),
+    };
+    (cluster, user)
+}
+
+#[cfg(test)]
+mod tests {
+    use rdd_instance::Platform;
+
+    use super::*;
+
+    fn files(home: &std::path::Path) -> Files {
+        let environment = Environment { home: Some(home.as_os_str().to_owned()), ..Environment::default() };
+        let instance = Instance::resolve(&environment, Platform::Linux).unwrap();
+        Files::of(&instance, &environment)
+    }
+
+    fn access() -> Access {
+        Access { authority: b"ca".to_vec(), certificate: None, key: None, token: Some("t".into()), port: 7443 }
+    }
+
+    // Finding 361-T1, O-7
+    #[tokio::test]
+    async fn both_files_come_with_a_publication_and_nothing_is_left_after_it() {
+        let home = tempfile::tempdir().unwrap();
+        let files = files(home.path());
+        let (own, users) = (home.path().join(".rd2/kube.config"), home.path().join(".kube/config"));
+        assert!(!files.is_there());
+        files.publish(&access()).await.unwrap();
+        assert!(files.is_there() && own.exists());
+        let merged = std::fs::read_to_string(&users).unwrap();
+        assert!(merged.contains("https://127.0.0.1:7443") && merged.contains("rancher-desktop-2"), "{merged}");
+        files.withdraw().await.unwrap();
+        assert!(!files.is_there() && !own.exists());
+        let after = std::fs::read_to_string(&users).unwrap_or_default();
+        assert!(!after.contains("rancher-desktop-2"), "{after}");
+    }
+
+    // Finding 361-S2
+    #[tokio::test]
+    async fn a_file_that_cannot_be_written_is_told_and_ours_says_that_there_is_something_to_withdraw() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join(".kube"), "no folder").unwrap();
+        let files = files(home.path());
+        let why = files.publish(&access()).await.unwrap_err();
+        assert!(why.contains(".kube"), "{why}");
+        assert!(files.is_there());
+    }
+}

@@ -1,0 +1,158 @@
+//! What this process remembers of the cluster. All of it can be lost: a controller that was killed finds it out anew.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use rdd_driver::{Run, State};
+use rdd_runtime::Trigger;
+use rdd_stdx::{clock::SharedClock, task::Group};
+
+use super::{access::Access, plan::Failure};
+
+/// How long to wait after the first failure, and at most; twice as long after each.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// After the first failure.
+    pub first: Duration,
+    /// At most.
+    pub most: Duration,
+    /// How long one has to have run until its end counts as a first failure again.
+    pub stable: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { first: Duration::from_secs(1), most: Duration::from_mins(2), stable: Duration::from_mins(1) }
+    }
+}
+
+impl Pace {
+    fn wait(&self, failures: u32) -> Duration {
+        let doublings = failures.saturating_sub(1).min(20);
+        self.first.saturating_mul(2_u32.saturating_pow(doublings)).min(self.most)
+    }
+}
+
+/// What is remembered.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    clock: SharedClock,
+    pace: Pace,
+    inner: Arc<Mutex<Inner>>,
+    watch: Mutex<Option<Group<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// Since when this process hears of its end.
+    watched_since: Option<Duration>,
+    failures: u32,
+    failed: Option<(String, Duration)>,
+    renewed_for: Option<Duration>,
+    chosen_for: Option<Access>,
+    /// What was published last, and when.
+    published: Option<(Access, Duration)>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Memory {
+    pub(crate) fn new(clock: SharedClock, pace: Pace) -> Self {
+        Self { clock, pace, inner: Arc::default(), watch: Mutex::default() }
+    }
+
+    /// Hears of the end of what was started, until [`Memory::let_go`].
+    pub(crate) fn watch(&self, mut run: Run, wake: Trigger) {
+        let (clock, pace, inner) = (Arc::clone(&self.clock), self.pace, Arc::clone(&self.inner));
+        lock(&inner).watched_since = Some(clock.steady());
+        let mut group = Group::default();
+        group.spawn("kubernetes watch", async move {
+            while let Some(state) = run.next().await {
+                if let State::Exited { last_words } = state {
+                    tracing::warn!(last_words, "Kubernetes ended by itself");
+                    let mut inner = lock(&inner);
+                    let ran = inner.watched_since.take().map_or(Duration::ZERO, |since| clock.steady() - since);
+                    inner.failures = if ran >= pace.stable { 1 } else { inner.failures + 1 };
+                    let wait = pace.wait(inner.failures);
+                    inner.failed = Some((last_words, clock.steady() + wait));
+                }
+                wake.wake();
+            }
+            lock(&inner).watched_since = None;
+            wake.wake();
+        });
+        *lock(&self.watch) = Some(group);
+    }
+
+    /// What follows is no failure.
+    pub(crate) fn let_go(&self) {
+        *lock(&self.watch) = None;
+        lock(&self.inner).watched_since = None;
+    }
+
+    pub(crate) fn is_watched(&self) -> bool {
+        lock(&self.inner).watched_since.is_some()
+    }
+
+    /// A failure that no success has followed.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        let inner = lock(&self.inner);
+        let (message, until) = inner.failed.clone()?;
+        Some(Failure { message, wait: until.saturating_sub(self.clock.steady()) })
+    }
+
+    /// Nothing is wanted any more, or it answers: earlier failures say nothing.
+    pub(crate) fn forgive(&self) {
+        lock(&self.inner).failed = None;
+    }
+
+    /// Another wish is tried at once.
+    pub(crate) fn forget(&self) {
+        let mut inner = lock(&self.inner);
+        (inner.failures, inner.failed) = (0, None);
+    }
+
+    pub(crate) fn renewed_for(&self) -> Option<Duration> {
+        lock(&self.inner).renewed_for
+    }
+
+    pub(crate) fn note_renewal(&self, end: Option<Duration>) {
+        if end.is_some() {
+            lock(&self.inner).renewed_for = end;
+        }
+    }
+
+    pub(crate) fn is_chosen_for(&self, access: &Access) -> bool {
+        lock(&self.inner).chosen_for.as_ref() == Some(access)
+    }
+
+    /// Whether this was published, not so long ago that somebody may have changed it since.
+    pub(crate) fn has_published(&self, access: &Access, within: Duration) -> bool {
+        let inner = lock(&self.inner);
+        inner.published.as_ref().is_some_and(|(last, at)| last == access && self.clock.steady() < *at + within)
+    }
+
+    pub(crate) fn note_publication(&self, access: Option<&Access>) {
+        lock(&self.inner).published = access.map(|access| (access.clone(), self.clock.steady()));
+    }
+
+    pub(crate) fn note_choice(&self, access: Option<&Access>) {
+        lock(&self.inner).chosen_for = access.cloned();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_grows_and_has_an_end() {
+        let pace = Pace::default();
+        let waits: Vec<u64> = [1, 2, 3, 4, 7, 8, 100].map(|failures| pace.wait(failures).as_secs()).to_vec();
+        assert_eq!(waits, [1, 2, 4, 8, 64, 120, 120]);
+    }
+}

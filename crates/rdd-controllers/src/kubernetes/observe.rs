@@ -1,0 +1,111 @@
+//! Looks at everything that the plan for Kubernetes depends on.
+
+use std::sync::Arc;
+
+use kube::{Api, ResourceExt};
+use rdd_driver::{Cluster, ClusterFound, Driver};
+use rdd_instance::Platform;
+use rdd_runtime::{Context, Error, conditions};
+use rdd_stdx::chain::Chain;
+use rdd_types::app::{App, Backend, VM};
+
+use super::{
+    Parts,
+    access::Access,
+    contexts::Published,
+    plan::{LOOK_AGAIN, Observed, Wish, wish},
+    releases::Release,
+};
+use crate::app::backend::lima_vm_type;
+
+/// What there is now. The App is read afresh: what was decided on an old copy would be undone by the next look.
+pub(super) async fn observe(parts: &Parts, object: &Arc<App>, cx: &Context) -> Result<Observed, Error> {
+    let apps: Api<App> = Api::all(cx.client.clone());
+    let app = apps.get_opt(&object.name_any()).await?.filter(|app| app.uid() == object.uid());
+    let (app, is_gone) = app.map_or_else(|| (Arc::clone(object), true), |app| (Arc::new(app), false));
+    let wish = if is_gone { Wish::Off } else { wish(&app) };
+    let driver = driver_of(parts, &app);
+    let cluster = driver.as_ref().ok().and_then(|driver| driver.kubernetes());
+    let found = find(driver.as_ref().err(), cluster, &wish).await;
+    let port = parts.gate.port();
+    let is_running = found.as_ref().is_ok_and(ClusterFound::is_running);
+    let (upstream, access) = match (cluster.filter(|_| is_running), port) {
+        (Some(cluster), Some(port)) => way_in(cluster, port).await,
+        _ => (None, None),
+    };
+    let probe = access.as_ref().and_then(|access| parts.prober.latest(access));
+    if !matches!(wish, Wish::Run(_)) {
+        parts.memory.forget();
+    } else if probe.as_ref().is_some_and(|probe| probe.answer.is_healthy()) {
+        parts.memory.forgive();
+    }
+    Ok(Observed {
+        port,
+        route: parts.gate.route(),
+        is_probing: parts.prober.target().is_some(),
+        cluster: found,
+        is_watched: parts.memory.is_watched(),
+        failure: parts.memory.failure(),
+        release: match &wish {
+            Wish::Run(Some(version)) => parts.releases.look(version),
+            _ => Release::Absent,
+        },
+        published: match &access {
+            _ if !parts.contexts.is_there() => Published::Nothing,
+            Some(access) if parts.memory.has_published(access, LOOK_AGAIN) => Published::AsWanted,
+            _ => Published::Otherwise,
+        },
+        is_chosen: access.as_ref().is_some_and(|access| parts.memory.is_chosen_for(access)),
+        renewed_for: parts.memory.renewed_for(),
+        upstream,
+        access,
+        probe,
+        wall: cx.clock.wall(),
+        now: conditions::now(&*cx.clock),
+        app,
+        is_gone,
+    })
+}
+
+/// The driver under this App.
+pub(super) fn driver_of(parts: &Parts, app: &App) -> Result<Arc<dyn Driver>, String> {
+    let vm_type = match app.spec.backend {
+        Backend::Lima => lima_vm_type(Platform::current()),
+        Backend::Host | Backend::Auto => "host",
+    };
+    let driver = parts.drivers.of_type(vm_type);
+    driver.cloned().ok_or_else(|| format!("there is no driver for vmType {vm_type:?} on this machine"))
+}
+
+async fn find(why_not: Option<&String>, cluster: Option<&dyn Cluster>, wish: &Wish) -> Result<ClusterFound, String> {
+    let Some(cluster) = cluster else {
+        let why = why_not.cloned();
+        return Err(why.unwrap_or_else(|| "this backend cannot run Kubernetes".to_owned()));
+    };
+    let text = |error: rdd_driver::Error| Chain(&error).to_string();
+    let found = cluster.inspect(VM).await.map_err(text)?;
+    if matches!(wish, Wish::Run(_)) && !found.is_running() {
+        cluster.check(VM).await.map_err(text)?;
+    }
+    Ok(found)
+}
+
+/// Where a running cluster is, and the way into it; what it has not written yet, or not whole, is not there yet.
+async fn way_in(cluster: &dyn Cluster, port: u16) -> (Option<rdd_driver::Upstream>, Option<Access>) {
+    let upstream = cluster.upstream(VM).await.unwrap_or_else(|error| {
+        tracing::debug!(error = %Chain(&error), "nobody knows where Kubernetes is");
+        None
+    });
+    let text = cluster.kubeconfig(VM).await.unwrap_or_else(|error| {
+        tracing::debug!(error = %Chain(&error), "the kubeconfig of Kubernetes cannot be read");
+        None
+    });
+    let access = text.and_then(|text| {
+        let read = Access::parse(&text, port);
+        read.inspect_err(
+            |error| tracing::debug!(error = %Chain(error), "the kubeconfig of Kubernetes is of no use yet"),
+        )
+        .ok()
+    });
+    (upstream, access)
+}

@@ -1,0 +1,362 @@
+//! The whole policy of Kubernetes, without IO: from what is wanted and seen to steps and the one condition.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use rdd_driver::{ClusterFound, Upstream, Wanted};
+use rdd_runtime::{Plan, conditions::find};
+use rdd_types::{
+    app::{App, AppStatus},
+    names::annotation,
+};
+
+use super::{
+    access::Access,
+    conditions as says,
+    contexts::Published,
+    prober::{Answer, Probe, TOLERATED},
+    releases::{Release, progress},
+};
+use crate::{app::conditions as of_app, k3s_versions, saying::Said};
+
+/// How often one that is ready is looked at for what nobody tells us of, such as a context that somebody removed.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(15);
+/// How long a cluster may be silent until it is started anew.
+const STUCK: Duration = Duration::from_mins(5);
+/// How long before the end of its certificates a cluster is started anew. K3s makes new ones at a start in their last 90 days.
+const RENEWAL: Duration = Duration::from_hours(30 * 24);
+
+/// All that the plan needs to know.
+#[derive(Debug, Clone)]
+pub struct Observed {
+    /// The App, as it is now.
+    pub app: Arc<App>,
+    /// Whether it went away before anybody looked.
+    pub is_gone: bool,
+    /// The port that is bound.
+    pub port: Option<u16>,
+    /// Where connections to it lead.
+    pub route: Option<Upstream>,
+    /// Whether anybody is asked.
+    pub is_probing: bool,
+    /// What there is of a cluster; the error is why nobody can tell, or why there can be none.
+    pub cluster: Result<ClusterFound, String>,
+    /// Whether this process hears of the end of what runs.
+    pub is_watched: bool,
+    /// That it ended by itself, or could not be started.
+    pub failure: Option<Failure>,
+    /// What there is of the release that is wanted.
+    pub release: Release,
+    /// Where the cluster is.
+    pub upstream: Option<Upstream>,
+    /// The way into it, as far as it is known.
+    pub access: Option<Access>,
+    /// For which end of its certificates it was started anew already.
+    pub renewed_for: Option<Duration>,
+    /// The latest answer by that way.
+    pub probe: Option<Probe>,
+    /// What is published of it.
+    pub published: Published,
+    /// Whether the user's current context was chosen since that way is published.
+    pub is_chosen: bool,
+    /// The time since the epoch, as this machine believes it to be.
+    pub wall: Duration,
+    /// The same, for conditions.
+    pub now: Timestamp,
+}
+
+/// A cluster that does not run although it should.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// What happened.
+    pub message: String,
+    /// How long until it is tried again.
+    pub wait: Duration,
+}
+
+/// What is done to come nearer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Binds the published port.
+    BindPort,
+    /// Closes it.
+    ClosePort,
+    /// Sends connections to where the cluster is.
+    Connect(Option<Upstream>),
+    /// Gets the release.
+    Fetch(String),
+    /// Starts the cluster, or takes over one that runs.
+    StartCluster(Wanted),
+    /// Stops the cluster.
+    StopCluster,
+    /// Starts it anew: why, for the log, and for which end of its certificates, if it is for that.
+    RestartCluster(Wanted, &'static str, Option<Duration>),
+    /// Forgets the cluster.
+    ResetCluster,
+    /// Takes the request for that off the App.
+    ClearRequest,
+    /// Asks the cluster whether it is there.
+    Probe(Access),
+    /// Publishes the way into the cluster.
+    Publish(Access),
+    /// Takes it away.
+    Withdraw,
+    /// Makes it the user's current context, if there is none.
+    ChooseCurrent(Access),
+    /// Writes our part of the status.
+    WriteStatus(Box<AppStatus>),
+}
+
+rdd_runtime::steps!(Step {
+    Self::BindPort => "bind-port",
+    Self::ClosePort => "close-port",
+    Self::Connect(_) => "connect",
+    Self::Fetch(_) => "fetch",
+    Self::StartCluster(_) => "start-cluster",
+    Self::StopCluster => "stop-cluster",
+    Self::RestartCluster(..) => "restart-cluster",
+    Self::ResetCluster => "reset-cluster",
+    Self::ClearRequest => "clear-request",
+    Self::Probe(_) => "probe",
+    Self::Publish(_) => "publish",
+    Self::Withdraw => "withdraw",
+    Self::ChooseCurrent(_) => "choose-current",
+    Self::WriteStatus(_) => "write-status",
+});
+
+/// What the App wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// No Kubernetes.
+    Off,
+    /// Kubernetes, once there is something that it can run in.
+    Idle,
+    /// Kubernetes, and nobody knows yet whether there is: a daemon that was just started is looking.
+    Unsure,
+    /// This release, in full; `None` if it is none that there is.
+    Run(Option<String>),
+}
+
+pub(super) fn wish(app: &App) -> Wish {
+    let kubernetes = app.spec.kubernetes.as_ref().filter(|kubernetes| kubernetes.enabled);
+    let Some(kubernetes) = kubernetes.filter(|_| app.metadata.deletion_timestamp.is_none()) else { return Wish::Off };
+    let known = app.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    match find(known, of_app::RUNNING).map(|running| running.status.as_str()) {
+        Some("True") if app.spec.running => {
+            Wish::Run(k3s_versions::full(kubernetes.version.as_deref().unwrap_or_default()))
+        }
+        None | Some("Unknown") if app.spec.running => Wish::Unsure,
+        _ => Wish::Idle,
+    }
+}
+
+/// Whether somebody asked for the cluster to be forgotten.
+pub(super) fn is_reset_requested(app: &App) -> bool {
+    app.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotation::RESET_KUBERNETES))
+}
+
+/// The steps for what was seen.
+pub fn plan(seen: &Observed) -> Plan<Step> {
+    if seen.is_gone {
+        return Plan::of(plan_end(seen, true));
+    }
+    match wish(&seen.app) {
+        Wish::Off => {
+            let mut steps = reset(seen);
+            steps.extend(plan_end(seen, true));
+            // Of an App that is being deleted nobody needs to know.
+            if seen.app.metadata.deletion_timestamp.is_none() {
+                steps.extend(status(seen, says::NOT_APPLICABLE.say(), None));
+            }
+            Plan::of(steps)
+        }
+        Wish::Idle | Wish::Unsure | Wish::Run(_) if seen.port.is_none() => {
+            Plan::of([Step::BindPort]).again(Duration::ZERO)
+        }
+        // What runs may well go on: an earlier daemon left it, with its machine.
+        Wish::Unsure => Plan::of(status(seen, says::NOT_RUNNING.say(), seen.port)),
+        Wish::Idle => {
+            let mut steps = reset(seen);
+            steps.extend(plan_end(seen, false));
+            steps.extend(status(seen, says::NOT_RUNNING.say(), seen.port));
+            Plan::of(steps)
+        }
+        Wish::Run(None) => {
+            let why = "there is no such release of Kubernetes; the ConfigMap k3s-versions lists those there are";
+            Plan::of(status(seen, says::START_FAILED.with(why), seen.port))
+        }
+        Wish::Run(Some(_)) if is_reset_requested(&seen.app) => {
+            let mut steps: Vec<Step> = status(seen, says::PROBING.say(), seen.port).into_iter().collect();
+            steps.extend(reset(seen));
+            Plan::of(steps).again(Duration::ZERO)
+        }
+        Wish::Run(Some(version)) => plan_cluster(seen, &version),
+    }
+}
+
+fn reset(seen: &Observed) -> Vec<Step> {
+    if is_reset_requested(&seen.app) { vec![Step::ResetCluster, Step::ClearRequest] } else { Vec::new() }
+}
+
+/// Takes away what is there, and touches nothing where nothing is.
+fn plan_end(seen: &Observed, for_good: bool) -> Vec<Step> {
+    let mut steps = Vec::new();
+    if matches!(seen.published, Published::AsWanted | Published::Otherwise) {
+        steps.push(Step::Withdraw);
+    }
+    if seen.route.is_some() || seen.is_probing {
+        steps.push(Step::Connect(None));
+    }
+    if seen.cluster.as_ref().is_ok_and(ClusterFound::is_running) || seen.is_watched {
+        steps.push(Step::StopCluster);
+    }
+    if for_good && seen.port.is_some() {
+        steps.push(Step::ClosePort);
+    }
+    steps
+}
+
+fn plan_cluster(seen: &Observed, version: &str) -> Plan<Step> {
+    let tell = |said: Said| Plan::of(status(seen, said, seen.port));
+    let found = match &seen.cluster {
+        Ok(found) => found,
+        Err(why) => return tell(says::START_FAILED.with(why)).again(LOOK_AGAIN),
+    };
+    if found.version().is_some_and(|used| k3s_versions::is_older(version, used)) {
+        return tell(says::DOWNGRADE_REFUSED.with(&downgrade(version, found.version().unwrap_or_default())));
+    }
+    let runs_as_wanted = *found == ClusterFound::Running { version: version.to_owned() };
+    let wanted = match &seen.release {
+        Release::Ready { program, images } => Some(Wanted {
+            version: version.to_owned(),
+            program: program.clone(),
+            images: images.clone(),
+            port: seen.port.unwrap_or_default(),
+        }),
+        // What runs needs no file to go on; only its end would be the end of it.
+        _ if runs_as_wanted && seen.is_watched => None,
+        Release::Absent => {
+            let steps = status(seen, says::DOWNLOADING.with(&progress(version, 0, None)), seen.port).into_iter();
+            return Plan::of(steps.chain([Step::Fetch(version.to_owned())]));
+        }
+        Release::Fetching { done, total } => {
+            // Somebody may put it into a folder meanwhile.
+            return tell(says::DOWNLOADING.with(&progress(version, *done, *total))).again(LOOK_AGAIN);
+        }
+        Release::Failed { why, again } => {
+            let message = format!("Failed to download Kubernetes {version}: {why}");
+            let plan = tell(says::DOWNLOAD_FAILED.with(&message)).again(*again);
+            return if again.is_zero() { plan.then(Step::Fetch(version.to_owned())) } else { plan };
+        }
+    };
+    match wanted {
+        Some(wanted) if !runs_as_wanted || !seen.is_watched => plan_start(seen, wanted),
+        wanted => plan_answers(seen, wanted.as_ref()),
+    }
+}
+
+fn plan_start(seen: &Observed, wanted: Wanted) -> Plan<Step> {
+    let said = match &seen.failure {
+        Some(failure) if !failure.wait.is_zero() => {
+            let told = status(seen, says::START_FAILED.with(&failure.message), seen.port);
+            return Plan::of(told).again(failure.wait);
+        }
+        Some(failure) => says::START_FAILED.with(&failure.message),
+        None => says::PROBING.say(),
+    };
+    Plan::of(status(seen, said, seen.port)).then(Step::StartCluster(wanted))
+}
+
+fn plan_answers(seen: &Observed, wanted: Option<&Wanted>) -> Plan<Step> {
+    let mut steps = Vec::new();
+    if seen.route != seen.upstream {
+        steps.push(Step::Connect(seen.upstream.clone()));
+    }
+    let Some(access) = &seen.access else {
+        steps.extend(status(seen, says::PROBING.say(), seen.port));
+        return Plan::of(steps).again(LOOK_AGAIN);
+    };
+    if let Some(wanted) = wanted {
+        if let Some(end) = due_renewal(seen, access) {
+            let why = "its certificates are about to expire";
+            return Plan::of(steps).then(Step::RestartCluster(wanted.clone(), why, Some(end))).again(Duration::ZERO);
+        }
+        if seen.probe.as_ref().is_some_and(|probe| probe.silent >= STUCK) {
+            let why = "it has not answered for too long";
+            return Plan::of(steps).then(Step::RestartCluster(wanted.clone(), why, None)).again(Duration::ZERO);
+        }
+    }
+    let Some(probe) = &seen.probe else {
+        steps.extend(status(seen, says::PROBING.say(), seen.port));
+        return Plan::of(steps).then(Step::Probe(access.clone()));
+    };
+    let said = judge(probe, is_ready(seen));
+    let is_published = seen.published == Published::AsWanted;
+    if probe.answer.is_healthy() && !is_published {
+        steps.push(Step::Publish(access.clone()));
+    }
+    steps.extend(status(seen, said, seen.port));
+    if probe.answer.is_healthy() && !seen.is_chosen {
+        // Last: it may have to wait for somebody else's cluster.
+        steps.push(Step::ChooseCurrent(access.clone()));
+    }
+    Plan::of(steps).again(LOOK_AGAIN)
+}
+
+/// What an answer means. One that was ready may miss a few in a row.
+fn judge(probe: &Probe, was_ready: bool) -> Said {
+    let is_tolerated = was_ready && probe.in_a_row <= TOLERATED;
+    match &probe.answer {
+        Answer::Ready => says::READY.say(),
+        Answer::NoNode(_) | Answer::Timeout if is_tolerated => says::READY.say(),
+        Answer::NoNode(why) => says::WAITING_FOR_NODE.with(why),
+        Answer::Timeout | Answer::Failed(_) => says::PROBING.say(),
+    }
+}
+
+fn is_ready(seen: &Observed) -> bool {
+    let known = seen.app.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    find(known, of_app::KUBERNETES_READY).is_some_and(|condition| says::READY.is_said_by(condition))
+}
+
+/// The end of the certificates, if it is near and nothing was done about it yet.
+///
+/// A clock that is before their beginning says nothing about their end.
+fn due_renewal(seen: &Observed, access: &Access) -> Option<Duration> {
+    let (from, until) = access.validity()?;
+    let is_near = seen.wall >= from && seen.wall + RENEWAL >= until;
+    (is_near && seen.renewed_for != Some(until)).then_some(until)
+}
+
+fn downgrade(version: &str, used: &str) -> String {
+    format!(
+        "the data of the cluster was used by Kubernetes {used}, and {version} is older; choose {used} or a newer one, or forget \
+         the cluster with `rdd reset --kubernetes`"
+    )
+}
+
+/// What is said when this step failed.
+pub fn after_failure(failed: &Step, seen: &Observed, error: &str) -> Option<Step> {
+    let said = match failed {
+        Step::BindPort => says::START_FAILED.with(&format!("Failed to bind a port for Kubernetes: {error}")),
+        Step::StartCluster(_) | Step::RestartCluster(..) => {
+            says::START_FAILED.with(&format!("Failed to start Kubernetes: {error}"))
+        }
+        Step::ResetCluster => says::START_FAILED.with(&format!("Failed to reset Kubernetes: {error}")),
+        Step::Publish(_) => says::MERGE_FAILED.with(&format!("Failed to publish Kubernetes context: {error}")),
+        _ => return None,
+    };
+    status(seen, said, seen.port)
+}
+
+/// A status with this, if that is news.
+fn status(seen: &Observed, said: Said, port: Option<u16>) -> Option<Step> {
+    let generation = seen.app.metadata.generation.unwrap_or_default();
+    let known = seen.app.status.clone().unwrap_or_default();
+    let ours: Vec<_> = known.conditions.into_iter().filter(|one| one.type_ == of_app::KUBERNETES_READY).collect();
+    let mut conditions = ours.clone();
+    said.put(&mut conditions, generation, seen.now);
+    let kubernetes_port = port.map(i64::from).unwrap_or_default();
+    let is_news = conditions != ours || kubernetes_port != known.kubernetes_port;
+    is_news.then(|| Step::WriteStatus(Box::new(AppStatus { conditions, kubernetes_port })))
+}

@@ -1,0 +1,323 @@
+//! Asking a cluster whether it is there, through the published port and with the published kubeconfig, as anybody would.
+
+use std::{
+    error::Error as StdError,
+    fmt::Debug,
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::Node;
+use kube::{Api, Client, Config, api::ListParams, config::AuthInfo};
+use rdd_runtime::Trigger;
+use rdd_stdx::{chain::Chain, task::Group};
+use tokio::time::Instant;
+
+use super::access::Access;
+
+/// How long an answer may take.
+const ANSWER_TAKES: Duration = Duration::from_secs(3);
+/// How often one is asked that is not ready, at first and at most.
+const FIRST_DELAY: Duration = Duration::from_millis(50);
+const LONGEST_DELAY: Duration = Duration::from_secs(5);
+/// How much longer each time than the time before, in tenths: a start takes seconds, and the last look is to be soon after its end.
+const GROWTH_TENTHS: u32 = 12;
+/// How often one is asked that is ready.
+const READY_EVERY: Duration = Duration::from_secs(15);
+/// How soon one that was ready is asked again after it missed an answer.
+const DOUBT_EVERY: Duration = Duration::from_secs(5);
+
+/// What a cluster answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It is healthy, and has a node that is ready.
+    Ready,
+    /// It is healthy, and has no node that is ready: why, for people.
+    NoNode(String),
+    /// It did not answer in time.
+    Timeout,
+    /// There is nobody, or somebody else, or it says that it is not healthy: why, for the log.
+    Failed(String),
+}
+
+impl Answer {
+    fn is_like(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+
+    /// Whether the API itself answered well.
+    pub fn is_healthy(&self) -> bool {
+        matches!(self, Self::Ready | Self::NoNode(_))
+    }
+}
+
+/// The latest answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probe {
+    /// What was answered.
+    pub answer: Answer,
+    /// How often in a row, up to now, something like it was answered.
+    pub in_a_row: u32,
+    /// For how long the API has not answered well; zero if it does.
+    pub silent: Duration,
+}
+
+/// Who asks.
+pub trait Ask: Debug + Send + Sync {
+    /// Asks once, within a bound.
+    fn ask<'a>(&'a self, access: &'a Access) -> BoxFuture<'a, Answer>;
+}
+
+/// Asks one cluster again and again, and wakes whoever has to know.
+#[derive(Debug)]
+pub(crate) struct Prober {
+    ask: Arc<dyn Ask>,
+    under_way: Mutex<Option<UnderWay>>,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    access: Access,
+    latest: Arc<Mutex<Option<Probe>>>,
+    _task: Group<()>,
+}
+
+impl Prober {
+    pub(crate) fn new(ask: Arc<dyn Ask>) -> Self {
+        Self { ask, under_way: Mutex::default() }
+    }
+
+    /// Asks this one from now on. If that is the one that is asked already, nothing happens.
+    pub(crate) fn watch(&self, access: &Access, wake: Trigger) {
+        let mut under_way = lock(&self.under_way);
+        if under_way.as_ref().is_some_and(|one| one.access == *access) {
+            return;
+        }
+        let latest = Arc::default();
+        let mut task = Group::default();
+        task.spawn("kubernetes probe", keep_asking(Arc::clone(&self.ask), access.clone(), Arc::clone(&latest), wake));
+        *under_way = Some(UnderWay { access: access.clone(), latest, _task: task });
+    }
+
+    /// Asks no more.
+    pub(crate) fn stop(&self) {
+        *lock(&self.under_way) = None;
+    }
+
+    /// Whom it asks.
+    pub(crate) fn target(&self) -> Option<Access> {
+        lock(&self.under_way).as_ref().map(|one| one.access.clone())
+    }
+
+    /// The latest answer of this one; `None` if it was not asked, or has not answered yet.
+    pub(crate) fn latest(&self, access: &Access) -> Option<Probe> {
+        let under_way = lock(&self.under_way);
+        let one = under_way.as_ref().filter(|one| one.access == *access)?;
+        lock(&one.latest).clone()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn keep_asking(ask: Arc<dyn Ask>, access: Access, latest: Arc<Mutex<Option<Probe>>>, wake: Trigger) {
+    let mut delay = FIRST_DELAY;
+    let mut healthy_at = Instant::now();
+    let mut was_ready = false;
+    loop {
+        let answer = ask.ask(&access).await;
+        if answer.is_healthy() {
+            healthy_at = Instant::now();
+        }
+        let before = lock(&latest).clone();
+        let probe = follow(before.as_ref(), answer, healthy_at.elapsed());
+        note(before.as_ref(), &probe);
+        let is_ready = probe.answer == Answer::Ready;
+        let is_news = before.as_ref().is_none_or(|before| before.answer != probe.answer) || !is_ready;
+        *lock(&latest) = Some(probe);
+        if is_news {
+            wake.wake();
+        }
+        let pause = match (is_ready, was_ready) {
+            (true, _) => READY_EVERY,
+            (false, true) => DOUBT_EVERY,
+            (false, false) => delay,
+        };
+        delay = if is_ready { FIRST_DELAY } else { (delay * GROWTH_TENTHS / 10).min(LONGEST_DELAY) };
+        // Doubts last as long as it may still be called ready.
+        was_ready =
+            is_ready || (was_ready && lock(&latest).as_ref().is_some_and(|probe| probe.in_a_row < TOLERATED + 1));
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// How many answers one that is ready may miss in a row.
+pub(crate) const TOLERATED: u32 = 2;
+
+fn follow(before: Option<&Probe>, answer: Answer, since_healthy: Duration) -> Probe {
+    let in_a_row = before.filter(|before| before.answer.is_like(&answer)).map_or(1, |before| before.in_a_row + 1);
+    let silent = if answer.is_healthy() { Duration::ZERO } else { since_healthy };
+    Probe { answer, in_a_row, silent }
+}
+
+/// Once per change, not per attempt.
+fn note(before: Option<&Probe>, now: &Probe) {
+    if before.is_some_and(|before| before.answer.is_like(&now.answer)) {
+        return;
+    }
+    match &now.answer {
+        Answer::Ready => tracing::info!("Kubernetes answers, and a node is ready"),
+        Answer::NoNode(why) => tracing::info!(why, "Kubernetes answers, and no node is ready"),
+        Answer::Timeout => tracing::info!(after = ?ANSWER_TAKES, "Kubernetes does not answer in time"),
+        Answer::Failed(why) => tracing::info!(why, "Kubernetes does not answer yet"),
+    }
+}
+
+/// Asks over the network.
+#[derive(Default)]
+pub struct Network {
+    client: tokio::sync::Mutex<Option<(Access, Client)>>,
+}
+
+impl Debug for Network {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Network").finish_non_exhaustive()
+    }
+}
+
+impl Ask for Network {
+    fn ask<'a>(&'a self, access: &'a Access) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let mut kept = self.client.lock().await;
+            let client = match &*kept {
+                Some((known, client)) if known == access => client.clone(),
+                _ => match client(access) {
+                    Ok(client) => client,
+                    Err(why) => return Answer::Failed(why),
+                },
+            };
+            let answer = ask(&client).await;
+            // A connection that failed once may hang for ever, after a sleep for instance: the next look makes a new one.
+            *kept = (answer == Answer::Ready).then(|| (access.clone(), client));
+            answer
+        })
+    }
+}
+
+fn client(access: &Access) -> Result<Client, String> {
+    let url = access.server().parse().map_err(|error| format!("its address is none: {error}"))?;
+    let mut config = Config::new(url);
+    config.root_cert = Some(authorities(&access.authority));
+    config.connect_timeout = Some(ANSWER_TAKES);
+    config.read_timeout = Some(ANSWER_TAKES);
+    // Whoever asks again and again does so by himself.
+    config.default_retry = false;
+    let mut who = AuthInfo { token: access.token.clone().map(Into::into), ..AuthInfo::default() };
+    if let serde_json::Value::Object(user) = access.user() {
+        let data = |key: &str| user.get(key).and_then(|value| value.as_str()).map(str::to_owned);
+        who.client_certificate_data = data("client-certificate-data");
+        who.client_key_data = data("client-key-data").map(Into::into);
+    }
+    config.auth_info = who;
+    Client::try_from(config).map_err(|error| Chain(&error).to_string())
+}
+
+/// Each certificate of a bundle, in DER.
+fn authorities(bundle: &[u8]) -> Vec<Vec<u8>> {
+    x509_parser::pem::Pem::iter_from_buffer(bundle).filter_map(Result::ok).map(|pem| pem.contents).collect()
+}
+
+async fn ask(client: &Client) -> Answer {
+    let request = http::Request::get("/healthz").body(Vec::new());
+    let Ok(request) = request else { return Answer::Failed("no request".to_owned()) };
+    match tokio::time::timeout(ANSWER_TAKES, client.request_text(request)).await {
+        Err(_) => return Answer::Timeout,
+        Ok(Err(error)) if is_timeout(&error) => return Answer::Timeout,
+        Ok(Err(error)) => return Answer::Failed(Chain(&error).to_string()),
+        Ok(Ok(_)) => {}
+    }
+    let nodes: Api<Node> = Api::all(client.clone());
+    match tokio::time::timeout(ANSWER_TAKES, nodes.list(&ListParams::default())).await {
+        Err(_) => Answer::NoNode(format!("Cannot reach cluster: no answer within {ANSWER_TAKES:?}")),
+        Ok(Err(kube::Error::Api(status))) => Answer::NoNode(format!("Cannot list nodes: {}", status.message)),
+        Ok(Err(error)) => Answer::NoNode(format!("Cannot reach cluster: {}", Chain(&error))),
+        Ok(Ok(list)) => judge(&list.items),
+    }
+}
+
+fn judge(nodes: &[Node]) -> Answer {
+    let is_ready = |node: &Node| {
+        let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    };
+    match nodes {
+        [] => Answer::NoNode("No node has registered yet".to_owned()),
+        nodes if nodes.iter().any(is_ready) => Answer::Ready,
+        _ => Answer::NoNode("No node is Ready yet".to_owned()),
+    }
+}
+
+fn is_timeout(error: &(dyn StdError + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(link) = next {
+        let timed_out = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
+        if link.downcast_ref::<io::Error>().is_some_and(timed_out) {
+            return true;
+        }
+        next = link.source();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{NodeCondition, NodeStatus};
+
+    use super::*;
+
+    fn node(ready: Option<&str>) -> Node {
+        let condition =
+            |status: &str| NodeCondition { type_: "Ready".into(), status: status.into(), ..Default::default() };
+        let conditions = ready.map(|status| vec![condition(status)]);
+        Node { status: Some(NodeStatus { conditions, ..Default::default() }), ..Default::default() }
+    }
+
+    #[test]
+    fn one_ready_node_is_enough_and_every_lack_has_its_words() {
+        let no = |why: &str| Answer::NoNode(why.to_owned());
+        assert_eq!(judge(&[]), no("No node has registered yet"));
+        assert_eq!(judge(&[node(None)]), no("No node is Ready yet"));
+        assert_eq!(judge(&[node(Some("False")), node(Some("Unknown"))]), no("No node is Ready yet"));
+        assert_eq!(judge(&[node(Some("False")), node(Some("True"))]), Answer::Ready);
+    }
+
+    #[test]
+    fn like_answers_are_counted_and_a_good_one_ends_the_silence() {
+        let second = Duration::from_secs(1);
+        let first = follow(None, Answer::Timeout, second);
+        let second_miss = follow(Some(&first), Answer::Timeout, 2 * second);
+        assert_eq!((first.in_a_row, second_miss.in_a_row, second_miss.silent), (1, 2, 2 * second));
+        let other = follow(Some(&second_miss), Answer::Failed("refused".into()), 3 * second);
+        assert_eq!((other.in_a_row, other.silent), (1, 3 * second));
+        let again = follow(Some(&other), Answer::Failed("reset".into()), 4 * second);
+        assert_eq!(again.in_a_row, 2, "another way to fail is still failing");
+        assert_eq!(follow(Some(&again), Answer::Ready, Duration::ZERO).silent, Duration::ZERO);
+    }
+
+    #[tokio::test]
+    async fn nobody_at_the_port_is_a_failure_and_a_silent_one_a_timeout() {
+        let issued = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let authority = issued.cert.pem().into_bytes();
+        let access = Access { authority, certificate: None, key: None, token: Some("t".into()), port };
+        assert_eq!(Network::default().ask(&access).await, Answer::Timeout);
+        drop(listener);
+        assert!(matches!(Network::default().ask(&access).await, Answer::Failed(_)));
+        let broken = Access { certificate: Some(b"no".to_vec()), key: Some(b"no".to_vec()), ..access };
+        assert!(matches!(Network::default().ask(&broken).await, Answer::Failed(_)));
+    }
+}

@@ -1,0 +1,257 @@
+//! Kubernetes with its neighbours: App, LimaVM and a fake machine room, over a real API.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use kube::api::DeleteParams;
+use rdd_controllers::kubernetes::{self, plan::Step, prober::Answer, releases::Release};
+use rdd_driver::{ClusterFound, Upstream};
+use rdd_runtime::{
+    Step as _,
+    probe::{Point, Probe, Unhurt, Verdict, When},
+};
+use rdd_types::{app::App, names::annotation};
+use serde_json::{Value, json};
+
+use crate::{
+    stage::{Cast, PATIENCE, Stage, app_says, condition},
+    town::kubeconfig,
+};
+
+const VERSION: &str = "v1.34.6+k3s1";
+
+fn stage(probe: Arc<dyn Probe>) -> Stage {
+    let stage = Stage::dark(Cast::All, probe);
+    stage.world.cluster_serves(Some(&kubeconfig(365)), Some(Upstream::unix("/nonexistent/k3s.sock")));
+    stage.start();
+    stage
+}
+
+fn enabled(stage: &Stage) -> App {
+    stage.create_app(true);
+    stage.try_patch_app(&json!({"spec": {"kubernetes": {"enabled": true}}})).unwrap();
+    until(stage, "True/Ready")
+}
+
+#[track_caller]
+fn until(stage: &Stage, what: &str) -> App {
+    stage.app_until(what, |app| app_says(app, "KubernetesReady", what))
+}
+
+fn message(app: &App) -> String {
+    condition(&app.status.as_ref().unwrap().conditions, "KubernetesReady").unwrap().message.clone()
+}
+
+fn port(app: &App) -> u16 {
+    u16::try_from(app.status.as_ref().unwrap().kubernetes_port).unwrap()
+}
+
+fn running() -> ClusterFound {
+    ClusterFound::Running { version: VERSION.to_owned() }
+}
+
+// Finding 355-I2, 355-S2, 361-T1, O-7
+#[test]
+fn it_comes_up_is_published_and_goes_without_a_restart_of_the_machine() {
+    let stage = stage(Arc::new(Unhurt));
+    stage.create_app(true);
+    until(&stage, "False/NotApplicable");
+    assert_eq!(stage.town.counts(), (0, 0), "what is disabled touches nothing");
+    let starts = stage.world.starts("rd");
+    let app = enabled_now(&stage);
+    let port = port(&app);
+    assert_eq!((stage.town.published(), stage.world.cluster("rd")), (Some(port), running()));
+    assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok(), "somebody listens");
+    stage.until("the choice", || (stage.town.counts().1 > 0).then_some(()));
+    stage.try_patch_app(&json!({"spec": {"kubernetes": {"enabled": false}}})).unwrap();
+    let app = until(&stage, "False/NotApplicable");
+    assert_eq!((self::port(&app), stage.town.published()), (0, None));
+    assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err());
+    assert_eq!(stage.world.cluster("rd"), ClusterFound::Stopped { version: VERSION.to_owned() });
+    assert_eq!(stage.world.starts("rd"), starts.max(1), "the machine was not restarted");
+}
+
+fn enabled_now(stage: &Stage) -> App {
+    stage.try_patch_app(&json!({"spec": {"kubernetes": {"enabled": true}}})).unwrap();
+    until(stage, "True/Ready")
+}
+
+// Finding 355-I1
+#[test]
+fn the_port_and_the_cluster_survive_a_controller_that_is_killed() {
+    let stage = stage(Arc::new(Unhurt));
+    let before = port(&enabled(&stage));
+    let starts = stage.world.cluster_starts("rd");
+    stage.restart();
+    stage.until("the port", || std::net::TcpStream::connect(("127.0.0.1", before)).ok());
+    let app = until(&stage, "True/Ready");
+    assert_eq!((port(&app), stage.world.cluster_starts("rd")), (before, starts));
+}
+
+#[test]
+fn what_the_cluster_answers_is_what_is_said() {
+    let stage = stage(Arc::new(Unhurt));
+    stage.town.answers(Answer::Failed("refused".into()));
+    stage.create_app(true);
+    stage.try_patch_app(&json!({"spec": {"kubernetes": {"enabled": true}}})).unwrap();
+    let app = until(&stage, "False/Probing");
+    assert_eq!(message(&app), "Waiting for k3s API server");
+    stage.town.answers(Answer::NoNode("No node has registered yet".into()));
+    assert_eq!(message(&until(&stage, "False/WaitingForNode")), "No node has registered yet");
+    assert!(stage.town.published().is_some(), "who wants to look why can");
+    stage.town.answers(Answer::Ready);
+    until(&stage, "True/Ready");
+    stage.try_patch_app(&json!({"spec": {"running": false}})).unwrap();
+    let app = until(&stage, "False/NotRunning");
+    assert_ne!(port(&app), 0, "it is held as long as Kubernetes is enabled");
+    stage.until("nothing to be published", || stage.town.published().is_none().then_some(()));
+}
+
+// Finding 361-S2, 361-S3
+#[test]
+fn a_context_that_cannot_be_published_is_told_and_tried_again() {
+    let stage = stage(Arc::new(Unhurt));
+    stage.town.refuses(Some("read-only file system"));
+    stage.create_app(true);
+    stage.try_patch_app(&json!({"spec": {"kubernetes": {"enabled": true}}})).unwrap();
+    let app = until(&stage, "False/MergeFailed");
+    assert_eq!(message(&app), "Failed to publish Kubernetes context: read-only file system");
+    stage.town.refuses(None);
+    until(&stage, "True/Ready");
+}
+
+#[test]
+fn one_that_dies_is_told_with_its_last_words_and_started_again() {
+    let stage = stage(Arc::new(Unhurt));
+    enabled(&stage);
+    stage.world.clusters_die(Some("no space left"));
+    stage.world.cluster_dies("rd", "killed");
+    let app = stage.app_until("its last words", |app| {
+        app_says(app, "KubernetesReady", "False/StartFailed") && message(app) == "no space left"
+    });
+    assert!(app.status.is_some());
+    stage.world.clusters_die(None);
+    until(&stage, "True/Ready");
+}
+
+#[test]
+fn releases_are_got_and_newer_ones_replace_older_ones() {
+    let stage = stage(Arc::new(Unhurt));
+    stage.town.has(Release::Fetching { done: 1 << 20, total: Some(4 << 20) });
+    stage.create_app(true);
+    stage.try_patch_app(&json!({"spec": {"kubernetes": {"enabled": true, "version": "1.33.10"}}})).unwrap();
+    assert_eq!(message(&until(&stage, "False/Downloading")), "Downloading Kubernetes v1.33.10+k3s1: 25% of 4 MiB");
+    stage.town.has(Release::Failed { why: "no route".into(), again: Duration::from_secs(3600) });
+    stage.try_patch_app(&json!({"metadata": {"labels": {"look": "again"}}})).unwrap();
+    assert_eq!(
+        message(&until(&stage, "False/DownloadFailed")),
+        "Failed to download Kubernetes v1.33.10+k3s1: no route"
+    );
+    stage.town.has(Release::Absent);
+    stage.try_patch_app(&json!({"metadata": {"labels": {"look": "once-more"}}})).unwrap();
+    until(&stage, "True/Ready");
+    stage.try_patch_app(&json!({"spec": {"kubernetes": {"version": "stable"}}})).unwrap();
+    stage.until("the newer one", || (stage.world.cluster("rd") == running()).then_some(()));
+    until(&stage, "True/Ready");
+    stage.try_patch_app(&json!({"spec": {"kubernetes": {"enabled": false}}})).unwrap();
+    until(&stage, "False/NotApplicable");
+    stage.try_patch_app(&json!({"spec": {"kubernetes": {"enabled": true, "version": "1.33.10"}}})).unwrap();
+    assert!(message(&until(&stage, "False/DowngradeRefused")).contains(VERSION));
+}
+
+/// A place to die, once.
+#[derive(Debug)]
+struct Deadly {
+    step: &'static str,
+    when: When,
+    has_struck: AtomicBool,
+}
+
+impl Probe for Deadly {
+    fn at(&self, point: Point<'_>) -> Verdict {
+        let is_here = (point.controller, point.step, point.when) == (kubernetes::NAME, self.step, self.when);
+        let dies = is_here && !self.has_struck.swap(true, Ordering::SeqCst);
+        if dies { Verdict::Die } else { Verdict::Go }
+    }
+}
+
+/// A life in which every step happens; whoever was killed is started again.
+struct Life(Stage);
+
+impl Life {
+    #[track_caller]
+    fn until<T>(&self, what: &str, mut probe: impl FnMut(&Stage) -> Option<T>) -> T {
+        let begin = Instant::now();
+        loop {
+            if self.0.is_dead() {
+                self.0.restart();
+            }
+            if let Some(found) = probe(&self.0) {
+                return found;
+            }
+            assert!(begin.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}: {:#?}", self.0.app());
+            std::thread::yield_now();
+        }
+    }
+
+    fn write(&self, what: &str, patch: &Value) {
+        self.until(what, |stage| stage.try_patch_app(patch).ok());
+    }
+
+    fn says(&self, what: &str) {
+        self.until(what, |stage| app_says(&stage.app()?, "KubernetesReady", what).then_some(()));
+    }
+
+    fn live(&self) {
+        self.0.create_app(true);
+        self.write("enabling", &json!({"spec": {"kubernetes": {"enabled": true}}}));
+        self.says("True/Ready");
+        self.until("the choice", |stage| (stage.town.counts().1 > 0).then_some(()));
+        // Certificates that end soon: one restart.
+        let starts = self.0.world.cluster_starts("rd");
+        self.0.world.cluster_serves(Some(&kubeconfig(20)), Some(Upstream::unix("/nonexistent/k3s.sock")));
+        self.write("a look", &json!({"metadata": {"labels": {"look": "again"}}}));
+        self.until("the restart", |stage| (stage.world.cluster_starts("rd") > starts).then_some(()));
+        self.says("True/Ready");
+        let reset = json!({"metadata": {"annotations": {annotation::RESET_KUBERNETES: "now"}}});
+        self.write("a reset", &reset);
+        self.until("the request to be taken", |stage| {
+            let annotations = stage.app()?.metadata.annotations.unwrap_or_default();
+            (!annotations.contains_key(annotation::RESET_KUBERNETES)).then_some(())
+        });
+        self.says("True/Ready");
+        assert!(self.0.world.calls_of("rd").contains(&"cluster_reset"));
+        self.write("disabling", &json!({"spec": {"kubernetes": {"enabled": false}}}));
+        self.says("False/NotApplicable");
+        self.until("everything to be gone", |stage| {
+            let is_off = !stage.world.cluster("rd").is_running() && stage.town.published().is_none();
+            (is_off && stage.app()?.status?.kubernetes_port == 0).then_some(())
+        });
+        self.write("enabling again", &json!({"spec": {"kubernetes": {"enabled": true}}}));
+        self.says("True/Ready");
+        self.until("the delete", |stage| stage.block(stage.apps().delete("app", &DeleteParams::default())).ok());
+        self.until("nothing to be left", |stage| {
+            (stage.remains().is_empty() && stage.town.published().is_none()).then_some(())
+        });
+    }
+}
+
+#[test]
+fn killed_before_and_after_each_step_it_converges_and_leaves_nothing_behind() {
+    let mut points = 0;
+    for step in Step::ALL {
+        for when in [When::Before, When::After] {
+            let probe = Arc::new(Deadly { step, when, has_struck: AtomicBool::new(false) });
+            Life(stage(Arc::clone(&probe) as Arc<dyn Probe>)).live();
+            assert!(probe.has_struck.load(Ordering::SeqCst), "{step} never happened");
+            points += 1;
+        }
+    }
+    println!("{points} kill points of Kubernetes");
+    assert_eq!(points, 2 * Step::ALL.len());
+}

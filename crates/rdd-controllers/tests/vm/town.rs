@@ -1,0 +1,165 @@
+//! What there is around Kubernetes, for tests: releases, kubeconfigs, and somebody who says how the cluster is doing.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use futures::future::BoxFuture;
+use rdd_controllers::kubernetes::{
+    Pace, Setup,
+    access::Access,
+    contexts::Contexts,
+    prober::{Answer, Ask},
+    releases::{Release, Releases},
+};
+use rdd_driver::Drivers;
+use rdd_runtime::Trigger;
+use rdd_stdx::clock::{SharedClock, SystemClock};
+
+/// All of it, shared by its clones; it outlives the controllers, as files and other people's clusters do.
+#[derive(Debug, Clone)]
+pub(crate) struct Town(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    answer: Answer,
+    published: Option<Access>,
+    writes: u32,
+    choices: u32,
+    refusal: Option<String>,
+    release: Release,
+}
+
+impl Default for Town {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(State {
+            answer: Answer::Ready,
+            published: None,
+            writes: 0,
+            choices: 0,
+            refusal: None,
+            release: Release::Absent,
+        })))
+    }
+}
+
+impl Town {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn setup(&self, drivers: Drivers, clock: SharedClock) -> Setup {
+        Setup {
+            drivers,
+            // Any free one: tests run side by side.
+            first_port: 0,
+            releases: Arc::new(self.clone()),
+            contexts: Arc::new(self.clone()),
+            ask: Arc::new(self.clone()),
+            clock,
+            pace: Pace {
+                first: Duration::from_millis(20),
+                most: Duration::from_millis(100),
+                stable: Duration::from_secs(3600),
+            },
+        }
+    }
+
+    /// What the cluster answers from now on.
+    pub(crate) fn answers(&self, answer: Answer) {
+        self.lock().answer = answer;
+    }
+
+    /// Why kubeconfigs cannot be written from now on.
+    pub(crate) fn refuses(&self, why: Option<&str>) {
+        self.lock().refusal = why.map(str::to_owned);
+    }
+
+    pub(crate) fn has(&self, release: Release) {
+        self.lock().release = release;
+    }
+
+    /// The port that is published.
+    pub(crate) fn published(&self) -> Option<u16> {
+        self.lock().published.as_ref().map(|access| access.port)
+    }
+
+    /// How often something was written, and the current context chosen.
+    pub(crate) fn counts(&self) -> (u32, u32) {
+        let state = self.lock();
+        (state.writes, state.choices)
+    }
+}
+
+impl Ask for Town {
+    fn ask<'a>(&'a self, _access: &'a Access) -> BoxFuture<'a, Answer> {
+        Box::pin(async { self.lock().answer.clone() })
+    }
+}
+
+impl Contexts for Town {
+    fn is_there(&self) -> bool {
+        self.lock().published.is_some()
+    }
+
+    fn publish<'a>(&'a self, access: &'a Access) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async {
+            let mut state = self.lock();
+            if let Some(why) = &state.refusal {
+                return Err(why.clone());
+            }
+            if state.published.as_ref() != Some(access) {
+                state.writes += 1;
+                state.published = Some(access.clone());
+            }
+            Ok(())
+        })
+    }
+
+    fn withdraw(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async {
+            let mut state = self.lock();
+            state.writes += 1;
+            state.published = None;
+            Ok(())
+        })
+    }
+
+    fn choose_current(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async {
+            self.lock().choices += 1;
+            Ok(())
+        })
+    }
+}
+
+impl Releases for Town {
+    fn look(&self, _version: &str) -> Release {
+        self.lock().release.clone()
+    }
+
+    fn fetch(&self, _version: &str, wake: Trigger) {
+        self.lock().release = Release::Ready { program: "/k3s".into(), images: Vec::new() };
+        wake.wake();
+    }
+
+    fn stop(&self) {}
+}
+
+/// A kubeconfig as K3s writes it, with a certificate that is good for so many days.
+pub(crate) fn kubeconfig(days: u64) -> String {
+    let mut params = rcgen::CertificateParams::new(vec!["admin".to_owned()]).unwrap();
+    let now = SystemClock::shared().wall();
+    let epoch = rcgen::date_time_ymd(1970, 1, 1);
+    params.not_before = epoch + (now - Duration::from_hours(1));
+    params.not_after = epoch + (now + Duration::from_hours(24 * days));
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = STANDARD.encode(params.self_signed(&key).unwrap().pem());
+    let key = STANDARD.encode(key.serialize_pem());
+    format!(
+        "clusters:\n- name: default\n  cluster: {{server: 'https://10.0.0.1:20000', certificate-authority-data: {certificate}}}\n\
+         users:\n- name: default\n  user: {{client-certificate-data: {certificate}, client-key-data: {key}}}\n"
+    )
+}
