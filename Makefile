@@ -1,6 +1,6 @@
 # Everything a person or a CI runs. `make` alone tells.
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test check bench bench-short conformance fmt clean
+.PHONY: help setup build run test check bench bench-short conformance limactl vm-image test-vm fmt clean
 MAKEFLAGS += --no-print-directory
 
 # Where scripts/setup.sh puts a Go that is recent enough, if the machine has none.
@@ -72,6 +72,22 @@ conformance: ## Run Kubernetes' own end-to-end tests (a quarter of an hour to bu
 	@cargo build --release --locked --quiet -p rdd
 	$(PHASE) 'end-to-end tests of Kubernetes'
 	@conformance/e2e/run.sh
+
+limactl: ## Build limactl from the Go module proxy, into target/lima
+	@scripts/setup.sh vm
+	@scripts/limactl.sh
+
+vm-image: ## Build the guest that tests boot, from Debian packages, into target/vm-image
+	@scripts/setup.sh vm
+	@scripts/vm-image.sh
+
+test-vm: limactl vm-image ## Boot a virtual machine through the product, and end it in every way (root; a quarter of an hour at most)
+	$(PHASE) 'building for the virtual machine'
+	@cargo build --locked --quiet -p rdd
+	@cargo test --locked --quiet --no-run -p rdd-e2e --test vm
+	@cd conformance/k3s-standin && CGO_ENABLED=0 GOTOOLCHAIN=local go build -o $(CURDIR)/target/conformance/k3s-standin .
+	$(PHASE) 'a virtual machine from template to graceful end'
+	@RDD_TEST_VM=1 timeout 1500 cargo test --locked --quiet -p rdd-e2e --test vm -- --nocapture
 
 fmt: ## Format the sources
 	@cargo fmt --all

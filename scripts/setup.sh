@@ -3,10 +3,11 @@
 #
 #   scripts/setup.sh run     what building and running the product needs
 #   scripts/setup.sh test    what its tests and benchmarks need as well
+#   scripts/setup.sh vm      what tests with a virtual machine need on top of that
 set -eu
 
 level=${1:-test}
-case $level in run | test) ;; *) echo "usage: $0 run|test" >&2; exit 2 ;; esac
+case $level in run | test | vm) ;; *) echo "usage: $0 run|test|vm" >&2; exit 2 ;; esac
 root=$(cd "$(dirname "$0")/.." && pwd)
 
 # level, command that proves it is there, Debian package, what it is for
@@ -28,6 +29,13 @@ test rootlesskit rootlesskit       a container engine without root
 test setpriv   util-linux         a benchmark's etcd dies with the benchmark; tests of engines have a network of their own
 test slirp4netns slirp4netns       the network of a container engine without root
 test sudo      sudo               tests as another user
+vm   cpio      cpio               the first files of the guest
+vm   mke2fs    e2fsprogs          the disk of the guest
+vm   mmdebstrap mmdebstrap         the root of the guest
+vm   modprobe  kmod               the modules of the guest
+vm   qemu-img  qemu-utils         the disks of a virtual machine
+vm   qemu-system-x86_64 qemu-system-x86  the virtual machine
+vm   ssh       openssh-client     how Lima reaches its guest
 END
 }
 
@@ -35,7 +43,7 @@ say() { echo "setup: $*"; }
 
 missing_packages() {
     tools | while read -r needs command package _; do
-        [ "$needs" = run ] || [ "$level" = test ] || continue
+        case $level-$needs in *-run | test-test | vm-*) ;; *) continue ;; esac
         command -v "$command" >/dev/null 2>&1 && continue
         # Up to Debian 12 the command comes with the engine.
         [ "$package" != docker-cli ] || apt-cache show docker-cli >/dev/null 2>&1 || package=docker.io
@@ -88,7 +96,7 @@ check_rust() {
         echo "    rustup toolchain install $pinned --profile minimal --component rustfmt --component clippy" >&2
         exit 1
     fi
-    [ "$level" = test ] || return 0
+    [ "$level" != run ] || return 0
     for part in fmt clippy; do
         (cd "$root" && cargo "$part" --version >/dev/null 2>&1) && continue
         say "cargo $part is missing: rustup component add rustfmt clippy --toolchain $pinned" >&2
