@@ -3,6 +3,7 @@
 #
 #   conformance/kubernetes/build.sh kubectl    the pinned kubectl (a minute)
 #   conformance/kubernetes/build.sh e2e.test   upstream's end-to-end tests (a quarter of an hour)
+#   conformance/kubernetes/build.sh control-plane   kube-apiserver, and the etcd that is on the PATH (some minutes)
 set -eu
 
 program=${1:-}
@@ -30,6 +31,14 @@ e2e.test)
         go test -c -ldflags "$flags" -o "$folder/e2e.test.new" k8s.io/kubernetes/test/e2e
         mv "$folder/e2e.test.new" "$folder/e2e.test"
     fi ;;
-*) echo "usage: $0 kubectl|e2e.test" >&2; exit 2 ;;
+control-plane)
+    plane=$root/target/conformance/control-plane
+    mkdir -p "$plane"
+    [ -x "$plane/kube-apiserver" ] || { go build -ldflags "$flags" -o "$plane/kube-apiserver.new" k8s.io/kubernetes/cmd/kube-apiserver &&
+        mv "$plane/kube-apiserver.new" "$plane/kube-apiserver"; }
+    [ -x "$plane/etcd" ] || ln -s "$(command -v etcd)" "$plane/etcd"
+    echo "$plane"
+    exit ;;
+*) echo "usage: $0 kubectl|e2e.test|control-plane" >&2; exit 2 ;;
 esac
 echo "$folder/$program"

@@ -32,7 +32,7 @@ pub(super) const RULES: &Rules = &Rules {
         Layer { name: "pure", crates: PURE, reason: "semantics are decided without the outside world" },
         Layer {
             name: "world",
-            crates: &["rdd-store", "rdd-driver", "rdd-docker"],
+            crates: &["rdd-store", "rdd-driver", "rdd-docker", "rdd-kubeconfig", "rdd-fetch"],
             reason: "each hides one outside thing behind one trait",
         },
         Layer {

@@ -41,8 +41,6 @@ fn from_nothing_to_containers_and_back() {
     sandbox.rdd(&["status", "--wait-for=engine", "--timeout=1s"]).expect_success();
     assert!(engines(&sandbox) > 0);
 
-    let refused = sandbox.rdd(&["set", "kubernetes.enabled=true"]);
-    assert_eq!(refused.code, Some(3), "until there is Kubernetes: {}", refused.stderr);
     sandbox.rdd(&["set", "containerEngine.name=containerd"]).expect_success();
     assert_eq!(status(&sandbox).0, Some(0));
 

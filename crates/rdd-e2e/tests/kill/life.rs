@@ -17,6 +17,7 @@ use rdd_testkit::{
     eventually,
 };
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::{
     Scenario, remains,
@@ -72,12 +73,19 @@ pub(crate) struct Life<'a> {
     mortal: Option<Mortal>,
     instance: Instance,
     daemon: Daemon,
+    /// Last, because what runs has its program there.
+    releases: Option<TempDir>,
 }
 
 impl<'a> Life<'a> {
     /// Starts the daemon, which will die at this point.
     pub(crate) fn begin(scenario: &'a Scenario, point: Option<&'a str>, unhurt: &'a Marks) -> Self {
-        let sandbox = Sandbox::new();
+        let releases = scenario.has_releases.then(|| tempfile::Builder::new().prefix("rdd-k3s").tempdir().unwrap());
+        let mut builder = Sandbox::builder();
+        if let Some(folder) = &releases {
+            builder = builder.env("RDD_K3S_DIR", folder.path());
+        }
+        let sandbox = builder.build();
         let environment = Environment {
             home: Some(sandbox.home().into()),
             instance: Some(sandbox.instance().to_owned()),
@@ -94,6 +102,7 @@ impl<'a> Life<'a> {
             mortal: None,
             instance: Instance::resolve(&environment, Platform::current()).unwrap(),
             daemon: Daemon::of(sandbox),
+            releases,
         };
         life.prepare();
         life.start();
@@ -107,6 +116,11 @@ impl<'a> Life<'a> {
         let api = Api(Wire::of(&self.daemon));
         eventually("what there is before", SOON, || prepare(&api));
         self.daemon.rdd(&["svc", "stop"]).expect_success();
+    }
+
+    /// The folder with releases of Kubernetes.
+    pub(crate) fn releases(&self) -> &Path {
+        self.releases.as_ref().expect("the scenario has releases").path()
     }
 
     /// Where the instance's engine listens. The folder is there.

@@ -16,12 +16,15 @@
 
 mod app;
 mod engine;
+mod kubernetes;
 mod life;
 mod limavm;
 mod mock;
 mod remains;
 mod small;
 mod snapshot;
+#[path = "../kubernetes/standin.rs"]
+mod standin;
 mod starts;
 mod waits;
 
@@ -65,6 +68,8 @@ pub(crate) struct Scenario {
     pub(crate) controllers: Option<&'static str>,
     /// What is there before any controller runs.
     pub(crate) prepare: Option<Prepare>,
+    /// Whether there is a folder of its own with releases of Kubernetes.
+    pub(crate) has_releases: bool,
     /// Whether it starts a container engine.
     pub(crate) needs_engine: bool,
     /// The machine that is made in it, and gone at its end.
@@ -83,6 +88,7 @@ impl Scenario {
         program: Program::Daemon,
         controllers: None,
         prepare: None,
+        has_releases: false,
         needs_engine: false,
         machine: None,
         live: |_| (),
@@ -114,6 +120,7 @@ type Unhurt = OnceLock<Result<Marks, String>>;
 /// Those that take longest come first.
 fn scenarios() -> Vec<Scenario> {
     let all = [
+        kubernetes::scenarios(),
         limavm::scenarios(),
         app::scenarios(),
         engine::scenarios(),

@@ -18,6 +18,7 @@ const COUNTED: &[&str] = &[
     "caBundle",
     "creationTimestamp",
     "generation",
+    "kubernetesPort",
     "managedFields",
     "observedTemplateResourceVersion",
     "port",
@@ -28,7 +29,8 @@ const COUNTED: &[&str] = &[
 ];
 
 static TIME: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z").unwrap());
-static ADDRESS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(127\.0\.0\.1|localhost):\d+").unwrap());
+static ADDRESS: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r#"(127\.0\.0\.1|localhost):\d+|KUBERNETES_PORT: "?\d+"#).unwrap());
 
 /// The kinds of an API, as the paths of their lists.
 pub(crate) struct Places(Vec<String>);

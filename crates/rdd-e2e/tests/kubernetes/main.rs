@@ -1,0 +1,14 @@
+//! Kubernetes end to end: the real daemon, a real container engine, and a stand-in for K3s that is started as K3s is.
+//!
+//! `RDD_TEST_K3S=<path>` puts a real K3s in its place; tests that need a behaviour only the stand-in has are left out then, and say so.
+#![expect(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
+
+mod certificates;
+mod contexts;
+mod control_plane;
+mod faults;
+mod life;
+mod port;
+mod standin;
+mod support;
+mod versions;

@@ -1,0 +1,231 @@
+//! An instance whose Kubernetes is a stand-in, and what tests ask of it.
+
+use std::{
+    fs,
+    ops::Deref,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rdd_stdx::process::{Process, Signal, background};
+use rdd_testkit::{Output, Sandbox, bounded::run, capability::require, eventually};
+use serde_json::{Value, json};
+
+pub(crate) use crate::standin::finish;
+use crate::standin::{program, real_k3s};
+
+/// Long enough for a busy machine; only a failing test waits this long.
+pub(crate) const SOON: Duration = Duration::from_secs(60);
+/// What `stable` stands for.
+pub(crate) const STABLE: &str = "v1.34.6+k3s1";
+/// A newer one.
+pub(crate) const LATEST: &str = "v1.35.3+k3s1";
+
+/// Whether a test that needs the stand-in can go on.
+#[expect(clippy::print_stderr, reason = "a skip that nobody sees is a test that nobody runs")]
+pub(crate) fn needs_standin() -> bool {
+    if real_k3s().is_some() {
+        eprintln!("skipped: only the stand-in for K3s behaves like this on request");
+    }
+    real_k3s().is_none()
+}
+
+/// An instance with an engine of its own that runs, and Kubernetes that is still off.
+pub(crate) struct Product {
+    sandbox: Sandbox,
+    releases: PathBuf,
+}
+
+impl Deref for Product {
+    type Target = Sandbox;
+
+    fn deref(&self) -> &Sandbox {
+        &self.sandbox
+    }
+}
+
+impl Product {
+    /// `None` if this machine cannot run it, which was said.
+    pub(crate) fn start() -> Option<Self> {
+        let product = Self::stopped(&[])?;
+        product.rdd(&["set", "backend=host", "running=true"]).expect_success();
+        Some(product)
+    }
+
+    /// Nothing runs yet; the environment has these.
+    pub(crate) fn stopped(environment: &[(&str, &str)]) -> Option<Self> {
+        if !require("own-engine") || !require("go") {
+            return None;
+        }
+        let folder = tempfile::Builder::new().prefix("rdd-k3s").tempdir().unwrap();
+        let releases = folder.keep();
+        let mut builder = Sandbox::builder().env("RDD_LOG_LEVEL", "info").env("RDD_K3S_DIR", &releases);
+        for (name, value) in environment {
+            builder = builder.env(name, value);
+        }
+        let product = Self { sandbox: builder.build(), releases };
+        product.offer(STABLE, &json!({}));
+        Some(product)
+    }
+
+    /// Makes a release available that behaves like this.
+    pub(crate) fn offer(&self, version: &str, behaviour: &Value) {
+        let folder = self.release(version);
+        fs::create_dir_all(&folder).unwrap();
+        if !folder.join("k3s").exists() {
+            fs::copy(program(), folder.join("k3s")).unwrap();
+        }
+        fs::write(folder.join("version"), version).unwrap();
+        fs::write(folder.join("behaviour.json"), behaviour.to_string()).unwrap();
+    }
+
+    /// The folder of a release.
+    pub(crate) fn release(&self, version: &str) -> PathBuf {
+        self.releases.join(version)
+    }
+
+    /// Does something to a cluster that runs: `hang`, `unready` or `sick`.
+    pub(crate) fn afflict(&self, version: &str, with: &str) {
+        fs::write(self.release(version).join(with), "").unwrap();
+    }
+
+    pub(crate) fn relieve(&self, version: &str, from: &str) {
+        fs::remove_file(self.release(version).join(from)).unwrap();
+    }
+
+    pub(crate) fn enable(&self) -> Output {
+        self.rdd(&["set", "kubernetes.enabled=true"])
+    }
+
+    pub(crate) fn disable(&self) -> Output {
+        self.rdd(&["set", "kubernetes.enabled=false"])
+    }
+
+    /// The App.
+    #[track_caller]
+    pub(crate) fn app(&self) -> Value {
+        let output = self.rdd(&["ctl", "get", "app", "app", "-o", "json"]).expect_success();
+        serde_json::from_str(&output.stdout).unwrap()
+    }
+
+    /// Status, reason and message of a condition.
+    #[track_caller]
+    pub(crate) fn condition(&self, kind: &str) -> (String, String, String) {
+        let app = self.app();
+        let found = app["status"]["conditions"].as_array().and_then(|all| all.iter().find(|one| one["type"] == kind));
+        let text = |key: &str| found.map_or(String::new(), |one| one[key].as_str().unwrap_or_default().to_owned());
+        (text("status"), text("reason"), text("message"))
+    }
+
+    /// Waits until `KubernetesReady` has this reason, and returns its message.
+    #[track_caller]
+    pub(crate) fn until(&self, reason: &str) -> String {
+        self.until_condition("KubernetesReady", reason)
+    }
+
+    #[track_caller]
+    pub(crate) fn until_condition(&self, kind: &str, reason: &str) -> String {
+        eventually(&format!("{kind} {reason}"), SOON, || {
+            let (status, found, message) = self.condition(kind);
+            if found == reason { Ok(message) } else { Err(format!("{status}/{found}: {message}")) }
+        })
+    }
+
+    /// The published port; 0 if none is.
+    #[track_caller]
+    pub(crate) fn port(&self) -> u16 {
+        u16::try_from(self.app()["status"]["kubernetesPort"].as_i64().unwrap_or_default()).unwrap()
+    }
+
+    /// The port that the instance tries first.
+    pub(crate) fn first_port(&self) -> u16 {
+        let environment = rdd_instance::Environment {
+            home: Some(self.home().into()),
+            instance: Some(self.instance().to_owned()),
+            ..Default::default()
+        };
+        rdd_instance::Instance::resolve(&environment, rdd_instance::Platform::Linux).unwrap().ports.kubernetes
+    }
+
+    /// What the context is called.
+    pub(crate) fn context(&self) -> String {
+        format!("rancher-desktop-{}", self.instance())
+    }
+
+    pub(crate) fn users_file(&self) -> PathBuf {
+        self.home().join(".kube/config")
+    }
+
+    pub(crate) fn own_file(&self) -> PathBuf {
+        self.home().join(format!(".rd{}/kube.config", self.instance()))
+    }
+
+    /// Where the cluster has its data.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.home().join(format!(".rd{}/lima/rd/k3s", self.instance()))
+    }
+
+    /// How often a cluster was started on this data, and by which release.
+    pub(crate) fn starts(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.data().join("starts")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Runs kubectl as the user would, with the user's own file.
+    #[track_caller]
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> Output {
+        let mut command = background("kubectl", Path::new("/"));
+        self.dress(&mut command);
+        command.args(["--request-timeout=10s"]).args(arguments);
+        finish(&mut command, SOON)
+    }
+
+    /// The processes of this name.
+    pub(crate) fn pids(&self, name: &str) -> Vec<u32> {
+        let all = self.processes();
+        let mut pids: Vec<u32> = all
+            .iter()
+            .filter(|process| process.name == name && !process.is_zombie())
+            .map(|process| process.pid)
+            .collect();
+        pids.sort_unstable();
+        pids
+    }
+
+    /// The engine's processes: as long as they are the same, it was not restarted.
+    pub(crate) fn engine(&self) -> Vec<u32> {
+        [self.pids("dockerd"), self.pids("containerd")].concat()
+    }
+
+    #[track_caller]
+    pub(crate) fn kill(&self, name: &str) {
+        let pids = self.pids(name);
+        assert!(!pids.is_empty(), "{name} does not run");
+        for pid in pids {
+            if let Some(process) = Process::open(pid).unwrap() {
+                process.signal(Signal::KILL).unwrap();
+                assert!(process.wait(Duration::from_secs(10)).unwrap());
+            }
+        }
+    }
+
+    /// Nothing of the cluster is left, and nothing leads to it.
+    #[track_caller]
+    pub(crate) fn assert_gone(&self, port: u16) {
+        assert_eq!(self.port(), 0);
+        assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err(), "{port} is closed");
+        assert!(!self.own_file().exists());
+        let merged = fs::read_to_string(self.users_file()).unwrap_or_default();
+        assert!(!merged.contains(&self.context()), "{merged}");
+        assert_eq!(self.pids("k3s"), Vec::<u32>::new());
+    }
+}
+
+/// An engine leaves devices, mounts and rules behind when its processes are killed: it is asked to go.
+impl Drop for Product {
+    fn drop(&mut self) {
+        let mut command = self.sandbox.command(&["svc", "delete"]);
+        let _ = run(&mut command, Duration::from_secs(120), |_| ());
+        let _ = fs::remove_dir_all(&self.releases);
+    }
+}

@@ -1,0 +1,234 @@
+//! A user of this machine who has a home, `limactl`, a guest image and the product, and nothing else.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use rdd_stdx::process::{self, Process, Signal};
+use rdd_testkit::{
+    Output,
+    bounded::{self, Outcome},
+    capability, eventually,
+};
+
+/// Long enough for a boot of an emulated machine while others work on this one.
+pub(crate) const BOOT: Duration = Duration::from_secs(400);
+/// What every command of the product is told to wait at most.
+const TIMEOUT: &str = "--timeout=380s";
+const NAMESPACE: &str = "default";
+
+/// The user, gone with everything of theirs when this is dropped.
+pub(crate) struct User {
+    name: String,
+    pub(crate) home: PathBuf,
+    program: PathBuf,
+    lima: PathBuf,
+    image: PathBuf,
+}
+
+impl User {
+    /// Makes one; `None` where virtual machines are not to be tested, which is said.
+    pub(crate) fn new() -> Option<Self> {
+        if std::env::var_os("RDD_TEST_VM").is_none() {
+            skip("make test-vm");
+            return None;
+        }
+        if !capability::require("root") {
+            return None;
+        }
+        let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").canonicalize().unwrap();
+        let name = format!("rddvm{}", std::process::id());
+        // Short, because the path of a socket below it has to fit into about a hundred bytes.
+        let home = PathBuf::from("/home").join(&name);
+        run("useradd", &["--create-home", "--home-dir", &home.to_string_lossy(), "--shell", "/bin/bash", &name]);
+        let user =
+            Self { program: home.join("rdd"), lima: home.join("lima"), image: home.join("image.yaml"), name, home };
+        // The build may lie where only its builder can read.
+        fs::copy(target.join("debug/rdd"), &user.program).unwrap();
+        run("cp", &["-r", &target.join("lima").to_string_lossy(), &user.lima.to_string_lossy()]);
+        let image = target.join("vm-image");
+        let text = fs::read_to_string(image.join("image.yaml")).expect("make vm-image was run");
+        let guest = user.home.join("guest");
+        fs::create_dir(&guest).unwrap();
+        for file in ["disk.img", "vmlinuz", "initrd"] {
+            fs::hard_link(image.join(file), guest.join(file))
+                .or_else(|_| fs::copy(image.join(file), guest.join(file)).map(|_| ()))
+                .unwrap();
+        }
+        let release = user.home.join("k3s/v1.34.6+k3s1");
+        fs::create_dir_all(&release).unwrap();
+        fs::copy(target.join("conformance/k3s-standin"), release.join("k3s")).expect("the stand-in for K3s was built");
+        fs::write(&user.image, text.replace(&*image.to_string_lossy(), &guest.to_string_lossy())).unwrap();
+        for path in [&user.program, &user.image] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        Some(user)
+    }
+
+    /// A program as this user, with an environment of its own.
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        let mut command = process::background("setpriv", &self.home);
+        command.env_clear();
+        command.args(["--reuid", &self.name, "--regid", &self.name, "--clear-groups", "--"]).arg(program);
+        command
+            .env("HOME", &self.home)
+            .env("USER", &self.name)
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin");
+        command.env("RDD_K3S_DIR", self.home.join("k3s")).env("RDD_INSTANCE", "v").env("RDD_LOG_LEVEL", "info");
+        command.env("RDD_LIMACTL", self.lima.join("bin/limactl")).env("RDD_VM_IMAGE", &self.image);
+        command
+    }
+
+    /// The product.
+    pub(crate) fn rdd(&self, arguments: &[&str]) -> Output {
+        let mut command = self.command(&self.program);
+        finish(command.args(arguments))
+    }
+
+    /// Changes the App and waits until it has settled.
+    #[track_caller]
+    pub(crate) fn set(&self, properties: &[&str]) {
+        let began = Instant::now();
+        self.rdd(&[&["set", TIMEOUT], properties].concat()).expect_success();
+        report(&format!("rdd set {}", properties.join(" ")), began.elapsed());
+    }
+
+    /// A verb of the product that waits until the App has settled.
+    #[track_caller]
+    pub(crate) fn verb(&self, verb: &str) -> Duration {
+        let began = Instant::now();
+        self.rdd(&[verb, TIMEOUT]).expect_success();
+        report(&format!("rdd {verb}"), began.elapsed());
+        began.elapsed()
+    }
+
+    /// The Docker client at the instance's socket.
+    pub(crate) fn docker(&self, arguments: &[&str]) -> Output {
+        let mut command = self.command(Path::new("docker"));
+        finish(command.arg("-H").arg(format!("unix://{}", self.docker_socket().display())).args(arguments))
+    }
+
+    pub(crate) fn docker_socket(&self) -> PathBuf {
+        self.home.join(".rdv/docker.sock")
+    }
+
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.home.join(".rdv/lima/rd")
+    }
+
+    /// The PID that a file of the machine names.
+    #[track_caller]
+    pub(crate) fn pid(&self, file: &str) -> u32 {
+        let path = self.folder().join(file);
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        text.trim().parse().unwrap()
+    }
+
+    pub(crate) fn kill(&self, pid: u32) {
+        let process = Process::open(pid).unwrap().expect("it lives");
+        process.signal(Signal::KILL).unwrap();
+        assert!(process.wait(Duration::from_secs(10)).unwrap());
+    }
+
+    /// A field of the LimaVM.
+    pub(crate) fn vm(&self, path: &str) -> String {
+        let words = ["ctl", "get", "limavms", "rd", "-n", NAMESPACE, "-o", &format!("jsonpath={{{path}}}")];
+        self.rdd(&words).expect_success().stdout.trim().to_owned()
+    }
+
+    pub(crate) fn restarts(&self) -> u64 {
+        self.vm(".status.restartCount").parse().unwrap_or(0)
+    }
+
+    /// Waits until the machine came up once more.
+    #[track_caller]
+    pub(crate) fn until_restarted(&self, before: u64, what: &str) {
+        let began = Instant::now();
+        eventually(what, BOOT, || {
+            let running = self.vm(".status.conditions[?(@.type==\"Running\")].status");
+            let message = self.vm(".status.conditions[?(@.type==\"Running\")].message");
+            if self.restarts() > before && running == "True" { Ok(()) } else { Err(format!("{running}: {message}")) }
+        });
+        report(what, began.elapsed());
+    }
+
+    /// Waits until the engine in the machine answers.
+    #[track_caller]
+    pub(crate) fn until_docker_answers(&self) {
+        let began = Instant::now();
+        eventually("Docker answers", BOOT, || {
+            let output = self.docker(&["version", "--format", "{{.Server.Version}}"]);
+            if output.code == Some(0) { Ok(()) } else { Err(output.stderr) }
+        });
+        report("docker answers", began.elapsed());
+    }
+
+    /// What is left of this user's processes.
+    pub(crate) fn processes(&self) -> Vec<String> {
+        let output = finish(process::background("ps", Path::new("/")).args(["-u", &self.name, "-o", "pid=,args="]));
+        output.stdout.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.leave_evidence();
+        }
+        for line in self.processes() {
+            let pid = line.split_ascii_whitespace().next().and_then(|pid| pid.parse().ok());
+            if let Some(Ok(Some(process))) = pid.map(Process::open) {
+                let _ = process.signal(Signal::KILL);
+                let _ = process.wait(Duration::from_secs(10));
+            }
+        }
+        let _ = try_run("userdel", &["--remove", &self.name]);
+        let _ = fs::remove_dir_all(&self.home);
+    }
+}
+
+impl User {
+    #[allow(clippy::print_stderr, reason = "this is what a person reads when the test has failed")]
+    fn leave_evidence(&self) {
+        for name in ["ha.stderr.log", "ha.stdout.log", "serial.log"] {
+            let text = fs::read_to_string(self.folder().join(name)).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            let tail = lines[lines.len().saturating_sub(25)..].join("\n");
+            eprintln!("== {name}\n{tail}");
+        }
+        let log =
+            fs::read_to_string(self.home.join(".local/state/rancher-desktop-v/rdd.stderr.log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        eprintln!("== daemon\n{}", lines[lines.len().saturating_sub(40)..].join("\n"));
+        eprintln!("== processes\n{}", self.processes().join("\n"));
+    }
+}
+
+#[allow(clippy::print_stderr, reason = "the figures are part of what this test is for")]
+pub(crate) fn report(what: &str, took: Duration) {
+    eprintln!("  {:>6.1} s  {what}", took.as_secs_f64());
+}
+
+#[allow(clippy::print_stderr, reason = "a skip that nobody sees is a test that nobody runs")]
+fn skip(remedy: &str) {
+    eprintln!("skipped: virtual machines are tested by {remedy}");
+}
+
+fn finish(command: &mut Command) -> Output {
+    match bounded::run(command, BOOT, |_| ()).unwrap() {
+        Outcome::Ended(output) => output,
+        Outcome::TimedOut(output) => panic!("{command:?} hangs\n{}\n{}", output.stdout, output.stderr),
+    }
+}
+
+fn try_run(program: &str, arguments: &[&str]) -> Output {
+    finish(process::background(program, Path::new("/")).args(arguments))
+}
+
+pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
+    try_run(program, arguments).expect_success().stdout
+}

@@ -1,0 +1,201 @@
+//! From nothing to a machine with containers, through everything that can happen to it, and back to nothing.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use rdd_stdx::process;
+use rdd_testkit::eventually;
+
+use crate::guest::{BOOT, User, report, run};
+
+#[test]
+fn a_virtual_machine_from_template_to_graceful_end() {
+    let Some(user) = User::new() else { return };
+    let began = Instant::now();
+    first_start(&user);
+    containers(&user);
+    no_restart_for_nothing(&user);
+    an_edit_restarts(&user);
+    kubernetes(&user);
+    the_daemon_is_killed(&user);
+    the_agent_is_killed(&user);
+    qemu_is_killed(&user);
+    deleting_the_machine_is_refused(&user);
+    stop_and_start(&user);
+    nothing_is_left(&user);
+    report("all of it", began.elapsed());
+}
+
+fn first_start(user: &User) {
+    user.set(&["backend=lima", "virtualMachine.cpus=2", "virtualMachine.memory=2Gi", "running=true"]);
+    user.until_docker_answers();
+    let mode = run("stat", &["-c", "%a %U", &user.docker_socket().to_string_lossy()]);
+    assert!(mode.starts_with("600 "), "{mode}");
+    // Found out by trying: this user cannot open the device, or it does not work.
+    let log = fs::read_to_string(user.folder().join("ha.stderr.log")).unwrap();
+    let has_kvm = fs::metadata("/dev/kvm").is_ok() && !log.contains("the machine is emulated");
+    assert!(has_kvm || log.lines().next().unwrap().contains("many times slower: "), "{}", &log[..log.len().min(500)]);
+    let shell = user.rdd(&["limavm", "shell", "--workdir", "/", "rd", "uname", "-s"]).expect_success();
+    assert_eq!(shell.stdout.trim(), "Linux");
+}
+
+/// An image with nothing but a static busybox, a container of it, and its published port.
+fn containers(user: &User) {
+    let root = user.home.join("box");
+    fs::create_dir_all(root.join("bin")).unwrap();
+    fs::copy("/bin/busybox", root.join("bin/busybox")).unwrap();
+    fs::write(root.join("index.html"), "hello from the guest\n").unwrap();
+    let archive = user.home.join("box.tar");
+    run("tar", &["-C", &root.to_string_lossy(), "-cf", &archive.to_string_lossy(), "."]);
+    user.docker(&["import", &archive.to_string_lossy(), "box"]).expect_success();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let publish = format!("127.0.0.1:{port}:80");
+    let words = [
+        "run",
+        "-d",
+        "--restart=always",
+        "--name",
+        "web",
+        "-p",
+        &publish,
+        "box",
+        "/bin/busybox",
+        "httpd",
+        "-f",
+        "-h",
+        "/",
+    ];
+    user.docker(&words).expect_success();
+    let began = Instant::now();
+    eventually("the published port", BOOT, || fetch(port));
+    report("the published port", began.elapsed());
+    // The home of the host is in the guest, and can be written to.
+    let volume = format!("{0}:{0}", user.home.display());
+    let file = user.home.join("written");
+    let script = format!("echo from inside > {}", file.display());
+    user.docker(&["run", "--rm", "-v", &volume, "box", "/bin/busybox", "sh", "-c", &script]).expect_success();
+    assert_eq!(fs::read_to_string(file).unwrap(), "from inside\n");
+}
+
+fn fetch(port: u16) -> Result<(), String> {
+    let text = |error: std::io::Error| error.to_string();
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).map_err(text)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).map_err(text)?;
+    stream.write_all(b"GET /index.html HTTP/1.0\r\n\r\n").map_err(text)?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).map_err(text)?;
+    if answer.contains("hello from the guest") { Ok(()) } else { Err(answer) }
+}
+
+fn no_restart_for_nothing(user: &User) {
+    let qemu = user.pid("qemu.pid");
+    user.set(&["application.updates.enabled=false"]);
+    assert_eq!(user.pid("qemu.pid"), qemu, "what the machine is not concerned with leaves it alone");
+}
+
+fn an_edit_restarts(user: &User) {
+    let (qemu, before) = (user.pid("qemu.pid"), user.restarts());
+    user.set(&["virtualMachine.memory=3Gi"]);
+    assert_ne!(user.pid("qemu.pid"), qemu);
+    assert!(user.restarts() > before);
+    user.until_docker_answers();
+    let memory = user.docker(&["info", "--format", "{{.MemTotal}}"]).expect_success();
+    assert!(memory.stdout.trim().parse::<u64>().unwrap() > 5 << 29, "{}", memory.stdout);
+    let containers = user.docker(&["ps", "-a", "--format", "{{.Names}}"]).expect_success();
+    assert_eq!(containers.stdout.trim(), "web", "the disk is the one from before");
+}
+
+/// A stand-in for K3s, copied into the guest and started there; its port is the daemon's, and nobody else's.
+fn kubernetes(user: &User) {
+    user.set(&["kubernetes.enabled=true"]);
+    user.rdd(&["status", "--wait-for=kubernetes", "--timeout=60s"]).expect_success();
+    let port =
+        user.rdd(&["ctl", "get", "app", "app", "-o", "jsonpath={.status.kubernetesPort}"]).expect_success().stdout;
+    TcpStream::connect(("127.0.0.1", port.trim().parse().unwrap())).unwrap();
+    assert!(user.home.join(".rdv/k3s.sock").exists());
+    assert!(fs::read_to_string(user.home.join(".kube/config")).unwrap().contains("rancher-desktop-v"));
+    user.until_docker_answers();
+}
+
+fn the_daemon_is_killed(user: &User) {
+    let (agent, qemu, before) = (user.pid("ha.pid"), user.pid("qemu.pid"), user.restarts());
+    let pid_file = user.rdd(&["svc", "paths", "pid_file"]).expect_success().stdout;
+    user.kill(fs::read_to_string(pid_file.trim()).unwrap().trim().parse().unwrap());
+    let began = Instant::now();
+    user.rdd(&["svc", "start"]).expect_success();
+    eventually("the machine is taken over", BOOT, || {
+        let reason = user.vm(".status.conditions[?(@.type==\"Running\")].status");
+        if reason == "True" { Ok(()) } else { Err(reason) }
+    });
+    report("taken over after the daemon was killed", began.elapsed());
+    assert_eq!((user.pid("ha.pid"), user.pid("qemu.pid")), (agent, qemu), "it was taken over as it ran");
+    assert!(user.restarts() <= before + 1);
+    user.until_docker_answers();
+}
+
+fn the_agent_is_killed(user: &User) {
+    let (qemu, before) = (user.pid("qemu.pid"), user.restarts());
+    user.kill(user.pid("ha.pid"));
+    user.until_restarted(before, "back after the host agent was killed");
+    assert_ne!(user.pid("qemu.pid"), qemu);
+    user.until_docker_answers();
+}
+
+fn qemu_is_killed(user: &User) {
+    let before = user.restarts();
+    user.kill(user.pid("qemu.pid"));
+    user.until_restarted(before, "back after QEMU was killed");
+    user.until_docker_answers();
+}
+
+fn deleting_the_machine_is_refused(user: &User) {
+    let refused = user.rdd(&["ctl", "delete", "limavm", "rd", "-n", "default", "--timeout=5s"]);
+    assert_ne!(refused.code, Some(0), "{}", refused.stdout);
+    assert!(Path::new(&user.folder()).exists());
+}
+
+fn stop_and_start(user: &User) {
+    user.verb("stop");
+    assert!(
+        !user.processes().iter().any(|line| line.contains("qemu") || line.contains("hostagent")),
+        "{:?}",
+        user.processes()
+    );
+    assert!(!user.docker_socket().exists(), "nobody listens there any more");
+    let log = fs::read_to_string(user.folder().join("ha.stderr.log")).unwrap();
+    assert!(
+        log.contains("Sending QMP system_powerdown command") && log.contains("QEMU has exited"),
+        "it was asked, and ended"
+    );
+    let took = user.verb("start");
+    // From the agent's first moment to when it says that all is well is Lima's time; the rest is ours.
+    let agent = fs::metadata(user.folder().join("ha.pid")).unwrap().modified().unwrap();
+    let up = fs::metadata(user.folder().join("ha.stdout.log")).unwrap().modified().unwrap();
+    let limas = up.duration_since(agent).unwrap_or_default();
+    let ours = took.saturating_sub(limas);
+    report("of which are ours", ours);
+    assert!(ours < Duration::from_secs(1) || is_busy(), "our own share of a start took {ours:?}");
+}
+
+/// Whether others keep this machine busy, so that times mean little.
+fn is_busy() -> bool {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split(' ').next().and_then(|load| load.parse::<f64>().ok()).is_some_and(|load| load > 3.0)
+}
+
+fn nothing_is_left(user: &User) {
+    let began = Instant::now();
+    user.rdd(&["delete", "--yes"]).expect_success();
+    assert!(!user.folder().exists());
+    user.rdd(&["svc", "delete"]).expect_success();
+    report("delete", began.elapsed());
+    assert_eq!(user.processes(), Vec::<String>::new());
+    assert!(!user.home.join(".rdv").exists() && !user.home.join(".local/share/rancher-desktop-v").exists());
+    let mounted = process::background("mount", Path::new("/")).output().unwrap();
+    assert!(!String::from_utf8_lossy(&mounted.stdout).contains(&*user.home.to_string_lossy()));
+}
