@@ -10,33 +10,13 @@ use std::{
     time::Duration,
 };
 
+use rdd_stdx::backoff::Backoff;
 use tokio::{sync::Notify, time::Instant};
 
 use crate::Key;
 
-/// How long something waits after a failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Backoff {
-    /// After the first failure; it doubles with each further one.
-    pub first: Duration,
-    /// It never grows beyond this.
-    pub longest: Duration,
-}
-
 /// What controllers have. Not longer, so that what was repaired outside works again within minutes.
-impl Default for Backoff {
-    fn default() -> Self {
-        Self { first: Duration::from_millis(5), longest: Duration::from_mins(3) }
-    }
-}
-
-impl Backoff {
-    /// The delay after this many failures in a row.
-    fn after(self, failures: u32) -> Duration {
-        let factor = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
-        self.first.saturating_mul(factor).min(self.longest)
-    }
-}
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_mins(3));
 
 /// How much of a thing is wanted. Of two wishes the larger counts.
 pub trait Want: Copy + Ord {
@@ -97,7 +77,7 @@ impl<T, W> Default for State<T, W> {
 
 impl<T, W> Default for Queue<T, W> {
     fn default() -> Self {
-        Self::new(Backoff::default())
+        Self::new(BACKOFF)
     }
 }
 
@@ -278,25 +258,8 @@ impl<T: Clone + Eq + Hash, W: Want> State<T, W> {
 mod tests {
     use super::*;
 
-    const FIRST_DELAY: Duration = Duration::from_millis(5);
-    const LONGEST_DELAY: Duration = Duration::from_mins(3);
-
-    fn backoff(failures: u32) -> Duration {
-        Backoff::default().after(failures)
-    }
-
     fn key(name: &str) -> Key {
         Key::cluster(name)
-    }
-
-    #[test]
-    fn the_delay_doubles_from_five_milliseconds_up_to_a_bound() {
-        let millis: Vec<_> = (1..=5).map(|failures| backoff(failures).as_millis()).collect();
-        assert_eq!(millis, [5, 10, 20, 40, 80]);
-        assert_eq!(
-            (backoff(16), backoff(17), backoff(u32::MAX)),
-            (Duration::from_millis(163_840), LONGEST_DELAY, LONGEST_DELAY)
-        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -336,7 +299,7 @@ mod tests {
         queue.next().await;
         assert_eq!(
             queue.done(&key("poisoned"), Outcome::Failed),
-            (1, Some(FIRST_DELAY)),
+            (1, Some(BACKOFF.first)),
             "success forgets the failures"
         );
     }

@@ -10,6 +10,7 @@ use std::{
 
 use futures::{FutureExt, future::BoxFuture};
 use rdd_stdx::{
+    backoff::Backoff,
     chain::Chain,
     task::{Group, panic_message},
 };
@@ -18,9 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 
-/// How long after its first end a task is started again; it doubles up to the second.
-const FIRST_DELAY: Duration = Duration::from_millis(100);
-const LONGEST_DELAY: Duration = Duration::from_secs(30);
+/// How long after it ended a task is started again.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(30));
 /// A task that ran for so long starts with the first delay again.
 const STABLE: Duration = Duration::from_mins(1);
 
@@ -84,7 +84,7 @@ async fn keep_running(
     down: Arc<Mutex<BTreeMap<String, String>>>,
     shutdown: CancellationToken,
 ) {
-    let mut delay = FIRST_DELAY;
+    let mut delays = BACKOFF.delays();
     while !shutdown.is_cancelled() {
         let began = Instant::now();
         down.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
@@ -102,14 +102,16 @@ async fn keep_running(
             Ok(Err(error)) => Chain(&error).to_string(),
             Err(panic) => format!("panicked: {}", panic_message(&*panic)),
         };
-        delay = if began.elapsed() > STABLE { FIRST_DELAY } else { delay };
+        if began.elapsed() > STABLE {
+            delays.reset();
+        }
+        let delay = delays.advance();
         tracing::error!(task = name, error = why, ?delay, "a task ended and is started again");
         down.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), why);
         tokio::select! {
             () = tokio::time::sleep(delay) => {}
             () = shutdown.cancelled() => return,
         }
-        delay = (delay * 2).min(LONGEST_DELAY);
     }
 }
 

@@ -1,5 +1,6 @@
-//! What the standard library lacks: clock, locks, durable files, log files, processes, owned tasks and what they are about, error chains.
+//! What the standard library lacks: clock, locks, durable files, log files, processes, owned tasks and what they are about, error chains, growing delays.
 
+pub mod backoff;
 pub mod chain;
 pub mod clock;
 pub mod file;

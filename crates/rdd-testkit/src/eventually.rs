@@ -5,8 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-const FIRST_DELAY: Duration = Duration::from_millis(2);
-const LONGEST_DELAY: Duration = Duration::from_millis(100);
+use rdd_stdx::backoff::Backoff;
+
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(100));
 
 /// One look at a state: it holds, or it does not yet.
 pub trait Probe {
@@ -44,7 +45,7 @@ impl<T, E: Display> Probe for Result<T, E> {
 #[track_caller]
 pub fn eventually<P: Probe>(what: &str, within: Duration, mut probe: impl FnMut() -> P) -> P::Found {
     let deadline = Instant::now() + within;
-    let mut delay = FIRST_DELAY;
+    let mut delays = BACKOFF.delays();
     let mut last_chance = false;
     loop {
         match probe().look() {
@@ -52,8 +53,7 @@ pub fn eventually<P: Probe>(what: &str, within: Duration, mut probe: impl FnMut(
             Err(seen) if last_chance => panic!("waited {within:?} for {what}; last seen: {seen}"),
             Err(_) => {}
         }
-        std::thread::sleep(delay.min(deadline.saturating_duration_since(Instant::now())));
-        delay = (delay * 2).min(LONGEST_DELAY);
+        std::thread::sleep(delays.advance().min(deadline.saturating_duration_since(Instant::now())));
         last_chance = Instant::now() >= deadline;
     }
 }

@@ -13,7 +13,7 @@ use rdd_runtime::{
     metrics::Metrics,
     selection::Selection,
 };
-use rdd_stdx::{chain::Chain, clock::SharedClock};
+use rdd_stdx::{backoff::Backoff, chain::Chain, clock::SharedClock};
 
 use crate::{
     controllers::{self, Parts},
@@ -26,9 +26,8 @@ const USER: &str = "system:rdd-controller-manager";
 const MASTERS: &str = "system:masters";
 /// The key of this manager in the list of managers.
 const NAME: &str = "embedded";
-/// How long after a failed start the next is tried; it doubles up to the second.
-const FIRST_DELAY: Duration = Duration::from_secs(1);
-const LONGEST_DELAY: Duration = Duration::from_secs(30);
+/// How long after a failed start the next is tried.
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
 /// What the embedded manager is made of.
 pub(crate) struct Embedded {
@@ -67,8 +66,9 @@ impl Embedded {
 
     /// Starts the controllers, however often it takes. Until it returns, everybody who asks is told what stands in the way.
     pub(crate) async fn start(&self) -> Manager {
-        let mut delay = FIRST_DELAY;
+        let mut delays = BACKOFF.delays();
         loop {
+            let delay = delays.advance();
             match self.try_start().await {
                 Ok(manager) => return manager,
                 Err(error) => {
@@ -86,7 +86,6 @@ impl Embedded {
                 }
             }
             tokio::time::sleep(delay).await;
-            delay = (delay * 2).min(LONGEST_DELAY);
         }
     }
 

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use rdd_meta::{Reason, Status, metadata::Metadata, options::DeleteOptions};
+use rdd_stdx::backoff::Backoff;
 use serde_json::{Value, json};
 
 use crate::{
@@ -13,8 +14,7 @@ use crate::{
 
 const GROUP: &str = "apiregistration.k8s.io";
 
-const RETRY_MIN: Duration = Duration::from_millis(100);
-const RETRY_MAX: Duration = Duration::from_secs(30);
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(30));
 
 const CUSTOM_VERSION_PRIORITY: i64 = 100;
 const BUILTIN_VERSION_PRIORITY: i64 = 15;
@@ -22,19 +22,19 @@ const BUILTIN_VERSION_PRIORITY: i64 = 15;
 /// Keeps the APIServices what is served, for as long as it runs.
 pub async fn keep_groups_registered(local: Local) {
     let mut changed = local.api().registry.subscribe();
-    let mut delay = RETRY_MIN;
+    let mut delays = BACKOFF.delays();
     loop {
         changed.mark_unchanged();
         match register_groups(&local).await {
             // The registry lives as long as the API that we hold.
             Ok(()) => {
-                delay = RETRY_MIN;
+                delays.reset();
                 let _ = changed.changed().await;
             }
             Err(status) => {
+                let delay = delays.advance();
                 tracing::warn!(error = %status.message, ?delay, "APIServices could not be written");
                 tokio::time::sleep(delay).await;
-                delay = (delay * 2).min(RETRY_MAX);
             }
         }
     }

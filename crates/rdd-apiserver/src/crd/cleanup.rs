@@ -3,7 +3,7 @@
 use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use rdd_meta::Status;
-use rdd_stdx::{chain::Chain, clock::SharedClock};
+use rdd_stdx::{backoff::Backoff, chain::Chain, clock::SharedClock};
 use serde_json::Value;
 use tracing::warn;
 
@@ -46,21 +46,19 @@ enum CleanupError {
 
 /// So long objects may take to go before the definition says that it waits.
 const REMOVAL_WAIT: Duration = Duration::from_secs(60);
-const RETRY_MIN: Duration = Duration::from_millis(100);
-const RETRY_MAX: Duration = Duration::from_secs(60);
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(60));
 
 /// Cleans up behind a definition, as often as it takes. Returns its name.
 pub(super) async fn run(name: String, amender: Amender, deleter: Arc<dyn Deleter>, clock: SharedClock) -> String {
     let cleanup = Cleanup { name: &name, amender: &amender, deleter: &*deleter, clock: &clock };
-    let (mut delay, mut said) = (RETRY_MIN, String::new());
+    let (mut delays, mut said) = (BACKOFF.delays(), String::new());
     while let Err(error) = cleanup.attempt().await {
-        let text = Chain(&error).to_string();
+        let (text, delay) = (Chain(&error).to_string(), delays.advance());
         if text != said {
             warn!(object = name, error = text, ?delay, "objects of a deleted CustomResourceDefinition remain");
             said = text;
         }
         tokio::time::sleep(delay).await;
-        delay = RETRY_MAX.min(delay * 2);
     }
     name
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use rdd_stdx::chain::Chain;
+use rdd_stdx::{backoff::Backoff, chain::Chain};
 use rdd_store::{Batch, Change, Revision, Store, Subscription};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
@@ -10,8 +10,7 @@ use super::{Extract, Key, Object, Resource, Symbols, event::Event, shared::Share
 
 /// After so long without a batch the store is asked how far it is.
 const PROGRESS_AFTER: Duration = Duration::from_millis(50);
-const RETRY_FIRST: Duration = Duration::from_millis(50);
-const RETRY_MAX: Duration = Duration::from_secs(5);
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
 /// Follows the store. When it is dropped, for whatever reason, everyone who waits for the state is told.
 #[derive(Debug)]
@@ -94,7 +93,7 @@ impl Follower {
     /// A new subscription after one has ended: from where it was if the store still knows what came since, and from a new
     /// load if not. It fails only because the store is closed.
     async fn resume(&mut self, mut error: rdd_store::Error) -> Result<Subscription, rdd_store::Error> {
-        let mut delay = RETRY_FIRST;
+        let mut delays = BACKOFF.delays();
         loop {
             if matches!(error, rdd_store::Error::Closed) {
                 return Err(error);
@@ -111,9 +110,9 @@ impl Follower {
                 Ok(subscription) => return Ok(subscription),
                 Err(failed) => error = failed,
             }
+            let delay = delays.advance();
             tracing::warn!(rv = applied.0, error = %Chain(&error), ?delay, "cannot follow the store; will retry");
             sleep(delay).await;
-            delay = (delay * 2).min(RETRY_MAX);
         }
     }
 

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rdd_client::http::Client;
+use rdd_stdx::backoff::Backoff;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -17,8 +18,7 @@ use crate::{
 };
 
 /// How soon a lost connection is made again, and how slow that gets.
-const FIRST_DELAY: Duration = Duration::from_millis(20);
-const LAST_DELAY: Duration = Duration::from_millis(500);
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(500));
 /// A daemon that has been down for this long was stopped, not restarted.
 const DOWN_BOUND: Duration = Duration::from_secs(30);
 /// "Without end", for a clock that has one.
@@ -78,7 +78,7 @@ pub fn follow<O: Observer>(
 }
 
 async fn watch<O: Observer>(plane: &ControlPlane<'_>, target: &Target, observer: &mut O) -> Outcome<O::Found> {
-    let mut delay = FIRST_DELAY;
+    let mut delays = BACKOFF.delays();
     let mut down_since: Option<Instant> = None;
     loop {
         let (mut heard, began) = (false, Instant::now());
@@ -87,8 +87,8 @@ async fn watch<O: Observer>(plane: &ControlPlane<'_>, target: &Target, observer:
         }
         if heard {
             down_since = None;
-            if began.elapsed() > LAST_DELAY {
-                delay = FIRST_DELAY;
+            if began.elapsed() > BACKOFF.longest {
+                delays.reset();
             }
         } else {
             observer.lost();
@@ -98,8 +98,7 @@ async fn watch<O: Observer>(plane: &ControlPlane<'_>, target: &Target, observer:
                 return Err(Failure::message(message).hint("start it again; what was asked for is stored: rdd start"));
             }
         }
-        tokio::time::sleep(delay).await;
-        delay = (delay * 2).min(LAST_DELAY);
+        tokio::time::sleep(delays.advance()).await;
     }
 }
 

@@ -9,11 +9,12 @@ use std::{
     time::Duration,
 };
 
-use rdd_runtime::queue::{self, Backoff, Want};
+use rdd_runtime::queue::{self, Want};
+use rdd_stdx::backoff::Backoff;
 use tokio::sync::Notify;
 
 /// Not longer: what an image waits for is not always told.
-const BACKOFF: Backoff = Backoff { first: Duration::from_millis(20), longest: Duration::from_secs(30) };
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(30));
 
 /// A thing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

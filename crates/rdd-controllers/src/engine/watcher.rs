@@ -5,7 +5,7 @@ use std::{convert::Infallible, panic::AssertUnwindSafe, sync::Arc, time::Duratio
 use futures::{FutureExt, StreamExt};
 use rdd_docker::{Engine, EngineTime, Event, EventKind, Skew};
 use rdd_runtime::{Context, Error};
-use rdd_stdx::{chain::Chain, task::panic_message};
+use rdd_stdx::{backoff::Backoff, chain::Chain, task::panic_message};
 use rdd_types::app::App;
 use tokio::time::Instant;
 
@@ -19,9 +19,8 @@ use super::{
     work::{self, Work},
 };
 
-/// How long after the first end the engine is connected to again; it doubles up to the second.
-const FIRST_DELAY: Duration = Duration::from_millis(100);
-const LONGEST_DELAY: Duration = Duration::from_secs(15);
+/// How long after an end the engine is connected to again.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(15));
 /// A connection that stood for so long was a good one: the next begins with the first delay again.
 const STABLE: Duration = Duration::from_secs(30);
 /// How far the clocks may be apart before somebody should know.
@@ -39,12 +38,12 @@ pub(super) async fn run(link: &Link, setup: &Setup, cx: Context) -> Result<(), E
     mirrors.synced().await;
     cx.cached::<App>().synced().await;
     let mut wanted = link.wanted();
-    let mut delay = FIRST_DELAY;
+    let mut delays = BACKOFF.delays();
     loop {
         let namespace = wanted.borrow_and_update().clone();
         let Some(namespace) = namespace else {
             rest(link, setup, &mut wanted, &mirrors, &cx).await?;
-            delay = FIRST_DELAY;
+            delays.reset();
             continue;
         };
         let began = Instant::now();
@@ -60,7 +59,10 @@ pub(super) async fn run(link: &Link, setup: &Setup, cx: Context) -> Result<(), E
             Some(Ok(Ok(never))) => match never {},
             Some(Err(panic)) => format!("the watcher panicked: {}", panic_message(&*panic)),
         };
-        delay = if began.elapsed() > STABLE { FIRST_DELAY } else { delay };
+        if began.elapsed() > STABLE {
+            delays.reset();
+        }
+        let delay = delays.advance();
         tracing::warn!(error = why, ?delay, "no connection to the engine; it is tried again");
         link.set_phase(Phase::Connecting { error: Some(why) });
         cx.wake(app_key());
@@ -68,7 +70,6 @@ pub(super) async fn run(link: &Link, setup: &Setup, cx: Context) -> Result<(), E
             () = tokio::time::sleep(delay) => {}
             _ = wanted.wait_for(|now| now.as_ref() != Some(&namespace)) => {}
         }
-        delay = (delay * 2).min(LONGEST_DELAY);
     }
 }
 
@@ -113,13 +114,13 @@ async fn rest(
             Ok(()) => None,
             Err(error) => {
                 tracing::warn!(error = %Chain(&error), "mirrors without an App cannot be removed yet");
-                Some(LONGEST_DELAY)
+                Some(BACKOFF.longest)
             }
         };
         tokio::select! {
             _ = wanted.wait_for(Option::is_some) => return Ok(()),
             () = link.orphaned() => {}
-            () = tokio::time::sleep(again.unwrap_or(LONGEST_DELAY)), if again.is_some() => {}
+            () = tokio::time::sleep(again.unwrap_or(BACKOFF.longest)), if again.is_some() => {}
         }
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use futures::{FutureExt, future::join_all};
 use rdd_driver::{Driver, Drivers, Found, LogOptions, Run, State as RunState, Stopped};
 use rdd_runtime::Key;
-use rdd_stdx::{chain::Chain, clock::SharedClock, task::Group};
+use rdd_stdx::{backoff::Backoff, chain::Chain, clock::SharedClock, task::Group};
 use tokio_util::sync::CancellationToken;
 
 use super::observed::{Disk, Failure, Job, Machine, Phase};
@@ -42,11 +42,10 @@ impl Default for Pace {
 impl Pace {
     /// How long to wait after so many failures in a row. One that had been up is started again at once the first time.
     pub(super) fn wait(&self, failures: u32, had_been_up: bool) -> Duration {
-        let doublings = failures.saturating_sub(1 + u32::from(had_been_up));
         if had_been_up && failures <= 1 {
             return Duration::ZERO;
         }
-        self.first.saturating_mul(2_u32.saturating_pow(doublings.min(20))).min(self.most)
+        Backoff::new(self.first, self.most).after(failures.saturating_sub(u32::from(had_been_up)))
     }
 }
 

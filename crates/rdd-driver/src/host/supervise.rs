@@ -3,7 +3,7 @@
 use std::{fs::Permissions, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc, time::Duration};
 
 use rdd_instance::Pool;
-use rdd_stdx::{chain::Chain, file::PRIVATE, task::Group};
+use rdd_stdx::{backoff::Backoff, chain::Chain, file::PRIVATE, task::Group};
 use tokio::{
     sync::Notify,
     time::{Instant, MissedTickBehavior},
@@ -34,8 +34,7 @@ const CHANGES_EVERY: Duration = Duration::from_millis(200);
 /// How soon an engine that stopped telling of changes is listened to again.
 const LISTEN_AGAIN: Duration = Duration::from_secs(1);
 /// How often one that starts is asked, at first and at most.
-const FIRST_DELAY: Duration = Duration::from_millis(10);
-const LONGEST_DELAY: Duration = Duration::from_millis(250);
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(250));
 
 /// An engine under way.
 #[derive(Debug)]
@@ -131,7 +130,7 @@ impl Engine {
     }
 
     async fn until_answered(&mut self, name: &str, deadline: Instant, question: Question) -> Result<(), Over> {
-        let mut delay = FIRST_DELAY;
+        let mut delays = BACKOFF.delays();
         loop {
             let asked = question.ask(self);
             let answer = tokio::select! {
@@ -154,10 +153,9 @@ impl Engine {
                 Err(_) => {}
             }
             tokio::select! {
-                () = tokio::time::sleep(delay) => {}
+                () = tokio::time::sleep(delays.advance()) => {}
                 over = first_end(&self.machine, &mut self.alive) => return Err(over),
             }
-            delay = (delay * 2).min(LONGEST_DELAY);
         }
     }
 

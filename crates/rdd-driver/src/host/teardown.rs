@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use rdd_stdx::{chain::Chain, file, process::Signal};
+use rdd_stdx::{backoff::Backoff, chain::Chain, file, process::Signal};
 use tokio::time::Instant;
 
 use super::{
@@ -26,8 +26,7 @@ const HELPERS_TAKE: Duration = Duration::from_secs(3);
 /// How long the kernel may take to end what was killed.
 const KILL_TAKES: Duration = Duration::from_secs(10);
 /// How often everything is looked at while it ends, at first and at most: a look reads all of `/proc`.
-const FIRST_DELAY: Duration = Duration::from_millis(5);
-const LONGEST_DELAY: Duration = Duration::from_millis(160);
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(160));
 
 /// Asks everything of a machine to end, kills what has not when `grace` is over, and removes what only a running engine
 /// needs: mounts, control groups, network, sockets.
@@ -87,7 +86,7 @@ fn shims(machine: &Machine) -> Vec<Seen> {
 /// Asks containers to end that no engine asked. `false` if some have not by the deadline.
 async fn ask_containers(machine: &Machine, deadline: Instant) -> Result<bool, Error> {
     let mut asked = Vec::new();
-    let mut delay = FIRST_DELAY;
+    let mut delays = BACKOFF.delays();
     loop {
         thaw(machine);
         let shims = shims(machine);
@@ -105,7 +104,7 @@ async fn ask_containers(machine: &Machine, deadline: Instant) -> Result<bool, Er
         if Instant::now() >= deadline {
             return Ok(false);
         }
-        pause(&mut delay).await;
+        tokio::time::sleep(delays.advance()).await;
     }
 }
 
@@ -113,7 +112,7 @@ async fn ask_containers(machine: &Machine, deadline: Instant) -> Result<bool, Er
 async fn sweep(machine: &Machine, patient: bool) -> Result<bool, Error> {
     let began = Instant::now();
     let mut graceful = true;
-    let mut delay = FIRST_DELAY;
+    let mut delays = BACKOFF.delays();
     loop {
         let left = left_of(machine);
         if left.is_empty() {
@@ -130,13 +129,8 @@ async fn sweep(machine: &Machine, patient: bool) -> Result<bool, Error> {
                 kill(&seen)?;
             }
         }
-        pause(&mut delay).await;
+        tokio::time::sleep(delays.advance()).await;
     }
-}
-
-pub(super) async fn pause(delay: &mut Duration) {
-    tokio::time::sleep(*delay).await;
-    *delay = (*delay * 2).min(LONGEST_DELAY);
 }
 
 /// Without root, processes of other users of a container's namespace cannot be killed from here. They end with their
@@ -187,13 +181,13 @@ async fn clear(machine: &Machine) -> Result<(), Error> {
 async fn remove_cgroups(machine: &Machine) {
     for group in mounts::cgroups(&machine.engine.cgroup) {
         let deadline = Instant::now() + HELPERS_TAKE;
-        let mut delay = FIRST_DELAY;
+        let mut delays = BACKOFF.delays();
         while let Err(error) = mounts::remove_cgroup(&group) {
             if Instant::now() >= deadline {
                 tracing::warn!(path = %group.display(), error = %Chain(&error), "a control group was not removed");
                 break;
             }
-            pause(&mut delay).await;
+            tokio::time::sleep(delays.advance()).await;
         }
     }
 }

@@ -8,14 +8,13 @@ use kube::{
     core::DeserializeGuard,
     runtime::watcher::{self, Event},
 };
-use rdd_stdx::chain::Chain;
+use rdd_stdx::{backoff::Backoff, chain::Chain};
 
 use super::{Cached, Sync, trace};
 use crate::{Error, Key, Kind, error::is_not_found};
 
-/// How long after the first failure the server is asked again; it doubles up to the second.
-const FIRST_DELAY: Duration = Duration::from_millis(50);
-const LONGEST_DELAY: Duration = Duration::from_secs(5);
+/// How long after a failure the server is asked again.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
 /// Keeps `cache` as the server has it. It returns only if that is impossible.
 pub(super) async fn follow<K: Kind>(client: Client, cache: Cached<K>) -> Result<(), Error> {
@@ -23,7 +22,7 @@ pub(super) async fn follow<K: Kind>(client: Client, cache: Cached<K>) -> Result<
     let api = Api::<DeserializeGuard<K>>::all(client);
     let mut events = pin!(watcher::watcher(api, watcher::Config::default()));
     let mut list = Vec::new();
-    let mut delay = FIRST_DELAY;
+    let mut delays = BACKOFF.delays();
     let mut told = None;
     while let Some(event) = events.next().await {
         match event {
@@ -33,7 +32,7 @@ pub(super) async fn follow<K: Kind>(client: Client, cache: Cached<K>) -> Result<
                     if told.take().is_some() {
                         tracing::info!(kind = %K::kind(&()), "the watch works again");
                     }
-                    delay = FIRST_DELAY;
+                    delays.reset();
                 }
                 trace::event(&event);
                 take_in(&cache, event, &mut list);
@@ -47,8 +46,7 @@ pub(super) async fn follow<K: Kind>(client: Client, cache: Cached<K>) -> Result<
                     told = Some(text.clone());
                 }
                 cache.failed(if missing { Sync::NotServed } else { Sync::Failing(text) });
-                tokio::time::sleep(delay).await;
-                delay = (delay * 2).min(LONGEST_DELAY);
+                tokio::time::sleep(delays.advance()).await;
             }
         }
     }

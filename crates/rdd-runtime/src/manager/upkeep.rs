@@ -14,7 +14,10 @@ use k8s_openapi::api::{
     core::v1::ConfigMap,
 };
 use kube::{Client, ResourceExt};
-use rdd_stdx::chain::Chain;
+use rdd_stdx::{
+    backoff::{Backoff, Delays},
+    chain::Chain,
+};
 use tokio::{
     sync::{Mutex as AsyncMutex, MutexGuard, Notify, watch},
     time::Instant,
@@ -30,10 +33,9 @@ use crate::{
     worker::Tools,
 };
 
-/// How long after something had to be restored the next look is; it doubles up to the second while that happens again and again,
-/// so that somebody who insists on the opposite costs little.
-const FIRST_DELAY: Duration = Duration::from_millis(20);
-const LONGEST_DELAY: Duration = Duration::from_secs(30);
+/// How long after something had to be restored the next look is; it grows while that happens again and again, so that somebody who insists on the
+/// opposite costs little.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(30));
 /// After so long without anything to restore, the next time begins with the first delay again.
 const CALM: Duration = Duration::from_mins(1);
 
@@ -250,21 +252,22 @@ pub(super) fn is_list(map: &ConfigMap) -> bool {
 /// How soon one looks again after something had to be restored.
 struct Pace {
     last: Instant,
-    delay: Duration,
+    delays: Delays,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { last: Instant::now(), delay: FIRST_DELAY }
+        Self { last: Instant::now(), delays: BACKOFF.delays() }
     }
 }
 
 impl Pace {
     fn next(&mut self) -> Duration {
-        let delay = if self.last.elapsed() > CALM { FIRST_DELAY } else { self.delay };
-        self.delay = (delay * 2).min(LONGEST_DELAY);
+        if self.last.elapsed() > CALM {
+            self.delays.reset();
+        }
         self.last = Instant::now();
-        delay
+        self.delays.advance()
     }
 }
 
@@ -284,6 +287,6 @@ mod tests {
         }
         assert!(looks < 40, "{looks} looks in ten minutes");
         tokio::time::sleep(CALM * 2).await;
-        assert_eq!(pace.next(), FIRST_DELAY, "after some calm it is quick again");
+        assert_eq!(pace.next(), BACKOFF.first, "after some calm it is quick again");
     }
 }
