@@ -8,6 +8,7 @@ use rdd_runtime::{Context, Error, Key, cache::Cached};
 use super::{
     link::Link,
     mirror::{self, Mirror, Mirrors, has_finalizer, is_deleting, is_removed},
+    tags::Tags,
 };
 
 /// What a look at one thing has at hand, for as long as a connection stands.
@@ -18,6 +19,7 @@ pub(super) struct Desk {
     pub(super) cx: Context,
     pub(super) link: Link,
     pub(super) mirrors: Mirrors,
+    pub(super) tags: Tags,
 }
 
 impl Desk {

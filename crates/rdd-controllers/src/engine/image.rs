@@ -57,14 +57,11 @@ pub(super) async fn look(desk: &Desk, id: &str, look: Look) -> Result<(), Error>
     failure.map_or(Ok(()), Err)
 }
 
-/// A tag that moves is told of the image that gets it, and not of the one that had it.
+/// Looks at the images that had the tags of this one before.
 fn look_at_losers(desk: &Desk, id: &str, statuses: &[ImageStatus]) {
-    let has = |tag: &str| statuses.iter().any(|status| status.repo_tag.as_deref() == Some(tag));
-    for other in desk.mirrors.images.in_namespace(&desk.namespace) {
-        let Some(status) = other.status.as_ref().filter(|status| status.id != id) else { continue };
-        if status.repo_tag.as_deref().is_some_and(has) {
-            desk.link.queue().add(Item::Image(status.id.clone()), Look::Engine);
-        }
+    let tags: Vec<&str> = statuses.iter().filter_map(|status| status.repo_tag.as_deref()).collect();
+    for loser in desk.tags.note(id, &tags) {
+        desk.link.queue().add(Item::Image(loser), Look::Engine);
     }
 }
 

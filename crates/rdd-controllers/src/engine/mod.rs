@@ -17,6 +17,7 @@ pub mod plan;
 mod plan_tests;
 mod publish;
 mod queue;
+mod tags;
 mod volume;
 mod watcher;
 mod work;

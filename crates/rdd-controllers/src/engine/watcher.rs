@@ -16,6 +16,7 @@ use super::{
     mirror::Mirrors,
     plan::Publication,
     queue::{Item, Look},
+    tags::Tags,
     work::{self, Work},
 };
 
@@ -137,7 +138,7 @@ async fn session(link: &Link, setup: &Setup, namespace: &str, cx: &Context) -> R
     let mut events = engine.events(now).await.map_err(|error| Chain(&error).to_string())?;
     let (cx, link) = (cx.clone(), link.clone());
     let mirrors = Mirrors::of(&cx);
-    let desk = Arc::new(Desk { engine, namespace: namespace.to_owned(), cx, link, mirrors });
+    let desk = Arc::new(Desk { engine, namespace: namespace.to_owned(), cx, link, mirrors, tags: Tags::default() });
     let mut work = Work::default();
     let mut looking = Some(Box::pin(everything(Arc::clone(&desk))));
     let mut ping = tokio::time::interval_at(Instant::now() + PING_EVERY, PING_EVERY);

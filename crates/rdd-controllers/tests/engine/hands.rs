@@ -37,6 +37,7 @@ pub(crate) fn one(plural: &str, name: &str) -> String {
 }
 
 /// An engine in a folder of its own.
+#[derive(Debug)]
 pub(crate) struct Room {
     engine: Mutex<FakeEngine>,
     folder: TempDir,

@@ -1,12 +1,19 @@
 //! What the engine has is mirrored, and what happens on either side happens on the other.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
 use rdd_docker::{
     fake::Route,
     map::{image_name, volume_name},
 };
+use rdd_runtime::probe::{Point, Probe, Verdict, When};
+use rdd_testkit::{api::PATIENCE, eventually};
 use serde_json::json;
 
-use crate::hands::{APPS, Scene, at, delete, one, says_running};
+use crate::hands::{APPS, Room, Scene, at, delete, one, says_running};
 
 #[test]
 fn everything_is_mirrored_at_first_and_whatever_happens_afterwards() {
@@ -59,6 +66,56 @@ fn an_image_has_a_mirror_for_each_tag_and_one_without_when_it_has_none() {
     scene.room.engine().change(|world| world.tag_image(&other, "box:3")).unwrap();
     scene.gone(&one("images", &dangling_other));
     assert!(!scene.names("images").contains(&dangling));
+}
+
+/// When the mirror of a tag is about to say what it stands for, gives the tag to another image, and holds the mirror up until that one has its own.
+#[derive(Debug)]
+struct Thief {
+    room: Arc<Room>,
+    is_armed: AtomicBool,
+    made: AtomicUsize,
+    written: AtomicUsize,
+}
+
+impl Probe for Thief {
+    fn at(&self, point: Point<'_>) -> Verdict {
+        match (point.step, point.when) {
+            ("create-mirror", When::After) => drop(self.made.fetch_add(1, Ordering::SeqCst)),
+            ("write-mirror", When::After) => drop(self.written.fetch_add(1, Ordering::SeqCst)),
+            ("write-mirror", When::Before) if self.is_armed.swap(false, Ordering::SeqCst) => {
+                let made = self.made.load(Ordering::SeqCst);
+                let moved = self.room.engine().change(|world| world.tag_image("other:1", "moving:1"));
+                moved.expect("a tag can be moved");
+                // Others go on meanwhile, on the other threads.
+                let is_made = || (self.made.load(Ordering::SeqCst) > made).then_some(());
+                tokio::task::block_in_place(|| eventually("the other's mirror", PATIENCE, is_made));
+            }
+            _ => {}
+        }
+        Verdict::Go
+    }
+}
+
+#[test]
+fn a_tag_that_moves_while_its_mirror_is_being_written_leaves_no_mirror_that_is_wrong() {
+    let mut scene = Scene::dark();
+    scene.room.engine().change(|world| world.import_image(Some("other:1"), [].into())).unwrap();
+    let zero = AtomicUsize::default;
+    let room = Arc::clone(&scene.room);
+    let thief = Arc::new(Thief { room, is_armed: AtomicBool::new(false), made: zero(), written: zero() });
+    scene.stage.probe(Arc::clone(&thief) as _);
+    scene.stage.start();
+    says_running(&scene.stage, "True");
+    scene.until_says("True", "Connected");
+    let (loser, winner) =
+        scene.room.engine().change(|world| (world.find_image("box:1").unwrap(), world.find_image("other:1").unwrap()));
+    let before = thief.written.load(Ordering::SeqCst);
+    thief.is_armed.store(true, Ordering::SeqCst);
+    // One event, and no other of this image ever after.
+    scene.room.engine().change(|world| world.tag_image("box:1", "moving:1")).unwrap();
+    scene.until("both mirrors to be written", |_| (thief.written.load(Ordering::SeqCst) >= before + 2).then_some(()));
+    scene.gone(&one("images", &image_name(&loser, Some("moving:1"))));
+    scene.object(&one("images", &image_name(&winner, Some("moving:1"))), |object| !object["status"].is_null());
 }
 
 #[test]
