@@ -1,16 +1,22 @@
 //! Findings about the engine's watcher.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
 };
 
 use rdd_docker::{
-    fake::{Effect, Fault, Refusal, Route},
+    fake::{Effect, Fault, NewContainer, Refusal, Route},
     map::{image_name, volume_name},
 };
 use rdd_runtime::probe::{Point, Probe, Verdict, When};
+use rdd_testkit::api::PATIENCE;
 use serde_json::{Value, json};
+use tokio::runtime::Handle;
 
 use crate::hands::{APPS, Scene, ask, at, condition, delete, get, merge, one, says_running, until};
 
@@ -90,6 +96,7 @@ fn one_stuck_object_starves_no_other() {
     let image = scene.names("images").remove(0);
     let refused = Effect::Refuse(Refusal::new(http::StatusCode::CONFLICT, "it is stuck"));
     scene.room.engine().fault(Fault::always(Route::ImageRemove, refused));
+    let connections = scene.room.engine().requests(Route::Events);
     delete(&scene.stage, &one("images", &image));
     delete(&scene.stage, &one("volumes", &volume_name("data")));
     scene.gone(&one("volumes", &volume_name("data")));
@@ -97,6 +104,9 @@ fn one_stuck_object_starves_no_other() {
     scene.object(&one("containers", &id), |object| !object["status"].is_null());
     let stuck = get(&scene.stage, &one("images", &image)).expect("it stays");
     assert!(!stuck["metadata"]["deletionTimestamp"].is_null());
+    let room = Arc::clone(&scene.room);
+    scene.until("several refusals", |_| (room.engine().requests(Route::ImageRemove) > 2).then_some(()));
+    assert_eq!(scene.room.engine().requests(Route::Events), connections, "nor does it cost the connection");
     scene.room.engine().heal();
     let ids: Vec<String> = scene.names("containers");
     for id in ids {
@@ -165,19 +175,60 @@ fn the_finalizer_is_put_on_again_for_every_kind_and_the_spec_is_the_users() {
     assert_eq!(spec, Some(json!({"state": "running"})));
 }
 
+/// Makes an object of its own in the moment before the mirror of the same name is made.
+struct Faster {
+    client: kube::Client,
+    object: Mutex<Option<Value>>,
+}
+
+impl fmt::Debug for Faster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Faster").field("object", &self.object).finish_non_exhaustive()
+    }
+}
+
+impl Probe for Faster {
+    fn at(&self, point: Point<'_>) -> Verdict {
+        if (point.step, point.when) == ("create-mirror", When::Before)
+            && let Some(object) = self.object.lock().expect("nobody panics with it").take()
+        {
+            let request = http::Request::post(at("containers")).header("content-type", "application/json");
+            let request = request.body(object.to_string().into_bytes()).expect("it is a request");
+            let made = || Handle::current().block_on(self.client.request::<Value>(request));
+            tokio::task::block_in_place(made).expect("an object is made");
+        }
+        Verdict::Go
+    }
+}
+
 // Finding 295-S2
 #[test]
 fn a_user_who_was_faster_than_the_mirror_keeps_what_they_asked_for() {
+    let mine = |id: &str| {
+        json!({
+            "apiVersion": "containers.rancherdesktop.io/v1alpha1", "kind": "Container", "metadata": {"name": id},
+            "spec": {"state": "running"},
+        })
+    };
     let mut scene = Scene::dark();
-    let id = scene.room.container("one");
-    let mine = json!({
-        "apiVersion": "containers.rancherdesktop.io/v1alpha1", "kind": "Container", "metadata": {"name": id},
-        "spec": {"state": "running"},
-    });
-    ask(&scene.stage, "POST", &at("containers"), &mine).unwrap();
+    let early = scene.room.container("early");
+    ask(&scene.stage, "POST", &at("containers"), &mine(&early)).unwrap();
+    let faster = Arc::new(Faster { client: scene.stage.client(), object: Mutex::default() });
+    scene.stage.probe(Arc::clone(&faster) as _);
+    scene.stage.start();
     says_running(&scene.stage, "True");
-    let object = scene.object(&one("containers", &id), |object| object["status"]["status"] == "running");
-    assert_eq!(object["spec"]["state"], "running");
+    scene.until_says("True", "Connected");
+    // So late that the mirror is thought to be new.
+    let late = scene.room.engine().change(|world| {
+        let id = world.create_container(NewContainer::sleeper("late", "box:1")).unwrap();
+        *faster.object.lock().unwrap() = Some(mine(&id));
+        id
+    });
+    for id in [&early, &late] {
+        let object = scene.object(&one("containers", id), |object| object["status"]["status"] == "running");
+        assert_eq!(object["spec"]["state"], "running");
+    }
+    assert!(faster.object.lock().unwrap().is_none(), "it was made in between");
 }
 
 // Finding 295-S3, 295-T4
@@ -195,7 +246,14 @@ fn several_writers_of_the_apps_status_never_conflict() {
     let all = app["status"]["conditions"].as_array().unwrap();
     let mut kinds: Vec<_> = all.iter().filter_map(|one| one["type"].as_str()).collect();
     kinds.sort_unstable();
-    assert_eq!(kinds, ["ContainerEngineReady", "Running"], "each has its own, and nobody took the other's");
+    assert_eq!(kinds, ["ContainerEngineReady", "Running"], "nobody took the other's");
+    let owners = app["metadata"]["managedFields"].as_array().unwrap();
+    let owned = |condition: &str| {
+        let owns = |owner: &&Value| owner["fieldsV1"].to_string().contains(condition);
+        owners.iter().filter(owns).filter_map(|owner| owner["manager"].as_str()).collect::<Vec<_>>()
+    };
+    assert_eq!(owned("Running"), ["app-controller"], "each has its own");
+    assert_eq!(owned("ContainerEngineReady").len(), 1);
 }
 
 // Finding 295-S5
@@ -225,12 +283,16 @@ fn a_failure_that_could_not_be_written_is_written_as_soon_as_it_can_be() {
     });
     let hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
     ask(&scene.stage, "POST", hooks, &hook).unwrap();
-    scene.room.engine().crash();
+    // The next connection says nothing for long, neither that it stands nor that it does not: nobody else leads to another look.
+    scene.room.engine().fault(Fault::always(Route::ContainerList, Effect::Hang));
+    scene.room.engine().end_events();
     scene.until("failing reconciles", |stage| (!stage.block_on(stage.manager().is_quiet())).then_some(()));
     let said = condition(&get(&scene.stage, &format!("{APPS}/app")).unwrap()).unwrap();
     assert_eq!(said["reason"], "Connected", "nothing could be written");
+    let began = Instant::now();
     delete(&scene.stage, &format!("{hooks}/shut"));
-    scene.until_says("False", "ConnectFailed");
+    let message = scene.until_says("False", "ConnectFailed");
+    assert!(message.contains("ended the stream") && began.elapsed() < PATIENCE / 2, "{message} {:?}", began.elapsed());
 }
 
 // Finding 295-S7, 295-T5

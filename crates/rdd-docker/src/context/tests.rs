@@ -226,6 +226,8 @@ async fn a_context_that_cannot_be_written_says_so() {
     fs::write(case.folder(), "a file where the folder should be").unwrap();
     let error = case.context.ensure().await.unwrap_err();
     assert!(error.to_string().contains("rancher-desktop-2"), "{error}");
+    // What failed first is told, and not what could not work after it.
+    assert!(Chain(&error).to_string().contains("create folder"), "{}", Chain(&error));
 }
 
 fn docker(folder: &Path, words: &[&str]) -> String {
