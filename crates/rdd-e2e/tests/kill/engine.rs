@@ -19,17 +19,28 @@ const APPS: &str = "/apis/app.rancherdesktop.io/v1alpha1/apps";
 const APP: &str = "/apis/app.rancherdesktop.io/v1alpha1/apps/app";
 const MIRRORS: &str = "/apis/containers.rancherdesktop.io/v1alpha1/namespaces/default";
 const IMAGE: &str = "box:1";
+/// What happens for every request.
+const ACTING: &[&str] = &["claim", "act", "record", "unclaim"];
 
 pub(crate) fn scenarios() -> Vec<Scenario> {
-    vec![Scenario {
-        name: "containers are mirrored, acted on, and removed from either side",
+    let plain = || Scenario {
         controller: engine::NAME,
-        steps: engine::plan::Step::ALL,
         controllers: Some("containers"),
         prepare: Some(prepare),
         live: live_mirrored,
         ..Scenario::PLAIN
-    }]
+    };
+    let another = |name, nth| Scenario { name, nth, steps: ACTING, is_another: true, ..plain() };
+    vec![
+        // The first request is the start of something that ends at once: nobody can see by its state that it was carried out.
+        Scenario {
+            name: "containers are mirrored, acted on, and removed from either side",
+            steps: engine::plan::Step::ALL,
+            ..plain()
+        },
+        another("the same, killed while a container is stopped for its spec", 2),
+        another("the same, killed while a container is restarted", 4),
+    ]
 }
 
 /// The App and its kind: their own controller does not run, so that nobody but this test says whether the machine does.
@@ -60,6 +71,59 @@ fn until_container(life: &mut Life<'_>, id: &str, what: &str, is_so: impl Fn(&Va
     });
 }
 
+/// Asks for an action, and returns what came of it when nothing is asked any more.
+fn act(life: &mut Life<'_>, id: &str, action: &str) -> Value {
+    let path = format!("{MIRRORS}/containers/{id}");
+    life.merge(&path, &json!({"metadata": {"annotations": {"containers.rancherdesktop.io/action": action}}}));
+    life.until(&format!("the end of a {action}"), |api| {
+        let found = api.get(&path)?;
+        let annotations = found["metadata"]["annotations"].as_object();
+        let is_asked = annotations.is_some_and(|all| all.keys().any(|key| key.contains("/act")));
+        let last = &found["status"]["lastAction"];
+        if last["action"] == action && !is_asked { Ok(last.clone()) } else { Err(found.to_string()) }
+    })
+}
+
+/// How often this happened to a container.
+fn happened(engine: &FakeEngine, id: &str, action: &str) -> usize {
+    let events = engine.change(|world| world.events());
+    events.iter().filter(|event| event.id == id && event.action == action).count()
+}
+
+/// What is safe to repeat is done once all the same; what is not is done at most once, and what is said of it is true.
+fn live_acted_on(life: &mut Life<'_>, engine: &FakeEngine, kept: &str) {
+    let make = |new: NewContainer| engine.change(|world| world.create_container(new)).unwrap();
+    let command = vec!["true".to_owned()];
+    let job = make(NewContainer { command, ..NewContainer::sleeper("job", IMAGE) });
+    let restarted = make(NewContainer::sleeper("restarted", IMAGE));
+    for id in [&job, &restarted] {
+        until_container(life, id, "its mirror", |found| !found["status"].is_null());
+    }
+    assert_eq!(act(life, &job, "start")["state"], "Succeeded");
+    until_container(life, &job, "its end", |found| found["status"]["status"] == "exited");
+
+    life.merge(&format!("{MIRRORS}/containers/{kept}"), &json!({"spec": {"state": "created"}}));
+    until_container(life, kept, "its stop", |found| {
+        let status = &found["status"];
+        status["status"] == "exited" && status["observedGeneration"] == found["metadata"]["generation"]
+    });
+    assert_eq!(act(life, kept, "start")["state"], "Succeeded");
+    until_container(life, kept, "its start", |found| found["status"]["status"] == "running");
+
+    let last = act(life, &restarted, "restart");
+    let is_told = last["error"].as_str().is_some_and(|error| error.starts_with("interrupted"));
+    match last["state"].as_str() {
+        Some("Succeeded") => assert_eq!(happened(engine, &restarted, "restart"), 1, "{last}"),
+        _ => assert!(is_told && happened(engine, &restarted, "restart") <= 1, "{last}"),
+    }
+    assert!(is_told == (last["state"] == "Failed") && happened(engine, &restarted, "start") <= 1, "{last}");
+    for id in [&job, &restarted] {
+        life.delete(&format!("{MIRRORS}/containers/{id}"));
+    }
+    let times = (happened(engine, &job, "start"), happened(engine, kept, "start"), happened(engine, kept, "stop"));
+    assert_eq!(times, (1, 2, 1), "each request is acted on once");
+}
+
 fn live_mirrored(life: &mut Life<'_>) {
     let engine = FakeEngine::start_with(&life.docker_socket(), 7).unwrap();
     let make = |name: &str| engine.change(|world| world.create_container(NewContainer::sleeper(name, IMAGE))).unwrap();
@@ -69,17 +133,7 @@ fn live_mirrored(life: &mut Life<'_>) {
     engine.change(|world| world.create_volume("data", [].into(), [].into())).unwrap();
     say_running(life, "True", "Connected");
     life.mark("mirrored");
-
-    life.merge(&format!("{MIRRORS}/containers/{kept}"), &json!({"spec": {"state": "created"}}));
-    until_container(life, &kept, "its stop", |found| found["status"]["status"] == "exited");
-    let action = json!({"metadata": {"annotations": {"containers.rancherdesktop.io/action": "start"}}});
-    life.merge(&format!("{MIRRORS}/containers/{kept}"), &action);
-    until_container(life, &kept, "its start", |found| {
-        let last = &found["status"]["lastAction"];
-        let annotations = found["metadata"]["annotations"].as_object();
-        let is_asked = annotations.is_some_and(|all| all.keys().any(|key| key.contains("/act")));
-        found["status"]["status"] == "running" && last["action"] == "start" && last["state"] == "Succeeded" && !is_asked
-    });
+    live_acted_on(life, &engine, &kept);
     life.mark("acted on");
 
     engine.change(|world| world.remove_container(&lost, true, false)).unwrap();
@@ -91,11 +145,8 @@ fn live_mirrored(life: &mut Life<'_>) {
     assert_eq!(left, (1, 0), "what was deleted here is gone there");
 
     say_running(life, "False", "Stopped");
-    let happened = |action: &str| {
-        let events = engine.change(|world| world.events());
-        events.iter().filter(|event| event.id == kept && event.action == action).count()
-    };
-    assert_eq!((happened("start"), happened("stop")), (2, 1), "each request is acted on once");
+    let times = (happened(&engine, &kept, "start"), happened(&engine, &kept, "stop"));
+    assert_eq!(times, (2, 1), "nor is anything done again later");
     life.mark("stopped");
     life.delete(APP);
 }

@@ -11,9 +11,9 @@ use crate::{
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const VMS: &str = "/apis/lima.rancherdesktop.io/v1alpha1/namespaces/default/limavms";
-const VM: &str = "/apis/lima.rancherdesktop.io/v1alpha1/namespaces/default/limavms/box";
+pub(crate) const VM: &str = "/apis/lima.rancherdesktop.io/v1alpha1/namespaces/default/limavms/box";
 const CONTAINERD: &str = "vmType: host\nparam:\n  CONTAINER_ENGINE: containerd\n";
-const MOBY: &str = "vmType: host\nparam:\n  CONTAINER_ENGINE: moby\n";
+pub(crate) const MOBY: &str = "vmType: host\nparam:\n  CONTAINER_ENGINE: moby\n";
 
 pub(crate) fn scenarios() -> Vec<Scenario> {
     let plain = || Scenario { controller: limavm::NAME, machine: Some("box"), ..Scenario::PLAIN };
@@ -28,6 +28,24 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         Scenario {
             name: "a machine is restarted on request, and for a new template",
             steps: &["clear-restart-request", "apply-template"],
+            needs_engine: true,
+            live: live_restarted,
+            ..plain()
+        },
+        Scenario {
+            name: "the same, killed when the old run of it is to end for the new template",
+            steps: &["stop"],
+            nth: 2,
+            is_another: true,
+            needs_engine: true,
+            live: live_restarted,
+            ..plain()
+        },
+        Scenario {
+            name: "the same, killed when the run with the new template is to begin",
+            steps: &["start"],
+            nth: 3,
+            is_another: true,
             needs_engine: true,
             live: live_restarted,
             ..plain()
@@ -48,17 +66,22 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     ]
 }
 
-fn make(life: &mut Life<'_>, template: &str, running: bool) {
+/// Asks for a machine.
+pub(crate) fn begin(life: &mut Life<'_>, template: &str, running: bool) {
     let map = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "box"}, "data": {"template": template},
     });
     life.make(MAPS, &map);
     let spec = json!({"running": running, "templateRef": {"name": "box"}});
     life.make(VMS, &object("lima.rancherdesktop.io", "LimaVM", "box", &spec));
+}
+
+fn make(life: &mut Life<'_>, template: &str, running: bool) {
+    begin(life, template, running);
     until_running(life, running);
 }
 
-fn until_running(life: &mut Life<'_>, running: bool) -> Value {
+pub(crate) fn until_running(life: &mut Life<'_>, running: bool) -> Value {
     let status = if running { "True" } else { "False" };
     life.until("the machine to be as it is wanted", |api| {
         let vm = api.get(VM)?;
@@ -77,7 +100,7 @@ fn run(life: &mut Life<'_>, running: bool) {
 }
 
 /// With what it was made from.
-fn delete(life: &mut Life<'_>) {
+pub(crate) fn delete(life: &mut Life<'_>) {
     life.delete(VM);
     life.until("the end of the template", |api| api.is_gone(&format!("{MAPS}/box-template")));
     life.delete(&format!("{MAPS}/box"));
@@ -111,25 +134,34 @@ fn live_restarted(life: &mut Life<'_>) {
     make(life, CONTAINERD, true);
     let first = remains::processes(&life.engine());
     life.merge(VM, &json!({"metadata": {"annotations": {"lima.rancherdesktop.io/restartRequested": "now"}}}));
-    let second = another_run(life, &first);
+    let second = another_run(life, &first, None);
     let template = json!({"data": {"template": format!("{CONTAINERD}  CHANGED: \"true\"\n")}});
     life.merge(&format!("{MAPS}/box-template"), &template);
-    another_run(life, &second);
+    let version = life.until("the new template", |api| {
+        let map = api.get(&format!("{MAPS}/box-template"))?;
+        Ok::<_, String>(map["metadata"]["resourceVersion"].clone())
+    });
+    another_run(life, &second, Some(&version));
     life.mark("restarted");
     delete(life);
 }
 
-/// The machine runs anew: nothing asks for a restart any more, and what runs is not what ran.
-fn another_run(life: &mut Life<'_>, before: &[(u32, String)]) -> Vec<(u32, String)> {
+/// The machine runs anew: nothing asks for a restart any more, and what runs is not what ran. If it is for a template of this version, nobody says before
+/// that it is in effect.
+fn another_run(life: &mut Life<'_>, before: &[(u32, String)], template: Option<&Value>) -> Vec<(u32, String)> {
     let engine = life.engine();
     life.until("another run", |api| {
         let vm = api.get(VM)?;
         let now = remains::processes(&engine);
+        let is_said = template == Some(&vm["status"]["observedTemplateResourceVersion"]);
+        assert!(!is_said || now.iter().all(|process| !before.contains(process)), "{now:?} runs with the old one: {vm}");
         let is_asked = !vm["metadata"]["annotations"]["lima.rancherdesktop.io/restartRequested"].is_null();
         let is_new = !now.is_empty() && now.iter().all(|process| !before.contains(process));
         if is_new && !is_asked { Ok(()) } else { Err(format!("{now:?} {vm}")) }
     });
-    until_running(life, true);
+    let vm = until_running(life, true);
+    let observed = &vm["status"]["observedTemplateResourceVersion"];
+    assert!(template.is_none_or(|version| version == observed), "it is in effect: {vm}");
     remains::processes(&engine)
 }
 
