@@ -6,7 +6,7 @@ mod room;
 
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Child,
     sync::Arc,
     time::Duration,
@@ -40,7 +40,7 @@ impl World {
         run("ip", &["link", "set", "up0", "up"]);
         run("ip", &["-n", "world", "addr", "add", &format!("{THERE}/24"), "dev", "w0"]);
         run("ip", &["-n", "world", "link", "set", "w0", "up"]);
-        let mut command = process::background("ip", std::path::Path::new("/"));
+        let mut command = process::background("ip", Path::new("/"));
         command.args(["netns", "exec", "world", "busybox", "httpd", "-f", "-p", "8000", "-h", "/run/www"]);
         let server = command.spawn().unwrap();
         let world = Self { server };
@@ -84,7 +84,7 @@ fn fetch_from_here(address: &str) -> Result<(), String> {
 }
 
 /// Whether a container in this network gets an answer from an address.
-fn container_reaches(socket: &std::path::Path, network: &str, address: &str) -> bool {
+fn container_reaches(socket: &Path, network: &str, address: &str) -> bool {
     let (host, port) = address.split_once(':').unwrap();
     let script = format!("printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 3 {host} {port}");
     let url = format!("unix://{}", socket.display());
@@ -120,9 +120,17 @@ impl System {
         self.folder.path().join("docker.sock")
     }
 
-    fn docker(&self, arguments: &[&str]) -> String {
-        docker_at(&self.socket(), arguments)
+    fn serve(&self) {
+        import_image_at(&self.socket());
+        serve(&self.socket(), &[], 18082);
     }
+}
+
+/// Starts a web server in a container, published at this port.
+fn serve(socket: &Path, options: &[&str], port: u16) {
+    let published = format!("{port}:80");
+    let command = ["--name", "web", "-p", &published, "box", "/bin/httpd", "-f", "-p", "80", "-h", "/www"];
+    docker_at(socket, &[&["run", "-d"], options, &command].concat());
 }
 
 impl Drop for System {
@@ -172,10 +180,7 @@ impl Tenant {
     }
 
     fn serve(&self) {
-        let published = format!("{}:80", self.port);
-        let options = ["--restart=always", "--stop-timeout", "1", "--name", "web", "-p", &published];
-        let command = ["box", "/bin/httpd", "-f", "-p", "80", "-h", "/www"];
-        self.place.docker(VM, &[&["run", "-d"], &options[..], &command].concat());
+        serve(&self.socket(), &["--restart=always", "--stop-timeout", "1"], self.port);
     }
 
     fn socket(&self) -> PathBuf {
@@ -220,22 +225,7 @@ fn ports_answer_and_containers_reach_out_whatever_other_engines_do() {
         other.check(&world, "beside another instance");
         let system = System::start(&[]);
         one.check(&world, "with a system's engine");
-        import_image_at(&system.socket());
-        system.docker(&[
-            "run",
-            "-d",
-            "--name",
-            "web",
-            "-p",
-            "18082:80",
-            "box",
-            "/bin/httpd",
-            "-f",
-            "-p",
-            "80",
-            "-h",
-            "/www",
-        ]);
+        system.serve();
         one.check(&world, "with a system's engine that publishes");
         other.check(&world, "beside both");
         assert_eq!(other.driver.stop(VM, GRACE).await.unwrap(), Stopped::Graceful);
@@ -264,22 +254,7 @@ fn the_rules_of_a_system_engine_survive_ours() {
     let world = World::new();
     suite::run(async {
         let system = System::start(&["--userland-proxy=false"]);
-        import_image_at(&system.socket());
-        system.docker(&[
-            "run",
-            "-d",
-            "--name",
-            "web",
-            "-p",
-            "18082:80",
-            "box",
-            "/bin/httpd",
-            "-f",
-            "-p",
-            "80",
-            "-h",
-            "/www",
-        ]);
+        system.serve();
         eventually("the system's container", SOON, || world.reaches(&format!("{HERE}:18082")).then_some(()));
         let before = rules_but_ours();
         let tenant = Tenant::new("2", 18080, "192.168.77.0/24").await;

@@ -12,7 +12,7 @@ use kube::{
 use rdd_runtime::{
     Registered, finalizer,
     hooks::{Hooks, Https},
-    manager::{Manager, Options, Place, Role, Started},
+    manager::{Manager, Options, Role, Started},
     metrics::Metrics,
     probe::Unhurt,
 };
@@ -22,7 +22,7 @@ use rdd_testkit::{
     controllers::{Stage, hooks_of},
 };
 use serde_json::json;
-use things::{Thing, ThingSpec, judge::Judge};
+use things::{Thing, ThingSpec, judge::Judge, place};
 
 fn thing(name: &str, value: &str) -> Thing {
     Thing::new(name, ThingSpec { value: value.to_owned(), mood: String::new() })
@@ -124,16 +124,6 @@ fn over_https_they_are_asked_and_when_they_are_gone_writes_fail_closed_and_recov
         let _manager = start(&client, "rdd", https(folder.path()), Role::Alone, judge()).await;
         check_verdicts(&client).await;
     });
-}
-
-fn place() -> Place {
-    Place {
-        health_port: 0,
-        metrics_port: 1,
-        metrics_endpoint: String::new(),
-        passthrough_endpoint: String::new(),
-        passthrough_socket: None,
-    }
 }
 
 #[test]

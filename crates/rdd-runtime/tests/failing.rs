@@ -33,7 +33,7 @@ use rdd_testkit::{
     controllers::{Stage, hooks_of},
 };
 use serde_json::json;
-use things::judge::Judge;
+use things::{judge::Judge, place};
 use tower_service::Service;
 
 /// A server that refuses to write webhook configurations, as long as it is told to.
@@ -66,13 +66,7 @@ impl Service<http::Request<Body>> for Refusing {
 fn options(client: &Client, hooks: &Arc<dyn Hooks>, health_port: u16) -> Options {
     Options {
         name: "embedded".to_owned(),
-        role: Role::Embedded(Place {
-            health_port,
-            metrics_port: 1,
-            metrics_endpoint: String::new(),
-            passthrough_endpoint: String::new(),
-            passthrough_socket: None,
-        }),
+        role: Role::Embedded(Place { health_port, ..place() }),
         client: client.clone(),
         clock: SystemClock::shared(),
         hooks: Arc::clone(hooks),

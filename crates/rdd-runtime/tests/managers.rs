@@ -35,8 +35,8 @@ fn place() -> Place {
     }
 }
 
-async fn start(client: &Client, name: &str, role: Role, world: &Arc<World>) -> Started {
-    let options = Options {
+fn options(client: &Client, name: &str, role: Role) -> Options {
+    Options {
         name: name.to_owned(),
         role,
         client: client.clone(),
@@ -49,8 +49,12 @@ async fn start(client: &Client, name: &str, role: Role, world: &Arc<World>) -> S
         probe: Arc::new(Unhurt),
         metrics: Metrics::default(),
         progress: Arc::new(|_| {}),
-    };
-    Manager::start(options, vec![Registered::new(Things(Arc::clone(world)))]).await.unwrap()
+    }
+}
+
+async fn start(client: &Client, name: &str, role: Role, world: &Arc<World>) -> Started {
+    let controllers = vec![Registered::new(Things(Arc::clone(world)))];
+    Manager::start(options(client, name, role), controllers).await.unwrap()
 }
 
 async fn running(client: &Client, name: &str, role: Role, world: &Arc<World>) -> Manager {
@@ -170,28 +174,9 @@ fn a_manager_takes_over_from_another_that_goes_and_ends_when_its_controllers_are
         let world = Arc::<World>::default();
         let first = running(&client, "first", Role::External(place()), &world).await;
         // It has something of its own to do, and wants what the first one has as well.
-        let options = |controllers| {
-            let client = client.clone();
-            async move {
-                let options = Options {
-                    name: "second".to_owned(),
-                    role: Role::External(place()),
-                    client,
-                    clock: SystemClock::shared(),
-                    hooks: Arc::new(Local {
-                        base: "https://127.0.0.1:1".to_owned(),
-                        ca_bundle: String::new(),
-                        register: Arc::new(|_, _| Box::new(())),
-                    }),
-                    probe: Arc::new(Unhurt),
-                    metrics: Metrics::default(),
-                    progress: Arc::new(|_| {}),
-                };
-                Manager::start(options, controllers).await.unwrap()
-            }
-        };
         let controllers = vec![Registered::new(Idle), Registered::new(Things(Arc::clone(&world)))];
-        let Started::Running(second) = options(controllers).await else { panic!("it has something to do") };
+        let second = Manager::start(options(&client, "second", Role::External(place())), controllers).await.unwrap();
+        let Started::Running(second) = second else { panic!("it has something to do") };
         assert_eq!(second.controllers(), ["idle"]);
         let kept = async { second.keep().await };
         let scenario = async {

@@ -17,7 +17,7 @@ use rdd_runtime::{
     Registered,
     discovery::{self, Registry},
     hooks::Hooks,
-    manager::{Manager, Options, Place, Role, Started},
+    manager::{Manager, Options, Role, Started},
     metrics::Metrics,
     probe::Unhurt,
 };
@@ -27,17 +27,7 @@ use rdd_testkit::{
     controllers::{Stage, hooks_of},
 };
 use serde_json::{Value, json};
-use things::{Thing, ThingSpec, judge::Judge, until};
-
-fn place() -> Place {
-    Place {
-        health_port: 0,
-        metrics_port: 1,
-        metrics_endpoint: String::new(),
-        passthrough_endpoint: String::new(),
-        passthrough_socket: None,
-    }
-}
+use things::{Thing, ThingSpec, judge::Judge, place, until};
 
 struct World {
     client: Client,

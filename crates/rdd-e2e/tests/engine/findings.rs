@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     agree::{image_name, until_they_agree, volume_name},
+    docker::Docker,
     product::{APP, Product, SOON, talkative},
 };
 
@@ -17,6 +18,19 @@ fn until_there(product: &Product, kind: &str, name: &str, there: bool) {
         let seen = product.mirror(kind, name);
         if seen.is_some() == there { Ok(()) } else { Err(format!("{seen:?}")) }
     });
+}
+
+/// An engine with a container whose mirror runs; nothing, where there can be none.
+fn with_one() -> Option<(Product, Docker, String)> {
+    if !require("own-engine") {
+        return None;
+    }
+    let product = Product::start();
+    let docker = product.docker();
+    docker.import("box:1");
+    let id = docker.run("one", "box:1");
+    product.until_status(&id, "running");
+    Some((product, docker, id))
 }
 
 fn mirrors_left(product: &Product) -> Vec<String> {
@@ -79,14 +93,7 @@ fn an_image_in_use_lingers_until_its_container_is_gone_and_states_follow_both_wa
 // Finding 295-T8, 295-S5
 #[test]
 fn with_containerd_nothing_is_mirrored_and_nothing_of_moby_is_left() {
-    if !require("own-engine") {
-        return;
-    }
-    let product = Product::start();
-    let docker = product.docker();
-    docker.import("box:1");
-    let id = docker.run("one", "box:1");
-    product.until_status(&id, "running");
+    let Some((product, _, id)) = with_one() else { return };
     product.rdd(&["set", "containerEngine.name=containerd", "running=true"]).expect_success();
     assert_eq!(mirrors_left(&product), Vec::<String>::new());
     let said = product.condition("ContainerEngineReady");
@@ -106,15 +113,8 @@ fn with_containerd_nothing_is_mirrored_and_nothing_of_moby_is_left() {
 // Finding O-6
 #[test]
 fn deleting_the_app_while_the_engine_is_connected_leaves_nothing() {
-    if !require("own-engine") {
-        return;
-    }
-    let product = Product::start();
-    let docker = product.docker();
-    docker.import("box:1");
-    let id = docker.run("one", "box:1");
+    let Some((product, docker, _)) = with_one() else { return };
     docker.send("POST", "/volumes/create", Some(&json!({"Name": "kept"}))).expect(201);
-    product.until_status(&id, "running");
     until_there(&product, "volumes", &volume_name("kept"), true);
     let context = format!("rancher-desktop-{}", product.instance());
     let contexts = product.home().join(".docker/contexts/meta");
@@ -144,14 +144,7 @@ fn deleting_the_app_while_the_engine_is_connected_leaves_nothing() {
 // Finding O-11
 #[test]
 fn what_others_made_in_the_namespace_stays() {
-    if !require("own-engine") {
-        return;
-    }
-    let product = Product::start();
-    let docker = product.docker();
-    docker.import("box:1");
-    let id = docker.run("one", "box:1");
-    product.until_status(&id, "running");
+    let Some((product, ..)) = with_one() else { return };
     let foreign = |kind: &str, plural: &str, status: Value| {
         let object = json!({"apiVersion": "containers.rancherdesktop.io/v1alpha1", "kind": kind, "metadata": {"name": "theirs"}});
         product.api.create(&product.mirrors(plural), &object);
@@ -166,16 +159,13 @@ fn what_others_made_in_the_namespace_stays() {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs"}});
     let maps = format!("/api/v1/namespaces/{}/configmaps", product.namespace);
     product.api.create(&maps, &map);
-    let sandbox = {
-        product.rdd(&["set", "running=false"]).expect_success();
-        let mut left = mirrors_left(&product);
-        left.sort();
-        let theirs = ["containernamespaces", "images", "volumes"].map(|kind| format!("{kind}/\"theirs\""));
-        assert_eq!(left, theirs);
-        product.api.get(&format!("{maps}/theirs"));
-        product
-    };
-    sandbox.rdd(&["svc", "delete"]).expect_success();
+    product.rdd(&["set", "running=false"]).expect_success();
+    let mut left = mirrors_left(&product);
+    left.sort();
+    let theirs = ["containernamespaces", "images", "volumes"].map(|kind| format!("{kind}/\"theirs\""));
+    assert_eq!(left, theirs);
+    product.api.get(&format!("{maps}/theirs"));
+    product.rdd(&["svc", "delete"]).expect_success();
 }
 
 // Finding 295-T8

@@ -91,15 +91,7 @@ async fn separate(entries: BTreeMap<String, Entry>, own: &str) -> (BTreeMap<Stri
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn entry(id: &str, controllers: &[&str]) -> Entry {
-        serde_json::from_value(json!({
-            "healthPort": 1, "metricsPort": 1, "enabledControllers": controllers, "startTime": "", "healthEndpoint": "",
-            "metricsEndpoint": "", "passthroughEndpoint": "", "id": id,
-        }))
-        .unwrap()
-    }
+    use super::{super::mk_entry as entry, *};
 
     fn check(wanted: &[&str], living: &[(&str, Entry)], own: &[&str], others: &[(&str, &str)]) {
         let living = living.iter().map(|(name, entry)| ((*name).to_owned(), entry.clone())).collect();

@@ -215,6 +215,16 @@ fn new_map(data: BTreeMap<String, String>, ready: bool) -> ConfigMap {
     }
 }
 
+/// An entry of a manager that runs these controllers.
+#[cfg(test)]
+fn mk_entry(id: &str, controllers: &[&str]) -> Entry {
+    let entry = json!({
+        "healthPort": 1, "metricsPort": 1, "enabledControllers": controllers, "startTime": "", "healthEndpoint": "",
+        "metricsEndpoint": "", "passthroughEndpoint": "", "id": id,
+    });
+    serde_json::from_value(entry).expect("it is an entry")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -64,15 +64,7 @@ pub(crate) fn amendment(found: &ConfigMap, name: &str, entry: &Entry) -> Result<
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn entry(id: &str, controllers: &[&str]) -> Entry {
-        serde_json::from_value(json!({
-            "healthPort": 1, "metricsPort": 1, "enabledControllers": controllers, "startTime": "", "healthEndpoint": "",
-            "metricsEndpoint": "", "passthroughEndpoint": "", "id": id,
-        }))
-        .unwrap()
-    }
+    use super::{super::mk_entry as entry, *};
 
     fn check(change: impl FnOnce(&mut ConfigMap), data: Option<&[(&str, Option<Entry>)]>) {
         let own = entry("e", &["app", "notary"]);

@@ -14,7 +14,7 @@ use kube::{
     Api, Client, CustomResource, CustomResourceExt, ResourceExt,
     api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
-use rdd_runtime::{Context, Controller, Declaration, Error, Key, Plan, Step, finalizer, sweep};
+use rdd_runtime::{Context, Controller, Declaration, Error, Key, Plan, Step, finalizer, manager::Place, sweep};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -50,6 +50,17 @@ pub struct World {
     pub failed: Mutex<bool>,
     /// What controllers that ended well left.
     pub stopped: Mutex<u32>,
+}
+
+/// Where a manager of a test is found.
+pub fn place() -> Place {
+    Place {
+        health_port: 0,
+        metrics_port: 1,
+        metrics_endpoint: String::new(),
+        passthrough_endpoint: String::new(),
+        passthrough_socket: None,
+    }
 }
 
 impl World {
