@@ -11,15 +11,14 @@ use std::{
 use rdd_fetch::{Asset, Check, Fetcher, Proxy, PublishedList};
 use rdd_instance::{Environment, Instance};
 use rdd_runtime::Trigger;
-use rdd_stdx::{chain::Chain, clock::SharedClock, file, task::Group};
+use rdd_stdx::{backoff::Backoff, chain::Chain, clock::SharedClock, file, task::Group};
 
 use super::releases::{Folders, PROGRAM, Release, Releases, progress};
 
 /// Where K3s is published.
 const PUBLISHER: &str = "https://github.com/k3s-io/k3s/releases/download";
 /// How long to wait after the first failure, and at most; twice as long after each.
-const FIRST_DELAY: Duration = Duration::from_secs(5);
-const LONGEST_DELAY: Duration = Duration::from_mins(5);
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins(5));
 
 /// Releases in folders first, and else from the network.
 #[derive(Debug)]
@@ -181,7 +180,7 @@ impl Releases for Downloads {
                     Err(why) => {
                         tracing::warn!(version, error = why, "a release of Kubernetes could not be downloaded");
                         state.failures += 1;
-                        Stage::Failed { why, until: clock.steady() + delay(state.failures) }
+                        Stage::Failed { why, until: clock.steady() + BACKOFF.after(state.failures) }
                     }
                 };
             }
@@ -195,10 +194,6 @@ impl Releases for Downloads {
         *lock(&self.task) = None;
         *lock(&self.state) = State::default();
     }
-}
-
-fn delay(failures: u32) -> Duration {
-    FIRST_DELAY.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1).min(20))).min(LONGEST_DELAY)
 }
 
 #[cfg(test)]
@@ -233,6 +228,6 @@ mod tests {
 
     #[test]
     fn the_wait_grows_and_has_an_end() {
-        assert_eq!([1, 2, 3, 50].map(|failures| delay(failures).as_secs()), [5, 10, 20, 300]);
+        assert_eq!([1, 2, 3, 50].map(|failures| BACKOFF.after(failures).as_secs()), [5, 10, 20, 300]);
     }
 }

@@ -4,6 +4,7 @@ use std::{io, path::PathBuf, time::Duration};
 
 use rdd_instance::Pool;
 use rdd_stdx::{
+    backoff::Backoff,
     chain::Chain,
     file::{self, PRIVATE},
     task::Group,
@@ -29,8 +30,7 @@ use crate::{
 };
 
 /// How often it is looked whether the kubeconfig is there, at first and at most.
-const FIRST_DELAY: Duration = Duration::from_millis(10);
-const LONGEST_DELAY: Duration = Duration::from_millis(250);
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(250));
 /// How long the kernel may take to end what was killed.
 const KILL_TAKES: Duration = Duration::from_secs(10);
 /// How long a cluster is given that is forgotten, or replaced.
@@ -183,10 +183,9 @@ impl HostDriver {
 async fn supervise(machine: &Machine, mut alive: Alive, reporter: &Reporter) {
     let config = machine.engine.k3s_config.clone();
     let written = async {
-        let mut delay = FIRST_DELAY;
+        let mut delays = BACKOFF.delays();
         while !std::fs::metadata(&config).is_ok_and(|meta| meta.len() > 0) {
-            tokio::time::sleep(delay).await;
-            delay = (delay * 2).min(LONGEST_DELAY);
+            tokio::time::sleep(delays.advance()).await;
         }
     };
     let (_, how) = tokio::select! {
@@ -253,7 +252,7 @@ async fn teardown_cluster(machine: &Machine, grace: Duration) -> Result<Stopped,
 
 async fn sweep_cluster(machine: &Machine) -> Result<(), Error> {
     let deadline = Instant::now() + KILL_TAKES;
-    let mut delay = FIRST_DELAY;
+    let mut delays = BACKOFF.delays();
     loop {
         let mut left = identity::of_cluster(&machine.engine.k3s_root);
         left.extend(descendants(&left));
@@ -268,7 +267,7 @@ async fn sweep_cluster(machine: &Machine) -> Result<(), Error> {
         for seen in left {
             teardown::kill(&seen)?;
         }
-        teardown::pause(&mut delay).await;
+        tokio::time::sleep(delays.advance()).await;
     }
 }
 

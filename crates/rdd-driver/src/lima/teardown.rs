@@ -2,7 +2,7 @@
 
 use std::{io, os::unix::net::UnixStream, time::Duration};
 
-use rdd_stdx::process::Signal;
+use rdd_stdx::{backoff::Backoff, process::Signal};
 use tokio::time::Instant;
 
 use super::machine::{Machine, QMP_SOCKET};
@@ -13,8 +13,7 @@ const HELPERS_TAKE: Duration = Duration::from_secs(3);
 /// How long the kernel may take to end what was killed.
 const KILL_TAKES: Duration = Duration::from_secs(10);
 /// How often everything is looked at while it ends, at first and at most: a look reads all of `/proc`.
-const FIRST_DELAY: Duration = Duration::from_millis(5);
-const LONGEST_DELAY: Duration = Duration::from_millis(160);
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(160));
 
 /// Asks a machine to shut down, kills what is left of it when `grace` is over, and removes what only a running machine has.
 pub(super) async fn teardown(machine: &Machine, grace: Duration) -> Result<Stopped, Error> {
@@ -79,7 +78,7 @@ fn press_power_button(machine: &Machine) -> io::Result<()> {
 async fn sweep(machine: &Machine, patient: bool) -> Result<bool, Error> {
     let began = Instant::now();
     let mut graceful = true;
-    let mut delay = FIRST_DELAY;
+    let mut delays = BACKOFF.delays();
     loop {
         let left = machine.processes();
         if left.is_empty() {
@@ -96,7 +95,6 @@ async fn sweep(machine: &Machine, patient: bool) -> Result<bool, Error> {
                 seen.signal(Signal::KILL).map_err(failed("kill a process"))?;
             }
         }
-        tokio::time::sleep(delay).await;
-        delay = (delay * 2).min(LONGEST_DELAY);
+        tokio::time::sleep(delays.advance()).await;
     }
 }
