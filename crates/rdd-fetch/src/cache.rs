@@ -13,7 +13,7 @@ use rdd_stdx::file::{self as durable, PRIVATE};
 
 use crate::{
     digest::{Hasher, Sha256},
-    error::Error,
+    error::{Error, Mistaken},
 };
 
 const PAUSE: Duration = Duration::from_millis(20);
@@ -24,6 +24,17 @@ pub(crate) struct Slot {
     folder: PathBuf,
     name: String,
     digest: Sha256,
+}
+
+/// What came of a file that somebody put somewhere.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Adopted {
+    /// It is in the cache now.
+    Taken,
+    /// It is not there.
+    Absent,
+    /// It is another one.
+    Wrong(Mistaken),
 }
 
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
@@ -85,11 +96,11 @@ impl Slot {
         self.folder.join(format!("{prefix}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// Takes a file from somewhere else, if it is the right one: `false` if it is not, or not there.
-    pub(crate) fn adopt(&self, from: &Path) -> Result<bool, Error> {
-        let Ok(mut source) = File::open(from) else { return Ok(false) };
+    /// Takes a file from somewhere else, if it is the right one.
+    pub(crate) fn adopt(&self, from: &Path) -> Result<Adopted, Error> {
+        let Ok(mut source) = File::open(from) else { return Ok(Adopted::Absent) };
         if !source.metadata().is_ok_and(|meta| meta.is_file()) {
-            return Ok(false);
+            return Ok(Adopted::Absent);
         }
         let path = self.copy_path();
         let write = failed("write", &path);
@@ -105,14 +116,14 @@ impl Slot {
                 hasher.update(&buffer[..count]);
                 file.write_all(&buffer[..count])?;
             }
-            let is_right = hasher.finish() == self.digest;
-            if is_right {
-                file.sync_all()?;
-                fs::rename(&path, self.path())?;
-            } else {
+            let found = hasher.finish();
+            if found != self.digest {
                 fs::remove_file(&path)?;
+                return Ok(Adopted::Wrong(Mistaken { path: from.to_owned(), found, expected: self.digest }));
             }
-            Ok(is_right)
+            file.sync_all()?;
+            fs::rename(&path, self.path())?;
+            Ok(Adopted::Taken)
         })();
         copied.map_err(write)
     }

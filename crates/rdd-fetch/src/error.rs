@@ -39,6 +39,15 @@ pub enum Error {
         /// What.
         name: String,
     },
+    /// Somebody put another file in its place, and it is nowhere else either.
+    #[error("{mistaken}; put the right one there, and the publisher's list of digests beside it")]
+    Mistaken {
+        /// The file.
+        mistaken: Mistaken,
+        /// Why it did not come from anywhere else.
+        #[source]
+        source: Box<Error>,
+    },
     /// The publisher's list does not have it.
     #[error("the list {list} has no SHA-256 digest of {entry:?}, so nothing could be verified")]
     NotListed {
@@ -50,6 +59,18 @@ pub enum Error {
     /// A task ended without a result.
     #[error("a task of the download ended early")]
     Ended,
+}
+
+/// A file that is not the one that its name says.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{} is not what was published: its SHA-256 digest is {found}, not {expected}", path.display())]
+pub struct Mistaken {
+    /// The file.
+    pub path: PathBuf,
+    /// Its digest.
+    pub found: Sha256,
+    /// The digest that it should have.
+    pub expected: Sha256,
 }
 
 /// What happened to one attempt at one address.

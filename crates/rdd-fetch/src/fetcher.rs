@@ -17,7 +17,7 @@ use tokio::{sync::OnceCell, time::timeout};
 
 use crate::{
     asset::{Asset, Check, PublishedList, file_name},
-    cache::{Partial, Slot},
+    cache::{Adopted, Partial, Slot},
     connect::{Means, Wanted, get, without_secrets},
     digest::{Sha256, find_in_list},
     download::{Manner, Order, download},
@@ -118,20 +118,40 @@ impl Fetcher {
         slot.discard()?;
         let places = self.places(&asset.name);
         let adopting = slot.clone();
-        let adopt = move || places.iter().map(|place| adopting.adopt(place)).find(|it| !matches!(it, Ok(false)));
-        if let Some(adopted) = blocking(adopt).await? {
-            return adopted.map(|_| slot.path());
-        }
+        let mistaken = match blocking(move || adopt(&adopting, &places)).await?? {
+            Adopted::Taken => return Ok(slot.path()),
+            Adopted::Wrong(mistaken) => Some(mistaken),
+            Adopted::Absent => None,
+        };
+        let path = self.load(asset, digest, &slot, &progress).await;
+        drop(lock);
+        path.map_err(|source| match mistaken {
+            Some(mistaken) => Error::Mistaken { mistaken, source: Box::new(source) },
+            None => source,
+        })
+    }
+
+    /// Gets it over the network. For who holds the lock.
+    async fn load(
+        &self,
+        asset: &Asset,
+        digest: Sha256,
+        slot: &Slot,
+        progress: &(impl Fn(Progress) + Send + Sync),
+    ) -> Result<PathBuf, Error> {
         if asset.urls.is_empty() {
             return Err(Error::NoAddress { name: asset.name.clone() });
         }
         let opening = slot.clone();
         let partial = blocking(move || Partial::open(&opening)).await??;
         let order = Order { name: &asset.name, urls: &asset.urls, digest, bytes: asset.bytes };
-        let mut meter = Meter::new(&progress, self.clock.clone());
-        let path = download(&self.means().await?, &order, self.manner, partial, &mut meter).await;
-        drop(lock);
-        path
+        let mut meter = Meter::new(progress, self.clock.clone());
+        download(&self.means().await?, &order, self.manner, partial, &mut meter).await
+    }
+
+    /// Whether the offline folder has a file of this name, right or wrong.
+    pub fn is_offline(&self, name: &str) -> bool {
+        file_name(name).is_ok() && self.places(name).iter().any(|place| place.is_file())
     }
 
     /// Where a file of this name could be in the offline folder.
@@ -228,6 +248,20 @@ fn tls(authorities: Vec<CertificateDer<'static>>) -> ClientConfig {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     builder.expect("ring has the default versions").with_root_certificates(roots).with_no_client_auth()
+}
+
+/// Takes the first of these that is right, or else tells of the first that is not.
+fn adopt(slot: &Slot, places: &[PathBuf]) -> Result<Adopted, Error> {
+    let mut wrong = Adopted::Absent;
+    for place in places {
+        match slot.adopt(place)? {
+            Adopted::Taken => return Ok(Adopted::Taken),
+            Adopted::Absent => {}
+            one @ Adopted::Wrong(_) if wrong == Adopted::Absent => wrong = one,
+            Adopted::Wrong(_) => {}
+        }
+    }
+    Ok(wrong)
 }
 
 /// Runs what reads or writes whole files where it keeps nobody.

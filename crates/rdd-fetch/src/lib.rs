@@ -16,7 +16,7 @@ mod proxy;
 
 pub use asset::{Asset, Check, InvalidAsset, PublishedList};
 pub use digest::{InvalidDigest, Sha256, find_in_list};
-pub use error::{Error, Failure};
+pub use error::{Error, Failure, Mistaken};
 pub use fetcher::Fetcher;
 pub use progress::Progress;
 pub use proxy::{InvalidProxy, Proxy};

@@ -91,6 +91,25 @@ async fn a_wrong_file_in_the_offline_folder_is_passed_over() {
 }
 
 #[tokio::test]
+async fn a_wrong_file_that_nobody_can_replace_is_named_with_both_digests() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = content(1_000);
+    let wrong = folder.path().join("k3s");
+    fs::write(&wrong, "an older version").unwrap();
+    let fetcher = fetcher(folder.path()).with_offline(Some(folder.path().to_owned()));
+    let server = Server::start(&bytes, vec![Do::Status(404)]).await;
+    let error = fetcher.fetch(&asset(vec![server.url("k3s")], &bytes), |_| {}).await.unwrap_err();
+    let (found, expected) = (Sha256::of(b"an older version"), Sha256::of(&bytes));
+    let said = format!(
+        "{} is not what was published: its SHA-256 digest is {found}, not {expected}; put the right one there",
+        wrong.display()
+    );
+    let chain = Chain(&error).to_string();
+    assert!(chain.starts_with(&said) && chain.ends_with("status 404"), "{chain}");
+    assert!(fetcher.is_offline("v1/k3s") && !fetcher.is_offline("v1/other") && !fetcher.is_offline("../k3s"));
+}
+
+#[tokio::test]
 async fn where_nothing_helps_the_message_names_the_file_and_the_way_out() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = content(10);
