@@ -3,6 +3,57 @@
 
 mod standin;
 
+use std::{fs, time::Duration};
+
+use rdd_driver::{
+    Driver as _, State, Wanted,
+    suite::{Subject as _, cluster::ClusterSubject as _},
+};
 use standin::Place;
 
 rdd_driver::cluster_contract!(|_name: &str| Some(Place::new()));
+
+/// The guest's docker: it has what was loaded into it.
+const DOCKER: &str = r#"#!/bin/sh
+echo "$*" >>"$RDD_GUEST_ROOT/docker-calls"
+case "$1 $2" in
+"load --input") cat "$3" >"$RDD_GUEST_ROOT/loaded" && echo "Loaded image: rancher/box:1" ;;
+"image inspect") [ "$3" = rancher/box:1 ] && [ -e "$RDD_GUEST_ROOT/loaded" ] ;;
+esac
+"#;
+
+// K3s reads archives into the containerd that it brings, and into nothing else.
+#[tokio::test]
+async fn archives_of_images_are_loaded_into_the_guests_engine_until_it_has_them() {
+    let place = Place::new();
+    fs::write(place.bin().join("guest/docker"), DOCKER).unwrap();
+    let driver = place.driver();
+    driver.create("vm", &place.template(1)).await.unwrap();
+    let mut machine = driver.start("vm", &Default::default()).await.unwrap();
+    let comes_up = async { while !matches!(machine.next().await, Some(State::Running(_)) | None) {} };
+    tokio::time::timeout(Duration::from_secs(60), comes_up).await.unwrap();
+    let guest = place.folder("vm").join("guest");
+    let (cluster, loads) = (driver.kubernetes().unwrap(), || {
+        let calls = fs::read_to_string(guest.join("docker-calls")).unwrap_or_default();
+        calls.lines().filter(|call| call.starts_with("load ")).count()
+    });
+    let archive = place.bin().join("k3s-airgap-images-amd64.tar");
+    let wanted = Wanted { images: vec![archive.clone()], ..place.release(1) };
+    let mut rounds = Vec::new();
+    for content in ["first", "first", "second one", "second one"] {
+        if fs::read_to_string(&archive).unwrap_or_default() != content {
+            fs::write(&archive, content).unwrap();
+        }
+        if rounds.len() == 3 {
+            fs::remove_file(guest.join("loaded")).unwrap();
+        }
+        cluster.start("vm", &wanted).await.unwrap();
+        cluster.stop("vm", Duration::from_secs(5)).await.unwrap();
+        assert_eq!(fs::read_to_string(guest.join("loaded")).unwrap(), content);
+        rounds.push(loads());
+    }
+    assert_eq!(rounds, [1, 1, 2, 3], "loaded once, again when it is another, and again when somebody removed it");
+    cluster.start("vm", &place.release(2)).await.unwrap();
+    let kept = fs::read_dir(guest.join("var/lib/rancher/k3s/agent/images")).unwrap().count();
+    assert_eq!(kept, 0, "what is not wanted any more is not kept");
+}

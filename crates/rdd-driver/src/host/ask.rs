@@ -1,12 +1,12 @@
 //! Asking a running engine over its socket: whether it answers, and what networks it has.
 
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeSet, fs::File, io::Read as _, path::Path, time::Duration};
 
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Empty, Full, Limited};
-use hyper::body::Incoming;
+use http_body_util::{BodyExt as _, Empty, Full, Limited, StreamBody};
+use hyper::body::{Body, Frame, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::UnixStream;
 
@@ -84,23 +84,92 @@ async fn pods(socket: &Path, all: bool) -> Result<Vec<String>, String> {
     Ok(ids.filter(|id| id.chars().all(|c| c.is_ascii_hexdigit())).map(str::to_owned).collect())
 }
 
+/// How long an engine may take to read an archive of images, which may be hundreds of megabytes.
+const LOAD_PATIENCE: Duration = Duration::from_mins(10);
+/// How much of an archive is read at a time.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Whether the engine has all of these images. An engine that does not answer has none.
+pub(super) async fn has_images(socket: &Path, images: &BTreeSet<String>) -> bool {
+    for image in images {
+        // It goes into a path, as it is: a name has slashes.
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/:.-_@".contains(c);
+        if !image.chars().all(is_plain) || get(socket, &format!("/images/{image}/json")).await.is_err() {
+            return false;
+        }
+    }
+    !images.is_empty()
+}
+
+/// Gives an archive of images to the engine, and returns what was in it, by name or identity.
+pub(super) async fn load_images(socket: &Path, archive: &Path) -> Result<BTreeSet<String>, String> {
+    let file = File::open(archive).map_err(text)?;
+    let mut request = request("/images/load?quiet=1").map(|_| StreamBody::new(pieces(file)));
+    *request.method_mut() = Method::POST;
+    let kind = http::HeaderValue::from_static("application/x-tar");
+    request.headers_mut().insert(http::header::CONTENT_TYPE, kind);
+    loaded(&exchange(socket, request, LOAD_PATIENCE).await?)
+}
+
+/// A file, piece by piece.
+fn pieces(file: File) -> impl futures::Stream<Item = std::io::Result<Frame<Bytes>>> + Send {
+    let piece = |mut file: File| async move {
+        let reading = move || {
+            let mut bytes = vec![0; PIECE_BYTES];
+            let count = file.read(&mut bytes)?;
+            bytes.truncate(count);
+            Ok::<_, std::io::Error>((count > 0).then(|| (Frame::data(Bytes::from(bytes)), file)))
+        };
+        tokio::task::spawn_blocking(reading).await.map_err(std::io::Error::other)?
+    };
+    Box::pin(stream::try_unfold(file, piece))
+}
+
+/// What an engine says of an archive: one object per line, and errors among them.
+fn loaded(answer: &[u8]) -> Result<BTreeSet<String>, String> {
+    let mut images = BTreeSet::new();
+    for said in serde_json::Deserializer::from_slice(answer).into_iter::<serde_json::Value>() {
+        let said = said.map_err(text)?;
+        if let Some(error) = said["error"].as_str() {
+            return Err(error.trim().to_owned());
+        }
+        let lines = said["stream"].as_str().unwrap_or_default().lines();
+        let name = |line: &str| {
+            let line = line.strip_prefix("Loaded image: ").or_else(|| line.strip_prefix("Loaded image ID: "));
+            line.map(|name| name.trim().to_owned())
+        };
+        images.extend(lines.filter_map(name));
+    }
+    if images.is_empty() { Err("there are no images in it".to_owned()) } else { Ok(images) }
+}
+
 async fn get(socket: &Path, path: &str) -> Result<Bytes, String> {
     ask(socket, Method::GET, path, PATIENCE).await
 }
 
 async fn ask(socket: &Path, method: Method, path: &str, patience: Duration) -> Result<Bytes, String> {
+    let mut request = request(path);
+    *request.method_mut() = method;
+    exchange(socket, request, patience).await
+}
+
+async fn exchange<B>(socket: &Path, request: Request<B>, patience: Duration) -> Result<Bytes, String>
+where
+    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+{
+    let path = request.uri().path().to_owned();
     let stream = connect(socket).await?;
     let (mut sender, connection) = within(hyper::client::conn::http1::handshake(stream)).await?;
     let exchange = async {
-        let mut request = request(path);
-        *request.method_mut() = method;
         let response = sender.send_request(request).await.map_err(text)?;
         let status = response.status();
         let body = read(response).await?;
         if status.is_success() || status == StatusCode::NOT_MODIFIED {
             Ok(body)
         } else {
-            Err(format!("it answers {status} to {path}"))
+            let said: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+            let why = said["message"].as_str().map(|why| format!(": {why}")).unwrap_or_default();
+            Err(format!("it answers {status} to {path}{why}"))
         }
     };
     let exchange = async {
@@ -194,6 +263,16 @@ mod tests {
         let (answered, asked) = tokio::join!(docker_answers(&socket), answer_once(listener, answer));
         assert!(asked.starts_with("GET /_ping HTTP/1.1\r\nhost: localhost\r\n"), "{asked}");
         answered
+    }
+
+    #[test]
+    fn what_an_engine_says_of_an_archive_is_read_with_its_errors() {
+        let said = b"{\"stream\":\"Loaded image: rancher/mirrored-pause:3.6\\n\"}\n{\"stream\":\"Loaded image ID: sha256:ab\\n\"}\n";
+        assert_eq!(loaded(said), Ok(["rancher/mirrored-pause:3.6", "sha256:ab"].map(str::to_owned).into()));
+        let failed = b"{\"stream\":\"x\"}{\"errorDetail\":{\"message\":\"no space\"},\"error\":\"no space\"}";
+        assert_eq!(loaded(failed), Err("no space".to_owned()));
+        assert_eq!(loaded(b""), Err("there are no images in it".to_owned()));
+        assert!(loaded(b"nonsense").is_err());
     }
 
     #[tokio::test]

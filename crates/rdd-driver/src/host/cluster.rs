@@ -16,6 +16,7 @@ use super::{
     HostDriver, Slot, Watched, ask,
     command::run,
     identity::{self, Seen, descendants},
+    images,
     k3s::{self, Layout, Pods, Started},
     lock,
     machine::{Machine, Shape, read_json, write_json},
@@ -104,6 +105,7 @@ impl HostDriver {
             }
         }
         self.end_cluster(machine, slot, REPLACE_GRACE, "replaced").await?;
+        images::provide(machine, &pods, &wanted.images).await?;
         let alive = self.launch(machine, &pods, wanted)?;
         // Whoever stopped the machine meanwhile did not see what was started just now.
         if machine.started_with()?.is_none() {
@@ -137,7 +139,6 @@ impl HostDriver {
             file::write_atomic(&k3s::config_file(engine), b"{}\n", PRIVATE)?;
         }
         file::write_atomic(&k3s::network_file(engine), k3s::network(engine).as_bytes(), PRIVATE)?;
-        place_images(machine, &wanted.images)?;
         // What an earlier start wrote says nothing about this one.
         file::remove_if_present(&engine.k3s_config)?;
         file::write_atomic(&k3s::version_file(engine), wanted.version.as_bytes(), PRIVATE)?;
@@ -201,23 +202,6 @@ async fn supervise(machine: &Machine, mut alive: Alive, reporter: &Reporter) {
         None => format!("k3s ended ({how}) and left no word"),
     };
     reporter.report(State::Exited { last_words });
-}
-
-/// Links or copies archives to where K3s looks for them; what was there before and is not wanted goes.
-fn place_images(machine: &Machine, images: &[PathBuf]) -> Result<(), Error> {
-    let folder = k3s::images_folder(&machine.engine);
-    file::remove_dir_if_present(&folder)?;
-    if images.is_empty() {
-        return Ok(());
-    }
-    file::create_dir_private(&folder)?;
-    for archive in images {
-        let Some(target) = k3s::image_target(&machine.engine, archive) else { continue };
-        if std::fs::hard_link(archive, &target).is_err() {
-            std::fs::copy(archive, &target).map_err(Error::at("copy images to", &target))?;
-        }
-    }
-    Ok(())
 }
 
 /// Asks K3s to end, kills what of the cluster has not when `grace` is over, and removes what only a running one needs.

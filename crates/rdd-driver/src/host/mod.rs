@@ -11,6 +11,7 @@
 mod ask;
 mod cluster;
 mod command;
+mod images;
 mod journal;
 mod k3s;
 mod machine;

@@ -126,19 +126,30 @@ impl<'a> Guest<'a> {
     }
 
     /// Puts the program and the images of a release into the guest, unless they are there.
-    async fn install(&self, wanted: &Wanted) -> Result<(), Error> {
+    async fn install(&self, wanted: &Wanted, engine: &str) -> Result<(), Error> {
         let bytes = std::fs::metadata(&wanted.program).map_err(Error::at("look at", &wanted.program))?.len();
         self.ask(&["prepare"], QUESTION_TAKES).await?;
         let has = self.ask(&["has", &wanted.version, &bytes.to_string()], QUESTION_TAKES).await?;
         if has.trim() != "yes" {
             self.copy(&wanted.program, &format!("{PROGRAMS}/k3s-{}.new", wanted.version)).await?;
             self.ask(&["install", &wanted.version], QUESTION_TAKES).await?;
-            for archive in &wanted.images {
-                let name = archive.file_name().unwrap_or_default().to_string_lossy();
+        }
+        self.bring(&wanted.images, engine).await
+    }
+
+    /// Puts archives of images into the guest, and no others, and gives them to whoever runs the pods there.
+    async fn bring(&self, archives: &[PathBuf], engine: &str) -> Result<(), Error> {
+        let mut words = vec!["images".to_owned(), engine.to_owned()];
+        for archive in archives {
+            let bytes = std::fs::metadata(archive).map_err(Error::at("look at", archive))?.len().to_string();
+            let name = archive.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if self.ask(&["holds", &name, &bytes], QUESTION_TAKES).await?.trim() != "yes" {
                 self.copy(archive, &format!("{IMAGES}/{name}")).await?;
             }
+            words.push(name);
         }
-        Ok(())
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        self.ask(&words, COPY_TAKES).await.map(drop)
     }
 }
 
@@ -200,10 +211,11 @@ impl LimaDriver {
         if found.is_running() {
             self.end_cluster(machine, slot, REPLACE_GRACE, "replaced").await?;
         }
-        guest.install(wanted).await?;
+        let engine = machine.engine_name();
+        guest.install(wanted, &engine).await?;
         file::write_atomic(&machine.record(), wanted.version.as_bytes(), PRIVATE)?;
         let node = format!("lima-{}", machine.vm);
-        let words = ["start", &wanted.version, &wanted.port.to_string(), &node, &machine.engine_name()];
+        let words = ["start", &wanted.version, &wanted.port.to_string(), &node, &engine];
         guest.ask(&words, QUESTION_TAKES).await?;
         tracing::info!(
             vm = machine.vm,

@@ -38,6 +38,26 @@ install) # VERSION: what was copied becomes the program, and no other is kept
     chmod 755 "$programs/k3s-$1.new"
     mv "$programs/k3s-$1.new" "$programs/k3s-$1"
     ;;
+holds) # NAME BYTES: whether the archive of images is there as a whole
+    [ "$(stat -c %s "$images/$1" 2>/dev/null)" = "$2" ] && echo yes || echo no
+    ;;
+images) # ENGINE NAME...: no other archives are kept; K3s reads them into its own containerd, and into no other engine
+    engine=$1
+    shift
+    for file in "$images"/*; do
+        case " $* " in *" ${file##*/} "*) ;; *) rm -f "$file" ;; esac
+    done
+    [ "$engine" != containerd ] || exit 0
+    for name; do
+        # What was in it, for as long as nobody removes it from the engine.
+        note=$data/agent/.loaded-$name
+        # shellcheck disable=SC2046
+        ! [ "$note" -nt "$images/$name" ] || ! docker image inspect $(cat "$note") >/dev/null 2>&1 || continue
+        docker load --input "$images/$name" >"$note.new"
+        sed -n 's/^Loaded image\( ID\)\{0,1\}: //p' "$note.new" >"$note"
+        rm -f "$note.new"
+    done
+    ;;
 start) # VERSION PORT NODE ENGINE
     mkdir -p "$data" "$(dirname "$config")"
     rm -f "$config"
