@@ -83,54 +83,96 @@ fn proxy(environment: &Environment) -> Option<Proxy> {
     read.inspect_err(|_| tracing::warn!("HTTPS_PROXY names no proxy that downloads could use")).ok()
 }
 
-/// What the program of this processor is called, and the list of digests that it is on.
-fn names(architecture: &str) -> (&'static str, &'static str) {
+/// What the publisher calls this processor.
+fn publishers_word(architecture: &str) -> &'static str {
     match architecture {
-        "aarch64" => ("k3s-arm64", "sha256sum-arm64.txt"),
-        _ => (PROGRAM, "sha256sum-amd64.txt"),
+        "aarch64" => "arm64",
+        _ => "amd64",
     }
 }
 
-/// The program of a release.
-fn asset(publisher: &str, version: &str, architecture: &str) -> Asset {
-    let (program, list) = names(architecture);
+/// What the program of this processor is called.
+fn program_name(architecture: &str) -> &'static str {
+    match architecture {
+        "aarch64" => "k3s-arm64",
+        _ => PROGRAM,
+    }
+}
+
+/// What archives of images are called, the smallest first.
+fn archive_names(architecture: &str) -> [String; 3] {
+    let word = publishers_word(architecture);
+    ["tar.zst", "tar.gz", "tar"].map(|ending| format!("k3s-airgap-images-{word}.{ending}"))
+}
+
+/// A file of a release, on the list of digests of its processor.
+fn asset(publisher: &str, version: &str, architecture: &str, file: &str) -> Asset {
+    let list = format!("sha256sum-{}.txt", publishers_word(architecture));
     // A plus sign in a path is itself, but some servers read a blank.
     let folder = format!("{publisher}/{}", version.replace('+', "%2B"));
     Asset {
-        name: format!("{version}/{program}"),
-        urls: vec![format!("{folder}/{program}")],
+        name: format!("{version}/{file}"),
+        urls: vec![format!("{folder}/{file}")],
         check: Check::Published {
             list: PublishedList { name: format!("{version}/{list}"), urls: vec![format!("{folder}/{list}")] },
-            entry: program.to_owned(),
+            entry: file.to_owned(),
         },
         bytes: None,
     }
 }
 
-/// Puts a verified file where a program is looked for, whole or not at all.
-fn install(from: &Path, folder: &Path) -> Result<(), String> {
+/// Puts a verified file where it is looked for, whole or not at all.
+fn install(from: &Path, folder: &Path, name: &str, mode: u32) -> Result<(), String> {
     let text = |error: std::io::Error| format!("keep it in {}: {error}", folder.display());
     file::create_dir_private(folder).map_err(|error| Chain(&error).to_string())?;
-    let (part, whole) = (folder.join(".k3s.part"), folder.join(PROGRAM));
+    let (part, whole) = (folder.join(format!(".{name}.part")), folder.join(name));
     let _ = fs::remove_file(&part);
     fs::copy(from, &part).map_err(text)?;
-    fs::set_permissions(&part, fs::Permissions::from_mode(0o700)).map_err(text)?;
+    fs::set_permissions(&part, fs::Permissions::from_mode(mode)).map_err(text)?;
     fs::File::open(&part).and_then(|file| file.sync_all()).map_err(text)?;
     fs::rename(&part, &whole).map_err(text)
 }
 
-/// Gets one release.
-async fn get(
-    fetcher: &Fetcher,
-    asset: &Asset,
-    folder: &Path,
-    told: impl Fn(u64, Option<u64>) + Send + Sync,
-) -> Result<(), String> {
-    let path = fetcher.fetch(asset, |so_far| told(so_far.bytes, so_far.total)).await;
-    let path = path.map_err(|error| Chain(&error).to_string())?;
-    let folder = folder.to_owned();
-    let installed = tokio::task::spawn_blocking(move || install(&path, &folder)).await;
-    installed.map_err(|error| error.to_string())?
+/// One release, and where it is put.
+#[derive(Debug, Clone)]
+struct Order {
+    publisher: String,
+    version: String,
+    architecture: &'static str,
+    folder: PathBuf,
+}
+
+impl Order {
+    fn asset(&self, file: &str) -> Asset {
+        asset(&self.publisher, &self.version, self.architecture, file)
+    }
+
+    /// Gets all of it. The program comes last: a release is there when that is.
+    async fn get(&self, fetcher: &Fetcher, told: impl Fn(u64, Option<u64>) + Send + Sync) -> Result<(), String> {
+        // Who has a network needs no archive: images are pulled one by one, when they are needed.
+        let is_brought = |name: &String| fetcher.is_offline(&self.asset(name).name);
+        if let Some(archive) = archive_names(self.architecture).into_iter().find(is_brought) {
+            let asset = Asset { urls: Vec::new(), ..self.asset(&archive) };
+            self.put(fetcher, &asset, &archive, 0o600, |_, _| ()).await?;
+        }
+        let asset = self.asset(program_name(self.architecture));
+        self.put(fetcher, &asset, PROGRAM, 0o700, told).await
+    }
+
+    async fn put(
+        &self,
+        fetcher: &Fetcher,
+        asset: &Asset,
+        name: &str,
+        mode: u32,
+        told: impl Fn(u64, Option<u64>) + Send + Sync,
+    ) -> Result<(), String> {
+        let path = fetcher.fetch(asset, |so_far| told(so_far.bytes, so_far.total)).await;
+        let path = path.map_err(|error| Chain(&error).to_string())?;
+        let (folder, name) = (self.folder.clone(), name.to_owned());
+        let installed = tokio::task::spawn_blocking(move || install(&path, &folder, &name, mode)).await;
+        installed.map_err(|error| error.to_string())?
+    }
 }
 
 impl Releases for Downloads {
@@ -159,8 +201,13 @@ impl Releases for Downloads {
             *state = State { version: version.to_owned(), ..State::default() };
         }
         state.stage = Stage::Fetching { done: 0, total: None };
-        let asset = asset(&self.publisher, version, std::env::consts::ARCH);
-        let (fetcher, folder, version) = (self.fetcher.clone(), self.kept.join(version), version.to_owned());
+        let order = Order {
+            publisher: self.publisher.clone(),
+            version: version.to_owned(),
+            architecture: std::env::consts::ARCH,
+            folder: self.kept.join(version),
+        };
+        let (fetcher, version) = (self.fetcher.clone(), version.to_owned());
         let (shared, clock) = (Arc::clone(&self.state), Arc::clone(&self.clock));
         let mut task = Group::default();
         task.spawn("kubernetes download", async move {
@@ -172,7 +219,7 @@ impl Releases for Downloads {
                     wake.wake();
                 }
             };
-            let got = get(&fetcher, &asset, &folder, told).await;
+            let got = order.get(&fetcher, told).await;
             {
                 let mut state = lock(&shared);
                 state.stage = match got {
@@ -202,14 +249,16 @@ mod tests {
 
     #[test]
     fn a_release_is_asked_for_by_its_full_name_and_checked_by_its_publishers_list() {
-        let asset = asset("https://example.com/d", "v1.34.6+k3s1", "x86_64");
+        let asset = asset("https://example.com/d", "v1.34.6+k3s1", "x86_64", program_name("x86_64"));
         assert_eq!(asset.urls, ["https://example.com/d/v1.34.6%2Bk3s1/k3s"]);
         let Check::Published { list, entry } = &asset.check else { panic!("a list") };
         assert_eq!(
             (entry.as_str(), list.urls[0].as_str()),
             ("k3s", "https://example.com/d/v1.34.6%2Bk3s1/sha256sum-amd64.txt")
         );
-        assert_eq!(super::asset("p", "v1.34.6+k3s1", "aarch64").name, "v1.34.6+k3s1/k3s-arm64");
+        let other = super::asset("p", "v1.34.6+k3s1", "aarch64", program_name("aarch64"));
+        assert_eq!(other.name, "v1.34.6+k3s1/k3s-arm64");
+        assert_eq!(archive_names("aarch64")[0], "k3s-airgap-images-arm64.tar.zst");
     }
 
     #[test]
@@ -218,12 +267,53 @@ mod tests {
         let (from, folder) = (dir.path().join("from"), dir.path().join("v1"));
         fs::write(&from, "program").unwrap();
         for _ in 0..2 {
-            install(&from, &folder).unwrap();
+            install(&from, &folder, PROGRAM, 0o700).unwrap();
         }
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
         assert_eq!(fs::metadata(folder.join("k3s")).unwrap().permissions().mode() & 0o777, 0o700);
-        assert!(install(&dir.path().join("none"), &folder).is_err());
+        assert!(install(&dir.path().join("none"), &folder, PROGRAM, 0o700).is_err());
         assert_eq!(fs::read_to_string(folder.join("k3s")).unwrap(), "program", "what was there is still there");
+    }
+
+    /// An offline folder with a program, an archive, and a list of digests.
+    fn offline(listed_archive: &[u8]) -> (tempfile::TempDir, Order, Fetcher) {
+        let dir = tempfile::tempdir().unwrap();
+        let offline = dir.path().join("offline");
+        fs::create_dir(&offline).unwrap();
+        let archive = &archive_names("x86_64")[2];
+        fs::write(offline.join("k3s"), "program").unwrap();
+        fs::write(offline.join(archive), "images").unwrap();
+        let digest = |bytes: &[u8]| rdd_fetch::Sha256::of(bytes);
+        let list = format!("{}  k3s\n{}  {archive}\n", digest(b"program"), digest(listed_archive));
+        fs::write(offline.join("sha256sum-amd64.txt"), list).unwrap();
+        let fetcher = Fetcher::new(dir.path().join("cache")).with_offline(Some(offline));
+        let order = Order {
+            publisher: "http://127.0.0.1:1".to_owned(),
+            version: "v1.34.6+k3s1".to_owned(),
+            architecture: "x86_64",
+            folder: dir.path().join("v1.34.6+k3s1"),
+        };
+        (dir, order, fetcher)
+    }
+
+    #[tokio::test]
+    async fn an_offline_folder_brings_the_program_and_its_images() {
+        let (dir, order, fetcher) = offline(b"images");
+        order.get(&fetcher, |_, _| ()).await.unwrap();
+        let Release::Ready { program, images } = Folders::at(vec![dir.path().to_owned()]).look(&order.version) else {
+            panic!("it is there");
+        };
+        assert_eq!(fs::read_to_string(program).unwrap(), "program");
+        assert_eq!(images, [order.folder.join("k3s-airgap-images-amd64.tar")]);
+    }
+
+    #[tokio::test]
+    async fn images_with_another_digest_are_refused_by_name_and_nothing_is_there_then() {
+        let (dir, order, fetcher) = offline(b"others");
+        let why = order.get(&fetcher, |_, _| ()).await.unwrap_err();
+        assert!(why.contains("offline/k3s-airgap-images-amd64.tar is not what was published"), "{why}");
+        let folders = Folders::at(vec![dir.path().to_owned()]);
+        assert!(matches!(folders.look(&order.version), Release::Failed { .. }));
     }
 
     #[test]

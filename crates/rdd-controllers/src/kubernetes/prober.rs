@@ -22,7 +22,11 @@ const ANSWER_TAKES: Duration = Duration::from_secs(3);
 /// How often one is asked that is not ready, at first and at most.
 const FIRST_DELAY: Duration = Duration::from_millis(50);
 const LONGEST_DELAY: Duration = Duration::from_secs(5);
-/// How much longer each time than the time before, in tenths: a start takes seconds, and the last look is to be soon after its end.
+/// How often at most while it may still be starting: somebody waits for it, and the last look is to be soon after its end.
+const STARTING_DELAY: Duration = Duration::from_millis(250);
+/// For how long it may be starting.
+const STARTING_TAKES: Duration = Duration::from_mins(2);
+/// How much longer each time than the time before, in tenths.
 const GROWTH_TENTHS: u32 = 12;
 /// How often one is asked that is ready.
 const READY_EVERY: Duration = Duration::from_secs(15);
@@ -97,7 +101,8 @@ impl Prober {
         }
         let latest = Arc::default();
         let mut task = Group::default();
-        task.spawn("kubernetes probe", keep_asking(Arc::clone(&self.ask), access.clone(), Arc::clone(&latest), wake));
+        let asking = keep_asking(Arc::clone(&self.ask), access.clone(), Arc::clone(&latest), move || wake.wake());
+        task.spawn("kubernetes probe", asking);
         *under_way = Some(UnderWay { access: access.clone(), latest, _task: task });
     }
 
@@ -123,9 +128,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn keep_asking(ask: Arc<dyn Ask>, access: Access, latest: Arc<Mutex<Option<Probe>>>, wake: Trigger) {
+async fn keep_asking(
+    ask: Arc<dyn Ask>,
+    access: Access,
+    latest: Arc<Mutex<Option<Probe>>>,
+    wake: impl Fn() + Send + Sync,
+) {
     let mut delay = FIRST_DELAY;
-    let mut healthy_at = Instant::now();
+    let began = Instant::now();
+    let mut healthy_at = began;
     let mut was_ready = false;
     loop {
         let answer = ask.ask(&access).await;
@@ -136,17 +147,19 @@ async fn keep_asking(ask: Arc<dyn Ask>, access: Access, latest: Arc<Mutex<Option
         let probe = follow(before.as_ref(), answer, healthy_at.elapsed());
         note(before.as_ref(), &probe);
         let is_ready = probe.answer == Answer::Ready;
-        let is_news = before.as_ref().is_none_or(|before| before.answer != probe.answer) || !is_ready;
+        // Of one that was ready each miss counts; one that never was is as it was before, and is looked at now and then anyway.
+        let is_news = before.as_ref().is_none_or(|before| before.answer != probe.answer) || (was_ready && !is_ready);
         *lock(&latest) = Some(probe);
         if is_news {
-            wake.wake();
+            wake();
         }
         let pause = match (is_ready, was_ready) {
             (true, _) => READY_EVERY,
             (false, true) => DOUBT_EVERY,
             (false, false) => delay,
         };
-        delay = if is_ready { FIRST_DELAY } else { (delay * GROWTH_TENTHS / 10).min(LONGEST_DELAY) };
+        let longest = if began.elapsed() < STARTING_TAKES { STARTING_DELAY } else { LONGEST_DELAY };
+        delay = if is_ready { FIRST_DELAY } else { (delay * GROWTH_TENTHS / 10).min(longest) };
         // Doubts last as long as it may still be called ready.
         was_ready =
             is_ready || (was_ready && lock(&latest).as_ref().is_some_and(|probe| probe.in_a_row < TOLERATED + 1));
@@ -305,6 +318,31 @@ mod tests {
         let again = follow(Some(&other), Answer::Failed("reset".into()), 4 * second);
         assert_eq!(again.in_a_row, 2, "another way to fail is still failing");
         assert_eq!(follow(Some(&again), Answer::Ready, Duration::ZERO).silent, Duration::ZERO);
+    }
+
+    /// Answers at once, and writes down when it was asked.
+    #[derive(Debug, Default)]
+    struct Patient(Mutex<Vec<Instant>>);
+
+    impl Ask for Patient {
+        fn ask<'a>(&'a self, _: &'a Access) -> BoxFuture<'a, Answer> {
+            lock(&self.0).push(Instant::now());
+            Box::pin(async { Answer::Failed("refused".into()) })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_starts_is_asked_four_times_a_second_and_one_that_never_does_less_and_less() {
+        let asked = Arc::new(Patient::default());
+        let access = Access { authority: Vec::new(), certificate: None, key: None, token: None, port: 1 };
+        let asking = keep_asking(Arc::clone(&asked) as Arc<dyn Ask>, access, Arc::default(), || ());
+        let _ = tokio::time::timeout(Duration::from_mins(10), asking).await;
+        let times = lock(&asked.0).clone();
+        let pauses: Vec<(Duration, Duration)> =
+            times.windows(2).map(|pair| (pair[0] - times[0], pair[1] - pair[0])).collect();
+        let starting = pauses.iter().filter(|(at, _)| *at < Duration::from_mins(2));
+        assert!(starting.clone().all(|(_, pause)| *pause <= Duration::from_millis(251)) && starting.count() < 600);
+        assert!(pauses.last().unwrap().1 >= Duration::from_secs(5), "{:?}", pauses.last());
     }
 
     #[tokio::test]

@@ -65,7 +65,12 @@ impl Folders {
     /// Those of this instance.
     pub fn of(instance: &Instance, environment: &Environment) -> Self {
         let chosen = environment.k3s_dir.clone().map(PathBuf::from);
-        Self { places: chosen.into_iter().chain([instance.paths.k3s_releases.clone()]).collect() }
+        Self::at(chosen.into_iter().chain([instance.paths.k3s_releases.clone()]).collect())
+    }
+
+    /// Those in these folders.
+    pub(super) fn at(places: Vec<PathBuf>) -> Self {
+        Self { places }
     }
 
     fn find(&self, version: &str) -> Option<Release> {
@@ -92,7 +97,7 @@ fn in_folder(folder: &Path) -> Option<Release> {
 
 fn is_archive(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    [".tar", ".tar.gz", ".tar.zst", ".tgz"].iter().any(|ending| name.ends_with(ending))
+    !name.starts_with('.') && [".tar", ".tar.gz", ".tar.zst", ".tgz"].iter().any(|ending| name.ends_with(ending))
 }
 
 impl Releases for Folders {

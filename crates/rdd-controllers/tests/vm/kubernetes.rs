@@ -15,6 +15,7 @@ use rdd_runtime::{
     Step as _,
     probe::{Point, Probe, Unhurt, Verdict, When},
 };
+use rdd_stdx::clock::Clock as _;
 use rdd_types::{app::App, names::annotation};
 use serde_json::{Value, json};
 
@@ -162,6 +163,69 @@ fn releases_are_got_and_newer_ones_replace_older_ones() {
     until(&stage, "False/NotApplicable");
     stage.try_patch_app(&json!({"spec": {"kubernetes": {"enabled": true, "version": "1.33.10"}}})).unwrap();
     assert!(message(&until(&stage, "False/DowngradeRefused")).contains(VERSION));
+}
+
+const DAY: i64 = 24 * 3600;
+
+/// Lets the controller look, and returns when it has: it then says this.
+#[track_caller]
+fn look(stage: &Stage, word: &str, says: &str) {
+    let app = stage.try_patch_app(&json!({"spec": {"application": {"updates": {"enabled": word == "odd"}}}})).unwrap();
+    let generation = app.metadata.generation;
+    stage.app_until(says, |app| {
+        let status = app.status.clone().unwrap_or_default();
+        let one = condition(&status.conditions, "KubernetesReady").filter(|one| one.observed_generation >= generation);
+        one.is_some_and(|one| format!("{}/{}", one.status, one.reason) == says)
+    });
+}
+
+#[test]
+fn certificates_that_are_about_to_end_are_renewed_once_and_a_clock_that_is_off_changes_nothing() {
+    let stage = stage(Arc::new(Unhurt));
+    enabled(&stage);
+    let starts = || stage.world.cluster_starts("rd");
+    let first = starts();
+    // A machine that believes to be in another century, and one that slept for a night.
+    for (word, ahead) in [("odd", -20_000 * DAY), ("even", 0), ("odd", DAY / 3), ("even", 300 * DAY)] {
+        stage.clock.set_ahead(ahead);
+        look(&stage, word, "True/Ready");
+        assert_eq!(starts(), first, "{ahead} s ahead");
+    }
+    stage.clock.set_ahead(340 * DAY);
+    stage.try_patch_app(&json!({"metadata": {"labels": {"look": "near-the-end"}}})).unwrap();
+    stage.until("the restart", || (starts() == first + 1).then_some(()));
+    until(&stage, "True/Ready");
+    // The new ones end like the old ones: it does not help, and is not done again. Nor when they have ended, or the clock is set back.
+    for (word, ahead) in [("odd", 341 * DAY), ("even", 400 * DAY), ("odd", 0)] {
+        stage.clock.set_ahead(ahead);
+        look(&stage, word, "True/Ready");
+        assert_eq!(starts(), first + 1, "{ahead} s ahead");
+    }
+    // Others, that end later, are renewed when their time comes.
+    stage.world.cluster_serves(Some(&kubeconfig(700)), Some(Upstream::unix("/nonexistent/k3s.sock")));
+    stage.clock.set_ahead(500 * DAY);
+    look(&stage, "even", "True/Ready");
+    assert_eq!(starts(), first + 1);
+    stage.clock.set_ahead(690 * DAY);
+    stage.try_patch_app(&json!({"metadata": {"labels": {"look": "near-the-next-end"}}})).unwrap();
+    stage.until("the next restart", || (starts() == first + 2).then_some(()));
+    until(&stage, "True/Ready");
+}
+
+#[test]
+fn after_a_sleep_it_may_miss_two_answers_and_goes_on_with_the_same_port_and_cluster() {
+    let stage = stage(Arc::new(Unhurt));
+    let before = port(&enabled(&stage));
+    let starts = stage.world.cluster_starts("rd");
+    stage.clock.set_ahead(DAY / 3);
+    stage.town.misses(2);
+    stage.until("both to be missed", || (stage.town.missed() == 0).then_some(()));
+    look(&stage, "odd", "True/Ready");
+    let app = until(&stage, "True/Ready");
+    assert_eq!((port(&app), stage.world.cluster_starts("rd")), (before, starts));
+    let status = app.status.unwrap();
+    let since = &condition(&status.conditions, "KubernetesReady").unwrap().last_transition_time;
+    assert!(since.0.as_second() < stage.clock.wall().as_secs().cast_signed() - DAY / 4, "it was ready all the time");
 }
 
 /// A place to die, once.

@@ -4,6 +4,7 @@
 
 mod admission;
 mod app;
+mod conditions;
 mod findings_236;
 mod kill_points;
 mod kubernetes;

@@ -3,7 +3,10 @@
 use std::{
     convert::Infallible,
     pin::Pin,
-    sync::{Arc, Mutex, Weak},
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicI64, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -18,7 +21,14 @@ use kube::{
     client::Body,
 };
 use rdd_apiserver::serve::InProcess;
-use rdd_controllers::{app, hostinfo::Host, kubernetes, limavm};
+use rdd_controllers::{
+    app,
+    containers::{Containers, Defined},
+    engine::{self, Unpublished},
+    hostinfo::Host,
+    kubernetes, limavm,
+};
+use rdd_docker::fake::FakeEngine;
 use rdd_driver::{
     Drivers, LogOptions,
     fake::{Fake, World},
@@ -31,13 +41,14 @@ use rdd_runtime::{
     metrics::Metrics,
     probe::{Probe, Unhurt},
 };
-use rdd_stdx::clock::SystemClock;
+use rdd_stdx::clock::{Clock, SharedClock, SystemClock};
 use rdd_testkit::{api::TestApi, eventually};
 use rdd_types::{
     app::{App, Backend},
     lima::LimaVM,
 };
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tower_service::Service;
 
@@ -50,12 +61,40 @@ pub(crate) const NAMESPACE: &str = "rancher-desktop";
 /// A template that the fake takes.
 pub(crate) const TEMPLATE: &str = "vmType: fake\n";
 
+/// The machine's clock, whose wall time a test sets.
+#[derive(Debug)]
+pub(crate) struct Adrift {
+    machine: SharedClock,
+    ahead_seconds: AtomicI64,
+}
+
+impl Adrift {
+    /// The wall time is so many seconds ahead from now on, or behind if that is negative.
+    pub(crate) fn set_ahead(&self, seconds: i64) {
+        self.ahead_seconds.store(seconds, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Adrift {
+    fn wall(&self) -> Duration {
+        let ahead = self.ahead_seconds.load(Ordering::SeqCst);
+        let by = Duration::from_secs(ahead.unsigned_abs());
+        if ahead < 0 { self.machine.wall().saturating_sub(by) } else { self.machine.wall() + by }
+    }
+
+    fn steady(&self) -> Duration {
+        self.machine.steady()
+    }
+}
+
 /// Which controllers run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cast {
     Both,
     /// Both, and the one of Kubernetes.
     All,
+    /// All, and those of an engine.
+    Whole,
     LimaVMOnly,
     AppOnly,
 }
@@ -64,13 +103,17 @@ pub(crate) struct Stage {
     pub(crate) world: World,
     /// What there is around Kubernetes.
     pub(crate) town: Town,
+    /// The engine in the machine.
+    pub(crate) docker: Mutex<FakeEngine>,
     /// What the test itself asks.
     pub(crate) client: Client,
     pub(crate) faults: Faults,
+    pub(crate) clock: Arc<Adrift>,
     cast: Cast,
     probe: Arc<dyn Probe>,
     running: Mutex<Option<Running>>,
     // Last, for what is above runs on them.
+    folder: TempDir,
     runtime: Runtime,
     api: TestApi,
 }
@@ -94,11 +137,15 @@ impl Stage {
         let api = TestApi::start();
         let client = runtime.block_on(async { Client::new(api.door(), "default") });
         let faults = Faults::default();
+        let folder = tempfile::tempdir().unwrap();
         Self {
             world: World::new(),
             town: Town::default(),
+            docker: Mutex::new(FakeEngine::start(&folder.path().join("docker.sock")).unwrap()),
+            folder,
             client,
             faults,
+            clock: Arc::new(Adrift { machine: SystemClock::shared(), ahead_seconds: AtomicI64::new(0) }),
             cast,
             probe,
             running: Mutex::default(),
@@ -123,7 +170,7 @@ impl Stage {
     }
 
     fn controllers(&self, client: &Client, drivers: Drivers) -> Vec<Registered> {
-        let clock = SystemClock::shared();
+        let clock = Arc::clone(&self.clock) as SharedClock;
         let (instance, environment) = mk_instance("2");
         let host = Host { cpus: 8, memory_bytes: 16 << 30 };
         let mut setup = app::Setup::of(&instance, &environment, &drivers, host);
@@ -133,13 +180,25 @@ impl Stage {
             most: Duration::from_millis(100),
             stable: Duration::from_secs(3600),
         };
-        let kubernetes = (self.cast == Cast::All).then(|| {
+        let kubernetes = matches!(self.cast, Cast::All | Cast::Whole).then(|| {
             Registered::new(kubernetes::Controller::new(self.town.setup(drivers.clone(), Arc::clone(&clock))))
         });
         let vm = limavm::Setup { drivers, log: LogOptions::default(), clock, pace };
         let vm = (self.cast != Cast::AppOnly).then(|| Registered::new(limavm::Controller::new(client.clone(), vm)));
         let app = (self.cast != Cast::LimaVMOnly).then(|| Registered::new(app::Controller::new(setup)));
-        vm.into_iter().chain(app).chain(kubernetes).collect()
+        let engine = (self.cast == Cast::Whole).then(|| self.engine(client)).into_iter().flatten();
+        vm.into_iter().chain(app).chain(kubernetes).chain(engine).collect()
+    }
+
+    fn engine(&self, client: &Client) -> Vec<Registered> {
+        let setup = engine::Setup { socket: self.folder.path().join("docker.sock"), publisher: Arc::new(Unpublished) };
+        vec![
+            Registered::new(Containers),
+            Registered::new(Defined::container_namespaces()),
+            Registered::new(Defined::images()),
+            Registered::new(Defined::volumes()),
+            Registered::new(engine::Controller::new(client.clone(), setup)),
+        ]
     }
 
     fn options(&self, client: Client) -> Options {
@@ -153,7 +212,7 @@ impl Stage {
             name: "test".to_owned(),
             role: Role::Alone,
             client,
-            clock: SystemClock::shared(),
+            clock: Arc::clone(&self.clock) as SharedClock,
             hooks: Arc::new(local),
             probe: Arc::clone(&self.probe),
             metrics: Metrics::default(),

@@ -30,6 +30,8 @@ struct State {
     choices: u32,
     refusal: Option<String>,
     release: Release,
+    /// So many answers are still to be missed.
+    misses: u32,
 }
 
 impl Default for Town {
@@ -41,6 +43,7 @@ impl Default for Town {
             choices: 0,
             refusal: None,
             release: Release::Absent,
+            misses: 0,
         })))
     }
 }
@@ -72,9 +75,24 @@ impl Town {
         self.lock().answer = answer;
     }
 
+    /// The next answers do not come in time.
+    pub(crate) fn misses(&self, misses: u32) {
+        self.lock().misses = misses;
+    }
+
+    /// How many are still to be missed.
+    pub(crate) fn missed(&self) -> u32 {
+        self.lock().misses
+    }
+
     /// Why kubeconfigs cannot be written from now on.
     pub(crate) fn refuses(&self, why: Option<&str>) {
         self.lock().refusal = why.map(str::to_owned);
+    }
+
+    /// Nothing of ours is published any more: somebody took it away.
+    pub(crate) fn forget(&self) {
+        self.lock().published = None;
     }
 
     pub(crate) fn has(&self, release: Release) {
@@ -95,7 +113,14 @@ impl Town {
 
 impl Ask for Town {
     fn ask<'a>(&'a self, _access: &'a Access) -> BoxFuture<'a, Answer> {
-        Box::pin(async { self.lock().answer.clone() })
+        Box::pin(async {
+            let mut state = self.lock();
+            if state.misses > 0 {
+                state.misses -= 1;
+                return Answer::Timeout;
+            }
+            state.answer.clone()
+        })
     }
 }
 
