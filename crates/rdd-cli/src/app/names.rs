@@ -2,7 +2,7 @@
 
 use rdd_types::names::{annotation, field_manager, finalizer};
 pub use rdd_types::{
-    app::{APP, NAMESPACE as APP_NAMESPACE, VM as APP_VM},
+    app::{APP, K3S_VERSIONS, NAMESPACE as APP_NAMESPACE, VM as APP_VM},
     lima::TEMPLATE_KEY,
 };
 

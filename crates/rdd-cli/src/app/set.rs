@@ -110,6 +110,7 @@ fn write(api: &Api<'_>, change: &Map<String, Value>, root: &Field, dry_run: bool
         if found.as_ref().is_some_and(condition::is_deleting) {
             return Err(Failure::message("App is being deleted").hint("wait until it is gone: rdd delete"));
         }
+        let namespace = namespace_of(found.as_ref());
         let (attempt, done, written) = match found {
             None => ("failed to create App", "App created", api.write(Write::Create, names::APPS, &create, dry_run)),
             Some(_) => ("failed to update App", "App updated", api.write(Write::Merge, &path(), &update, dry_run)),
@@ -125,8 +126,55 @@ fn write(api: &Api<'_>, change: &Map<String, Value>, root: &Field, dry_run: bool
             Err(error) if error.is(Reason::AlreadyExists) || error.is_absent() => {
                 failure = Some(error.while_writing(attempt));
             }
-            Err(error) => return Err(error.while_writing(attempt)),
+            Err(error) => return Err(with_versions(api, &namespace, change, error.while_writing(attempt))),
         }
     }
     Err(failure.expect("there was at least one try, and each that goes on leaves its failure"))
+}
+
+/// Where the App's objects are, or would be.
+fn namespace_of(app: Option<&Value>) -> String {
+    let said = app.and_then(|app| app["spec"]["namespace"].as_str()).filter(|said| !said.is_empty());
+    said.unwrap_or(names::APP_NAMESPACE).to_owned()
+}
+
+/// Where a version of Kubernetes was refused, what there is to choose from: the refusal names a file that nobody has.
+fn with_versions(api: &Api<'_>, namespace: &str, change: &Map<String, Value>, failure: Failure) -> Failure {
+    let asked = change.get("kubernetes").and_then(|kubernetes| kubernetes.get("version")).is_some();
+    if !asked || !failure.text().contains("is not supported") {
+        return failure;
+    }
+    let path = format!("/api/v1/namespaces/{namespace}/configmaps/{}", names::K3S_VERSIONS);
+    // Before there is an App there is no list, and the words in brackets have to do.
+    let map = api.find(&path).ok().flatten().unwrap_or_default();
+    let channels = map["data"]["channels"].as_str().and_then(|text| serde_json::from_str(text).ok());
+    failure.hint(choices(&channels.unwrap_or_default()))
+}
+
+/// What a person can set as the version, by what each channel stands for.
+fn choices(channels: &Map<String, Value>) -> String {
+    let named = |(channel, version): (&String, &Value)| format!("{channel} ({})", version.as_str().unwrap_or_default());
+    match channels.is_empty() {
+        true => "choose stable, latest, or a minor version such as 1.34".to_owned(),
+        false => format!(
+            "choose one of {}, or a version that `rdd ctl get configmap {} -o yaml` lists",
+            channels.iter().map(named).collect::<Vec<_>>().join(", "),
+            names::K3S_VERSIONS
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_named_with_what_they_stand_for() {
+        let Value::Object(channels) = json!({"1.34": "1.34.6", "stable": "1.34.6"}) else { panic!("an object") };
+        assert_eq!(
+            choices(&channels),
+            "choose one of 1.34 (1.34.6), stable (1.34.6), or a version that `rdd ctl get configmap k3s-versions -o yaml` lists"
+        );
+        assert_eq!(choices(&Map::new()), "choose stable, latest, or a minor version such as 1.34");
+    }
 }
