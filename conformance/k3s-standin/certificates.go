@@ -27,7 +27,7 @@ type identity struct {
 }
 
 // obtain reads an identity, or makes one if there is none or its end is near. Without an issuer it is its own.
-func obtain(folder, name string, issuer *identity, days int, template *x509.Certificate) (*identity, error) {
+func obtain(folder, name string, issuer *identity, days int, ahead time.Duration, template *x509.Certificate) (*identity, error) {
 	one := &identity{certificatePath: filepath.Join(folder, name+".crt"), keyPath: filepath.Join(folder, name+".key")}
 	if one.read() == nil && time.Until(one.certificate.NotAfter) > renewal {
 		return one, nil
@@ -44,7 +44,8 @@ func obtain(folder, name string, issuer *identity, days int, template *x509.Cert
 		return nil, err
 	}
 	template.SerialNumber = serial
-	template.NotBefore = time.Now().Add(-time.Hour)
+	// K3s counts from the moment at which it makes them.
+	template.NotBefore = time.Now().Add(ahead)
 	template.NotAfter = time.Now().Add(time.Duration(days) * 24 * time.Hour)
 	parent, signer := template, crypto.Signer(key)
 	if issuer != nil {

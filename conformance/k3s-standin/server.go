@@ -69,7 +69,10 @@ func (s *server) start() error {
 		if err := s.servePlainly(); err != nil {
 			return err
 		}
-		return s.writeKubeconfig()
+		if err := s.writeKubeconfig(); err != nil {
+			return err
+		}
+		return s.noteReady()
 	case "control-plane":
 		if err := s.startControlPlane(data); err != nil {
 			return err
@@ -94,18 +97,25 @@ func (s *server) note(path string) error {
 	return err
 }
 
+// noteReady writes down how long it took until it was healthy and had a node that was ready, in milliseconds: the time that is the control plane's own.
+func (s *server) noteReady() error {
+	took := strconv.FormatInt(max(time.Since(s.began).Milliseconds(), int64(s.how.NodeAfter)), 10)
+	return os.WriteFile(filepath.Join(s.flag("data-dir"), "took"), []byte(took), 0o600)
+}
+
 func (s *server) identities(folder string) (err error) {
-	if s.serverAuthority, err = obtain(folder, "server-ca", nil, 3650, authority("k3s-server-ca")); err != nil {
+	ahead := time.Duration(s.how.ClockAhead) * time.Millisecond
+	if s.serverAuthority, err = obtain(folder, "server-ca", nil, 3650, ahead, authority("k3s-server-ca")); err != nil {
 		return err
 	}
-	if s.clientAuthority, err = obtain(folder, "client-ca", nil, 3650, authority("k3s-client-ca")); err != nil {
+	if s.clientAuthority, err = obtain(folder, "client-ca", nil, 3650, ahead, authority("k3s-client-ca")); err != nil {
 		return err
 	}
 	addresses := append([]string{"127.0.0.1", s.flag("bind-address"), "10.43.0.1"}, s.flags["tls-san"]...)
-	if s.serving, err = obtain(folder, "serving", s.serverAuthority, s.how.CertificateDays, serving(addresses)); err != nil {
+	if s.serving, err = obtain(folder, "serving", s.serverAuthority, s.how.CertificateDays, ahead, serving(addresses)); err != nil {
 		return err
 	}
-	s.administrator, err = obtain(folder, "client-admin", s.clientAuthority, s.how.CertificateDays, administrator())
+	s.administrator, err = obtain(folder, "client-admin", s.clientAuthority, s.how.CertificateDays, ahead, administrator())
 	return err
 }
 
@@ -309,14 +319,21 @@ func (s *server) keepNode() {
 		_, _ = io.Copy(io.Discard, response.Body)
 		return response.StatusCode
 	}
-	for {
+	for noted := false; ; {
+		isReady := s.nodeIsReady()
 		status := call("PATCH", nodes+"/"+s.flag("node-name")+"/status", "application/merge-patch+json",
 			map[string]any{"status": s.node()["status"]})
 		switch status {
 		case 404:
 			call("POST", nodes, "application/json", s.node())
 		case 200:
-			time.Sleep(100 * time.Millisecond)
+			if isReady && !noted && call("GET", "https://"+s.address()+"/healthz", "", nil) == 200 {
+				if err := s.noteReady(); err != nil {
+					fatal(err)
+				}
+				noted = true
+			}
+			time.Sleep(20 * time.Millisecond)
 		default:
 			time.Sleep(20 * time.Millisecond)
 		}

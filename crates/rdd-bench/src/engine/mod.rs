@@ -1,5 +1,6 @@
-//! The engine's mirror in the real binary: thousands of objects of a fake engine, and containers of a real one.
+//! The engine's mirror in the real binary: thousands of objects of a fake engine, containers of a real one, and Kubernetes beside it.
 
+mod cluster;
 mod many;
 mod runs;
 
@@ -8,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use rdd_testkit::capability::require;
 
-pub(crate) use self::{many::Many, runs::Runs};
+pub(crate) use self::{cluster::Cluster, many::Many, runs::Runs};
 
 /// Everything that was measured of the mirror.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(crate) struct Engine {
     pub(crate) many: Many,
     /// Absent where there is no engine to measure with.
     pub(crate) runs: Option<Runs>,
+    /// Absent where there is no engine, or nothing to build a stand-in for K3s with.
+    pub(crate) cluster: Option<Cluster>,
 }
 
 /// Measures this binary.
@@ -28,5 +31,10 @@ pub(crate) fn measure(binary: &Path, short: bool) -> Result<Engine> {
     } else {
         None
     };
-    Ok(Engine { many, runs })
+    let cluster = if require("own-engine") && require("go") {
+        Some(cluster::measure(&binary, if short { 3 } else { 9 })?)
+    } else {
+        None
+    };
+    Ok(Engine { many, runs, cluster })
 }

@@ -30,6 +30,10 @@ pub(super) fn goals(engine: Option<&Engine>) -> Vec<Goal> {
         goals.push(goal("started container to its mirror, p50", "ms", Limit::Below(100.0), Some(runs.seen.p50 * 1e3)));
         goals.push(goal("started container to its mirror, p99", "ms", Limit::Below(500.0), Some(runs.seen.p99 * 1e3)));
     }
+    if let Some(cluster) = engine.and_then(|engine| engine.cluster) {
+        let name = "Kubernetes enabled to ready, above the control plane's own time";
+        goals.push(goal(name, "ms", Limit::Below(1000.0), Some(cluster.ours * 1e3)));
+    }
     goals
 }
 
@@ -53,6 +57,7 @@ pub(super) fn json(engine: &Engine) -> Value {
         "bytes": many.bytes,
         "eventRequests": many.event_requests,
         "eventWrites": many.event_writes,
+        "kubernetes": engine.cluster.map(|cluster| json!({"oursSeconds": cluster.ours, "slowestSeconds": cluster.slowest})),
         "startedToMirror": engine.runs.map(|runs| json!({"p50Seconds": runs.seen.p50, "p99Seconds": runs.seen.p99})),
     })
 }

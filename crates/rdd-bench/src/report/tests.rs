@@ -35,7 +35,7 @@ fn good_engine() -> crate::engine::Engine {
         event_requests: 1,
         event_writes: 3,
     };
-    crate::engine::Engine { many, runs: None }
+    crate::engine::Engine { many, runs: None, cluster: None }
 }
 
 /// A report whose rates at 128 writers are these.
