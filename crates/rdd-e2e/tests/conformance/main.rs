@@ -5,6 +5,7 @@ mod client_go;
 mod ctl;
 mod definitions;
 mod kube_rs;
+mod kubeconfig;
 mod kubectl;
 mod mirror;
 mod support;

@@ -6,9 +6,13 @@
 mod certificates;
 mod contexts;
 mod control_plane;
+mod downloads;
 mod faults;
+mod images;
 mod life;
 mod port;
+mod publisher;
 mod standin;
 mod support;
 mod versions;
+mod wrong;

@@ -30,6 +30,12 @@ pub(crate) fn needs_standin() -> bool {
     real_k3s().is_none()
 }
 
+/// The digest of a file, as publishers list it.
+pub(crate) fn digest_of(path: &Path) -> String {
+    let output = finish(background("sha256sum", Path::new("/")).arg(path), SOON).expect_success();
+    output.stdout.split_whitespace().next().unwrap().to_owned()
+}
+
 /// An instance with an engine of its own that runs, and Kubernetes that is still off.
 pub(crate) struct Product {
     sandbox: Sandbox,
@@ -47,7 +53,12 @@ impl Deref for Product {
 impl Product {
     /// `None` if this machine cannot run it, which was said.
     pub(crate) fn start() -> Option<Self> {
-        let product = Self::stopped(&[])?;
+        Self::start_with(&[])
+    }
+
+    /// The same, with more in its environment.
+    pub(crate) fn start_with(environment: &[(&str, &str)]) -> Option<Self> {
+        let product = Self::stopped(environment)?;
         product.rdd(&["set", "backend=host", "running=true"]).expect_success();
         Some(product)
     }
@@ -178,6 +189,31 @@ impl Product {
         self.dress(&mut command);
         command.args(["--request-timeout=10s"]).args(arguments);
         finish(&mut command, SOON)
+    }
+
+    /// Runs docker with the instance's own engine.
+    #[track_caller]
+    pub(crate) fn docker(&self, arguments: &[&str]) -> Output {
+        let mut command = background("docker", Path::new("/"));
+        let socket = self.home().join(format!(".rd{}/docker.sock", self.instance()));
+        command.arg("-H").arg(format!("unix://{}", socket.display())).args(arguments);
+        finish(&mut command, SOON)
+    }
+
+    /// Makes an image of nothing but busybox.
+    #[track_caller]
+    pub(crate) fn make_image(&self, tag: &str) {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "mkdir bin && cp \"$(command -v busybox)\" bin/busybox && for name in sh sleep echo; do ln -s busybox bin/$name; done \
+                      && tar -cf root.tar bin";
+        finish(background("sh", folder.path()).args(["-c", script]), SOON).expect_success();
+        self.docker(&["import", &folder.path().join("root.tar").to_string_lossy(), tag]).expect_success();
+    }
+
+    /// How long the cluster itself took to be ready when it was last started.
+    pub(crate) fn took(&self) -> Duration {
+        let text = fs::read_to_string(self.data().join("took")).unwrap();
+        Duration::from_millis(text.trim().parse().unwrap())
     }
 
     /// The processes of this name.
