@@ -1,6 +1,6 @@
 # Everything a person or a CI runs. `make` alone tells.
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test check bench bench-short conformance limactl vm-image test-vm fmt clean
+.PHONY: help setup build run test check bench bench-short bench-vm conformance limactl vm-image test-vm fmt clean
 MAKEFLAGS += --no-print-directory
 
 # Where scripts/setup.sh puts a Go that is recent enough, if the machine has none.
@@ -87,7 +87,14 @@ test-vm: limactl vm-image ## Boot a virtual machine through the product, and end
 	@cargo test --locked --quiet --no-run -p rdd-e2e --test vm
 	@cd conformance/k3s-standin && CGO_ENABLED=0 GOTOOLCHAIN=local go build -o $(CURDIR)/target/conformance/k3s-standin .
 	$(PHASE) 'a virtual machine from template to graceful end'
-	@RDD_TEST_VM=1 timeout 1500 cargo test --locked --quiet -p rdd-e2e --test vm -- --nocapture
+	@RDD_TEST_VM=1 timeout --kill-after=60 1200 cargo test --locked --quiet -p rdd-e2e --test vm -- --nocapture
+
+bench-vm: limactl vm-image ## Measure what the product adds to the time that Lima itself takes for a start (root; eight boots)
+	$(PHASE) 'building for the virtual machine'
+	@cargo build --locked --quiet -p rdd
+	@cargo test --locked --quiet --no-run -p rdd-e2e --test vm
+	$(PHASE) 'starts of a virtual machine, by Lima alone and by the product'
+	@RDD_TEST_VM=1 RDD_BENCH_VM=1 timeout --kill-after=60 2400 cargo test --locked --quiet -p rdd-e2e --test vm overhead -- --nocapture
 
 fmt: ## Format the sources
 	@cargo fmt --all

@@ -24,7 +24,7 @@ const SERVICE_GROUPS: &[Group] = &[
 const LIMAVM_GROUPS: &[Group] = &[
     ("Life cycle", &["create", "start", "stop", "restart", "delete"]),
     ("Looking at it", &["log", "shell"]),
-    ("Changing it", &["edit"]),
+    ("Changing it", &["edit", "params", "reset"]),
 ];
 
 /// Not a flag like the others: it counts in one place only.
@@ -82,6 +82,11 @@ const EXAMPLES: &[(&str, &str)] = &[
         "rdd limavm create",
         "  rdd limavm create work ./work.yaml --start   from a file\n  \
            rdd limavm create work my-template           from a ConfigMap",
+    ),
+    (
+        "rdd limavm params",
+        "  rdd limavm params work                       what is set\n  \
+           rdd limavm params work CITY=Oslo COLOUR-     set one, and go back to the template's own for another",
     ),
     ("rdd limavm shell", "  rdd limavm shell --workdir=/tmp work ls -l"),
     (

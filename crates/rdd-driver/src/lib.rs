@@ -4,6 +4,7 @@
 //! daemon that was killed at any moment goes on where the last one stopped. [`Drivers`] picks one by the template's
 //! `vmType`. The contract is in `suite`, as tests that each driver passes.
 
+pub mod assets;
 mod drivers;
 mod error;
 #[cfg(feature = "fake")]
@@ -83,6 +84,11 @@ pub trait Driver: Debug + Send + Sync {
 
     /// Removes a machine with everything that is its own, by force if it runs. Leaves nothing.
     fn delete<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>>;
+
+    /// What a creation or a start waits for at this moment, for people: how far a download is. `None` if there is nothing to tell.
+    fn progress(&self, _vm: &str) -> Option<String> {
+        None
+    }
 
     /// Kubernetes in this driver's machines, if it can have any.
     fn kubernetes(&self) -> Option<&dyn Cluster> {

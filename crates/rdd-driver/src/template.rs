@@ -53,6 +53,68 @@ pub fn vm_type(text: &str) -> Result<Option<String>, String> {
     }
 }
 
+/// Parameters that only tell the guest, at its next boot, what the daemon sees to by itself meanwhile: it starts and stops the
+/// cluster in the guest, and holds its port.
+const TOLD_LATER: [&str; 3] = ["  KUBERNETES_ENABLED: ", "  KUBERNETES_VERSION: ", "  KUBERNETES_PORT: "];
+/// What the App's own template has in all its forms, and names nothing in anybody else's.
+const OF_THE_APP: &str = "\n  HOST_KUBERNETES_SOCKET: ";
+
+/// Whether what was started with one template has to be started anew to run as another one says.
+///
+/// Any difference is a reason: what a line of somebody's template is good for is Lima's to know. The exception are the lines of the App's own
+/// that say whether it has Kubernetes.
+pub fn needs_restart(started: &str, wanted: &str) -> bool {
+    if started == wanted {
+        return false;
+    }
+    let lasting = |text: &'_ str| -> Option<Vec<String>> {
+        let (head, param) = text.contains(OF_THE_APP).then(|| text.rsplit_once("\nparam:\n")).flatten()?;
+        let kept = param.lines().filter(|line| !TOLD_LATER.iter().any(|told| line.starts_with(told)));
+        Some(std::iter::once(head).chain(kept).map(str::to_owned).collect())
+    };
+    match (lasting(started), lasting(wanted)) {
+        (Some(started), Some(wanted)) => started != wanted,
+        _ => true,
+    }
+}
+
+/// The template with these values in its `param`, where they take precedence. Everything else stays as it is written; a template that is none
+/// is left to whoever checks it.
+pub fn with_params(text: &str, params: &BTreeMap<String, String>) -> String {
+    let (false, Ok(fields), Ok(template)) = (params.is_empty(), mapping(text), Template::parse(text)) else {
+        return text.to_owned();
+    };
+    let mut param = template.param;
+    param.extend(params.iter().map(|(name, value)| (name.clone(), value.clone())));
+    let mut wanted = fields;
+    let values = param.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect();
+    wanted.insert("param".to_owned(), Value::Object(values));
+    let written = replace_param(text, &param);
+    // Forms that are written in another way than people write them are written anew: JSON is YAML.
+    if mapping(&written).as_ref() == Ok(&wanted) { written } else { format!("{:#}\n", Value::Object(wanted)) }
+}
+
+/// The text with another block `param` at its end, in place of the one that it has.
+fn replace_param(text: &str, param: &BTreeMap<String, String>) -> String {
+    let mut written = String::with_capacity(text.len());
+    let mut is_param = false;
+    for line in text.lines() {
+        if !line.starts_with([' ', '\t', '#']) && !line.is_empty() {
+            is_param = line.starts_with("param:");
+        }
+        if !is_param {
+            written.push_str(line);
+            written.push('\n');
+        }
+    }
+    written.push_str("param:\n");
+    for (name, value) in param {
+        // JSON's strings are YAML's.
+        written.push_str(&format!("  {}: {}\n", Value::from(name.as_str()), Value::from(value.as_str())));
+    }
+    written
+}
+
 fn mapping(text: &str) -> Result<Map<String, Value>, String> {
     if text.trim().is_empty() {
         return Err("the template is empty".to_owned());
@@ -143,6 +205,49 @@ fn read_param(value: &Value, into: &mut BTreeMap<String, String>) -> Option<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_take_precedence_over_the_templates_own_and_nothing_else_is_touched() {
+        let params = |list: &[(&str, &str)]| -> BTreeMap<String, String> {
+            list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        let given = params(&[("A", "new"), ("B", "it's \"odd\": #x $y")]);
+        assert_eq!(with_params("cpus: 1", &params(&[])), "cpus: 1");
+        assert_eq!(
+            with_params("# mine\ncpus: 1 # one\n", &params(&[("A", "1")])),
+            "# mine\ncpus: 1 # one\nparam:\n  \"A\": \"1\"\n"
+        );
+        for template in [
+            "cpus: 1\nparam:\n  A: old\n  # why\n\n  C: 7\nimages: [x]\n",
+            "param: {A: old, C: 7}\ncpus: 1\nimages: [x]",
+            "param: {A: old,\nC: 7}\ncpus: 1\nimages: [x]",
+            "\"param\":\n  A: old\n  C: 7\ncpus: 1\nimages: [x]",
+            "{param: {A: old, C: 7}, cpus: 1, images: [x]}",
+        ] {
+            let merged = with_params(template, &given);
+            let read = Template::parse(&merged).unwrap_or_else(|problems| panic!("{problems:?}\n{merged}"));
+            assert_eq!(read.param, params(&[("A", "new"), ("B", "it's \"odd\": #x $y"), ("C", "7")]), "{merged}");
+            assert_eq!((read.cpus, mapping(&merged).unwrap()["images"].clone()), (Some(1), serde_json::json!(["x"])));
+        }
+        for broken in ["", "[", "param: 7\n", "just words"] {
+            assert_eq!(with_params(broken, &given), broken);
+        }
+    }
+
+    #[test]
+    fn only_what_the_app_says_of_kubernetes_can_change_without_a_restart() {
+        let text = |cpus: u8, lines: &str| {
+            format!("cpus: {cpus}\nparam:\n  HOST_KUBERNETES_SOCKET: /s\n{lines}  LAST: 1\n")
+        };
+        let off = text(1, "  KUBERNETES_ENABLED: false\n");
+        let on = text(1, "  KUBERNETES_ENABLED: true\n  KUBERNETES_VERSION: \"1\"\n  KUBERNETES_PORT: 1\n");
+        assert!(!needs_restart(&off, &on) && !needs_restart(&on, &off) && !needs_restart(&on, &on));
+        assert!(needs_restart(&off, &text(2, "  KUBERNETES_ENABLED: false\n")));
+        assert!(needs_restart(&off, &text(1, "  KUBERNETES_ENABLED: false\n  OTHER: 1\n")));
+        let mine = |value: &str| format!("cpus: 1\nparam:\n  KUBERNETES_VERSION: {value}\n");
+        assert!(needs_restart(&mine("1"), &mine("2")), "in a template of one's own the name may mean anything");
+        assert!(needs_restart("cpus: 1\n", "cpus: 1\n# a comment\n"));
+    }
 
     #[test]
     fn what_drivers_need_is_read_and_the_rest_is_only_named() {

@@ -57,3 +57,43 @@ async fn archives_of_images_are_loaded_into_the_guests_engine_until_it_has_them(
     let kept = fs::read_dir(guest.join("var/lib/rancher/k3s/agent/images")).unwrap().count();
     assert_eq!(kept, 0, "what is not wanted any more is not kept");
 }
+
+// Issue 7: enabling Kubernetes restarts no machine.
+#[test]
+fn a_machine_gets_changes_and_loses_kubernetes_with_one_start() {
+    use rdd_driver::{Driver as _, Found, Health, LogOptions, Running, State, suite::cluster::ClusterSubject as _};
+
+    let template = |lines: &str| {
+        format!(
+            "{}portForwards:\n- guestPort: 7450\n  hostSocket: \"{{{{.Param.HOST_KUBERNETES_SOCKET}}}}\"\n\nparam:\n  \
+             HOST_KUBERNETES_SOCKET: \"/nonexistent/k3s.sock\"\n{lines}",
+            standin::TEMPLATE
+        )
+    };
+    let off = template("  KUBERNETES_ENABLED: false\n");
+    let on = |port: u16| template(&format!("  KUBERNETES_ENABLED: true\n  KUBERNETES_PORT: {port}\n"));
+    let place = Place::new();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let work = async {
+        let driver = place.driver();
+        driver.create("rd", &off).await.expect("it is made");
+        let mut run = driver.start("rd", &LogOptions::default()).await.expect("it is started");
+        while run.next().await.expect("it comes up") != State::Running(Health::GOOD) {}
+        let cluster = driver.kubernetes().expect("a cluster");
+        for (number, text) in [(1, on(40001)), (2, on(40002))] {
+            driver.apply_template("rd", &text).await.expect("it is written");
+            let found = driver.inspect("rd").await.expect("it can be looked at");
+            assert_eq!(found, Found::Running(Running { outdated: false }), "it runs as it shall");
+            cluster.start("rd", &place.release(number)).await.expect("the cluster is started");
+        }
+        driver.apply_template("rd", &off).await.expect("it is written");
+        cluster.stop("rd", std::time::Duration::from_secs(10)).await.expect("the cluster is stopped");
+        assert_eq!(driver.template("rd").await.expect("a template").as_deref(), Some(off.as_str()));
+        driver.delete("rd").await.expect("it is deleted");
+    };
+    let bound = std::time::Duration::from_secs(120);
+    runtime.block_on(async { tokio::time::timeout(bound, work).await }).expect("it ends in time");
+    let calls = place.calls();
+    assert_eq!(calls.lines().filter(|call| call.contains("hostagent")).count(), 1, "{calls}");
+    assert!(calls.contains(" start v1.34.1+k3s1 7450 "), "the port of the guest is the template's: {calls}");
+}

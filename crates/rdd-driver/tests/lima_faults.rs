@@ -7,6 +7,7 @@ mod standin;
 use std::{fs, os::unix::net::UnixListener, path::Path, time::Duration};
 
 use rdd_driver::{Driver, Error, Found, Health, LogOptions, Run, Running, State, Stopped, lima::LimaDriver};
+use rdd_instance::{Environment, Instance, Platform};
 use rdd_stdx::process;
 use rdd_testkit::eventually;
 use standin::{Place, TEMPLATE, kill, processes};
@@ -272,7 +273,6 @@ fn without_limactl_or_with_one_that_is_too_old_it_is_said_what_to_do() {
     let driver = place.driver();
     let error = driver.available().unwrap_err().to_string();
     assert!(error.starts_with("limactl is not installed; install Lima, "), "{error}");
-    assert_eq!(driver.validate(TEMPLATE).unwrap_err(), [error]);
 }
 
 #[test]
@@ -363,6 +363,51 @@ fn a_template_that_wants_the_containerd_of_lima_gets_its_archive_from_the_cache(
         until(&mut run, |state| *state == State::Running(Health::GOOD)).await;
         let given = fs::read_to_string(place.bin().join("calls/nerdctl")).unwrap();
         assert_eq!(given.trim(), folder.join("data").to_string_lossy());
+        driver.delete(VM).await.unwrap();
+    });
+}
+
+// Finding 236-S4
+#[test]
+fn two_instances_of_one_user_have_machines_of_one_name_and_share_nothing() {
+    let place = Place::new();
+    let environment = Environment { instance: Some("m".to_owned()), ..place.environment.clone() };
+    let instance = Instance::resolve(&environment, Platform::Linux).unwrap();
+    assert_ne!(instance.paths.machine(VM), place.folder(VM));
+    run(async {
+        let driver = place.driver();
+        let other = LimaDriver::new(&instance, &environment, None).as_if_not_root();
+        let mut first = started(&place, &driver).await;
+        let mut second = started(&place, &other).await;
+        until(&mut first, |state| *state == State::Running(Health::GOOD)).await;
+        until(&mut second, |state| *state == State::Running(Health::GOOD)).await;
+        driver.delete(VM).await.unwrap();
+        assert_eq!(driver.inspect(VM).await.unwrap(), Found::Absent);
+        assert_eq!(other.inspect(VM).await.unwrap(), Found::Running(Running { outdated: false }), "it goes on");
+        assert_eq!(second.state(), State::Running(Health::GOOD));
+        other.delete(VM).await.unwrap();
+    });
+}
+
+// Finding O-5
+#[test]
+fn a_stop_is_graceful_or_forced_and_whoever_watches_is_told_which() {
+    let place = Place::new();
+    run(async {
+        let driver = place.driver();
+        for (is_deaf, how, last_words) in
+            [(false, Stopped::Graceful, "stopped"), (true, Stopped::Forced, "stopped, by force")]
+        {
+            let mut run = started(&place, &driver).await;
+            until(&mut run, |state| *state == State::Running(Health::GOOD)).await;
+            if is_deaf {
+                fs::write(place.folder(VM).join("deaf"), "").unwrap();
+            }
+            assert_eq!(driver.stop(VM, Duration::from_secs(3)).await.unwrap(), how);
+            let end = until(&mut run, |state| matches!(state, State::Exited { .. })).await;
+            assert_eq!(end, State::Exited { last_words: last_words.to_owned() });
+            assert!(place.processes(VM).is_empty(), "{:?}", place.processes(VM));
+        }
         driver.delete(VM).await.unwrap();
     });
 }

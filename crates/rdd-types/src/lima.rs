@@ -1,5 +1,7 @@
 //! The group of virtual machines.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +46,9 @@ pub struct LimaVMSpec {
     /// Whether the VM should run.
     #[schemars(extend("default" = false))]
     pub running: bool,
+    /// Values for the template's 'param', which take precedence over those that it has itself. A change restarts a VM that runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub params: Option<BTreeMap<String, String>>,
     /// The ConfigMap that the template was taken from when the VM was created.
     ///
     /// It is read once and cannot be changed. To change the template, edit the ConfigMap that status.templateConfigMap names.

@@ -121,6 +121,10 @@ pub enum LimaVm {
     /// Print the log of a machine
     #[command(alias = "logs")]
     Log(VmLog),
+    /// Print or change the values that the template of a machine is given
+    Params(Params),
+    /// Throw a machine away and make it anew from its template; what is in it is lost
+    Reset(ResetVm),
     /// Restart a machine, or start it
     Restart(OneVm),
     /// Open a shell in a machine, or run a command there
@@ -162,6 +166,35 @@ pub struct VmName {
     /// The machine's name
     #[arg(value_name = "NAME", required = true)]
     pub name: String,
+}
+
+/// Which machine, and which values.
+#[derive(Debug, Args)]
+pub struct Params {
+    /// The machine's name
+    #[arg(value_name = "NAME", required = true)]
+    pub name: String,
+    /// NAME=VALUE to set a value, NAME- to go back to the template's own; without any, all are printed
+    #[arg(value_name = "CHANGE")]
+    pub changes: Vec<String>,
+    /// Whether and how long to wait.
+    #[command(flatten)]
+    pub waiting: Waiting,
+}
+
+/// Which machine to throw away, whether to ask, and whether to wait.
+#[derive(Debug, Args)]
+pub struct ResetVm {
+    /// The machine's name
+    #[arg(value_name = "NAME", required = true)]
+    pub name: String,
+    /// Do not ask
+    #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
+    #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
+    pub yes: bool,
+    /// Whether and how long to wait.
+    #[command(flatten)]
+    pub waiting: Waiting,
 }
 
 /// Which machine, and whether to wait.

@@ -23,6 +23,8 @@ pub const VM_VERSION: &str = "lima.rancherdesktop.io/v1alpha1";
 pub const VMS: &str = "/apis/lima.rancherdesktop.io/v1alpha1/limavms";
 /// On a machine: any value asks for a restart.
 pub const RESTART_REQUESTED: &str = annotation::RESTART_REQUESTED;
+/// The annotation that asks for a machine to be thrown away and made anew.
+pub const RESET_REQUESTED: &str = annotation::RESET_REQUESTED;
 /// On a machine: it belongs to the App, and is not to be deleted by anyone else.
 pub const OWNED_BY_APP: &str = finalizer::OWNED_BY_APP;
 

@@ -89,7 +89,7 @@ fn input(seen: &Observed) -> ConfigMap {
 async fn create_vm(seen: &Observed, cx: &Context) -> Result<(), Error> {
     let namespace = seen.app.spec.namespace.as_str();
     let reference = TemplateReference { name: VM.to_owned(), namespace: Some(namespace.to_owned()) };
-    let mut vm = LimaVM::new(VM, LimaVMSpec { running: seen.app.spec.running, template_ref: reference });
+    let mut vm = LimaVM::new(VM, LimaVMSpec { running: seen.app.spec.running, params: None, template_ref: reference });
     vm.metadata =
         ObjectMeta { finalizers: Some(vec![OWNED_BY_APP.to_owned()]), ..owned(&seen.app, VM, Some(namespace)) };
     let vms = vms(seen, cx);

@@ -111,6 +111,7 @@ impl Setup {
             }),
             docker_socket: &paths.docker_socket,
             kubernetes_socket: &paths.kubernetes_socket,
+            guest_kubernetes_port: self.instance.ports.kubernetes,
             home: &self.home,
             log_dir: &paths.log_dir,
             keep_logs: self.keep_logs,

@@ -16,8 +16,10 @@ const PORT_MARKER: &str = "@KUBERNETES_PORT@";
 
 const HOST: &str = include_str!("template/host.yaml");
 const LIMA: &str = include_str!("template/lima.yaml");
-const LIMA_IMAGES_UNIX: &str = include_str!("template/lima-images-unix.yaml");
-const LIMA_IMAGES_WSL2: &str = include_str!("template/lima-images-wsl2.yaml");
+/// What a downloaded image boots with, under Unix.
+const FIRMWARE: &str = "firmware:\n  legacyBIOS: false\n";
+/// How folders of the host are reached under WSL.
+const WSL2_MOUNTS: &str = "mountType: wsl2\n";
 
 /// What the template says about the machine under it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +48,10 @@ pub(super) struct Values<'a> {
     pub(super) kubernetes: Option<Kubernetes<'a>>,
     /// Where the engine's socket appears on this machine.
     pub(super) docker_socket: &'a Path,
-    /// Where the port of Kubernetes appears on this machine.
+    /// Where the guest's port of Kubernetes appears on this machine.
     pub(super) kubernetes_socket: &'a Path,
+    /// The guest's port of Kubernetes, whether it is enabled or not: another one would take another machine.
+    pub(super) guest_kubernetes_port: u16,
     /// The user's home.
     pub(super) home: &'a Path,
     /// The folder for logs.
@@ -60,7 +64,8 @@ pub(super) struct Values<'a> {
     pub(super) images: Option<&'a str>,
 }
 
-/// Kubernetes, as far as the template is concerned.
+/// Kubernetes, as far as the guest is told of it. That changes parameters only, which [`rdd_driver::template::needs_restart`] knows:
+/// a machine is not restarted because it gets a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kubernetes<'a> {
     /// The full version without its `v`, such as `1.34.6+k3s1`.
@@ -84,15 +89,15 @@ pub(super) fn render(values: &Values<'_>) -> String {
 }
 
 fn lima(values: &Values<'_>, vm_type: &str) -> String {
-    let known = if vm_type == "wsl2" { LIMA_IMAGES_WSL2 } else { LIMA_IMAGES_UNIX };
-    let images = values.images.unwrap_or(known).trim_end();
+    let known = match vm_type {
+        "wsl2" => format!("{WSL2_MOUNTS}{}", rdd_driver::assets::images(vm_type)),
+        _ => rdd_driver::assets::images(vm_type) + FIRMWARE,
+    };
+    let images = values.images.unwrap_or(&known).trim_end();
     let mut text = format!("{LIMA_HEADER}vmType: {vm_type}\n{images}\n");
-    let sections =
-        [("kubernetes", values.kubernetes.is_some()), ("containerd", values.engine == EngineName::Containerd)];
-    let rules = without_markers(LIMA, &sections);
+    let rules = without_markers(LIMA, &[("containerd", values.engine == EngineName::Containerd)]);
     // A port is a number in Lima's eyes, so no parameter can stand for it.
-    let port = values.kubernetes.map_or(0, |kubernetes| kubernetes.port);
-    text.push_str(&rules.replace(PORT_MARKER, &port.to_string()));
+    text.push_str(&rules.replace(PORT_MARKER, &values.guest_kubernetes_port.to_string()));
     if values.cpus > 0 {
         let _ = writeln!(text, "cpus: {}", values.cpus);
     }
@@ -142,11 +147,11 @@ fn parameters(values: &Values<'_>) -> Vec<(&'static str, String)> {
         ("VM_SWITCH_LOG", quoted(&format!("{}/vm-switch.log", guest_form(&values.log_dir.to_string_lossy())))),
         ("NETWORK_SETUP_EXTRA_ARGS", quoted(arguments)),
         ("GUEST_LOG_DIR", log_dir),
+        ("HOST_KUBERNETES_SOCKET", quoted(&values.kubernetes_socket.to_string_lossy())),
         ("KUBERNETES_ENABLED", values.kubernetes.is_some().to_string()),
     ]);
     if let Some(kubernetes) = values.kubernetes {
         list.extend([
-            ("HOST_KUBERNETES_SOCKET", quoted(&values.kubernetes_socket.to_string_lossy())),
             ("KUBERNETES_VERSION", quoted(kubernetes.version)),
             ("KUBERNETES_PORT", kubernetes.port.to_string()),
         ]);
@@ -185,6 +190,7 @@ mod tests {
             kubernetes: None,
             docker_socket: Path::new("/home/ann/.rd2/docker.sock"),
             kubernetes_socket: Path::new("/home/ann/.rd2/k3s.sock"),
+            guest_kubernetes_port: 7443,
             home: Path::new("/home/ann"),
             log_dir: Path::new("/home/ann/.local/state/rancher-desktop-2"),
             keep_logs: false,
@@ -193,7 +199,7 @@ mod tests {
         }
     }
 
-    const KUBERNETES: Kubernetes<'_> = Kubernetes { version: "1.34.6+k3s1", port: 7443 };
+    const KUBERNETES: Kubernetes<'_> = Kubernetes { version: "1.34.6+k3s1", port: 40123 };
 
     fn param(text: &str) -> Vec<(String, String)> {
         Template::parse(text).unwrap().param.into_iter().collect()
@@ -211,13 +217,14 @@ mod tests {
             ("GUEST_LOG_DIR", ""),
             ("HOST_DOCKER_SOCKET", "/home/ann/.rd2/docker.sock"),
             ("HOST_HOME_GUEST", "/home/ann"),
+            ("HOST_KUBERNETES_SOCKET", "/home/ann/.rd2/k3s.sock"),
             ("KUBERNETES_ENABLED", "false"),
             ("NETWORK_SETUP_EXTRA_ARGS", ""),
             ("VM_SWITCH_LOG", "/home/ann/.local/state/rancher-desktop-2/vm-switch.log"),
         ];
         let text = render(&mk_values());
         assert_eq!(param(&text), pairs(&expected));
-        assert!(!text.contains("KUBERNETES_PORT") && !text.contains("KUBERNETES_VERSION") && !text.contains("#if"));
+        assert!(!text.contains("KUBERNETES_PORT:") && !text.contains("KUBERNETES_VERSION:") && !text.contains("#if"));
     }
 
     // Finding 355-I3
@@ -227,7 +234,7 @@ mod tests {
         let found = param(&text);
         for expected in [
             ("KUBERNETES_ENABLED", "true"),
-            ("KUBERNETES_PORT", "7443"),
+            ("KUBERNETES_PORT", "40123"),
             ("KUBERNETES_VERSION", "1.34.6+k3s1"),
             ("HOST_KUBERNETES_SOCKET", "/home/ann/.rd2/k3s.sock"),
         ] {
@@ -265,7 +272,8 @@ param:
             for part in scripts.split("PARAM_").skip(1) {
                 let name: String =
                     part.chars().take_while(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || *c == '_').collect();
-                assert!(param(&text).iter().any(|(known, _)| *known == name), "{name} is no parameter");
+                let is_optional = part[name.len()..].starts_with('-');
+                assert!(is_optional || param(&text).iter().any(|(known, _)| *known == name), "{name} is no parameter");
             }
         }
     }
@@ -284,6 +292,32 @@ param:
         let odd = "/home/a b\"c'd$e\\f`g: #h/.rd2/docker.sock";
         let text = render(&Values { docker_socket: Path::new(odd), base: Base::Host, ..mk_values() });
         assert_eq!(param(&text)[1].1, odd);
+    }
+
+    // Finding 355-D2
+    #[test]
+    fn the_guests_own_file_is_read_back_as_it_is_whatever_the_home_is_called() {
+        let odd = "/home/a b\"c'd$e\\f`g #h";
+        let guest = tempfile::tempdir().unwrap();
+        let text = render(&Values { kubernetes: Some(KUBERNETES), ..mk_values() });
+        let template: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
+        let script = template["provision"][0]["script"].as_str().unwrap();
+        let script = script.replace("/etc/", &format!("{}/etc/", guest.path().display()));
+        let mut command = rdd_stdx::process::background("bash", guest.path());
+        command.args(["-c", &script]).envs(param(&text).into_iter().map(|(name, value)| (format!("PARAM_{name}"), value)));
+        command.env("PARAM_HOST_HOME_GUEST", odd).env("PARAM_HOST_DOCKER_SOCKET", odd);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let read = ". ./etc/sysconfig/rancher-desktop && printf '%s|%s|%s' \"$HOST_HOME_GUEST\" \"$HOST_DOCKER_SOCKET\" \"$KUBERNETES_PORT\"";
+        let output = rdd_stdx::process::background("sh", guest.path()).args(["-c", read]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{odd}|{odd}|40123"));
+    }
+
+    // Finding 236-S4
+    #[test]
+    fn the_port_of_ssh_is_whichever_is_free_so_two_instances_never_want_the_same() {
+        let template: serde_json::Value = serde_saphyr::from_str(&render(&mk_values())).unwrap();
+        assert_eq!(template["ssh"]["localPort"], 0);
     }
 
     #[test]
@@ -336,15 +370,30 @@ param:
 
     #[test]
     fn the_port_of_kubernetes_goes_to_a_socket_before_any_other_rule_could_publish_it() {
-        let text = render(&Values { kubernetes: Some(KUBERNETES), ..mk_values() });
-        let rules: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
-        let first = &rules["portForwards"][0];
-        assert_eq!(
-            (first["guestPort"].as_u64(), first["hostSocket"].as_str()),
-            (Some(7443), Some("{{.Param.HOST_KUBERNETES_SOCKET}}"))
-        );
-        let without: serde_json::Value = serde_saphyr::from_str(&render(&mk_values())).unwrap();
-        assert_eq!(without["portForwards"][0]["guestIP"], "0.0.0.0");
+        for kubernetes in [None, Some(KUBERNETES)] {
+            let text = render(&Values { kubernetes, ..mk_values() });
+            let rules: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
+            let first = &rules["portForwards"][0];
+            assert_eq!(
+                (first["guestPort"].as_u64(), first["hostSocket"].as_str()),
+                (Some(7443), Some("{{.Param.HOST_KUBERNETES_SOCKET}}")),
+                "whichever port is bound on this machine"
+            );
+        }
+    }
+
+    #[test]
+    fn kubernetes_comes_goes_and_changes_without_a_restart_of_the_machine() {
+        let newer = Kubernetes { version: "1.35.1+k3s1", port: 40124 };
+        let texts = [None, Some(KUBERNETES), Some(newer)]
+            .map(|kubernetes| render(&Values { kubernetes, ..mk_values() }));
+        for started in &texts {
+            for wanted in &texts {
+                assert!(!rdd_driver::template::needs_restart(started, wanted), "{started}\n{wanted}");
+            }
+            let larger = render(&Values { kubernetes: Some(KUBERNETES), cpus: 3, ..mk_values() });
+            assert!(rdd_driver::template::needs_restart(started, &larger));
+        }
     }
 
     #[test]

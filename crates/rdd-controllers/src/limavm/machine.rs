@@ -182,6 +182,11 @@ impl Machines {
         })
     }
 
+    /// What a VM that is being made waits for, for people.
+    pub fn progress(&self, vm: &str) -> Option<String> {
+        self.shared.drivers.iter().find_map(|driver| driver.progress(vm))
+    }
+
     /// Writes the template for the next start.
     pub async fn apply_template(&self, vm: &str, template: &str) -> Result<(), rdd_driver::Error> {
         match self.shared.find(vm).await? {

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, ResourceExt};
+use rdd_driver::template::with_params;
 use rdd_runtime::{Context, Error, Key, conditions};
 use rdd_stdx::chain::Chain;
 use rdd_types::lima::{LimaVM, TEMPLATE_KEY};
 
 use super::{
     machine::{Basis, Machines},
-    observed::{Disk, Machine, Observed, Template},
+    observed::{Disk, Job, Machine, Observed, Template},
 };
 
 /// What there is now. The object and its template are read afresh: a count from an old copy of the object would be wrong, and an old `running`
@@ -21,7 +22,8 @@ pub(super) async fn observe(machines: &Machines, object: &Arc<LimaVM>, cx: &Cont
     let vms: Api<LimaVM> = Api::namespaced(cx.client.clone(), &namespace);
     let Some(vm) = vms.get_opt(&name).await?.filter(|vm| vm.uid() == object.uid()) else {
         let (vm, template) = (Arc::clone(object), Template::Absent);
-        return Ok(Observed { vm, is_gone: true, template, disk: Disk::NotLooked, machine: Machine::Idle, now });
+        let (disk, machine) = (Disk::NotLooked, Machine::Idle);
+        return Ok(Observed { vm, is_gone: true, template, disk, machine, progress: None, now });
     };
     let maps: Api<ConfigMap> = Api::namespaced(cx.client.clone(), &namespace);
     let map = maps.get_opt(&LimaVM::template_config_map(&name)).await?;
@@ -31,7 +33,8 @@ pub(super) async fn observe(machines: &Machines, object: &Arc<LimaVM>, cx: &Cont
         Machine::Busy(_) => Disk::NotLooked,
         _ => machines.look(&name).await.unwrap_or_else(|error| Disk::Unreadable { why: Chain(&error).to_string() }),
     };
-    Ok(Observed { vm: Arc::new(vm), is_gone: false, template, disk, machine, now })
+    let progress = matches!(machine, Machine::Busy(Job::Create)).then(|| machines.progress(&name)).flatten();
+    Ok(Observed { vm: Arc::new(vm), is_gone: false, template, disk, machine, progress, now })
 }
 
 fn template_of(map: &ConfigMap, vm: &LimaVM) -> Template {
@@ -39,7 +42,11 @@ fn template_of(map: &ConfigMap, vm: &LimaVM) -> Template {
     let owners = map.metadata.owner_references.iter().flatten();
     let ours = owners.into_iter().any(|owner| Some(&owner.uid) == vm.metadata.uid.as_ref());
     let resource_version = map.metadata.resource_version.clone().unwrap_or_default();
-    Template::Present { text: text.cloned(), resource_version, ours }
+    let text = text.map(|text| match &vm.spec.params {
+        Some(params) => with_params(text, params),
+        None => text.clone(),
+    });
+    Template::Present { text, resource_version, ours }
 }
 
 /// What a try is a try of: another generation, or another text, is another wish.

@@ -21,6 +21,8 @@ pub struct Observed {
     pub disk: Disk,
     /// What this process knows of it.
     pub machine: Machine,
+    /// What it waits for while it is being made, for people.
+    pub progress: Option<String>,
     /// When this was seen.
     pub now: Timestamp,
 }
@@ -68,7 +70,7 @@ pub enum Template {
     Absent,
     /// There is one.
     Present {
-        /// Its key `template`, if it has that and there is something in it.
+        /// Its key `template`, if it has that and there is something in it, with the values of `spec.params`.
         text: Option<String>,
         /// Its version.
         resource_version: String,

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use rdd_driver::template::needs_restart;
 use rdd_runtime::{
     Plan,
     conditions::{find, is_true},
@@ -20,6 +21,8 @@ use crate::saying::Said;
 
 /// How soon to look again at what nobody tells us of.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// How soon to look again how far a creation is, which may download an image of some hundred megabytes.
+const WATCH_CREATION: Duration = Duration::from_secs(1);
 
 /// What is done to come nearer.
 #[derive(Debug, Clone, PartialEq)]
@@ -142,8 +145,16 @@ impl Draft<'_> {
             self.say(says::PENDING.say());
         }
         if let Machine::Busy(job) = self.seen.machine {
-            if job == Job::Start {
-                self.say(says::STARTING.say());
+            match (job, &self.seen.progress) {
+                (Job::Start, _) => self.say(says::STARTING.say()),
+                (Job::Create, progress) => {
+                    if let Some(progress) = progress {
+                        self.say(says::PENDING.with(progress));
+                    }
+                    // Nobody tells how far it is.
+                    self.again = Some(WATCH_CREATION);
+                }
+                _ => {}
             }
             return;
         }
@@ -300,7 +311,7 @@ impl Draft<'_> {
                 // It is about to be stopped; the text follows.
                 return;
             }
-            if self.seen.is_alive() {
+            if self.seen.is_alive() && needs_restart(on_disk, text) {
                 self.status.restart_needed = true;
             }
             self.begin(Step::ApplyTemplate);

@@ -33,7 +33,7 @@ fn seen() -> Seen {
     vm.metadata.finalizers = Some(vec![finalizer::CLEANUP.to_owned()]);
     let template = Template::Present { text: Some("a".to_owned()), resource_version: "7".to_owned(), ours: true };
     let (disk, machine, now) = (Disk::Absent, Machine::Idle, at(NOW));
-    Seen(Observed { vm: Arc::new(vm), is_gone: false, template, disk, machine, now })
+    Seen(Observed { vm: Arc::new(vm), is_gone: false, template, disk, machine, progress: None, now })
 }
 
 impl Seen {
@@ -516,4 +516,16 @@ fn a_reset_throws_the_machine_away_and_makes_a_new_one_from_the_same_template() 
     assert_eq!(steps(failed), "write-status", "what cannot be removed is told, and tried again later");
     let without = seen().created().template(None, "8").reset_is_requested();
     assert!(!steps(without).contains("delete"), "what could not be made anew is kept");
+}
+
+#[test]
+fn what_a_creation_waits_for_is_said_while_it_waits() {
+    let mut seen = seen().said(&says::PENDING.say()).disk(Disk::NotLooked).machine(Machine::Busy(Job::Create));
+    let quiet = plan(&seen.0);
+    assert!(quiet.again.is_some(), "nobody tells when there is more to say");
+    seen.0.progress = Some("Downloading a.img: 7 % of 9 MiB".to_owned());
+    let told = plan(&seen.0);
+    let [Step::WriteStatus { status, .. }] = told.steps.as_slice() else { panic!("{:?}", told.steps) };
+    let created = status.conditions.iter().find(|condition| condition.type_ == "Created").unwrap();
+    assert_eq!((created.status.as_str(), created.message.as_str()), ("Unknown", "Downloading a.img: 7 % of 9 MiB"));
 }

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, PostParams};
 use rdd_controllers::kubernetes::{self, plan::Step, prober::Answer, releases::Release};
 use rdd_driver::{ClusterFound, Upstream};
 use rdd_runtime::{
@@ -20,7 +20,7 @@ use rdd_types::{app::App, names::annotation};
 use serde_json::{Value, json};
 
 use crate::{
-    stage::{Cast, PATIENCE, Stage, app_says, condition},
+    stage::{Cast, NAMESPACE, PATIENCE, Stage, app_says, condition},
     town::kubeconfig,
 };
 
@@ -75,6 +75,31 @@ fn it_comes_up_is_published_and_goes_without_a_restart_of_the_machine() {
     assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err());
     assert_eq!(stage.world.cluster("rd"), ClusterFound::Stopped { version: VERSION.to_owned() });
     assert_eq!(stage.world.starts("rd"), starts.max(1), "the machine was not restarted");
+}
+
+// Issue 7: enabling it restarts no VM, though the template tells the guest of it at its next boot.
+#[test]
+fn a_virtual_machine_gets_and_loses_it_without_a_restart_and_is_told_at_its_next_boot() {
+    let stage = stage(Arc::new(Unhurt));
+    let spec = json!({"running": true, "namespace": NAMESPACE, "backend": "lima"});
+    let app = serde_json::from_value(json!({"metadata": {"name": "app"}, "spec": spec})).unwrap();
+    let app = stage.block(stage.apps().create(&PostParams::default(), &app)).unwrap();
+    stage.app_until_settled(&app);
+    let app = enabled_now(&stage);
+    let app = stage.app_until_settled(&app);
+    let line = format!("KUBERNETES_PORT: {}", port(&app));
+    let template = || {
+        let map = stage.block(stage.maps(NAMESPACE).get("rd-template")).unwrap();
+        map.data.unwrap().remove("template").unwrap()
+    };
+    stage.until("the template", || template().contains(&line).then_some(()));
+    let app = stage.try_patch_app(&json!({"spec": {"kubernetes": {"enabled": false}}})).unwrap();
+    stage.app_until_settled(&app);
+    stage.until("the template", || template().contains("KUBERNETES_ENABLED: false").then_some(()));
+    assert_eq!(stage.world.starts("rd"), 1, "the machine was started once");
+    let app = stage.try_patch_app(&json!({"spec": {"virtualMachine": {"cpus": 3}}})).unwrap();
+    stage.app_until_settled(&app);
+    assert_eq!(stage.world.starts("rd"), 2, "what only a restart can change makes one");
 }
 
 fn enabled_now(stage: &Stage) -> App {

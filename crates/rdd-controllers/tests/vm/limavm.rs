@@ -381,3 +381,25 @@ fn one_with_a_name_that_no_machine_can_have_says_so_and_can_be_deleted() {
     stage.block(stage.vms("default").delete(&name, &DeleteParams::default())).unwrap();
     stage.until("it to be gone", || stage.vm(&name).is_none().then_some(()));
 }
+
+#[test]
+fn params_take_precedence_over_the_template_and_a_change_restarts() {
+    let stage = Stage::new();
+    stage.put_input("vmType: fake\nparam:\n  CITY: Rome\n  COLOUR: red\n");
+    let mut vm = mk_vm("vm", true);
+    vm.spec.params = Some([("CITY".to_owned(), "Oslo".to_owned())].into());
+    stage.block(stage.vms("default").create(&Default::default(), &vm)).unwrap();
+    stage.vm_until_running("vm");
+    let param = |name: &str| {
+        let text = stage.world.started_with("vm").unwrap_or_default();
+        rdd_driver::Template::parse(&text).ok().and_then(|template| template.param.get(name).cloned())
+    };
+    assert_eq!((param("CITY").as_deref(), param("COLOUR").as_deref()), (Some("Oslo"), Some("red")));
+    stage.patch_vm("vm", &json!({"spec": {"params": {"CITY": null, "COLOUR": "blue"}}}));
+    stage.until("another start", || (param("COLOUR").as_deref() == Some("blue")).then_some(()));
+    let vm = stage.vm_until("it to be up", "vm", |vm| restarts(vm) == 2 && says(vm, "Running", "True/Started"));
+    assert_eq!(param("CITY").as_deref(), Some("Rome"), "what is no longer given is the template's own again");
+    let map = stage.block(stage.maps("default").get("vm-template")).unwrap();
+    assert!(!map.data.unwrap()["template"].contains("blue"), "the template is the author's");
+    assert_eq!(vm.status.unwrap().observed_template_resource_version, map.metadata.resource_version);
+}

@@ -95,7 +95,10 @@ impl Machine {
         match &self.process {
             _ if self.half_made => Found::HalfMade,
             None => Found::Stopped,
-            Some(process) => Found::Running(Running { outdated: process.started_with != self.template }),
+            Some(process) => {
+                let outdated = crate::template::needs_restart(&process.started_with, &self.template);
+                Found::Running(Running { outdated })
+            }
         }
     }
 

@@ -14,6 +14,7 @@ use rdd_stdx::{
     file::{self, PRIVATE},
     task::Group,
 };
+use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     process::{Child, Command},
@@ -44,6 +45,9 @@ const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
 /// What the daemon knows of a guest that does not run: which release used the cluster's data last.
 const RECORD: &str = "k3s-version";
+
+/// Where the App's template leads the port of Kubernetes.
+const SOCKET: &str = "{{.Param.HOST_KUBERNETES_SOCKET}}";
 
 /// One machine's guest, and how to talk to it.
 struct Guest<'a> {
@@ -176,6 +180,14 @@ fn parse_status(said: &str) -> Option<ClusterFound> {
     }
 }
 
+/// The port that this template leads to the socket of Kubernetes.
+fn guest_port(template: &str) -> Option<u16> {
+    let options = serde_saphyr::options! { with_snippet: false };
+    let parsed: Value = serde_saphyr::from_str_with_options(template, options).ok()?;
+    let rule = parsed["portForwards"].as_array()?.iter().find(|rule| rule["hostSocket"].as_str() == Some(SOCKET))?;
+    rule["guestPort"].as_u64().and_then(|port| u16::try_from(port).ok())
+}
+
 impl Machine {
     fn record(&self) -> PathBuf {
         self.folder.join(RECORD)
@@ -187,6 +199,12 @@ impl Machine {
             Ok(version) => ClusterFound::Stopped { version: version.trim().to_owned() },
             Err(_) => ClusterFound::Absent,
         }
+    }
+
+    /// At which port of the guest the cluster can be reached from here: the one that the machine's own template leads to the
+    /// instance's socket, whichever port is bound on this machine.
+    fn guest_port(&self) -> Option<u16> {
+        guest_port(&self.started_with().ok().flatten()?)
     }
 
     /// Which engine runs in the guest, as the template says.
@@ -215,7 +233,8 @@ impl LimaDriver {
         guest.install(wanted, &engine).await?;
         file::write_atomic(&machine.record(), wanted.version.as_bytes(), PRIVATE)?;
         let node = format!("lima-{}", machine.vm);
-        let words = ["start", &wanted.version, &wanted.port.to_string(), &node, &engine];
+        let port = machine.guest_port().unwrap_or(wanted.port).to_string();
+        let words = ["start", &wanted.version, &port, &node, &engine];
         guest.ask(&words, QUESTION_TAKES).await?;
         tracing::info!(
             vm = machine.vm,
@@ -363,6 +382,17 @@ impl Cluster for LimaDriver {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cluster_listens_where_the_template_of_the_machine_leads() {
+        let rules = |port: &str| {
+            format!("portForwards:\n- guestPort: 1\n  hostSocket: /x\n- guestPort: {port}\n  hostSocket: \"{SOCKET}\"\n")
+        };
+        assert_eq!(guest_port(&rules("7443")), Some(7443));
+        for other in ["", "[", "portForwards: 1", &rules("0x"), &rules("99999")] {
+            assert_eq!(guest_port(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn what_the_guest_says_of_its_cluster_is_understood() {

@@ -92,6 +92,11 @@ impl Host {
         Ok(Limactl { program, home, path, scratch: self.own_dir.clone(), cache: self.cache.clone() })
     }
 
+    /// Whether there is no `limactl`, though this user could have one and nobody chose one.
+    pub(super) fn lacks_limactl(&self) -> bool {
+        !self.is_root && self.places.chosen.is_none() && find_limactl(&self.places).is_none()
+    }
+
     /// As [`limactl`](Self::limactl), for a version that can be used. Told once if it has a flaw.
     pub(super) fn usable_limactl(&self) -> Result<Limactl, Error> {
         let limactl = self.limactl()?;
@@ -321,7 +326,7 @@ impl Machine {
             Shape::Whole if processes.is_empty() => Found::Stopped,
             Shape::Whole if self.agent(&processes).is_some() => {
                 let template = self.template()?;
-                let outdated = self.started_with()?.is_some_and(|started| started != template);
+                let outdated = self.started_with()?.is_some_and(|started| template::needs_restart(&started, &template));
                 Found::Running(Running { outdated })
             }
             Shape::Whole => {

@@ -14,6 +14,7 @@ mod cluster;
 mod events;
 mod limactl;
 mod machine;
+mod supply;
 mod teardown;
 mod words;
 
@@ -35,9 +36,12 @@ pub use self::{
 use self::{
     agent::Agent,
     machine::{Host, Machine, Shape, VM_TYPE},
+    supply::Supply,
     teardown::teardown,
 };
-use crate::{Cluster, Driver, Error, Found, LogOptions, Pending, Reporter, Run, State, Stopped, Template, check_name};
+use crate::{
+    Cluster, Driver, Error, Found, LogOptions, Pending, Reporter, Run, State, Stopped, Template, assets, check_name,
+};
 
 /// How long a machine is given that is deleted while it runs, or whose remains are cleared away.
 const REMAINS_GRACE: Duration = Duration::from_secs(10);
@@ -53,6 +57,7 @@ const OWN_DIR: &str = ".rdd";
 pub struct LimaDriver {
     instance: Instance,
     host: Arc<Host>,
+    supply: Supply,
     slots: Mutex<BTreeMap<String, Arc<Slot>>>,
 }
 
@@ -97,7 +102,8 @@ impl LimaDriver {
             accelerator: OnceLock::new(),
             has_warned: AtomicBool::new(false),
         };
-        Self { instance: instance.clone(), host: Arc::new(host), slots: Mutex::default() }
+        let supply = Supply::of(instance, environment);
+        Self { instance: instance.clone(), host: Arc::new(host), supply, slots: Mutex::default() }
     }
 
     /// The same, for tests that are run by root with a stand-in for `limactl`, which does not mind.
@@ -212,6 +218,10 @@ impl LimaDriver {
 /// Lima's own opinion of a template counts, once it is one at all.
 fn validate(host: &Host, template: &str) -> Result<(), Vec<String>> {
     LimaDriver::check(template)?;
+    if host.lacks_limactl() && assets::lima(std::env::consts::ARCH).is_some() {
+        // It is downloaded when a machine is made, and asked then.
+        return Ok(());
+    }
     let limactl = host.limactl().map_err(|error| vec![Chain(&error).to_string()])?;
     limactl.validate(template)
 }
@@ -262,6 +272,7 @@ impl Driver for LimaDriver {
             let machine = self.machine(vm)?;
             let slot = self.slot(vm);
             let _turn = slot.turn.lock().await;
+            self.supply.ensure_limactl(&self.host, vm).await?;
             self.validated(&machine, template).await?;
             match machine.shape() {
                 Shape::Whole => return Ok(()),
@@ -272,6 +283,7 @@ impl Driver for LimaDriver {
                 Shape::Absent | Shape::HalfMade => {}
             }
             let limactl = self.host.usable_limactl()?;
+            self.supply.ensure_images(&self.host, vm, template).await?;
             // Finding O-3: what was begun is never taken for what was finished.
             teardown(&machine, REMAINS_GRACE).await?;
             unmake(machine.clone()).await?;
@@ -291,6 +303,7 @@ impl Driver for LimaDriver {
             if let Some(run) = self.take_over(&machine, &slot).await? {
                 return Ok(run);
             }
+            self.supply.ensure_limactl(&self.host, vm).await?;
             let (subject, options) = (machine.clone(), log.clone());
             let started = tokio::task::spawn_blocking(move || Agent::start(&subject, &options)).await;
             let agent = started
@@ -340,6 +353,10 @@ impl Driver for LimaDriver {
             self.stop_machine(&machine, REMAINS_GRACE, "deleted").await?;
             unmake(machine).await
         })
+    }
+
+    fn progress(&self, vm: &str) -> Option<String> {
+        self.supply.progress(vm)
     }
 
     fn kubernetes(&self) -> Option<&dyn Cluster> {

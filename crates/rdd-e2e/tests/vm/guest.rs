@@ -19,7 +19,10 @@ use rdd_testkit::{
 pub(crate) const BOOT: Duration = Duration::from_secs(400);
 /// What every command of the product is told to wait at most.
 const TIMEOUT: &str = "--timeout=380s";
-const NAMESPACE: &str = "default";
+pub(crate) const NAMESPACE: &str = "default";
+
+/// What the users of tests are called, before the PID of the test.
+const USERS: &str = "rddvm";
 
 /// The user, gone with everything of theirs when this is dropped.
 pub(crate) struct User {
@@ -40,8 +43,9 @@ impl User {
         if !capability::require("root") {
             return None;
         }
+        remove_abandoned();
         let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").canonicalize().unwrap();
-        let name = format!("rddvm{}", std::process::id());
+        let name = format!("{USERS}{}", std::process::id());
         // Short, because the path of a socket below it has to fit into about a hundred bytes.
         let home = PathBuf::from("/home").join(&name);
         run("useradd", &["--create-home", "--home-dir", &home.to_string_lossy(), "--shell", "/bin/bash", &name]);
@@ -86,6 +90,15 @@ impl User {
     /// The product.
     pub(crate) fn rdd(&self, arguments: &[&str]) -> Output {
         let mut command = self.command(&self.program);
+        finish(command.args(arguments))
+    }
+
+    /// Lima itself, in the environment that the product gives it where there is no acceleration.
+    pub(crate) fn limactl(&self, arguments: &[&str]) -> Output {
+        let mut command = self.command(&self.lima.join("bin/limactl"));
+        let home = self.home.join(".rdv/lima");
+        command.env("LIMA_HOME", &home).env("XDG_CACHE_HOME", self.home.join(".cache"));
+        command.env("QEMU_SYSTEM_X86_64", home.join(".rdd/rdd-qemu-emulated")).env("LIMA_SSH_PORT_FORWARDER", "true");
         finish(command.args(arguments))
     }
 
@@ -169,8 +182,7 @@ impl User {
 
     /// What is left of this user's processes.
     pub(crate) fn processes(&self) -> Vec<String> {
-        let output = finish(process::background("ps", Path::new("/")).args(["-u", &self.name, "-o", "pid=,args="]));
-        output.stdout.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
+        processes_of(&self.name)
     }
 }
 
@@ -179,16 +191,38 @@ impl Drop for User {
         if std::thread::panicking() {
             self.leave_evidence();
         }
-        for line in self.processes() {
-            let pid = line.split_ascii_whitespace().next().and_then(|pid| pid.parse().ok());
-            if let Some(Ok(Some(process))) = pid.map(Process::open) {
-                let _ = process.signal(Signal::KILL);
-                let _ = process.wait(Duration::from_secs(10));
-            }
-        }
-        let _ = try_run("userdel", &["--remove", &self.name]);
-        let _ = fs::remove_dir_all(&self.home);
+        remove_user(&self.name);
     }
+}
+
+/// Ends and removes all that a user has.
+fn remove_user(name: &str) {
+    for line in processes_of(name) {
+        let pid = line.split_ascii_whitespace().next().and_then(|pid| pid.parse().ok());
+        if let Some(Ok(Some(process))) = pid.map(Process::open) {
+            let _ = process.signal(Signal::KILL);
+            let _ = process.wait(Duration::from_secs(10));
+        }
+    }
+    let _ = try_run("userdel", &["--remove", name]);
+    let _ = fs::remove_dir_all(Path::new("/home").join(name));
+}
+
+/// Removes the users of tests that were killed before they could.
+fn remove_abandoned() {
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let names = users.lines().filter_map(|line| line.split(':').next());
+    for name in names {
+        let pid = name.strip_prefix(USERS).and_then(|pid| pid.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+            remove_user(name);
+        }
+    }
+}
+
+fn processes_of(name: &str) -> Vec<String> {
+    let output = finish(process::background("ps", Path::new("/")).args(["-u", name, "-o", "pid=,args="]));
+    output.stdout.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
 impl User {
@@ -210,7 +244,12 @@ impl User {
 
 #[allow(clippy::print_stderr, reason = "the figures are part of what this test is for")]
 pub(crate) fn report(what: &str, took: Duration) {
-    eprintln!("  {:>6.1} s  {what}", took.as_secs_f64());
+    eprintln!("        {:>6.1} s  {what}", took.as_secs_f64());
+}
+
+#[allow(clippy::print_stderr, reason = "where a run of many minutes is must be seen")]
+pub(crate) fn say(what: &str) {
+    eprintln!("  {what}");
 }
 
 #[allow(clippy::print_stderr, reason = "a skip that nobody sees is a test that nobody runs")]

@@ -3,4 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
 mod guest;
+mod overhead;
 mod scenario;

@@ -5,6 +5,8 @@ mod edit;
 mod editor;
 mod lifecycle;
 mod log;
+mod params;
+mod reset;
 mod shell;
 mod wait;
 
@@ -31,6 +33,8 @@ pub fn dispatch(context: &Context<'_>, verb: LimaVm) -> Outcome {
         LimaVm::Delete(args) => lifecycle::delete(&plane, &args),
         LimaVm::Edit(args) => edit::run(&plane, &args),
         LimaVm::Log(args) => log::run(&plane, &args),
+        LimaVm::Params(args) => params::run(&plane, &args),
+        LimaVm::Reset(args) => reset::run(&plane, &args),
         LimaVm::Shell(args) => shell::run(&plane, &args.args),
     }
 }

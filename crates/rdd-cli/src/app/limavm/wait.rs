@@ -27,6 +27,10 @@ pub(super) enum Wish {
     Stopped(i64),
     /// It was started more often than this.
     Restarted(i64),
+    /// It runs, or does not, as it should and with what it should, as of this generation.
+    InEffect(i64),
+    /// It was thrown away and made anew, and runs if it should.
+    Renewed,
     /// It is gone.
     Gone,
 }
@@ -42,8 +46,23 @@ impl Wish {
             Self::Running(generation) => running(Condition::is_true, generation),
             Self::Stopped(generation) => running(|condition| condition.reason == conditions::STOPPED, generation),
             Self::Restarted(before) => restart_count(vm) > before,
+            Self::InEffect(generation) => {
+                let needs_restart = vm.pointer("/status/restartNeeded") == Some(&Value::Bool(true));
+                !needs_restart && Self::as_it_should(vm, generation).is_met(vm)
+            }
+            Self::Renewed => {
+                let annotations = vm.pointer("/metadata/annotations");
+                let is_requested = annotations.is_some_and(|all| all.get(names::RESET_REQUESTED).is_some());
+                let is_created = condition::condition(vm, conditions::CREATED).is_some_and(|made| made.is_true());
+                !is_requested && is_created && Self::as_it_should(vm, condition::generation(vm)).is_met(vm)
+            }
             Self::Gone => false,
         }
+    }
+
+    fn as_it_should(vm: &Value, generation: i64) -> Self {
+        let should_run = vm.pointer("/spec/running") == Some(&Value::Bool(true));
+        if should_run { Self::Running(generation) } else { Self::Stopped(generation) }
     }
 }
 
@@ -139,5 +158,24 @@ mod tests {
             assert_eq!(wish.is_met(&vm(status, reason, generation)), expected, "{wish:?} {reason} {generation:?}");
         }
         assert!(!Wish::Running(0).is_met(&json!({})), "what has not reported does not run");
+    }
+
+    #[test]
+    fn params_are_in_effect_and_a_machine_is_renewed_when_nothing_is_left_to_do() {
+        let mut seen = vm("True", "Started", Some(2));
+        seen["spec"]["running"] = true.into();
+        assert!(Wish::InEffect(2).is_met(&seen));
+        assert!(!Wish::Renewed.is_met(&seen), "it was not said that it is made");
+        seen["status"]["restartNeeded"] = true.into();
+        assert!(!Wish::InEffect(2).is_met(&seen));
+        seen["status"]["conditions"].as_array_mut().unwrap().push(json!({"type": "Created", "status": "True"}));
+        assert!(Wish::Renewed.is_met(&seen));
+        seen["metadata"]["annotations"][names::RESET_REQUESTED] = "now".into();
+        assert!(!Wish::Renewed.is_met(&seen), "it was not even begun");
+        let mut stopped = vm("False", "Stopped", Some(2));
+        stopped["spec"]["running"] = false.into();
+        assert!(Wish::InEffect(2).is_met(&stopped));
+        stopped["spec"]["running"] = true.into();
+        assert!(!Wish::InEffect(2).is_met(&stopped));
     }
 }

@@ -1,0 +1,256 @@
+//! Getting what is missing before a machine is made: `limactl` itself, and the images that a template names with their digests.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use rdd_fetch::{Asset, Fetcher, Progress, Proxy, Sha256};
+use rdd_instance::{Environment, Instance};
+use rdd_stdx::{
+    chain::Chain,
+    file::{self, PRIVATE},
+    process,
+};
+use serde_json::Value;
+use tokio::process::Command;
+
+use super::machine::Host;
+use crate::{Error, assets};
+
+/// How long an archive of some ten megabytes may take to be unpacked.
+const UNPACK_TAKES: Duration = Duration::from_secs(120);
+
+/// Where things come from, and how far those are that are on their way.
+#[derive(Debug)]
+pub(super) struct Supply {
+    fetcher: Fetcher,
+    /// By the name of the machine that waits for it.
+    under_way: Mutex<BTreeMap<String, String>>,
+}
+
+impl Supply {
+    pub(super) fn of(instance: &Instance, environment: &Environment) -> Self {
+        let proxy = environment.https_proxy.as_deref().and_then(|proxy| {
+            let read = Proxy::parse(proxy, environment.no_proxy.as_deref().unwrap_or_default());
+            read.inspect_err(|_| tracing::warn!("HTTPS_PROXY names no proxy that downloads could use")).ok()
+        });
+        let offline = environment.offline_dir.clone().map(PathBuf::from);
+        let fetcher = Fetcher::new(instance.paths.cache_dir.clone()).with_offline(offline).with_proxy(proxy);
+        Self { fetcher, under_way: Mutex::default() }
+    }
+
+    fn table(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a machine waits for, for people.
+    pub(super) fn progress(&self, vm: &str) -> Option<String> {
+        self.table().get(vm).cloned()
+    }
+
+    /// Gets a file for a machine. Verified, gone on with where an earlier download ended, told of meanwhile.
+    async fn get(&self, vm: &str, asset: &Asset) -> Result<PathBuf, rdd_fetch::Error> {
+        let _told = Told { supply: self, vm };
+        let tell = |so_far: Progress| {
+            self.table().insert(vm.to_owned(), words(&asset.name, so_far));
+        };
+        let fetched = self.fetcher.fetch(asset, tell).await;
+        fetched.inspect(|_| tracing::info!(vm, file = asset.name, "got a file for a virtual machine"))
+    }
+
+    /// Gets `limactl` where there is none and nobody chose one.
+    pub(super) async fn ensure_limactl(&self, host: &Host, vm: &str) -> Result<(), Error> {
+        if !host.lacks_limactl() {
+            return Ok(());
+        }
+        let Some((asset, version)) = assets::lima(std::env::consts::ARCH) else { return Ok(()) };
+        let archive = self.get(vm, &asset).await.map_err(|error| Error::Unsupported {
+            missing: format!("limactl is not installed, and could not be had: {}", Chain(&error)),
+            remedy: format!(
+                "install Lima, name its limactl with RDD_LIMACTL, put {} and {} into the folder that RDD_OFFLINE_DIR names, or use \
+                 the backend host",
+                asset.name,
+                list_of(&asset)
+            ),
+        })?;
+        let folder = host.own_dir.join(format!("lima-{version}"));
+        unpack(&archive, &folder).await?;
+        link(&folder.join("bin/limactl"), &host.places.bin_dir)
+    }
+
+    /// Puts the images of a template into Lima's cache, as Lima itself would have. The first that can be had is enough; what
+    /// the template names without a digest is left to Lima.
+    pub(super) async fn ensure_images(&self, host: &Host, vm: &str, template: &str) -> Result<(), Error> {
+        let (images, rest_is_limas) = images(template);
+        let mut failure = None;
+        for files in &images {
+            match self.ensure_all(host, vm, files).await {
+                Ok(()) => return Ok(()),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        match failure {
+            Some(error) if !rest_is_limas => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    async fn ensure_all(&self, host: &Host, vm: &str, files: &[Wanted]) -> Result<(), Error> {
+        for Wanted { location, digest, asset } in files {
+            let entry = host.cache.join("lima/download/by-url-sha256").join(Sha256::of(location.as_bytes()).to_string());
+            let is_known = fs::read_to_string(entry.join(DIGEST)).is_ok_and(|known| known.trim() == digest);
+            if is_known && entry.join(DATA).is_file() {
+                continue;
+            }
+            let path = self.get(vm, asset).await.map_err(|error| Error::Unsupported {
+                missing: format!("the image of the machine could not be had: {}", Chain(&error)),
+                remedy: format!(
+                    "put {} into the folder that RDD_OFFLINE_DIR names, name images of your own with RDD_VM_IMAGE, or use the \
+                     backend host",
+                    asset.name
+                ),
+            })?;
+            keep(&path, &entry, location, digest)?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes the news back when what they are about is over, whichever way.
+struct Told<'a> {
+    supply: &'a Supply,
+    vm: &'a str,
+}
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        self.supply.table().remove(self.vm);
+    }
+}
+
+fn words(name: &str, Progress { bytes, total, .. }: Progress) -> String {
+    let megabytes = |bytes: u64| bytes.div_ceil(1 << 20);
+    match total.filter(|total| *total > 0) {
+        Some(total) => {
+            // In steps: whoever watches is told of each.
+            let percent = bytes.saturating_mul(20) / total * 5;
+            format!("Downloading {name}: {percent} % of {} MiB", megabytes(total))
+        }
+        None => format!("Downloading {name}: {} MiB", megabytes(bytes)),
+    }
+}
+
+fn list_of(asset: &Asset) -> &str {
+    match &asset.check {
+        rdd_fetch::Check::Published { list, .. } => &list.name,
+        rdd_fetch::Check::Sha256(_) => "",
+    }
+}
+
+/// Names in an entry of Lima's cache.
+const DATA: &str = "data";
+const DIGEST: &str = "sha256.digest";
+const URL: &str = "url";
+
+/// A file of an image, as the template names it.
+struct Wanted {
+    location: String,
+    digest: String,
+    asset: Asset,
+}
+
+/// The images for this processor, each as its files; and whether there are others, which Lima has to get.
+fn images(template: &str) -> (Vec<Vec<Wanted>>, bool) {
+    let options = serde_saphyr::options! { with_snippet: false };
+    let parsed: Value = serde_saphyr::from_str_with_options(template, options).unwrap_or_default();
+    let fits = |image: &&Value| image["arch"].as_str().is_none_or(|arch| arch == std::env::consts::ARCH);
+    let (mut ours, mut rest_is_limas) = (Vec::new(), parsed["base"] != Value::Null);
+    for image in parsed["images"].as_array().into_iter().flatten().filter(fits) {
+        let parts = [image, &image["kernel"], &image["initrd"]].into_iter().filter(|part| !part.is_null());
+        let files = parts.map(|part| {
+            let (location, digest) = (part["location"].as_str()?, part["digest"].as_str()?);
+            let asset = assets::named(location, digest)?;
+            Some(Wanted { location: location.to_owned(), digest: digest.to_owned(), asset })
+        });
+        match files.collect::<Option<Vec<_>>>() {
+            Some(files) => ours.push(files),
+            None => rest_is_limas = true,
+        }
+    }
+    (ours, rest_is_limas)
+}
+
+/// Makes an entry of Lima's cache. The digest goes last: an entry without one is not trusted.
+fn keep(path: &Path, entry: &Path, location: &str, digest: &str) -> Result<(), Error> {
+    file::create_dir_private(entry)?;
+    file::remove_if_present(&entry.join(DIGEST))?;
+    let (part, data) = (entry.join("data.rdd"), entry.join(DATA));
+    file::remove_if_present(&part)?;
+    fs::hard_link(path, &part).or_else(|_| fs::copy(path, &part).map(drop)).map_err(Error::at("write", &part))?;
+    fs::rename(&part, &data).map_err(Error::at("rename", &part))?;
+    file::write_atomic(&entry.join(URL), location.as_bytes(), PRIVATE)?;
+    Ok(file::write_atomic(&entry.join(DIGEST), digest.as_bytes(), PRIVATE)?)
+}
+
+/// Unpacks an archive into a folder that is there as a whole or not at all.
+async fn unpack(archive: &Path, folder: &Path) -> Result<(), Error> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let staged = folder.with_extension("part");
+    file::remove_dir_if_present(&staged)?;
+    file::create_dir_private(&staged)?;
+    let failed = |said: String| Error::Program { program: "tar".to_owned(), said };
+    let mut command = process::background("tar", &staged);
+    command.args(["-xzf".as_ref(), archive.as_os_str(), "--no-same-owner".as_ref()]);
+    let child = Command::from(command).kill_on_drop(true).output();
+    let output = tokio::time::timeout(UNPACK_TAKES, child).await;
+    let output = output.map_err(|_| failed(format!("it did not end within {UNPACK_TAKES:?}")))?;
+    let output = output.map_err(|error| failed(error.to_string()))?;
+    if !output.status.success() {
+        return Err(failed(super::words::fit(&String::from_utf8_lossy(&output.stderr))));
+    }
+    fs::rename(&staged, folder).map_err(Error::at("rename", &staged))
+}
+
+/// Puts a link to a program into a folder.
+fn link(program: &Path, folder: &Path) -> Result<(), Error> {
+    file::create_dir_private(folder)?;
+    let place = folder.join(program.file_name().unwrap_or_default());
+    file::remove_if_present(&place)?;
+    std::os::unix::fs::symlink(program, &place).map_err(Error::at("link", &place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_far_a_download_is_can_be_read() {
+        let so_far = |bytes, total| words("a.img", Progress { bytes, total, rate: 0 });
+        assert_eq!(so_far(52 << 20, Some(100 << 20)), "Downloading a.img: 50 % of 100 MiB");
+        assert_eq!(so_far(1, None), "Downloading a.img: 1 MiB");
+        assert_eq!(so_far(0, Some(0)), "Downloading a.img: 0 MiB");
+    }
+
+    #[test]
+    fn images_of_this_processor_with_digests_are_ours_and_the_rest_is_limas() {
+        let digest = "a".repeat(64);
+        let image = |arch: &str, rest: &str| {
+            format!("- location: https://example.com/x.img\n  arch: {arch}\n  digest: sha256:{digest}\n{rest}")
+        };
+        let here = std::env::consts::ARCH;
+        let kernel = format!("  kernel: {{location: \"https://example.com/k\", digest: \"sha256:{digest}\"}}\n");
+        let (ours, rest) = images(&format!("images:\n{}{}", image(here, &kernel), image("other", "")));
+        assert_eq!((ours.len(), ours[0].len(), rest), (1, 2, false));
+        let (ours, rest) = images(&format!("images:\n{}- location: /srv/x.img\n", image(here, "  kernel: {location: /k}\n")));
+        assert_eq!((ours.len(), rest), (0, true));
+        for odd in ["", "[", "images: 7", "images: [x]", "base: template://default\n"] {
+            assert!(images(odd).0.is_empty(), "{odd}");
+        }
+    }
+}
