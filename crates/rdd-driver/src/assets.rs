@@ -80,7 +80,8 @@ pub(crate) fn lima(architecture: &str) -> Option<(Asset, &'static str)> {
 /// A file that a template names with its digest, `sha256:…`; `None` if it is one that is not ours to download.
 pub(crate) fn named(location: &str, digest: &str) -> Option<Asset> {
     // As the fetcher has it: plain HTTP is for this machine only.
-    let is_ours = ["https://", "http://127.0.0.1:", "http://localhost:"].iter().any(|start| location.starts_with(start));
+    let is_ours =
+        ["https://", "http://127.0.0.1:", "http://localhost:"].iter().any(|start| location.starts_with(start));
     let digest = digest.strip_prefix("sha256:").and_then(|digest| Sha256::parse(digest).ok())?;
     let path = location.split(['?', '#']).next().unwrap_or_default();
     let name = path.rsplit('/').next().filter(|name| is_ours && !name.is_empty())?;
@@ -109,7 +110,7 @@ mod tests {
     fn the_lima_that_is_downloaded_is_the_one_that_is_tested() {
         let modules = include_str!("../../../vm/limactl/go.mod");
         let (_, version) = lima("x86_64").unwrap();
-        assert!(modules.contains(&format!("github.com/lima-vm/lima v{version}\n")), "{version}");
+        assert!(modules.contains(&format!("github.com/lima-vm/lima v{version}")), "{version}");
     }
 
     #[test]

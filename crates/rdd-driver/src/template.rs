@@ -236,9 +236,8 @@ mod tests {
 
     #[test]
     fn only_what_the_app_says_of_kubernetes_can_change_without_a_restart() {
-        let text = |cpus: u8, lines: &str| {
-            format!("cpus: {cpus}\nparam:\n  HOST_KUBERNETES_SOCKET: /s\n{lines}  LAST: 1\n")
-        };
+        let text =
+            |cpus: u8, lines: &str| format!("cpus: {cpus}\nparam:\n  HOST_KUBERNETES_SOCKET: /s\n{lines}  LAST: 1\n");
         let off = text(1, "  KUBERNETES_ENABLED: false\n");
         let on = text(1, "  KUBERNETES_ENABLED: true\n  KUBERNETES_VERSION: \"1\"\n  KUBERNETES_PORT: 1\n");
         assert!(!needs_restart(&off, &on) && !needs_restart(&on, &off) && !needs_restart(&on, &on));

@@ -73,7 +73,8 @@ fn a_machine_gets_changes_and_loses_kubernetes_with_one_start() {
     let off = template("  KUBERNETES_ENABLED: false\n");
     let on = |port: u16| template(&format!("  KUBERNETES_ENABLED: true\n  KUBERNETES_PORT: {port}\n"));
     let place = Place::new();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let work = async {
         let driver = place.driver();
         driver.create("rd", &off).await.expect("it is made");

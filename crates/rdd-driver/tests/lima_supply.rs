@@ -108,7 +108,8 @@ fn an_image_that_cannot_be_had_is_told_with_the_way_out_and_nothing_is_begun() {
     let mut place = Place::new();
     place.environment.https_proxy = Some("http://127.0.0.1:1".to_owned());
     let digest = Sha256::of(b"x");
-    let template = format!("vmType: qemu\nimages:\n- location: https://images.example.com/guest.img\n  digest: sha256:{digest}\n");
+    let template =
+        format!("vmType: qemu\nimages:\n- location: https://images.example.com/guest.img\n  digest: sha256:{digest}\n");
     run(async {
         let driver = place.driver();
         let error = driver.create(VM, &template).await.unwrap_err().to_string();

@@ -72,7 +72,11 @@ fn what_was_chosen_once_cannot_be_changed() {
         );
     }
     let vms = "/apis/lima.rancherdesktop.io/v1alpha1/namespaces/default/limavms";
-    let spec = LimaVMSpec { template_ref: TemplateReference { name: "t".to_owned(), namespace: None }, params: None, running: false };
+    let spec = LimaVMSpec {
+        template_ref: TemplateReference { name: "t".to_owned(), namespace: None },
+        params: None,
+        running: false,
+    };
     api.post(vms, &serde_json::to_value(LimaVM::new("rd", spec)).unwrap()).expect(201);
     let refused = api.merge(&format!("{vms}/rd"), &json!({"spec": {"templateRef": {"name": "u"}}})).expect(422);
     assert!(refused["message"].as_str().is_some_and(|text| text.contains("templateRef is immutable")), "{refused}");

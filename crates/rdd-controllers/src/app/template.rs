@@ -264,8 +264,8 @@ param:
             let text = render(&Values { kubernetes, ..mk_values() });
             let (scripts, _) = text.split_once("\nparam:\n").unwrap();
             for (name, _) in param(&text) {
-                let is_used =
-                    [format!("PARAM_{name}}}"), format!(".Param.{name}}}")].iter().any(|use_| scripts.contains(use_));
+                let uses = [format!("PARAM_{name}}}"), format!("PARAM_{name}-}}"), format!(".Param.{name}}}")];
+                let is_used = uses.iter().any(|use_| scripts.contains(use_));
                 assert!(is_used, "{name} is used nowhere");
             }
             // And the other way round: a script that uses what is not there gets an empty text.
@@ -304,7 +304,9 @@ param:
         let script = template["provision"][0]["script"].as_str().unwrap();
         let script = script.replace("/etc/", &format!("{}/etc/", guest.path().display()));
         let mut command = rdd_stdx::process::background("bash", guest.path());
-        command.args(["-c", &script]).envs(param(&text).into_iter().map(|(name, value)| (format!("PARAM_{name}"), value)));
+        command
+            .args(["-c", &script])
+            .envs(param(&text).into_iter().map(|(name, value)| (format!("PARAM_{name}"), value)));
         command.env("PARAM_HOST_HOME_GUEST", odd).env("PARAM_HOST_DOCKER_SOCKET", odd);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -385,8 +387,8 @@ param:
     #[test]
     fn kubernetes_comes_goes_and_changes_without_a_restart_of_the_machine() {
         let newer = Kubernetes { version: "1.35.1+k3s1", port: 40124 };
-        let texts = [None, Some(KUBERNETES), Some(newer)]
-            .map(|kubernetes| render(&Values { kubernetes, ..mk_values() }));
+        let texts =
+            [None, Some(KUBERNETES), Some(newer)].map(|kubernetes| render(&Values { kubernetes, ..mk_values() }));
         for started in &texts {
             for wanted in &texts {
                 assert!(!rdd_driver::template::needs_restart(started, wanted), "{started}\n{wanted}");

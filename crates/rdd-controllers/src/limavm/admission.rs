@@ -28,7 +28,6 @@ const ABANDONED: Duration = Duration::from_secs(15);
 /// The webhooks of this controller.
 pub(super) fn webhooks(client: &Client, clock: &SharedClock, drivers: &Drivers) -> Vec<Webhook> {
     let defaulter = Defaulter { client: client.clone(), clock: Arc::clone(clock), drivers: drivers.clone() };
-    let params = Params { client: client.clone(), drivers: drivers.clone() };
     let templates = Templates { drivers: drivers.clone() };
     let selector = LabelSelector {
         match_labels: Some([(label::TEMPLATE_CONFIG_MAP.to_owned(), "true".to_owned())].into()),
@@ -37,7 +36,6 @@ pub(super) fn webhooks(client: &Client, clock: &SharedClock, drivers: &Drivers) 
     let operations = [Operation::Create, Operation::Update, Operation::Delete];
     vec![
         Webhook::mutating::<LimaVM>("limavm-defaulter", &[Operation::Create], defaulter).with_side_effects(),
-        Webhook::validating::<LimaVM>("limavm-params-validator", &[Operation::Update], params),
         Webhook::delete_guard::<LimaVM>("limavm-validator"),
         Webhook::validating::<ConfigMap>("limavm-configmap-validator", &operations, move |request: &Request| {
             templates.review(request)
@@ -171,39 +169,6 @@ fn refuse_params(drivers: &Drivers, vm: &LimaVM, text: &str) -> Option<String> {
     let params = vm.spec.params.as_ref().filter(|params| !params.is_empty())?;
     let problems = drivers.validate(&with_params(text, params)).err()?;
     Some(format!("spec.params do not fit the template: {}", problems.join("; ")))
-}
-
-/// Judges other values for a template.
-struct Params {
-    client: Client,
-    drivers: Drivers,
-}
-
-impl Admission for Params {
-    fn review<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Decision> {
-        Box::pin(async move {
-            match self.refuse(request).await {
-                Ok(Some(why)) => Decision::denied(why),
-                Ok(None) => Decision::allowed(),
-                Err(failed) => failed,
-            }
-        })
-    }
-}
-
-impl Params {
-    async fn refuse(&self, request: &Request) -> Result<Option<String>, Decision> {
-        let (Some(Ok(new)), Some(Ok(old))) = (request.new_as::<LimaVM>(), request.old_as::<LimaVM>()) else {
-            return Ok(None);
-        };
-        if new.spec.params == old.spec.params {
-            return Ok(None);
-        }
-        let copy = LimaVM::template_config_map(new.metadata.name.as_deref().unwrap_or_default());
-        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), &request.namespace);
-        let map = maps.get_opt(&copy).await.map_err(|error| Decision::failed(&error))?;
-        Ok(map.as_ref().and_then(text_of).and_then(|text| refuse_params(&self.drivers, &new, text)))
-    }
 }
 
 /// Judges ConfigMaps that hold the template of a LimaVM.

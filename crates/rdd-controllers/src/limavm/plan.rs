@@ -90,8 +90,11 @@ pub fn plan(seen: &Observed) -> Plan<Step> {
 pub fn after_failure(failed: &Step, seen: &Observed, error: &str) -> Option<Step> {
     let said = match failed {
         Step::ClaimTemplate => says::CREATE_FAILED.with(error),
-        // What runs goes on running as it was started.
         Step::ApplyTemplate if !seen.is_alive() => says::START_FAILED.with(error),
+        // What runs goes on running as it was started, and is not as it shall be.
+        Step::ApplyTemplate if is_true(&seen.vm.status.clone().unwrap_or_default().conditions, says::RUNNING) => {
+            says::STARTED_DEGRADED.with(&says::degraded_message(error))
+        }
         Step::Sweep => says::STOP_FAILED.with(error),
         _ => return None,
     };

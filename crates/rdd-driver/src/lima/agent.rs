@@ -33,7 +33,7 @@ const START_TAKES: Duration = Duration::from_secs(20 * 60);
 /// How long the rest of a machine is given whose agent has ended.
 const REMAINS_GRACE: Duration = Duration::from_secs(20);
 /// How often the agent's events are looked for, while it starts and later.
-const EVENTS_EVERY: Duration = Duration::from_millis(100);
+const EVENTS_EVERY: Duration = Duration::from_millis(25);
 const EVENTS_LATER: Duration = Duration::from_secs(2);
 
 /// Of Lima's two ways to forward ports, only the older one, over SSH, can lead a port to a socket (Lima 1.2.1 fails with "missing port in

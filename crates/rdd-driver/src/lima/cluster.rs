@@ -386,7 +386,9 @@ mod tests {
     #[test]
     fn the_cluster_listens_where_the_template_of_the_machine_leads() {
         let rules = |port: &str| {
-            format!("portForwards:\n- guestPort: 1\n  hostSocket: /x\n- guestPort: {port}\n  hostSocket: \"{SOCKET}\"\n")
+            format!(
+                "portForwards:\n- guestPort: 1\n  hostSocket: /x\n- guestPort: {port}\n  hostSocket: \"{SOCKET}\"\n"
+            )
         };
         assert_eq!(guest_port(&rules("7443")), Some(7443));
         for other in ["", "[", "portForwards: 1", &rules("0x"), &rules("99999")] {

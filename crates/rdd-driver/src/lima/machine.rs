@@ -6,9 +6,10 @@ use std::{
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::{
-        Arc, OnceLock,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::SystemTime,
 };
 
 use rdd_stdx::file::{self, PRIVATE};
@@ -65,6 +66,8 @@ pub(super) struct Host {
     pub(super) shim: Option<PathBuf>,
     pub(super) accelerator: OnceLock<Accelerator>,
     pub(super) has_warned: AtomicBool,
+    /// Which version a `limactl` is that was asked, by its place and age.
+    pub(super) version: Mutex<Option<(PathBuf, SystemTime, Version)>>,
 }
 
 impl Host {
@@ -100,7 +103,7 @@ impl Host {
     /// As [`limactl`](Self::limactl), for a version that can be used. Told once if it has a flaw.
     pub(super) fn usable_limactl(&self) -> Result<Limactl, Error> {
         let limactl = self.limactl()?;
-        let version = limactl.version()?;
+        let version = self.version_of(&limactl)?;
         if version < Version::WITHOUT_SOCKET_FLAW && !self.has_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 program = %limactl.program.display(),
@@ -108,6 +111,21 @@ impl Host {
             );
         }
         Ok(limactl)
+    }
+
+    /// Asked once of each program: the same file says the same, and a start need not wait for that.
+    fn version_of(&self, limactl: &Limactl) -> Result<Version, Error> {
+        let modified = fs::metadata(&limactl.program).and_then(|file| file.modified()).ok();
+        let mut known = self.version.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((program, time, version)) = &*known
+            && *program == limactl.program
+            && Some(*time) == modified
+        {
+            return Ok(*version);
+        }
+        let version = limactl.version()?;
+        *known = modified.map(|modified| (limactl.program.clone(), modified, version));
+        Ok(version)
     }
 
     /// QEMU, where it is.

@@ -101,6 +101,7 @@ impl LimaDriver {
             shim,
             accelerator: OnceLock::new(),
             has_warned: AtomicBool::new(false),
+            version: Mutex::default(),
         };
         let supply = Supply::of(instance, environment);
         Self { instance: instance.clone(), host: Arc::new(host), supply, slots: Mutex::default() }

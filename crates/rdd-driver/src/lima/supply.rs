@@ -101,7 +101,8 @@ impl Supply {
 
     async fn ensure_all(&self, host: &Host, vm: &str, files: &[Wanted]) -> Result<(), Error> {
         for Wanted { location, digest, asset } in files {
-            let entry = host.cache.join("lima/download/by-url-sha256").join(Sha256::of(location.as_bytes()).to_string());
+            let entry =
+                host.cache.join("lima/download/by-url-sha256").join(Sha256::of(location.as_bytes()).to_string());
             let is_known = fs::read_to_string(entry.join(DIGEST)).is_ok_and(|known| known.trim() == digest);
             if is_known && entry.join(DATA).is_file() {
                 continue;
@@ -247,7 +248,8 @@ mod tests {
         let kernel = format!("  kernel: {{location: \"https://example.com/k\", digest: \"sha256:{digest}\"}}\n");
         let (ours, rest) = images(&format!("images:\n{}{}", image(here, &kernel), image("other", "")));
         assert_eq!((ours.len(), ours[0].len(), rest), (1, 2, false));
-        let (ours, rest) = images(&format!("images:\n{}- location: /srv/x.img\n", image(here, "  kernel: {location: /k}\n")));
+        let (ours, rest) =
+            images(&format!("images:\n{}- location: /srv/x.img\n", image(here, "  kernel: {location: /k}\n")));
         assert_eq!((ours.len(), rest), (0, true));
         for odd in ["", "[", "images: 7", "images: [x]", "base: template://default\n"] {
             assert!(images(odd).0.is_empty(), "{odd}");
