@@ -75,7 +75,7 @@ images:
   kernel:
     location: "$target/vmlinuz"
     digest: "sha256:$(digest "$target/vmlinuz")"
-    cmdline: "root=/dev/vda rw console=ttyS0 net.ifnames=0 quiet mitigations=off apparmor=0 selinux=0 audit=0 random.trust_cpu=on systemd.show_status=0 systemd.unified_cgroup_hierarchy=1 raid=noautodetect tsc=reliable no_timer_check noresume no5lvl"
+    cmdline: "root=/dev/vda rw console=ttyS0 net.ifnames=0 quiet mitigations=off apparmor=0 selinux=0 audit=0 random.trust_cpu=on systemd.show_status=0 systemd.unified_cgroup_hierarchy=1 raid=noautodetect tsc=reliable no_timer_check noresume"
   initrd:
     location: "$target/initrd"
     digest: "sha256:$(digest "$target/initrd")"
