@@ -20,7 +20,7 @@ const SOON: Duration = Duration::from_secs(60);
 fn a_virtual_machine_from_template_to_graceful_end() {
     let Some(user) = User::new() else { return };
     let began = Instant::now();
-    let phases: [(&str, fn(&User)); 11] = [
+    let phases: [Phase; 11] = [
         ("first start", first_start),
         ("a container, its mirror and its port", containers),
         ("what concerns no machine restarts none", no_restart_for_nothing),
@@ -40,6 +40,9 @@ fn a_virtual_machine_from_template_to_graceful_end() {
     report("all of it", began.elapsed());
     assert!(began.elapsed() < WHOLE || is_busy(), "it took {:?}", began.elapsed());
 }
+
+/// A part of it, with its name for whoever looks on.
+type Phase = (&'static str, fn(&User));
 
 /// What all of it may take on two slow cores, one of which may be somebody else's.
 const WHOLE: Duration = Duration::from_secs(900);
