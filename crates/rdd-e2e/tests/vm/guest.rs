@@ -221,8 +221,10 @@ fn remove_abandoned() {
 }
 
 fn processes_of(name: &str) -> Vec<String> {
-    let output = finish(process::background("ps", Path::new("/")).args(["-u", name, "-o", "pid=,args="]));
-    output.stdout.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    let output = finish(process::background("ps", Path::new("/")).args(["-u", name, "-o", "pid=,stat=,args="]));
+    // What has ended and was not waited for by its parent, the first process of a container for one, is no process any more.
+    let is_alive = |line: &&str| line.split_ascii_whitespace().nth(1).is_some_and(|state| !state.starts_with('Z'));
+    output.stdout.lines().map(str::trim).filter(is_alive).map(str::to_owned).collect()
 }
 
 impl User {
