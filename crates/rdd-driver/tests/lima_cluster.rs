@@ -6,7 +6,7 @@ mod standin;
 use std::{fs, time::Duration};
 
 use rdd_driver::{
-    Driver as _, State, Wanted,
+    Driver as _, Found, Health, LogOptions, Running, State, Wanted,
     suite::{Subject as _, cluster::ClusterSubject as _},
 };
 use standin::Place;
@@ -61,8 +61,6 @@ async fn archives_of_images_are_loaded_into_the_guests_engine_until_it_has_them(
 // Issue 7: enabling Kubernetes restarts no machine.
 #[test]
 fn a_machine_gets_changes_and_loses_kubernetes_with_one_start() {
-    use rdd_driver::{Driver as _, Found, Health, LogOptions, Running, State, suite::cluster::ClusterSubject as _};
-
     let template = |lines: &str| {
         format!(
             "{}portForwards:\n- guestPort: 7450\n  hostSocket: \"{{{{.Param.HOST_KUBERNETES_SOCKET}}}}\"\n\nparam:\n  \
