@@ -33,7 +33,7 @@ pub(super) enum Base {
     },
 }
 
-/// Everything that a template depends on.
+/// Everything that a template depends on: values, and no status of anything (finding 355-S1).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Values<'a> {
     /// What it is for.
