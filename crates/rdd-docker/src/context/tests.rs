@@ -144,7 +144,8 @@ async fn a_read_only_file_keeps_it() {
     case.is_kept().await;
 }
 
-#[tokio::test]
+// The switch goes on by itself, and needs a thread for that while this one waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_there_after_a_start_is_gone_after_the_end() {
     let case = Case::new();
     assert!(!case.context.is_published());
