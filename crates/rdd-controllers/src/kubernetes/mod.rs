@@ -2,7 +2,7 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | the port | [`gate`]: bound here, published in `status.kubernetesPort`, closed when Kubernetes is disabled |
+//! | the port | `gate`: bound here, published in `status.kubernetesPort`, closed when Kubernetes is disabled |
 //! | the cluster | [`rdd_driver::Cluster`]: what the machine's driver runs |
 //! | whether it is there | [`prober`]: asked through the port, with the published kubeconfig |
 //! | the contexts | [`contexts`]: the instance's own file and the user's |
