@@ -6,8 +6,13 @@ use anyhow::{Context, Result};
 
 const DEFAULT: Duration = Duration::from_secs(600);
 
-/// Binaries that make hundreds of thousands of writes, or start many daemons, by a part of their label.
-const LONGER: &[(&str, Duration)] = &[("rdd-store", Duration::from_secs(1200)), ("rdd-e2e", Duration::from_secs(1200))];
+/// Binaries that make hundreds of thousands of writes, start many daemons, or build a control plane first, by a part of their label; the
+/// first that fits counts.
+const LONGER: &[(&str, Duration)] = &[
+    ("rdd-store", Duration::from_secs(1200)),
+    ("rdd-e2e/kubernetes", Duration::from_secs(1800)),
+    ("rdd-e2e", Duration::from_secs(1200)),
+];
 
 /// The limits of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
