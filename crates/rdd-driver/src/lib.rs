@@ -21,6 +21,8 @@ mod run;
 #[cfg(feature = "suite")]
 pub mod suite;
 pub mod template;
+#[cfg(target_os = "linux")]
+mod watch;
 
 use std::{fmt::Debug, future::Future, pin::Pin, time::Duration};
 
@@ -131,6 +133,16 @@ pub enum Stopped {
     Graceful,
     /// It did not, and was killed.
     Forced,
+}
+
+// Without a driver that runs something nobody stops anything.
+#[cfg(target_os = "linux")]
+impl Stopped {
+    /// The state of what was stopped. Finding O-5: whoever looks later can tell which it was.
+    fn exited(self, word: &str) -> State {
+        let how = if self == Self::Forced { ", by force" } else { "" };
+        State::Exited { last_words: format!("{word}{how}") }
+    }
 }
 
 /// The longest name of a machine: it becomes a folder, and sockets below it have to fit into about a hundred bytes.

@@ -7,18 +7,15 @@ use rdd_stdx::{
     backoff::Backoff,
     chain::Chain,
     file::{self, PRIVATE},
-    task::Group,
 };
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::{
-    HostDriver, Slot, Watched, ask,
+    HostDriver, Slot, ask,
     command::run,
     identity::{self, Seen, descendants},
     images,
     k3s::{self, Layout, Pods, Started},
-    lock,
     machine::{Machine, Shape, read_json, write_json},
     mounts,
     parts::{self, Alive, Part},
@@ -97,7 +94,7 @@ impl HostDriver {
         let settings = machine.running_settings()?;
         let pods = machine.pods(&settings)?;
         if machine.find_cluster() == (ClusterFound::Running { version: wanted.version.clone() }) {
-            if let Some(run) = Self::under_way(&slot.cluster) {
+            if let Some(run) = slot.cluster.under_way() {
                 return Ok(run);
             }
             if let Some(run) = self.adopt_cluster(machine, slot).await? {
@@ -116,7 +113,7 @@ impl HostDriver {
     }
 
     async fn adopt_cluster(&self, machine: &Machine, slot: &Slot) -> Result<Option<Run>, Error> {
-        Self::end_watch(&slot.cluster).await;
+        slot.cluster.end().await;
         let Some(seen) = machine.cluster_process() else { return Ok(None) };
         let Some(alive) = Alive::adopt(Part::K3s, &seen)? else { return Ok(None) };
         tracing::info!(vm = machine.vm, pid = seen.pid, "adopted Kubernetes, which an earlier daemon left running");
@@ -150,30 +147,17 @@ impl HostDriver {
     }
 
     fn watch_cluster(machine: &Machine, slot: &Slot, alive: Alive) -> Run {
-        let (reporter, run) = Run::new(State::Starting);
-        let let_go = CancellationToken::new();
-        let (told, machine) = (let_go.clone(), machine.clone());
-        let mut task = Group::default();
-        task.spawn("k3s", async move {
-            tokio::select! {
-                biased;
-                () = told.cancelled() => {}
-                () = supervise(&machine, alive, &reporter) => {}
-            }
-            reporter
-        });
-        *lock(&slot.cluster) = Some(Watched { run: run.clone(), let_go, task });
-        run
+        let machine = machine.clone();
+        slot.cluster.begin("k3s", |reporter| Box::pin(async move { supervise(&machine, alive, reporter).await }))
     }
 
     async fn end_cluster(&self, machine: &Machine, slot: &Slot, grace: Duration, word: &str) -> Result<Stopped, Error> {
-        let reporter = Self::end_watch(&slot.cluster).await;
+        let reporter = slot.cluster.end().await;
         let stopped = teardown_cluster(machine, grace).await?;
         if stopped != Stopped::Already {
-            let how = if stopped == Stopped::Forced { ", by force" } else { "" };
             tracing::info!(vm = machine.vm, how = ?stopped, "Kubernetes has stopped");
             if let Some(reporter) = reporter {
-                reporter.report(State::Exited { last_words: format!("{word}{how}") });
+                reporter.report(stopped.exited(word));
             }
         }
         Ok(stopped)

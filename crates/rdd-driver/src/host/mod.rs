@@ -33,8 +33,7 @@ use std::{
 };
 
 use rdd_instance::{Environment, Instance};
-use rdd_stdx::{clock::SharedClock, task::Group};
-use tokio_util::sync::CancellationToken;
+use rdd_stdx::clock::SharedClock;
 
 use self::{
     journal::Journal,
@@ -43,12 +42,10 @@ use self::{
     settings::Settings,
     teardown::teardown,
 };
-use crate::{Driver, Error, Found, LogOptions, Pending, Reporter, Run, State, Stopped, check_name, identity};
+use crate::{Driver, Error, Found, LogOptions, Pending, Run, Stopped, check_name, identity, watch::Watch};
 
 /// How long an engine is given that is deleted while it runs, or whose remains are cleared away.
 const REMAINS_GRACE: Duration = Duration::from_secs(10);
-/// How long a task that watches may take to let go.
-const LET_GO_TAKES: Duration = Duration::from_secs(5);
 
 /// The driver of `vmType: host`.
 #[derive(Debug)]
@@ -64,17 +61,9 @@ pub struct HostDriver {
 struct Slot {
     /// One change at a time.
     turn: tokio::sync::Mutex<()>,
-    watched: Mutex<Option<Watched>>,
+    watched: Watch,
     /// Kubernetes in it.
-    cluster: Mutex<Option<Watched>>,
-}
-
-/// A machine that a task watches. The task gives back its reporter when it is told to let go.
-#[derive(Debug)]
-struct Watched {
-    run: Run,
-    let_go: CancellationToken,
-    task: Group<Reporter>,
+    cluster: Watch,
 }
 
 impl HostDriver {
@@ -106,56 +95,17 @@ impl HostDriver {
     }
 
     /// Watches an engine from now on.
-    fn watch(&self, slot: &Slot, engine: supervise::Engine) -> Run {
-        let (reporter, run) = Run::new(State::Starting);
-        let let_go = CancellationToken::new();
-        let mut task = Group::default();
-        let told = let_go.clone();
-        task.spawn("engine", async move {
-            tokio::select! {
-                biased;
-                () = told.cancelled() => {}
-                () = engine.supervise(&reporter) => {}
-            }
-            reporter
-        });
-        *lock(&slot.watched) = Some(Watched { run: run.clone(), let_go, task });
-        run
-    }
-
-    /// The watch over a machine that is under way.
-    fn watched(slot: &Slot) -> Option<Run> {
-        Self::under_way(&slot.watched)
-    }
-
-    fn under_way(watched: &Mutex<Option<Watched>>) -> Option<Run> {
-        let watched = lock(watched);
-        let run = &watched.as_ref()?.run;
-        let over = matches!(run.state(), State::Exited { .. });
-        (run.is_watched() && !over).then(|| run.afresh())
-    }
-
-    /// Ends the watch, so that what follows is not taken for a crash.
-    async fn let_go(slot: &Slot) -> Option<Reporter> {
-        Self::end_watch(&slot.watched).await
-    }
-
-    async fn end_watch(watched: &Mutex<Option<Watched>>) -> Option<Reporter> {
-        let mut watched = lock(watched).take()?;
-        watched.let_go.cancel();
-        let ended = tokio::time::timeout(LET_GO_TAKES, watched.task.next()).await.ok().flatten()?;
-        ended.outcome.ok()
+    fn watch(slot: &Slot, engine: supervise::Engine) -> Run {
+        slot.watched.begin("engine", |reporter| Box::pin(async move { engine.supervise(reporter).await }))
     }
 
     async fn stop_machine(&self, vm: &str, grace: Duration, word: &str) -> Result<Stopped, Error> {
         let machine = self.machine(vm)?;
         let slot = self.slot(vm);
-        let reporter = Self::let_go(&slot).await;
+        let reporter = slot.watched.end().await;
         let stopped = teardown(&machine, grace).await?;
         if stopped != Stopped::Already {
-            // Finding O-5: whoever looks later can tell which.
-            let how = if stopped == Stopped::Forced { ", by force" } else { "" };
-            let exited = State::Exited { last_words: format!("{word}{how}") };
+            let exited = stopped.exited(word);
             tracing::info!(vm, how = ?stopped, "the engine has stopped");
             if let Ok(journal) = Journal::resume(&machine.engine.folder, self.host.clock.clone()) {
                 journal.state(&exited);
@@ -233,7 +183,7 @@ impl Driver for HostDriver {
             let machine = self.machine(vm)?;
             let slot = self.slot(vm);
             let _turn = slot.turn.lock().await;
-            if let Some(run) = Self::watched(&slot) {
+            if let Some(run) = slot.watched.under_way() {
                 return Ok(run);
             }
             machine.expect_whole()?;
@@ -241,7 +191,7 @@ impl Driver for HostDriver {
                 return Ok(run);
             }
             let engine = start::start(&machine, log).await?;
-            Ok(self.watch(&slot, engine))
+            Ok(Self::watch(&slot, engine))
         })
     }
 
@@ -250,7 +200,7 @@ impl Driver for HostDriver {
             let machine = self.machine(vm)?;
             let slot = self.slot(vm);
             let _turn = slot.turn.lock().await;
-            match Self::watched(&slot) {
+            match slot.watched.under_way() {
                 Some(run) => Ok(Some(run)),
                 None => self.take_over(&machine, &slot).await,
             }
@@ -295,11 +245,11 @@ impl Driver for HostDriver {
 impl HostDriver {
     /// Goes on with what an earlier daemon left running, or clears away what cannot go on.
     async fn take_over(&self, machine: &Machine, slot: &Slot) -> Result<Option<Run>, Error> {
-        Self::let_go(slot).await;
+        slot.watched.end().await;
         match machine.look()? {
             Found::Running(_) => {
                 if let Some(engine) = start::adopt(machine)? {
-                    return Ok(Some(self.watch(slot, engine)));
+                    return Ok(Some(Self::watch(slot, engine)));
                 }
             }
             Found::Broken { .. } => {}

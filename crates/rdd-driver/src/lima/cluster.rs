@@ -10,18 +10,14 @@ use std::{
     time::Duration,
 };
 
-use rdd_stdx::{
-    file::{self, PRIVATE},
-    task::Group,
-};
+use rdd_stdx::file::{self, PRIVATE};
 use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     process::{Child, Command},
 };
-use tokio_util::sync::CancellationToken;
 
-use super::{LimaDriver, Slot, Watched, events::Tail, limactl::Limactl, lock, machine::Machine, words};
+use super::{LimaDriver, Slot, events::Tail, limactl::Limactl, machine::Machine, words};
 use crate::{
     Cluster, ClusterFound, Error, Found, Health, Pending, Reporter, Run, State, Stopped, Template, Upstream, Wanted,
     identity::LIMA_MARK, log,
@@ -221,7 +217,7 @@ impl LimaDriver {
         let guest = Guest::of(machine)?;
         let found = guest.find().await?;
         if found == (ClusterFound::Running { version: wanted.version.clone() }) {
-            return match Self::under_way(&slot.cluster) {
+            return match slot.cluster.under_way() {
                 Some(run) => Ok(run),
                 None => Self::watch_cluster(machine, slot).await,
             };
@@ -245,26 +241,13 @@ impl LimaDriver {
     }
 
     async fn watch_cluster(machine: &Machine, slot: &Slot) -> Result<Run, Error> {
-        Self::end_watch(&slot.cluster).await;
+        slot.cluster.end().await;
         let mut child = Guest::of(machine)?.start(&["watch"]).await?;
-        let (reporter, run) = Run::new(State::Starting);
-        let let_go = CancellationToken::new();
-        let told = let_go.clone();
-        let mut task = Group::default();
-        task.spawn("k3s", async move {
-            tokio::select! {
-                biased;
-                () = told.cancelled() => {}
-                () = supervise(&mut child, &reporter) => {}
-            }
-            reporter
-        });
-        *lock(&slot.cluster) = Some(Watched { run: run.clone(), let_go, task });
-        Ok(run)
+        Ok(slot.cluster.begin("k3s", |reporter| Box::pin(async move { supervise(&mut child, reporter).await })))
     }
 
     async fn end_cluster(&self, machine: &Machine, slot: &Slot, grace: Duration, word: &str) -> Result<Stopped, Error> {
-        let reporter = Self::end_watch(&slot.cluster).await;
+        let reporter = slot.cluster.end().await;
         let stopped = match Guest::of(machine) {
             Ok(guest) => {
                 let said = guest.ask(&["stop", &grace.as_secs().max(1).to_string()], grace + MARGIN).await?;
@@ -278,8 +261,7 @@ impl LimaDriver {
             Err(error) => return Err(error),
         };
         if let Some(reporter) = reporter {
-            let how = if stopped == Stopped::Forced { ", by force" } else { "" };
-            reporter.report(State::Exited { last_words: format!("{word}{how}") });
+            reporter.report(stopped.exited(word));
         }
         Ok(stopped)
     }

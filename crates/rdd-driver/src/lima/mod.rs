@@ -26,8 +26,7 @@ use std::{
 };
 
 use rdd_instance::{Environment, Instance};
-use rdd_stdx::{chain::Chain, task::Group};
-use tokio_util::sync::CancellationToken;
+use rdd_stdx::chain::Chain;
 
 pub use self::{
     accelerator::{Accelerator, SHIM, emulated, find_qemu},
@@ -40,13 +39,11 @@ use self::{
     teardown::teardown,
 };
 use crate::{
-    Cluster, Driver, Error, Found, LogOptions, Pending, Reporter, Run, State, Stopped, Template, assets, check_name,
+    Cluster, Driver, Error, Found, LogOptions, Pending, Run, Stopped, Template, assets, check_name, watch::Watch,
 };
 
 /// How long a machine is given that is deleted while it runs, or whose remains are cleared away.
 const REMAINS_GRACE: Duration = Duration::from_secs(10);
-/// How long a task that watches may take to let go.
-const LET_GO_TAKES: Duration = Duration::from_secs(5);
 /// Where an administrator's programs are; a user's `PATH` often lacks these.
 const ADMINISTRATION: &str = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin";
 /// The folder of ours in Lima's.
@@ -66,18 +63,10 @@ pub struct LimaDriver {
 struct Slot {
     /// One change at a time.
     turn: tokio::sync::Mutex<()>,
-    watched: Mutex<Option<Watched>>,
+    watched: Watch,
     /// One change of its Kubernetes at a time. Its own, since the guest may take long to answer, and a stop does not wait for that.
     cluster_turn: tokio::sync::Mutex<()>,
-    cluster: Mutex<Option<Watched>>,
-}
-
-/// A machine that a task watches. The task gives back its reporter when it is told to let go.
-#[derive(Debug)]
-struct Watched {
-    run: Run,
-    let_go: CancellationToken,
-    task: Group<Reporter>,
+    cluster: Watch,
 }
 
 impl LimaDriver {
@@ -132,48 +121,18 @@ impl LimaDriver {
     }
 
     /// Watches a host agent from now on.
-    fn watch(&self, slot: &Slot, agent: Agent) -> Run {
-        let (reporter, run) = Run::new(State::Starting);
-        let let_go = CancellationToken::new();
-        let mut task = Group::default();
-        let told = let_go.clone();
-        task.spawn("host agent", async move {
-            tokio::select! {
-                biased;
-                () = told.cancelled() => {}
-                () = agent.supervise(&reporter) => {}
-            }
-            reporter
-        });
-        *lock(&slot.watched) = Some(Watched { run: run.clone(), let_go, task });
-        run
-    }
-
-    /// The watch over something that is under way.
-    fn under_way(watched: &Mutex<Option<Watched>>) -> Option<Run> {
-        let watched = lock(watched);
-        let run = &watched.as_ref()?.run;
-        run.is_watched().then(|| run.afresh())
-    }
-
-    /// Ends the watch, so that what follows is not taken for a crash.
-    async fn end_watch(watched: &Mutex<Option<Watched>>) -> Option<Reporter> {
-        let mut watched = lock(watched).take()?;
-        watched.let_go.cancel();
-        let ended = tokio::time::timeout(LET_GO_TAKES, watched.task.next()).await.ok().flatten()?;
-        ended.outcome.ok()
+    fn watch(slot: &Slot, agent: Agent) -> Run {
+        slot.watched.begin("host agent", |reporter| Box::pin(async move { agent.supervise(reporter).await }))
     }
 
     async fn stop_machine(&self, machine: &Machine, grace: Duration, word: &str) -> Result<Stopped, Error> {
         let slot = self.slot(&machine.vm);
-        let reporter = Self::end_watch(&slot.watched).await;
+        let reporter = slot.watched.end().await;
         let stopped = teardown(machine, grace).await?;
         if stopped != Stopped::Already {
-            // Finding O-5: whoever looks later can tell which.
-            let how = if stopped == Stopped::Forced { ", by force" } else { "" };
             tracing::info!(vm = machine.vm, how = ?stopped, "the machine has stopped");
             if let Some(reporter) = reporter {
-                reporter.report(State::Exited { last_words: format!("{word}{how}") });
+                reporter.report(stopped.exited(word));
             }
         }
         Ok(stopped)
@@ -181,13 +140,13 @@ impl LimaDriver {
 
     /// Goes on with what an earlier daemon left running, or clears away what cannot go on.
     async fn take_over(&self, machine: &Machine, slot: &Slot) -> Result<Option<Run>, Error> {
-        Self::end_watch(&slot.watched).await;
+        slot.watched.end().await;
         match machine.look()? {
             Found::Running(_) => {
                 if let Some(seen) = machine.agent(&machine.processes())
                     && let Some(agent) = Agent::adopt(machine, &seen)?
                 {
-                    return Ok(Some(self.watch(slot, agent)));
+                    return Ok(Some(Self::watch(slot, agent)));
                 }
             }
             Found::Absent => return Ok(None),
@@ -297,7 +256,7 @@ impl Driver for LimaDriver {
             let machine = self.machine(vm)?;
             let slot = self.slot(vm);
             let _turn = slot.turn.lock().await;
-            if let Some(run) = Self::under_way(&slot.watched) {
+            if let Some(run) = slot.watched.under_way() {
                 return Ok(run);
             }
             machine.expect_whole()?;
@@ -309,7 +268,7 @@ impl Driver for LimaDriver {
             let started = tokio::task::spawn_blocking(move || Agent::start(&subject, &options)).await;
             let agent = started
                 .map_err(|error| Error::System { action: "start a machine".to_owned(), source: error.into() })??;
-            Ok(self.watch(&slot, agent))
+            Ok(Self::watch(&slot, agent))
         })
     }
 
@@ -318,7 +277,7 @@ impl Driver for LimaDriver {
             let machine = self.machine(vm)?;
             let slot = self.slot(vm);
             let _turn = slot.turn.lock().await;
-            match Self::under_way(&slot.watched) {
+            match slot.watched.under_way() {
                 Some(run) => Ok(Some(run)),
                 None => self.take_over(&machine, &slot).await,
             }
