@@ -7,7 +7,7 @@ use std::{
 
 use rdd_driver::{Run, State};
 use rdd_runtime::Trigger;
-use rdd_stdx::{clock::SharedClock, task::Group};
+use rdd_stdx::{backoff::Backoff, clock::SharedClock, task::Group};
 
 use super::{access::Access, plan::Failure};
 
@@ -30,8 +30,7 @@ impl Default for Pace {
 
 impl Pace {
     fn wait(&self, failures: u32) -> Duration {
-        let doublings = failures.saturating_sub(1).min(20);
-        self.first.saturating_mul(2_u32.saturating_pow(doublings)).min(self.most)
+        Backoff::new(self.first, self.most).after(failures)
     }
 }
 
