@@ -1,4 +1,4 @@
-//! One watch per kind and manager, and the objects it found, for everyone who needs them.
+//! One watch per kind and manager, or per single object that somebody needs, and what it found, for everyone.
 
 mod store;
 mod trace;
@@ -15,7 +15,7 @@ use futures::future::BoxFuture;
 use kube::Client;
 
 pub use self::store::{Cached, Sync};
-use crate::{Error, Kind, supervise::Supervisor};
+use crate::{Error, Key, Kind, supervise::Supervisor};
 
 /// The caches of one manager. Cheap to clone.
 #[derive(Clone)]
@@ -24,7 +24,8 @@ pub struct Caches(Arc<Inner>);
 struct Inner {
     client: Client,
     supervisor: Supervisor,
-    by_kind: Mutex<HashMap<TypeId, Entry>>,
+    /// By kind, and by key where only one object of the kind is followed.
+    entries: Mutex<HashMap<(TypeId, Option<Key>), Entry>>,
 }
 
 struct Entry {
@@ -54,18 +55,28 @@ impl fmt::Debug for Caches {
 
 impl Caches {
     pub(crate) fn new(client: Client, supervisor: Supervisor) -> Self {
-        Self(Arc::new(Inner { client, supervisor, by_kind: Mutex::default() }))
+        Self(Arc::new(Inner { client, supervisor, entries: Mutex::default() }))
     }
 
     /// The cache of a kind. The first who asks starts its watch.
     pub fn get<K: Kind>(&self) -> Cached<K> {
-        let mut by_kind = self.0.by_kind.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = by_kind.get(&TypeId::of::<K>()).and_then(|entry| entry.cache.downcast_ref::<Cached<K>>()) {
+        self.find(None)
+    }
+
+    /// The cache of one object, for who needs no other of its kind: there may be very many, and none of them is watched.
+    pub(crate) fn only<K: Kind>(&self, key: Key) -> Cached<K> {
+        self.find(Some(key))
+    }
+
+    fn find<K: Kind>(&self, only: Option<Key>) -> Cached<K> {
+        let mut entries = self.0.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = (TypeId::of::<K>(), only);
+        if let Some(known) = entries.get(&id).and_then(|entry| entry.cache.downcast_ref::<Cached<K>>()) {
             return known.clone();
         }
-        let cache = Cached::<K>::new();
+        let cache = Cached::<K>::new(id.1.clone());
         let entry = Entry { cache: Arc::new(cache.clone()), view: Arc::new(cache.clone()) };
-        by_kind.insert(TypeId::of::<K>(), entry);
+        entries.insert(id, entry);
         let (client, followed) = (self.0.client.clone(), cache.clone());
         self.0.supervisor.start(format!("watch of {}", K::kind(&())), move || {
             Box::pin(watch::follow(client.clone(), followed.clone()))
@@ -74,7 +85,7 @@ impl Caches {
     }
 
     pub(crate) fn views(&self) -> Vec<Arc<dyn View>> {
-        let by_kind = self.0.by_kind.lock().unwrap_or_else(PoisonError::into_inner);
-        by_kind.values().map(|entry| Arc::clone(&entry.view)).collect()
+        let entries = self.0.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.values().map(|entry| Arc::clone(&entry.view)).collect()
     }
 }

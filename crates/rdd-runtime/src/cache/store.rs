@@ -29,10 +29,12 @@ pub enum Sync {
 
 type Subscriber<K> = Arc<dyn Fn(&K) + Send + std::marker::Sync>;
 
-/// The objects of one kind. Cheap to clone.
+/// The objects of one kind, or a single one of them. Cheap to clone.
 pub struct Cached<K>(Arc<Shared<K>>);
 
 struct Shared<K> {
+    /// The only object that is followed; all of them if there is none.
+    only: Option<Key>,
     objects: RwLock<Objects<K>>,
     subscribers: RwLock<Vec<Subscriber<K>>>,
     sync: watch::Sender<Sync>,
@@ -64,9 +66,17 @@ fn version_of(object: &impl ResourceExt) -> u64 {
 }
 
 impl<K: Kind> Cached<K> {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(only: Option<Key>) -> Self {
         let objects = RwLock::new(Objects { by_key: BTreeMap::new(), seen: 0, told: 0 });
-        Self(Arc::new(Shared { objects, subscribers: RwLock::default(), sync: watch::Sender::new(Sync::Pending) }))
+        let sync = watch::Sender::new(Sync::Pending);
+        Self(Arc::new(Shared { only, objects, subscribers: RwLock::default(), sync }))
+    }
+
+    /// What the server is told to select of the kind's objects.
+    pub(super) fn selector(&self) -> Option<String> {
+        let Key { namespace, name } = self.0.only.as_ref()?;
+        let inside = namespace.as_ref().map(|namespace| format!(",metadata.namespace={namespace}"));
+        Some(format!("metadata.name={name}{}", inside.unwrap_or_default()))
     }
 
     fn read<T>(&self, look: impl FnOnce(&BTreeMap<Key, Arc<K>>) -> T) -> T {
@@ -240,7 +250,8 @@ impl<K: Kind> View for Cached<K> {
             if cache.sync() != Sync::Synced {
                 return Ok(cache.sync() == Sync::NotServed);
             }
-            let list = Api::<K>::all(client).list_metadata(&ListParams::default()).await?;
+            let wanted = ListParams { field_selector: cache.selector(), ..ListParams::default() };
+            let list = Api::<K>::all(client).list_metadata(&wanted).await?;
             let there = list.items.iter().map(|object| (Key::of(object), object.resource_version()));
             let here = cache.list().into_iter().map(|object| (Key::of(&*object), object.resource_version()));
             let is_same = there.collect::<BTreeMap<_, _>>() == here.collect::<BTreeMap<_, _>>();
@@ -275,7 +286,7 @@ mod tests {
 
     #[test]
     fn what_was_only_offered_is_not_told_yet() {
-        let cache = Cached::new();
+        let cache = Cached::new(None);
         cache.replaced(vec![map("a", 5)]);
         assert!(cache.has_told(5));
         cache.offer(&map("a", 7));
@@ -292,7 +303,7 @@ mod tests {
 
     #[test]
     fn who_wrote_an_object_reads_it_and_the_watch_overrules() {
-        let cache = Cached::new();
+        let cache = Cached::new(None);
         cache.replaced(vec![map("a", 5)]);
         cache.offer(&map("a", 7));
         assert_eq!(versions(&cache), held(&[("a", 7)]));
@@ -305,7 +316,7 @@ mod tests {
 
     #[test]
     fn subscribers_hear_of_what_is_there_what_changes_and_what_vanished_in_a_gap() {
-        let cache = Cached::new();
+        let cache = Cached::new(None);
         cache.replaced(vec![map("a", 1), map("b", 2)]);
         let heard = Arc::new(Mutex::new(Vec::new()));
         let ear = Arc::clone(&heard);
@@ -319,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_cache_that_was_filled_stays_usable_while_its_watch_fails() {
-        let cache = Cached::<ConfigMap>::new();
+        let cache = Cached::<ConfigMap>::new(None);
         cache.failed(Sync::NotServed);
         assert_eq!(cache.sync(), Sync::NotServed);
         cache.replaced(Vec::new());

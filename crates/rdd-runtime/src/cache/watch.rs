@@ -20,7 +20,8 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_
 pub(super) async fn follow<K: Kind>(client: Client, cache: Cached<K>) -> Result<(), Error> {
     // An object that does not fit its type must not hide the others from us: it is read on its own, or not at all.
     let api = Api::<DeserializeGuard<K>>::all(client);
-    let mut events = pin!(watcher::watcher(api, watcher::Config::default()));
+    let wanted = watcher::Config { field_selector: cache.selector(), ..watcher::Config::default() };
+    let mut events = pin!(watcher::watcher(api, wanted));
     let mut list = Vec::new();
     let mut delays = BACKOFF.delays();
     let mut told = None;
@@ -114,9 +115,19 @@ mod tests {
         }
     }
 
-    /// A server that has no such kind, and counts how often it is asked.
+    /// A server that has no such kind, and remembers what it was asked.
     #[derive(Clone, Default)]
-    struct Without(Arc<Mutex<u32>>);
+    struct Without(Arc<Mutex<Vec<String>>>);
+
+    impl Without {
+        /// What is asked of it for the sake of this cache within a minute.
+        async fn asked_for(cache: &Cached<ConfigMap>) -> Vec<String> {
+            let server = Self::default();
+            let following = follow(Client::new(server.clone(), "default"), cache.clone());
+            let _ = tokio::time::timeout(Duration::from_mins(1), following).await;
+            server.0.lock().unwrap().clone()
+        }
+    }
 
     impl tower_service::Service<http::Request<kube::client::Body>> for Without {
         type Response = http::Response<kube::client::Body>;
@@ -127,8 +138,8 @@ mod tests {
             std::task::Poll::Ready(Ok(()))
         }
 
-        fn call(&mut self, _: http::Request<kube::client::Body>) -> Self::Future {
-            *self.0.lock().unwrap() += 1;
+        fn call(&mut self, request: http::Request<kube::client::Body>) -> Self::Future {
+            self.0.lock().unwrap().push(request.uri().to_string());
             let mut response = http::Response::new(kube::client::Body::from(b"404 page not found\n".to_vec()));
             *response.status_mut() = http::StatusCode::NOT_FOUND;
             std::future::ready(Ok(response))
@@ -137,13 +148,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_kind_that_is_not_served_is_asked_for_less_and_less_often() {
-        let server = Without::default();
-        let cache = Cached::<ConfigMap>::new();
-        let following = follow(Client::new(server.clone(), "default"), cache.clone());
-        let _ = tokio::time::timeout(Duration::from_mins(1), following).await;
-        let asked = *server.0.lock().unwrap();
-        assert!((10..25).contains(&asked), "asked {asked} times in a minute");
+        let cache = Cached::<ConfigMap>::new(None);
+        let asked = Without::asked_for(&cache).await;
+        assert!((10..25).contains(&asked.len()), "asked {} times in a minute", asked.len());
         assert_eq!(cache.sync(), Sync::NotServed);
+    }
+
+    /// Ten thousand ConfigMaps of others were held, and parsed at every write, for the sake of one.
+    #[tokio::test(start_paused = true)]
+    async fn of_a_kind_of_which_one_object_is_needed_no_other_is_asked_for() {
+        let cases = [
+            (Key::namespaced("ns", "one"), "metadata.name%3Done%2Cmetadata.namespace%3Dns"),
+            (Key::cluster("one"), "metadata.name%3Done&"),
+        ];
+        for (key, wanted) in cases {
+            let asked = Without::asked_for(&Cached::new(Some(key))).await;
+            assert!(!asked.is_empty() && asked.iter().all(|uri| uri.contains(wanted)), "{asked:?}");
+        }
     }
 
     fn guarded(object: serde_json::Value) -> DeserializeGuard<ConfigMap> {
@@ -163,7 +184,7 @@ mod tests {
         // While there is only one subscriber, tracing asks that of the thread which comes to a place first, and remembers its
         // answer for all: another test, which has none, would switch these events off. With a second one it asks both.
         let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new());
-        let cache = Cached::<ConfigMap>::new();
+        let cache = Cached::<ConfigMap>::new(None);
         let mut list = Vec::new();
         tracing::subscriber::with_default(subscriber, || {
             for event in [

@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 pub use self::claim::Claimed;
 pub(crate) use self::{alive::is_alive, claim::claiming, restore::amendment};
 use crate::{
-    Error,
+    Error, Key,
+    cache::{Cached, Caches},
     error::{has_code, is_not_found},
     finalizer::FIELD_MANAGER,
 };
@@ -85,6 +86,16 @@ impl Snapshot {
             entries: entries.collect(),
         }
     }
+}
+
+/// The ConfigMap's key.
+pub(crate) fn key() -> Key {
+    Key::namespaced(NAMESPACE, NAME)
+}
+
+/// The ConfigMap as the server has it now. Nobody else's ConfigMaps are watched for its sake.
+pub(crate) fn list(caches: &Caches) -> Cached<ConfigMap> {
+    caches.only(key())
 }
 
 /// The ConfigMap, over an API.

@@ -18,9 +18,8 @@ use kube::Client;
 use rdd_stdx::chain::Chain;
 use tokio::{sync::Notify, time::Instant};
 
-use super::upkeep::is_list;
 use crate::{
-    Error, Key,
+    Error,
     admission::{Configuration, manager_of, remove_if_unchanged},
     cache::Caches,
     discovery::{self, Entry, Snapshot, is_alive},
@@ -112,13 +111,9 @@ impl Stale {
     }
 
     async fn listen(&self) {
-        let (maps, woken) = (self.caches.get::<ConfigMap>(), Arc::clone(&self.woken));
-        maps.subscribe(move |map: &ConfigMap| {
-            if is_list(map) {
-                woken.notify_one();
-            }
-        });
-        maps.synced().await;
+        let (list, woken) = (discovery::list(&self.caches), Arc::clone(&self.woken));
+        list.subscribe(move |_: &ConfigMap| woken.notify_one());
+        list.synced().await;
         self.listen_to::<ValidatingWebhookConfiguration>().await;
         self.listen_to::<MutatingWebhookConfiguration>().await;
     }
@@ -140,7 +135,7 @@ impl Stale {
 
     /// Which of these are gone for good; `away` knows since when each is away.
     async fn gone(&self, others: &BTreeSet<String>, away: &mut BTreeMap<String, Instant>) -> Vec<String> {
-        let list = self.caches.get::<ConfigMap>().get(&Key::namespaced(discovery::NAMESPACE, discovery::NAME));
+        let list = discovery::list(&self.caches).get(&discovery::key());
         let entries = list.map(|list| Snapshot::of(&list).entries).unwrap_or_default();
         away.retain(|manager, _| others.contains(manager));
         let mut gone = Vec::new();

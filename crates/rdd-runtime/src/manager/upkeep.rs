@@ -13,7 +13,7 @@ use k8s_openapi::api::{
     admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
     core::v1::ConfigMap,
 };
-use kube::{Client, ResourceExt};
+use kube::Client;
 use rdd_stdx::{
     backoff::{Backoff, Delays},
     chain::Chain,
@@ -148,14 +148,9 @@ impl Upkeep {
     /// Is woken by whatever may concern us, and returns when it is known how things are.
     async fn listen(&self) {
         if self.registered().is_some() {
-            let maps = self.caches.get::<ConfigMap>();
-            let woken = Arc::clone(&self.woken);
-            maps.subscribe(move |map: &ConfigMap| {
-                if is_list(map) {
-                    woken.notify_one();
-                }
-            });
-            maps.synced().await;
+            let (list, woken) = (discovery::list(&self.caches), Arc::clone(&self.woken));
+            list.subscribe(move |_: &ConfigMap| woken.notify_one());
+            list.synced().await;
         }
         if self.hooks.reachable().is_some() {
             self.listen_to::<ValidatingWebhookConfiguration>().await;
@@ -198,7 +193,7 @@ impl Upkeep {
     /// Our entry stands in the list, and no other manager has what runs here.
     async fn keep_registered(&self, ours: &[Arc<Declaration>]) -> Result<bool, Error> {
         let Some((registry, entry)) = self.registered() else { return Ok(false) };
-        let list = self.caches.get::<ConfigMap>().get(&Key::namespaced(discovery::NAMESPACE, discovery::NAME));
+        let list = discovery::list(&self.caches).get(&discovery::key());
         let list = list.as_deref();
         if self.is_embedded {
             if let Some(list) = list
@@ -242,11 +237,6 @@ impl Upkeep {
         cache.offer(&restored);
         Ok(true)
     }
-}
-
-/// Whether this is the list of managers.
-pub(super) fn is_list(map: &ConfigMap) -> bool {
-    map.namespace().as_deref() == Some(discovery::NAMESPACE) && map.name_any() == discovery::NAME
 }
 
 /// How soon one looks again after something had to be restored.
