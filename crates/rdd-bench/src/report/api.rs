@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Goal, Limit, goal, mebibytes};
+use super::{Goal, Limit, MEBIBYTES, goal, mebibytes};
 use crate::api::{Api, Beside, Percentiles, Protocol};
 
 /// The goals, with what was measured if it was.
@@ -18,9 +18,9 @@ pub(super) fn goals(api: Option<&Api>) -> Vec<Goal> {
         goal("LIST, rate beside a bare server, HTTP/2", "times", Limit::AtLeast(0.5), list(Protocol::Http2)),
         goal("creates, beside etcd's puts", "times", Limit::AtLeast(1.0), of(&|api| Some(api.creates / api.puts))),
         goal("commit to the last of 100 watchers, p99", "ms", Limit::Below(5.0), of(&|api| Some(api.told.p99 * 1e3))),
-        goal("memory, idle", "MiB", Limit::Below(25.0), memory(|api| api.memory.idle)),
-        goal("memory, 10,000 ConfigMaps", "MiB", Limit::Below(60.0), memory(|api| api.memory.filled)),
-        goal("memory, 100 definitions more", "MiB", Limit::Below(40.0), memory(|api| api.memory.definitions)),
+        goal("memory, idle", MEBIBYTES, Limit::Below(25.0), memory(|api| api.memory.idle)),
+        goal("memory, 10,000 ConfigMaps", MEBIBYTES, Limit::Below(60.0), memory(|api| api.memory.filled)),
+        goal("memory, 100 definitions more", MEBIBYTES, Limit::Below(40.0), memory(|api| api.memory.definitions)),
         goal("idle, part of a core", "%", Limit::Below(0.1), of(&|api| Some(api.idle_cpu * 100.0))),
         goal(
             "fresh definition to stored object, p99",

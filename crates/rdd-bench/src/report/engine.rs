@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Goal, Limit, goal, mebibytes, milliseconds};
+use super::{Goal, Limit, MEBIBYTES, goal, mebibytes, milliseconds};
 use crate::engine::{Engine, Many};
 
 /// The goals, with what was measured if it was. Those of a real engine are left out where there is none.
@@ -12,7 +12,7 @@ pub(super) fn goals(engine: Option<&Engine>) -> Vec<Goal> {
         goal("first sync of 5,000 + 2,000, beside bare writes", "times", Limit::Below(2.0), many(ratio)),
         goal(
             "memory, 5,000 containers and 2,000 images",
-            "MiB",
+            MEBIBYTES,
             Limit::Below(150.0),
             many(|many| mebibytes(many.bytes)),
         ),

@@ -74,6 +74,13 @@ fn a_short_run_may_miss_by_half_and_no_more() {
 }
 
 #[test]
+fn memory_is_not_noisy_so_a_short_run_may_miss_it_by_a_fifth_only() {
+    let of = |measured| goal("memory", MEBIBYTES, Limit::Below(60.0), Some(measured));
+    assert!(of(71.9).is_met(true) && !of(72.0).is_met(true));
+    assert!(of(59.9).is_met(false) && !of(60.0).is_met(false));
+}
+
+#[test]
 fn where_the_disk_syncs_fast_less_is_asked_of_grouping() {
     let mut fast = report(false, 4_000.0, 1_000.0, 2_000.0);
     assert!(!fast.is_good());
