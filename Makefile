@@ -1,6 +1,6 @@
 # Everything a person or a CI runs. `make` alone tells.
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test check bench bench-short bench-vm conformance limactl vm-image test-vm fmt clean
+.PHONY: help setup build run test check bench bench-short bench-vm conformance limactl vm-image test-vm k3s-standin fmt clean
 MAKEFLAGS += --no-print-directory
 
 # Where scripts/setup.sh puts a Go that is recent enough, if the machine has none.
@@ -81,20 +81,17 @@ vm-image: ## Build the guest that tests boot, from Debian packages, into target/
 	@scripts/setup.sh vm
 	@scripts/vm-image.sh
 
-test-vm: limactl vm-image ## Boot a virtual machine through the product, and end it in every way (root; a quarter of an hour at most)
-	$(PHASE) 'building for the virtual machine'
-	@cargo build --locked --quiet -p rdd
-	@cargo test --locked --quiet --no-run -p rdd-e2e --test vm
-	@cd conformance/k3s-standin && CGO_ENABLED=0 GOTOOLCHAIN=local go build -o $(CURDIR)/target/conformance/k3s-standin .
+# Run by the same runner as all others, so that what `make test` has built is not built again.
+test-vm: limactl vm-image k3s-standin ## Boot a virtual machine through the product, and end it in every way (root; a quarter of an hour at most)
 	$(PHASE) 'a virtual machine from template to graceful end'
-	@RDD_TEST_VM=1 timeout --kill-after=60 1200 cargo test --locked --quiet -p rdd-e2e --test vm -- --nocapture
+	@RDD_TEST_VM=1 cargo xtask test scenario --only rdd-e2e/vm --follow --count-file target/test-count-vm
 
-bench-vm: limactl vm-image ## Measure what the product adds to the time that Lima itself takes for a start (root; eight boots)
-	$(PHASE) 'building for the virtual machine'
-	@cargo build --locked --quiet -p rdd
-	@cargo test --locked --quiet --no-run -p rdd-e2e --test vm
+bench-vm: limactl vm-image k3s-standin ## Measure what the product adds to the time that Lima itself takes for a start (root; eight boots)
 	$(PHASE) 'starts of a virtual machine, by Lima alone and by the product'
-	@RDD_TEST_VM=1 RDD_BENCH_VM=1 timeout --kill-after=60 2400 cargo test --locked --quiet -p rdd-e2e --test vm overhead -- --nocapture
+	@RDD_TEST_VM=1 RDD_BENCH_VM=1 RDD_TEST_TIMEOUT=2400 cargo xtask test overhead --only rdd-e2e/vm --follow
+
+k3s-standin:
+	@cd conformance/k3s-standin && CGO_ENABLED=0 GOTOOLCHAIN=local go build -o $(CURDIR)/target/conformance/k3s-standin .
 
 fmt: ## Format the sources
 	@cargo fmt --all

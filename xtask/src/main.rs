@@ -23,6 +23,7 @@ usage: cargo xtask <command>
       --only NAME            only test binaries whose name contains NAME
       --binary PATH          only this program, which is built already (repeatable)
       --count-file FILE      write the closing line there too
+      --follow               show what the tests print while they run
   api-reference [--check]    write docs/reference/api.md, or check that it is current
   env-reference [--check]    write docs/reference/environment.md, or check that it is current
   mutants [FILTER]           plant each known mutation in a copy of the tree; the oracle that it names must fail

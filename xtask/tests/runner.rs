@@ -85,6 +85,21 @@ fn last_line(output: &Output) -> &str {
 }
 
 #[test]
+fn what_a_program_prints_is_shown_once_while_it_runs_when_it_is_followed() {
+    let bench =
+        Bench::new("echo begun; echo $$ > \"$MARK\"; while [ -e \"$MARK\" ]; do sleep 0.05; done; echo over; exit 1");
+    let shown = bench.path("shown");
+    let mut runner = bench.command().arg("--follow").stdout(fs::File::create(&shown).unwrap()).spawn().unwrap();
+    let text = || fs::read_to_string(&shown).unwrap();
+    bench.marked_pid();
+    eventually("what it prints", PATIENCE, || if text().contains("begun\n") { Ok(()) } else { Err(text()) });
+    assert!(!text().contains("FAIL"), "it runs still");
+    fs::remove_file(bench.path("mark")).unwrap();
+    assert!(!runner.wait().unwrap().success());
+    assert_eq!((text().matches("begun").count(), text().matches("over").count()), (1, 1), "{}", text());
+}
+
+#[test]
 fn a_program_that_passes_is_counted_and_leaves_no_bundle() {
     let bench = Bench::new(OK);
     let output = bench.run("30").expect_success();

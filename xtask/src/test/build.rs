@@ -20,8 +20,8 @@ pub(super) struct Built {
     pub(super) rdd: Option<PathBuf>,
 }
 
-/// Builds the workspace with all its tests.
-pub(super) fn all(root: &Path, filter: &[String]) -> Result<Built> {
+/// Builds the workspace with all its tests, each of which is given these words.
+pub(super) fn all(root: &Path, words: &[String]) -> Result<Built> {
     // One build of everything, not `cargo test --no-run` after `cargo build`: those two unify features differently, and
     // half of the dependencies would be compiled twice.
     let mut child = cargo_command()
@@ -37,7 +37,7 @@ pub(super) fn all(root: &Path, filter: &[String]) -> Result<Built> {
             if artifact.target.name == "rdd" && artifact.target.is_bin() && !artifact.profile.test {
                 built.rdd = artifact.executable.clone().map(Into::into);
             }
-            built.programs.extend(program(&artifact, filter));
+            built.programs.extend(program(&artifact, words));
         }
     }
     ensure!(child.wait().context("wait for cargo")?.success(), "the tests do not build");
@@ -65,15 +65,13 @@ fn cargo() -> PathBuf {
     std::env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from)
 }
 
-fn program(artifact: &Artifact, filter: &[String]) -> Option<Program> {
+fn program(artifact: &Artifact, words: &[String]) -> Option<Program> {
     let path = artifact.executable.clone().filter(|_| artifact.profile.test)?;
     let folder: PathBuf = artifact.manifest_path.parent()?.into();
     let package = folder.file_name()?.to_string_lossy().into_owned();
     let is_library = artifact.target.is_lib();
     let label = if is_library { package } else { format!("{package}/{}", artifact.target.name) };
-    // Output of tests that pass is shown too: it is where skips are said.
-    let arguments = filter.iter().cloned().chain(["--show-output".to_owned()]).collect();
-    Some(Program { label, path: path.into(), arguments, folder, has_parts: false })
+    Some(Program { label, path: path.into(), arguments: words.to_vec(), folder, has_parts: false })
 }
 
 /// Examples in documentation, if there are any: finding none takes cargo a while.

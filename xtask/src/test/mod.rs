@@ -27,7 +27,12 @@ pub(crate) struct Arguments {
     only: Option<String>,
     binaries: Vec<PathBuf>,
     count_file: Option<PathBuf>,
+    /// Whether what the tests print is shown while they run.
+    follow: bool,
 }
+
+/// Programs that are run only where they are named, and by whom: they take long, or need what others do not.
+const APART: &[(&str, &str)] = &[("rdd-e2e/vm", "make test-vm")];
 
 impl Arguments {
     pub(crate) fn parse(words: &[&str]) -> Result<Self> {
@@ -39,6 +44,7 @@ impl Arguments {
                 "--only" => arguments.only = Some((*value()?).to_owned()),
                 "--binary" => arguments.binaries.push(value()?.into()),
                 "--count-file" => arguments.count_file = Some(value()?.into()),
+                "--follow" => arguments.follow = true,
                 option if option.starts_with('-') => bail!("unknown option {option}"),
                 filter if arguments.filter.is_none() => arguments.filter = Some(filter.to_owned()),
                 extra => bail!("one filter is enough, and {extra:?} is a second"),
@@ -73,13 +79,14 @@ pub(crate) fn run(root: &Path, arguments: Arguments) -> Result<bool> {
         evidence: evidence_folder(root),
         limits: limit::Limits::from_environment()?,
         interrupt: interrupt::watch()?,
+        follow: arguments.follow,
         rdd: rdd.unwrap_or_else(|| root.join("target/debug/rdd")),
     };
     runner.adopt_orphans()?;
     let mut finished = Vec::new();
     for program in &programs {
         let result = runner.run(program)?;
-        say(&result);
+        say(&result, arguments.follow);
         let stop = result.interrupted;
         finished.push(result);
         if stop {
@@ -103,15 +110,27 @@ fn given(root: &Path, arguments: &Arguments) -> Result<Vec<Program>> {
 
 fn build_all(root: &Path, arguments: &Arguments) -> Result<build::Built> {
     println!("building all tests");
-    let filter: Vec<String> = arguments.filter.iter().cloned().collect();
-    let mut built = build::all(root, &filter)?;
-    if let Some(only) = &arguments.only {
-        built.programs.retain(|program| program.label.contains(only.as_str()));
-    }
+    // Output of tests that pass is shown too: it is where skips are said.
+    let output = if arguments.follow { "--nocapture" } else { "--show-output" };
+    let words: Vec<String> = arguments.filter.iter().cloned().chain([output.to_owned()]).collect();
+    let mut built = build::all(root, &words)?;
+    built.programs.retain(|program| is_wanted(&program.label, arguments.only.as_deref()));
     if built.programs.is_empty() {
         bail!("no test binary is called so");
     }
     Ok(built)
+}
+
+/// Whether a program is to be run; one that is run apart says by whom.
+fn is_wanted(label: &str, only: Option<&str>) -> bool {
+    if let Some(only) = only {
+        return label.contains(only);
+    }
+    let apart = APART.iter().find(|(name, _)| *name == label);
+    if let Some((name, command)) = apart {
+        println!("apart: {name}, by {command}");
+    }
+    apart.is_none()
 }
 
 fn evidence_folder(root: &Path) -> PathBuf {
@@ -119,14 +138,14 @@ fn evidence_folder(root: &Path) -> PathBuf {
     told.map_or_else(|| root.join(".evidence"), PathBuf::from)
 }
 
-fn say(result: &Finished) {
+fn say(result: &Finished, was_followed: bool) {
     let Finished { label, counts, elapsed, problems, output, .. } = result;
     let word = if problems.is_empty() { "ok  " } else { "FAIL" };
     println!("{word} {label}: {} passed, {} failed ({})", counts.passed, counts.failed, seconds(*elapsed));
-    for line in output.lines().filter(|line| line.starts_with("skipped: ")) {
+    for line in output.lines().filter(|line| line.starts_with("skipped: ") && !was_followed) {
         println!("     {line}");
     }
-    if !problems.is_empty() {
+    if !problems.is_empty() && !was_followed {
         println!("--- output of {label}\n{}\n--- end of output of {label}", output.trim_end());
     }
     for problem in problems {
@@ -163,16 +182,40 @@ mod tests {
 
     #[test]
     fn arguments_are_told_apart() {
-        let parsed =
-            Arguments::parse(&["--only", "store", "kill", "--count-file", "f", "--binary", "a", "--binary", "b"])
-                .unwrap();
+        let parsed = Arguments::parse(&[
+            "--only",
+            "store",
+            "kill",
+            "--count-file",
+            "f",
+            "--follow",
+            "--binary",
+            "a",
+            "--binary",
+            "b",
+        ])
+        .unwrap();
         let expected = Arguments {
             filter: Some("kill".to_owned()),
             only: Some("store".to_owned()),
             binaries: vec!["a".into(), "b".into()],
             count_file: Some("f".into()),
+            follow: true,
         };
         assert_eq!(parsed, expected);
+    }
+
+    #[test]
+    fn what_is_run_apart_is_run_when_it_is_named() {
+        for (label, only, expected) in [
+            ("rdd-e2e/vm", None, false),
+            ("rdd-e2e/vm", Some("rdd-e2e/vm"), true),
+            ("rdd-e2e/api", None, true),
+            ("rdd-e2e/api", Some("rdd-e2e/vm"), false),
+            ("rdd-controllers/vm", None, true),
+        ] {
+            assert_eq!(is_wanted(label, only), expected, "{label} {only:?}");
+        }
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub(super) struct Runner {
     pub(super) evidence: PathBuf,
     pub(super) limits: Limits,
     pub(super) interrupt: Interrupt,
+    /// Whether what a binary prints is shown while it runs.
+    pub(super) follow: bool,
     /// The product's binary.
     pub(super) rdd: PathBuf,
 }
@@ -79,7 +81,8 @@ impl Runner {
         let output_path = self.root.join(format!("{}.output", program.label.replace('/', "-")));
         let started = Instant::now();
         let mut child = self.start(program, &output_path)?;
-        let end = self.watch(&mut child, self.limits.of(&program.label))?;
+        let mut shown = self.follow.then(|| File::open(&output_path)).transpose().context("read the output")?;
+        let end = self.watch(&mut child, self.limits.of(&program.label), || show_more(shown.as_mut()))?;
         let elapsed = started.elapsed();
         let read_output = || String::from_utf8_lossy(&fs::read(&output_path).unwrap_or_default()).into_owned();
 
@@ -126,11 +129,12 @@ impl Runner {
         command.spawn().with_context(|| format!("start {}", program.path.display()))
     }
 
-    fn watch(&self, child: &mut Child, limit: Option<Duration>) -> Result<End> {
+    fn watch(&self, child: &mut Child, limit: Option<Duration>, mut look: impl FnMut()) -> Result<End> {
         let deadline = limit.map(|limit| (limit, Instant::now() + limit));
         let process = Process::open(child.id()).context("hold a test")?;
         loop {
             let ended = process.as_ref().map_or(Ok(true), |process| process.wait(LOOK)).context("watch a test")?;
+            look();
             if ended {
                 return child.wait().map(End::Exited).context("wait for a test");
             }
@@ -214,6 +218,14 @@ impl Runner {
             Ok(folder) => format!("support bundle: {}", folder.display()),
             Err(error) => format!("no support bundle: {error}"),
         }
+    }
+}
+
+/// Shows what was written since the last time.
+fn show_more(output: Option<&mut File>) {
+    if let Some(output) = output {
+        // Whoever closed the terminal still has the file, and the run goes on.
+        let _ = std::io::copy(output, &mut std::io::stdout().lock());
     }
 }
 

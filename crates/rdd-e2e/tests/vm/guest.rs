@@ -12,7 +12,9 @@ use rdd_stdx::process::{self, Process, Signal};
 use rdd_testkit::{
     Output,
     bounded::{self, Outcome},
+    bundle::{self, Subject},
     capability, eventually,
+    processes::{Info, Table},
 };
 
 /// Long enough for a boot of an emulated machine while others work on this one.
@@ -52,7 +54,8 @@ impl User {
         let user =
             Self { program: home.join("rdd"), lima: home.join("lima"), image: home.join("image.yaml"), name, home };
         // The build may lie where only its builder can read.
-        fs::copy(target.join("debug/rdd"), &user.program).unwrap();
+        let built = std::env::var_os("RDD_BIN").map_or_else(|| target.join("debug/rdd"), PathBuf::from);
+        fs::copy(built, &user.program).unwrap();
         run("cp", &["-r", &target.join("lima").to_string_lossy(), &user.lima.to_string_lossy()]);
         let image = target.join("vm-image");
         let text = fs::read_to_string(image.join("image.yaml")).expect("make vm-image was run");
@@ -228,19 +231,35 @@ fn processes_of(name: &str) -> Vec<String> {
 }
 
 impl User {
-    #[allow(clippy::print_stderr, reason = "this is what a person reads when the test has failed")]
+    /// The ends of the logs for whoever looks on, and all that there is in a support bundle.
     fn leave_evidence(&self) {
-        for name in ["ha.stderr.log", "ha.stdout.log", "serial.log"] {
-            let text = fs::read_to_string(self.folder().join(name)).unwrap_or_default();
-            let lines: Vec<&str> = text.lines().collect();
+        let mut text = String::new();
+        let daemon = self.home.join(".local/state/rancher-desktop-v/rdd.stderr.log");
+        let logs = ["ha.stderr.log", "ha.stdout.log", "serial.log"].map(|name| self.folder().join(name));
+        for path in logs.into_iter().chain([daemon]) {
+            let content = fs::read(&path).unwrap_or_default();
+            let content = String::from_utf8_lossy(&content);
+            let lines: Vec<&str> = content.lines().collect();
             let tail = lines[lines.len().saturating_sub(25)..].join("\n");
-            eprintln!("== {name}\n{tail}");
+            text.push_str(&format!("== {}\n{tail}\n", path.display()));
         }
-        let log =
-            fs::read_to_string(self.home.join(".local/state/rancher-desktop-v/rdd.stderr.log")).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().collect();
-        eprintln!("== daemon\n{}", lines[lines.len().saturating_sub(40)..].join("\n"));
-        eprintln!("== processes\n{}", self.processes().join("\n"));
+        text.push_str(&format!("== processes\n{}", self.processes().join("\n")));
+        say(&text);
+        let processes = self.processes_in_detail();
+        let homes = [self.home.clone()];
+        let reason = "the scenario of a virtual machine failed";
+        let subject = Subject { name: "vm", reason, processes: &processes, homes: &homes, output: &text };
+        match bundle::write(&bundle::default_parent(), &subject) {
+            Ok(folder) => say(&format!("support bundle: {}", folder.display())),
+            Err(error) => say(&format!("no support bundle: {error}")),
+        }
+    }
+
+    fn processes_in_detail(&self) -> Vec<Info> {
+        let first_word = |line: &String| line.split_ascii_whitespace().next().and_then(|pid| pid.parse::<u32>().ok());
+        let pids: Vec<u32> = self.processes().iter().filter_map(first_word).collect();
+        let table = Table::read();
+        table.iter().flat_map(Table::iter).filter(|process| pids.contains(&process.pid)).cloned().collect()
     }
 }
 

@@ -38,20 +38,15 @@ fn a_virtual_machine_from_template_to_graceful_end() {
         phase(&user);
     }
     report("all of it", began.elapsed());
-    assert!(began.elapsed() < WHOLE || is_busy(), "it took {:?}", began.elapsed());
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    assert!(began.elapsed() < WHOLE, "it took {:?}; the load of the last minutes: {load}", began.elapsed());
 }
 
 /// A part of it, with its name for whoever looks on.
 type Phase = (&'static str, fn(&User));
 
-/// What all of it may take on two slow cores, one of which may be somebody else's.
+/// What all of it may take on two cores. A third of it is enough where nobody else wants them, two thirds where seventeen others did.
 const WHOLE: Duration = Duration::from_secs(900);
-
-/// Whether others want more of this machine than one core, so that times mean little.
-fn is_busy() -> bool {
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    load.split(' ').nth(2).and_then(|load| load.parse::<f64>().ok()).is_some_and(|load| load > 5.0)
-}
 
 fn first_start(user: &User) {
     user.set(&["backend=lima", "virtualMachine.cpus=2", "virtualMachine.memory=2Gi", "running=true"]);
