@@ -1,5 +1,8 @@
 //! What virtual machines need from elsewhere, each with how it is known to be right: the one manifest (`assets.json`).
 //!
+//! Images have a digest here. Lima's archives are checked against the list that their publisher has beside them. Programs come
+//! with the packages of this machine, which vouch for them; they are named here with the package, and never downloaded.
+//!
 //! A file is taken from the folder that `RDD_OFFLINE_DIR` names, by its name here, before anybody is asked for it; an image's name is the last part of its address.
 
 use std::{fmt::Write as _, sync::OnceLock};
@@ -14,6 +17,7 @@ const MANIFEST: &str = include_str!("assets.json");
 struct Manifest {
     guest_images: Vec<GuestImage>,
     lima: Lima,
+    programs: Vec<Program>,
 }
 
 /// What a machine's first disk is made of.
@@ -51,6 +55,30 @@ struct Archive {
     url: String,
 }
 
+/// A program that has to be on this machine.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Program {
+    pub(crate) name: String,
+    /// What has it on Debian and Ubuntu.
+    pub(crate) package: String,
+    needed_by: Need,
+    /// Where it is needed; everywhere without it.
+    architecture: Option<String>,
+}
+
+/// What a program is needed by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Need {
+    /// Every virtual machine.
+    Machine,
+    /// Lima as it is downloaded, when it is unpacked.
+    LimaArchive,
+    /// An image whose name ends in `.xz`, when Lima makes a disk of it.
+    XzImage,
+}
+
 fn manifest() -> &'static Manifest {
     static READ: OnceLock<Manifest> = OnceLock::new();
     READ.get_or_init(|| serde_json::from_str(MANIFEST).expect("a test reads it"))
@@ -75,6 +103,12 @@ pub(crate) fn lima(architecture: &str) -> Option<(Asset, &'static str)> {
     let check = Check::Published { list, entry: archive.name.clone() };
     let asset = Asset { name: archive.name.clone(), urls: vec![archive.url.clone()], check, bytes: None };
     Some((asset, version))
+}
+
+/// The programs that this takes on a machine with this processor.
+pub(crate) fn programs(need: Need, architecture: &str) -> impl Iterator<Item = &'static Program> {
+    let fits = move |program: &&Program| program.architecture.as_deref().is_none_or(|known| known == architecture);
+    manifest().programs.iter().filter(move |program| program.needed_by == need).filter(fits)
 }
 
 /// A file that a template names with its digest, `sha256:…`; `None` if it is one that is not ours to download.
@@ -104,6 +138,16 @@ mod tests {
             assert!(images("qemu").contains(&format!("arch: {architecture}\n")));
         }
         assert!(lima("riscv64").is_none());
+    }
+
+    #[test]
+    fn each_processor_has_one_qemu_and_every_need_its_programs() {
+        for (architecture, qemu) in [("x86_64", "qemu-system-x86_64"), ("aarch64", "qemu-system-aarch64")] {
+            let names: Vec<_> = programs(Need::Machine, architecture).map(|program| program.name.as_str()).collect();
+            assert_eq!(names, [qemu, "qemu-img", "ssh", "ssh-keygen"]);
+            assert_eq!(programs(Need::LimaArchive, architecture).count(), 2);
+            assert_eq!(programs(Need::XzImage, architecture).count(), 1);
+        }
     }
 
     #[test]

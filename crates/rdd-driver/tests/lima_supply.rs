@@ -118,3 +118,68 @@ fn an_image_that_cannot_be_had_is_told_with_the_way_out_and_nothing_is_begun() {
         assert_eq!(driver.inspect(VM).await.unwrap(), Found::Absent);
     });
 }
+
+#[test]
+fn a_program_that_a_machine_takes_and_is_missing_is_told_with_its_package_and_nothing_is_begun() {
+    for (name, package) in [
+        ("qemu-system-x86_64", "qemu-system-x86"),
+        ("qemu-img", "qemu-utils"),
+        ("ssh", "openssh-client"),
+        ("ssh-keygen", "openssh-client"),
+    ] {
+        let place = Place::new();
+        run(async {
+            let driver = place.driver_without(&[name]);
+            for error in [driver.available().unwrap_err(), driver.create(VM, TEMPLATE).await.unwrap_err()] {
+                let error = error.to_string();
+                assert!(error.starts_with(&format!("{name} is not installed; ")), "{error}");
+                assert!(error.contains(&format!("apt-get install {package})")), "{error}");
+            }
+            assert_eq!(driver.inspect(VM).await.unwrap(), Found::Absent, "nothing was begun");
+        });
+    }
+}
+
+#[test]
+fn a_machine_whose_qemu_was_removed_does_not_start_and_says_what_to_install() {
+    let place = Place::new();
+    run(async {
+        place.driver().create(VM, TEMPLATE).await.unwrap();
+        let driver = place.driver_without(&["qemu-system-x86_64", "qemu-img"]);
+        let error = driver.start(VM, &LogOptions::default()).await.unwrap_err().to_string();
+        assert!(error.starts_with("qemu-system-x86_64, qemu-img are not installed; install them"), "{error}");
+        assert_eq!(driver.inspect(VM).await.unwrap(), Found::Stopped);
+    });
+}
+
+#[test]
+fn what_could_not_be_unpacked_or_used_is_not_downloaded() {
+    let mut place = Place::new();
+    let offline = offline(&place);
+    place.environment.offline_dir = Some(offline.path().into());
+    fs::remove_file(place.bin().join("limactl")).unwrap();
+    for missing in ["tar", "gzip", "qemu-img"] {
+        run(async {
+            let driver = place.driver_without(&[missing]);
+            let error = driver.create(VM, TEMPLATE).await.unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{missing} is not installed; install it")), "{error}");
+        });
+        fs::remove_dir_all(place.bin().join("../../programs")).unwrap();
+        assert!(!place.instance.paths.cache_dir.join(archive_name()).exists());
+    }
+}
+
+#[test]
+fn an_image_that_could_not_be_unpacked_is_not_downloaded() {
+    let place = Place::new();
+    let digest = Sha256::of(b"x");
+    let image = "https://images.example.com/guest.raw.xz";
+    let template = format!("vmType: qemu\nimages:\n- location: {image}\n  digest: sha256:{digest}\n");
+    run(async {
+        let error = place.driver_without(&["xz"]).create(VM, &template).await.unwrap_err().to_string();
+        assert!(
+            error.starts_with("xz is not installed; install it (on Debian and Ubuntu: apt-get install xz-utils)"),
+            "{error}"
+        );
+    });
+}

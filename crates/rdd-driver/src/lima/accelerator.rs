@@ -35,7 +35,7 @@ const TRIAL_TAKES: Duration = Duration::from_secs(10);
 const TRIAL: &[u8] = b"{\"execute\":\"qmp_capabilities\"}\n{\"execute\":\"query-status\"}\n{\"execute\":\"quit\"}\n";
 
 /// The name of QEMU for machines like this one.
-pub(super) fn qemu_name() -> String {
+fn qemu_name() -> String {
     format!("qemu-system-{}", std::env::consts::ARCH)
 }
 

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     Error, Found, Running, Template,
+    assets::{self, Need, Program},
     identity::{self, LIMA_MARK, Record, Seen},
     template,
 };
@@ -128,19 +129,19 @@ impl Host {
         Ok(version)
     }
 
-    /// QEMU, where it is.
+    /// An error that names every program of the manifest that is missing for this, with the packages that have them.
+    pub(super) fn require(&self, need: Need) -> Result<(), Error> {
+        let is_missing = |program: &&Program| accelerator::find_in(&self.path, &program.name).is_none();
+        let missing: Vec<_> = assets::programs(need, std::env::consts::ARCH).filter(is_missing).collect();
+        if missing.is_empty() { Ok(()) } else { Err(lacking(&missing)) }
+    }
+
+    /// QEMU, where it is, if everything is there that a machine takes.
     pub(super) fn qemu(&self) -> Result<PathBuf, Error> {
-        for (name, package) in [(accelerator::qemu_name().as_str(), "qemu-system-x86"), ("qemu-img", "qemu-utils")] {
-            if accelerator::find_in(&self.path, name).is_none() {
-                return Err(Error::Unsupported {
-                    missing: format!("{name} is not installed"),
-                    remedy: format!("install it (on Debian and Ubuntu: apt-get install {package})"),
-                });
-            }
-        }
-        accelerator::find_in(&self.path, &accelerator::qemu_name()).ok_or_else(|| Error::Unsupported {
-            missing: "QEMU is not installed".to_owned(),
-            remedy: "install it".to_owned(),
+        self.require(Need::Machine)?;
+        accelerator::find_qemu(&self.path).ok_or_else(|| Error::Unsupported {
+            missing: format!("nothing is known to run virtual machines on {}", std::env::consts::ARCH),
+            remedy: "use the backend host".to_owned(),
         })
     }
 
@@ -148,6 +149,21 @@ impl Host {
     pub(super) fn accelerator(&self) -> Result<&Accelerator, Error> {
         let qemu = self.qemu()?;
         Ok(self.accelerator.get_or_init(|| accelerator::try_out(&qemu)))
+    }
+}
+
+/// What to say of programs that are missing; there is one at least.
+fn lacking(missing: &[&Program]) -> Error {
+    let names = missing.iter().map(|program| program.name.as_str()).collect::<Vec<_>>().join(", ");
+    let mut packages: Vec<&str> = missing.iter().map(|program| program.package.as_str()).collect();
+    packages.dedup();
+    let (verb, object) = if missing.len() == 1 { ("is", "it") } else { ("are", "them") };
+    Error::Unsupported {
+        missing: format!("{names} {verb} not installed"),
+        remedy: format!(
+            "install {object} (on Debian and Ubuntu: apt-get install {}), or use the backend host",
+            packages.join(" ")
+        ),
     }
 }
 
@@ -417,6 +433,25 @@ fn sockets(template: &str) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_missing_is_told_at_once_with_its_packages() {
+        let told = |count: usize| {
+            let missing: Vec<_> = assets::programs(Need::Machine, "x86_64").take(count).collect();
+            lacking(&missing).to_string()
+        };
+        assert_eq!(
+            told(1),
+            "qemu-system-x86_64 is not installed; install it (on Debian and Ubuntu: apt-get install qemu-system-x86), or use the \
+             backend host"
+        );
+        let all = told(4);
+        assert!(
+            all.starts_with("qemu-system-x86_64, qemu-img, ssh, ssh-keygen are not installed; install them"),
+            "{all}"
+        );
+        assert!(all.contains("apt-get install qemu-system-x86 qemu-utils openssh-client)"), "{all}");
+    }
 
     #[test]
     fn sockets_are_where_the_template_or_its_parameters_say() {

@@ -39,7 +39,10 @@ use self::{
     teardown::teardown,
 };
 use crate::{
-    Cluster, Driver, Error, Found, LogOptions, Pending, Run, Stopped, Template, assets, check_name, watch::Watch,
+    Cluster, Driver, Error, Found, LogOptions, Pending, Run, Stopped, Template,
+    assets::{self, Need},
+    check_name,
+    watch::Watch,
 };
 
 /// How long a machine is given that is deleted while it runs, or whose remains are cleared away.
@@ -102,6 +105,16 @@ impl LimaDriver {
     pub fn as_if_not_root(mut self) -> Self {
         if let Some(host) = Arc::get_mut(&mut self.host) {
             host.is_root = false;
+        }
+        self
+    }
+
+    /// The same, for tests of what a machine lacks: no programs but those in these folders.
+    #[cfg(feature = "suite")]
+    #[must_use]
+    pub fn with_programs_of(mut self, path: std::ffi::OsString) -> Self {
+        if let Some(host) = Arc::get_mut(&mut self.host) {
+            host.path = path;
         }
         self
     }
@@ -243,6 +256,7 @@ impl Driver for LimaDriver {
                 Shape::Absent | Shape::HalfMade => {}
             }
             let limactl = self.host.usable_limactl()?;
+            self.host.require(Need::Machine)?;
             self.supply.ensure_images(&self.host, vm, template).await?;
             // Finding O-3: what was begun is never taken for what was finished.
             teardown(&machine, REMAINS_GRACE).await?;

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -19,7 +20,10 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use super::machine::Host;
-use crate::{Error, assets};
+use crate::{
+    Error,
+    assets::{self, Need},
+};
 
 /// How long an archive of some ten megabytes may take to be unpacked.
 const UNPACK_TAKES: Duration = Duration::from_secs(120);
@@ -68,6 +72,9 @@ impl Supply {
             return Ok(());
         }
         let Some((asset, version)) = assets::lima(std::env::consts::ARCH) else { return Ok(()) };
+        // What could not be used is not downloaded.
+        host.require(Need::Machine)?;
+        host.require(Need::LimaArchive)?;
         let archive = self.get(vm, &asset).await.map_err(|error| Error::Unsupported {
             missing: format!("limactl is not installed, and could not be had: {}", Chain(&error)),
             remedy: format!(
@@ -78,7 +85,7 @@ impl Supply {
             ),
         })?;
         let folder = host.own_dir.join(format!("lima-{version}"));
-        unpack(&archive, &folder).await?;
+        unpack(&archive, &folder, &host.path).await?;
         link(&folder.join("bin/limactl"), &host.places.bin_dir)
     }
 
@@ -101,6 +108,9 @@ impl Supply {
 
     async fn ensure_all(&self, host: &Host, vm: &str, files: &[Wanted]) -> Result<(), Error> {
         for Wanted { location, digest, asset } in files {
+            if asset.name.ends_with(".xz") {
+                host.require(Need::XzImage)?;
+            }
             let entry =
                 host.cache.join("lima/download/by-url-sha256").join(Sha256::of(location.as_bytes()).to_string());
             let is_known = fs::read_to_string(entry.join(DIGEST)).is_ok_and(|known| known.trim() == digest);
@@ -198,7 +208,7 @@ fn keep(path: &Path, entry: &Path, location: &str, digest: &str) -> Result<(), E
 }
 
 /// Unpacks an archive into a folder that is there as a whole or not at all.
-async fn unpack(archive: &Path, folder: &Path) -> Result<(), Error> {
+async fn unpack(archive: &Path, folder: &Path, path: &OsStr) -> Result<(), Error> {
     if folder.is_dir() {
         return Ok(());
     }
@@ -207,7 +217,7 @@ async fn unpack(archive: &Path, folder: &Path) -> Result<(), Error> {
     file::create_dir_private(&staged)?;
     let failed = |said: String| Error::Program { program: "tar".to_owned(), said };
     let mut command = process::background("tar", &staged);
-    command.args(["-xzf".as_ref(), archive.as_os_str(), "--no-same-owner".as_ref()]);
+    command.env("PATH", path).args(["-xzf".as_ref(), archive.as_os_str(), "--no-same-owner".as_ref()]);
     let child = Command::from(command).kill_on_drop(true).output();
     let output = tokio::time::timeout(UNPACK_TAKES, child).await;
     let output = output.map_err(|_| failed(format!("it did not end within {UNPACK_TAKES:?}")))?;

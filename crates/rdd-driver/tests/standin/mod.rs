@@ -68,8 +68,9 @@ impl Place {
         program("guest/systemd-run", SYSTEMD_RUN);
         program("guest/journalctl", JOURNALCTL);
         program("guest/docker", "#!/bin/sh\n");
-        program("qemu-img", "#!/bin/sh\n");
-        program("qemu-system-x86_64", "#!/bin/sh\n");
+        for tool in ["qemu-img", "qemu-system-x86_64", "ssh", "ssh-keygen"] {
+            program(tool, "#!/bin/sh\n");
+        }
         fs::create_dir_all(lima.join("share/lima")).unwrap();
         fs::write(lima.join(format!("share/lima/lima-guestagent.Linux-{}.gz", std::env::consts::ARCH)), "").unwrap();
         let environment = Environment {
@@ -84,6 +85,22 @@ impl Place {
 
     pub(crate) fn driver(&self) -> LimaDriver {
         LimaDriver::new(&self.instance, &self.environment, Some(PathBuf::from("/bin/true"))).as_if_not_root()
+    }
+
+    /// A driver on a machine that has what this one has, but for these programs.
+    pub(crate) fn driver_without(&self, names: &[&str]) -> LimaDriver {
+        let folder = self.home.path().join("programs");
+        fs::create_dir(&folder).unwrap();
+        for place in [self.bin().as_path(), Path::new("/usr/bin"), Path::new("/bin")] {
+            for entry in fs::read_dir(place).unwrap().flatten() {
+                let name = entry.file_name();
+                if !names.iter().any(|missing| name == *missing) {
+                    // The first of a name counts, as on any path.
+                    let _ = std::os::unix::fs::symlink(entry.path(), folder.join(name));
+                }
+            }
+        }
+        self.driver().with_programs_of(folder.into_os_string())
     }
 
     pub(crate) fn bin(&self) -> PathBuf {
