@@ -59,6 +59,7 @@ fn first_start(user: &User) {
     assert!(has_kvm || log.lines().next().unwrap().contains("many times slower: "), "{}", &log[..log.len().min(500)]);
     let shell = user.rdd(&["limavm", "shell", "--workdir", "/", "rd", "uname", "-s"]).expect_success();
     assert_eq!(shell.stdout.trim(), "Linux");
+    user.rdd(&["shell", "--workdir", "/", "sh", "-c", "exit 7"]).expect_code(7);
 }
 
 /// An image with nothing but a static busybox, a container of it, and its published port.
@@ -132,18 +133,30 @@ fn an_edit_restarts(user: &User) {
     assert_eq!(names_of_containers(user), "web", "the disk is the one from before");
 }
 
-/// A stand-in for K3s, copied into the guest and started there; its port is the daemon's, and nobody else's.
+/// A stand-in for K3s, copied into the guest and started there; its port is the daemon's, and nobody else's. Somebody has the port that
+/// the guest uses, so the one here is another.
 fn kubernetes(user: &User) {
     let machine = (user.pid("ha.pid"), user.pid("qemu.pid"), user.restarts());
+    let guests = guest_port(user);
+    let _somebody = TcpListener::bind(("127.0.0.1", guests)).expect("nobody else has it");
     user.set(&["kubernetes.enabled=true"]);
     user.rdd(&["status", "--wait-for=kubernetes", "--timeout=60s"]).expect_success();
     let port =
         user.rdd(&["ctl", "get", "app", "app", "-o", "jsonpath={.status.kubernetesPort}"]).expect_success().stdout;
-    TcpStream::connect(("127.0.0.1", port.trim().parse().unwrap())).unwrap();
+    let port: u16 = port.trim().parse().unwrap();
+    assert_ne!(port, guests, "what was taken is not published");
+    TcpStream::connect(("127.0.0.1", port)).unwrap();
     assert!(user.home.join(".rdv/k3s.sock").exists());
     assert!(fs::read_to_string(user.home.join(".kube/config")).unwrap().contains("rancher-desktop-v"));
     assert_eq!((user.pid("ha.pid"), user.pid("qemu.pid"), user.restarts()), machine, "enabling it restarts nothing");
     assert_eq!(names_of_containers(user), "web", "the engine goes on");
+}
+
+/// The port of Kubernetes in the guest, as the first rule of the template has it.
+fn guest_port(user: &User) -> u16 {
+    let template = fs::read_to_string(user.folder().join("lima.yaml")).unwrap();
+    let (_, rest) = template.split_once("guestPort: ").expect("a rule for it");
+    rest.lines().next().unwrap().parse().unwrap()
 }
 
 fn names_of_containers(user: &User) -> String {

@@ -1,9 +1,15 @@
 //! `rdd limavm create NAME TEMPLATE`.
 
-use std::{fs, path::Path, process::Stdio};
+use std::{
+    fs::{self, File},
+    io::{self, Read as _, Seek as _},
+    path::Path,
+    process::Stdio,
+    time::Duration,
+};
 
 use rdd_meta::{names::is_dns_1123_subdomain, status::Reason};
-use rdd_stdx::process;
+use rdd_stdx::process::{self, Process};
 use serde_json::{Value, json};
 
 use super::{
@@ -62,24 +68,59 @@ fn is_url(template: &str) -> bool {
     ["https://", "http://", "template://", "template:"].iter().any(|scheme| template.starts_with(scheme))
 }
 
+/// How long a template may take on its way.
+const FETCH_TAKES: Duration = Duration::from_secs(120);
+/// The longest template; the API takes none that is longer.
+const TEMPLATE_BYTES_MAX: u64 = 1 << 20;
+
 /// Lima knows where its own templates are, and how to get those of others.
 fn fetch(plane: &ControlPlane<'_>, url: &str) -> Outcome<String> {
     let limactl = shell::find_limactl(plane).ok_or_else(|| {
         Failure::message(format!("there is no limactl on PATH, which gets templates from {}", quote(url)))
             .hint("install Lima, say where it is with RDD_LIMACTL, or name a file")
     })?;
-    let failed = |error: std::io::Error| Failure::caused(format!("run {}", limactl.display()), error);
-    let mut command = process::foreground(&limactl);
-    command.args(["template", "copy", "--verbatim", url, "-"]).env("LIMA_HOME", &plane.paths().lima_home);
-    command.stdin(Stdio::null());
-    let output = command.output().map_err(failed)?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let line = said.lines().next_back().unwrap_or_default().trim();
-        return Err(Failure::message(format!("failed to get template {}: {line}", quote(url))));
+    fetch_by(&limactl, &plane.paths().lima_home, url, FETCH_TAKES)
+}
+
+/// What it says goes to files: whoever writes without end does not fill our memory, and whoever hangs is not waited for.
+fn fetch_by(limactl: &Path, lima_home: &Path, url: &str, takes: Duration) -> Outcome<String> {
+    let failed = |error: io::Error| Failure::caused(format!("run {}", limactl.display()), error);
+    let refused = |why: String| Failure::message(format!("failed to get template {}: {why}", quote(url)));
+    let (mut text, mut said) = (tempfile::tempfile().map_err(failed)?, tempfile::tempfile().map_err(failed)?);
+    let mut command = process::foreground(limactl);
+    command.args(["template", "copy", "--verbatim", url, "-"]).env("LIMA_HOME", lima_home).stdin(Stdio::null());
+    command.stdout(text.try_clone().map_err(failed)?).stderr(said.try_clone().map_err(failed)?);
+    let mut child = command.spawn().map_err(failed)?;
+    // The child is not waited for yet, so its PID is its own.
+    let in_time = match Process::open(child.id()).map_err(failed)? {
+        Some(running) => running.wait(takes).map_err(failed)?,
+        None => true,
+    };
+    if !in_time {
+        child.kill().map_err(failed)?;
     }
-    String::from_utf8(output.stdout)
-        .map_err(|error| Failure::caused(format!("template {} is no text", quote(url)), error))
+    let status = child.wait().map_err(failed)?;
+    if !in_time {
+        return Err(refused(format!("it took longer than {takes:?}")));
+    }
+    if !status.success() {
+        let said = beginning(&mut said).map_err(failed)?;
+        let line = String::from_utf8_lossy(&said).lines().next_back().unwrap_or_default().trim().to_owned();
+        return Err(refused(if line.is_empty() { status.to_string() } else { line }));
+    }
+    let text = beginning(&mut text).map_err(failed)?;
+    if text.len() as u64 > TEMPLATE_BYTES_MAX {
+        return Err(refused(format!("it has more than {TEMPLATE_BYTES_MAX} bytes")));
+    }
+    String::from_utf8(text).map_err(|error| Failure::caused(format!("template {} is no text", quote(url)), error))
+}
+
+/// As much of a file as counts, and one byte more.
+fn beginning(file: &mut File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.take(TEMPLATE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn create_config_map(api: &Api<'_>, args: &Create, template: &str) -> Outcome<Value> {
@@ -144,4 +185,50 @@ fn clean_up(api: &Api<'_>, args: &Create, config_map: &Value) {
 
 fn config_map_path(args: &Create) -> String {
     names::object(&names::config_maps_in(&args.namespace), &args.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gets a template by a `limactl` that is this script.
+    fn fetched(script: &str) -> Result<String, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let limactl = folder.path().join("limactl");
+        let text = folder.path().join("text");
+        fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+        // Another process writes the program: what we have open for writing, even in a child of another thread, is busy.
+        let mut install = process::foreground("install");
+        assert!(install.args(["-m", "755"]).args([&text, &limactl]).status().unwrap().success());
+        fetch_by(&limactl, folder.path(), "https://example.com/x.yaml", Duration::from_secs(5))
+            .map_err(|failure| failure.text())
+    }
+
+    #[test]
+    fn a_template_by_url_is_what_limactl_prints() {
+        assert_eq!(fetched("echo \"# $*\"").unwrap(), "# template copy --verbatim https://example.com/x.yaml -\n");
+    }
+
+    #[test]
+    fn what_limactl_says_last_is_why_a_template_could_not_be_had() {
+        let why = fetched("echo begun >&2; echo 'no such host' >&2; exit 1").unwrap_err();
+        assert_eq!(why, "failed to get template \"https://example.com/x.yaml\": no such host");
+        assert!(fetched("exit 3").unwrap_err().ends_with("exit status: 3"));
+    }
+
+    #[test]
+    fn a_template_without_end_or_that_never_comes_is_given_up() {
+        assert!(fetched("head -c 1100000 /dev/zero").unwrap_err().ends_with("it has more than 1048576 bytes"));
+        assert!(fetched("exec sleep 600").unwrap_err().ends_with("it took longer than 5s"));
+    }
+
+    #[test]
+    fn addresses_are_told_from_files() {
+        for url in ["https://x/y.yaml", "http://x", "template://docker", "template:docker"] {
+            assert!(is_url(url), "{url}");
+        }
+        for file in ["./x.yaml", "/x", "templates/x", "x:y"] {
+            assert!(!is_url(file), "{file}");
+        }
+    }
 }
