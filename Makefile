@@ -88,7 +88,7 @@ test-vm: limactl vm-image k3s-standin ## Boot a virtual machine through the prod
 
 bench-vm: limactl vm-image k3s-standin ## Measure what the product adds to the time that Lima itself takes for a start (root; eight boots)
 	$(PHASE) 'starts of a virtual machine, by Lima alone and by the product'
-	@RDD_TEST_VM=1 RDD_BENCH_VM=1 RDD_TEST_TIMEOUT=2400 cargo xtask test overhead --only rdd-e2e/vm --follow
+	@RDD_TEST_VM=1 RDD_BENCH_VM=3 RDD_TEST_TIMEOUT=2400 cargo xtask test overhead --only rdd-e2e/vm --follow
 
 k3s-standin:
 	@cd conformance/k3s-standin && CGO_ENABLED=0 GOTOOLCHAIN=local go build -o $(CURDIR)/target/conformance/k3s-standin .
