@@ -23,9 +23,9 @@ impl Drivers {
     /// cannot use Lima.
     #[cfg(target_os = "linux")]
     pub fn of_this_system(instance: &Instance, environment: &Environment, clock: SharedClock) -> Self {
+        let lima = crate::lima::LimaDriver::new(instance, environment, std::env::current_exe().ok());
+        let lima: Arc<dyn Driver> = Arc::new(lima.with_clock(Arc::clone(&clock)));
         let host: Arc<dyn Driver> = Arc::new(crate::host::HostDriver::new(instance, environment, clock));
-        let lima: Arc<dyn Driver> =
-            Arc::new(crate::lima::LimaDriver::new(instance, environment, std::env::current_exe().ok()));
         let is_root = rustix::process::geteuid().is_root();
         Self::new(if is_root { vec![host, lima] } else { vec![lima, host] })
     }

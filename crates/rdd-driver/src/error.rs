@@ -58,6 +58,18 @@ pub enum Error {
         /// What a person does about it.
         remedy: String,
     },
+    /// The guest believes to be in another time.
+    #[error(
+        "the clock of machine {vm:?} is {off} this machine's and could not be set: {said}; restart the machine, or set its clock by hand"
+    )]
+    Clock {
+        /// The machine.
+        vm: String,
+        /// By how much, and to which side: `3 hours ahead of`.
+        off: String,
+        /// Why it could not be set.
+        said: String,
+    },
     /// Something that is not ours is in the way.
     #[error("{what}")]
     InTheWay {

@@ -27,6 +27,9 @@ pub trait Cluster: std::fmt::Debug + Send + Sync {
     /// Starts a cluster in a machine that runs, and returns as soon as there is something to watch. One that runs as wanted is
     /// taken over; one that runs otherwise is stopped first, and nothing else is.
     ///
+    /// A machine whose clock is its own gets ours first: K3s makes certificates by it, and those of another time are of no use
+    /// here. Where that fails, and matters, so does the start.
+    ///
     /// [`State::Running`](crate::State::Running) means that the process lives and has written its kubeconfig: whether it
     /// answers is asked through the port that people use.
     fn start<'a>(&'a self, vm: &'a str, wanted: &'a Wanted) -> Pending<'a, Result<Run, Error>>;
@@ -39,6 +42,12 @@ pub trait Cluster: std::fmt::Debug + Send + Sync {
 
     /// Where a running cluster's API can be reached from this process; `None` if none runs.
     fn upstream<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<Upstream>, Error>>;
+
+    /// What the data of a cluster stands on, whether it runs or not; `None` if there is no data, or it has not come so far.
+    fn foundation<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<Foundation>, Error>>;
+
+    /// From now on the data is somebody's: the way into the cluster is about to be told.
+    fn confirm<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>>;
 
     /// Forgets a cluster: stops it, and removes its data and the containers of its pods. Every other container stays.
     fn reset<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>>;
@@ -87,6 +96,15 @@ impl ClusterFound {
     pub fn is_running(&self) -> bool {
         matches!(self, Self::Running { .. })
     }
+}
+
+/// What the data of a cluster stands on. K3s makes it at the first start, once for as long as the data lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Foundation {
+    /// The certificate of who signs those of its servers: PEM.
+    pub authority: String,
+    /// Whether nobody can have used it: a start made the data, and [`Cluster::confirm`] was never called.
+    pub is_new: bool,
 }
 
 /// Where a cluster's API is.

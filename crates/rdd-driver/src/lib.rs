@@ -28,7 +28,7 @@ use std::{fmt::Debug, future::Future, pin::Pin, time::Duration};
 
 pub use drivers::Drivers;
 pub use error::Error;
-pub use kubernetes::{Cluster, ClusterFound, Upstream, Wanted};
+pub use kubernetes::{Cluster, ClusterFound, Foundation, Upstream, Wanted};
 pub use log::LogOptions;
 pub use run::{Health, Reporter, Run, State};
 pub use template::Template;

@@ -17,8 +17,13 @@ use room::HostSubject;
 /// Writes a kubeconfig where it is told, each time another, and then waits to be told to end.
 const K3S: &str = r#"#!/bin/sh
 [ "$1" = server ] || { echo "no such command: $1"; exit 1; }
-while [ $# -gt 0 ]; do [ "$1" = --write-kubeconfig ] && config=$2; shift; done
+while [ $# -gt 0 ]; do
+    case $1 in --write-kubeconfig) config=$2 ;; --data-dir) tls=$2/server/tls ;; esac
+    shift
+done
 trap 'exit 0' TERM
+mkdir -p "$tls"
+[ -e "$tls/server-ca.crt" ] || echo "-----BEGIN CERTIFICATE----- $$" > "$tls/server-ca.crt"
 echo "clusters: [] # $$" > "$config"
 while :; do sleep 0.05; done
 "#;
@@ -99,6 +104,7 @@ mod fake {
         let world = World::new();
         let upstream = rdd_driver::Upstream::unix("/nonexistent/k3s.sock");
         world.cluster_serves(Some("clusters: []"), Some(upstream));
+        world.clusters_stand_on(Some("-----BEGIN CERTIFICATE-----"));
         Some(FakeSubject(world))
     }
 

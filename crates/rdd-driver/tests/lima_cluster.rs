@@ -58,6 +58,51 @@ async fn archives_of_images_are_loaded_into_the_guests_engine_until_it_has_them(
     assert_eq!(kept, 0, "what is not wanted any more is not kept");
 }
 
+// Issue 7: a guest clock that is off. K3s-io/k3s 6152: certificates of a clock that is ahead cannot be mended afterwards.
+#[tokio::test]
+async fn a_guest_whose_clock_is_off_gets_ours_before_each_start_or_no_cluster() {
+    let place = Place::new();
+    let driver = place.driver();
+    driver.create("vm", &place.template(1)).await.unwrap();
+    let mut machine = driver.start("vm", &Default::default()).await.unwrap();
+    let comes_up = async { while !matches!(machine.next().await, Some(State::Running(_)) | None) {} };
+    tokio::time::timeout(Duration::from_secs(60), comes_up).await.unwrap();
+    let guest = place.folder("vm").join("guest");
+    fs::create_dir_all(&guest).unwrap();
+    let cluster = driver.kubernetes().unwrap();
+    let clock = rdd_stdx::clock::SystemClock::shared();
+    let start = || async {
+        let mut run = cluster.start("vm", &place.release(1)).await?;
+        let comes_up = async { while !matches!(run.next().await, Some(State::Running(_)) | None) {} };
+        tokio::time::timeout(Duration::from_secs(60), comes_up).await.unwrap();
+        let text = fs::read_to_string(guest.join("started-at")).unwrap();
+        let off = text.trim().parse::<i64>().unwrap() - i64::try_from(clock.wall().as_secs()).unwrap();
+        cluster.stop("vm", Duration::from_secs(5)).await.unwrap();
+        Ok::<_, rdd_driver::Error>(off)
+    };
+    for off in ["34560000", "-34560000", "-3600", "30", "0"] {
+        fs::write(guest.join("clock"), off).unwrap();
+        let left = start().await.unwrap();
+        assert!((-30..=2).contains(&left), "{off} s ahead, and then {left} s");
+    }
+    for (fault, why) in [
+        ("clock-is-stuck", "date: cannot set date: Operation not permitted"),
+        ("clock-goes-its-way", "it does not stay where it is set"),
+    ] {
+        fs::write(guest.join(fault), "").unwrap();
+        fs::write(guest.join("clock"), "34560000").unwrap();
+        let refused = start().await.unwrap_err().to_string();
+        let said =
+            format!("the clock of machine \"vm\" is 400 days ahead of this machine's and could not be set: {why}; ");
+        assert!(refused.starts_with(&said), "{refused}");
+        assert!(!cluster.inspect("vm").await.unwrap().is_running(), "nothing makes certificates by that clock");
+        // A little is worth a word in the log, and no refusal.
+        fs::write(guest.join("clock"), "40").unwrap();
+        start().await.unwrap();
+        fs::remove_file(guest.join(fault)).unwrap();
+    }
+}
+
 // Issue 7: enabling Kubernetes restarts no machine.
 #[test]
 fn a_machine_gets_changes_and_loses_kubernetes_with_one_start() {

@@ -7,12 +7,13 @@ use super::{
     script::{Op, When},
     world::{Process, World, lock},
 };
-use crate::{ClusterFound, Error, Health, Pending, Run, State, Stopped, Upstream, Wanted};
+use crate::{ClusterFound, Error, Foundation, Health, Pending, Run, State, Stopped, Upstream, Wanted};
 
 /// What there is of a cluster.
 #[derive(Debug, Default)]
 pub(super) struct Cluster {
     data: Option<String>,
+    foundation: Option<Foundation>,
     process: Option<Process>,
     starts: u32,
 }
@@ -24,6 +25,7 @@ pub(super) struct Serves {
     kubeconfigs: BTreeMap<String, String>,
     upstream: Option<Upstream>,
     dies: Option<String>,
+    authority: Option<String>,
 }
 
 impl Cluster {
@@ -66,6 +68,11 @@ impl World {
         }
     }
 
+    /// Data that is made from now on stands on this certificate; without one it stands on nothing.
+    pub fn clusters_stand_on(&self, authority: Option<&str>) {
+        lock(&self.inner).clusters.authority = authority.map(str::to_owned);
+    }
+
     /// Clusters that are started from now on die at once with these last words; with `None` they live.
     pub fn clusters_die(&self, last_words: Option<&str>) {
         lock(&self.inner).clusters.dies = last_words.map(str::to_owned);
@@ -103,6 +110,10 @@ impl Fake {
             if cluster.process.is_none() {
                 let state = if serves.kubeconfigs.is_empty() { State::Starting } else { State::Running(Health::GOOD) };
                 let started_with = wanted.version.clone();
+                if cluster.data.is_none() {
+                    let made = |authority| Foundation { authority, is_new: true };
+                    cluster.foundation = serves.authority.clone().map(made);
+                }
                 cluster.data = Some(started_with.clone());
                 cluster.starts += 1;
                 cluster.process = Some(Process { started_with, state, watches: Vec::new() });
@@ -168,13 +179,33 @@ impl crate::Cluster for Fake {
         })
     }
 
+    fn foundation<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<Foundation>, Error>> {
+        Box::pin(async move {
+            let asked = self.asked(Op::ClusterLook, vm, None).await?;
+            asked.done(self.change(|inner| inner.machines.get(vm)?.cluster.foundation.clone()))
+        })
+    }
+
+    fn confirm<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let asked = self.asked(Op::ClusterConfirm, vm, None).await?;
+            self.change(|inner| {
+                let found = inner.machines.get_mut(vm).and_then(|machine| machine.cluster.foundation.as_mut());
+                if let Some(foundation) = found {
+                    foundation.is_new = false;
+                }
+            });
+            asked.done(())
+        })
+    }
+
     fn reset<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>> {
         Box::pin(async move {
             let asked = self.asked(Op::ClusterReset, vm, None).await?;
             self.change(|inner| {
                 if let Some(machine) = inner.machines.get_mut(vm) {
                     machine.cluster.end("forgotten");
-                    machine.cluster.data = None;
+                    (machine.cluster.data, machine.cluster.foundation) = (None, None);
                 }
             });
             asked.done(())

@@ -35,6 +35,8 @@ pub enum Op {
     ClusterStop,
     /// [`Cluster::reset`](crate::Cluster::reset)
     ClusterReset,
+    /// [`Cluster::confirm`](crate::Cluster::confirm)
+    ClusterConfirm,
     /// Whatever of [`Cluster`](crate::Cluster) only looks.
     ClusterLook,
 }
@@ -54,6 +56,7 @@ impl Op {
             Self::ClusterStart => "cluster_start",
             Self::ClusterStop => "cluster_stop",
             Self::ClusterReset => "cluster_reset",
+            Self::ClusterConfirm => "cluster_confirm",
             Self::ClusterLook => "cluster_look",
         }
     }

@@ -1,6 +1,10 @@
 //! Kubernetes on this host: K3s as one more process of a machine, started, watched, adopted and ended like its engine.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use rdd_instance::Pool;
 use rdd_stdx::{
@@ -23,8 +27,8 @@ use super::{
     teardown,
 };
 use crate::{
-    Cluster, ClusterFound, Error, Found, Health, LogOptions, Pending, Reporter, Run, State, Stopped, Upstream, Wanted,
-    log,
+    Cluster, ClusterFound, Error, Found, Foundation, Health, LogOptions, Pending, Reporter, Run, State, Stopped,
+    Upstream, Wanted, log,
 };
 
 /// How often it is looked whether the kubeconfig is there, at first and at most.
@@ -138,6 +142,9 @@ impl HostDriver {
         file::write_atomic(&k3s::network_file(engine), k3s::network(engine).as_bytes(), PRIVATE)?;
         // What an earlier start wrote says nothing about this one.
         file::remove_if_present(&engine.k3s_config)?;
+        if k3s::version_file(engine).symlink_metadata().is_err() {
+            file::write_atomic(&k3s::new_file(engine), b"", PRIVATE)?;
+        }
         file::write_atomic(&k3s::version_file(engine), wanted.version.as_bytes(), PRIVATE)?;
         let started = Started { version: wanted.version.clone(), address: layout.listens_at() };
         write_json(&machine.cluster_started_file(), &started)?;
@@ -239,6 +246,15 @@ async fn sweep_cluster(machine: &Machine) -> Result<(), Error> {
     }
 }
 
+/// What is in a file; `None` if it is not there, or nothing is in it yet.
+fn read_whole(path: &Path) -> Result<Option<String>, Error> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text).filter(|text| !text.trim().is_empty())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::at("read", path)(error)),
+    }
+}
+
 impl Cluster for HostDriver {
     fn check<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>> {
         Box::pin(async move {
@@ -275,14 +291,21 @@ impl Cluster for HostDriver {
     fn kubeconfig<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<String>, Error>> {
         Box::pin(async move {
             let machine = self.machine(vm)?;
-            let path = &machine.engine.k3s_config;
-            match std::fs::read_to_string(path) {
-                Ok(text) if !text.trim().is_empty() => Ok(Some(text)),
-                Ok(_) => Ok(None),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(Error::at("read", path)(error)),
-            }
+            read_whole(&machine.engine.k3s_config)
         })
+    }
+
+    fn foundation<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<Foundation>, Error>> {
+        Box::pin(async move {
+            let engine = self.machine(vm)?.engine;
+            let authority = read_whole(&k3s::authority_file(&engine))?;
+            let is_new = k3s::new_file(&engine).symlink_metadata().is_ok();
+            Ok(authority.map(|authority| Foundation { authority, is_new }))
+        })
+    }
+
+    fn confirm<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>> {
+        Box::pin(async move { Ok(file::remove_if_present(&k3s::new_file(&self.machine(vm)?.engine))?) })
     }
 
     fn upstream<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<Upstream>, Error>> {

@@ -156,6 +156,16 @@ pub(super) fn version_file(engine: &Engine) -> PathBuf {
     engine.k3s_root.join("rdd-version")
 }
 
+/// The file that says that nobody can have used the data yet. Data without it is somebody's.
+pub(super) fn new_file(engine: &Engine) -> PathBuf {
+    engine.k3s_root.join("rdd-new")
+}
+
+/// Who signs the certificates of servers, as K3s keeps it.
+pub(super) fn authority_file(engine: &Engine) -> PathBuf {
+    engine.k3s_root.join("server/tls/server-ca.crt")
+}
+
 /// The first range of ports that is free just now. One that is taken a moment later makes the start fail, and the next start
 /// chooses again: K3s binds them itself.
 pub(super) fn choose_ports(engine: &Engine, address: Ipv4Addr) -> u16 {

@@ -19,8 +19,8 @@ use tokio::{
 
 use super::{LimaDriver, Slot, events::Tail, limactl::Limactl, machine::Machine, words};
 use crate::{
-    Cluster, ClusterFound, Error, Found, Health, Pending, Reporter, Run, State, Stopped, Template, Upstream, Wanted,
-    identity::LIMA_MARK, log,
+    Cluster, ClusterFound, Error, Found, Foundation, Health, Pending, Reporter, Run, State, Stopped, Template,
+    Upstream, Wanted, identity::LIMA_MARK, log,
 };
 
 const SCRIPT: &str = include_str!("k3s.sh");
@@ -29,7 +29,7 @@ const PROGRAMS: &str = "/usr/local/lib/rdd";
 const IMAGES: &str = "/var/lib/rancher/k3s/agent/images";
 
 /// How long the guest may take to answer a question; one that is emulated is slow.
-const QUESTION_TAKES: Duration = Duration::from_secs(60);
+pub(super) const QUESTION_TAKES: Duration = Duration::from_secs(60);
 /// How long a program or an archive of images may take on its way into the guest.
 const COPY_TAKES: Duration = Duration::from_secs(900);
 /// How long a cluster is given that is forgotten, or replaced.
@@ -46,8 +46,8 @@ const RECORD: &str = "k3s-version";
 const SOCKET: &str = "{{.Param.HOST_KUBERNETES_SOCKET}}";
 
 /// One machine's guest, and how to talk to it.
-struct Guest<'a> {
-    machine: &'a Machine,
+pub(super) struct Guest<'a> {
+    pub(super) machine: &'a Machine,
     limactl: Limactl,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Guest<'a> {
     }
 
     /// Runs the script with these words, and returns what it said.
-    async fn ask(&self, words: &[&str], takes: Duration) -> Result<String, Error> {
+    pub(super) async fn ask(&self, words: &[&str], takes: Duration) -> Result<String, Error> {
         let failed = Self::failed(words);
         let mut child = self.start(words).await?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -176,6 +176,13 @@ fn parse_status(said: &str) -> Option<ClusterFound> {
     }
 }
 
+fn parse_foundation(said: &str) -> Option<Foundation> {
+    let (word, authority) = said.trim_start().split_once('\n')?;
+    let authority = Some(authority.to_owned()).filter(|text| !text.trim().is_empty())?;
+    // Any other word, and none at all, means that it is somebody's.
+    Some(Foundation { authority, is_new: word.trim() == "new" })
+}
+
 /// The port that this template leads to the socket of Kubernetes.
 fn guest_port(template: &str) -> Option<u16> {
     let options = serde_saphyr::options! { with_snippet: false };
@@ -230,6 +237,8 @@ impl LimaDriver {
         file::write_atomic(&machine.record(), wanted.version.as_bytes(), PRIVATE)?;
         let node = format!("lima-{}", machine.vm);
         let port = machine.guest_port().unwrap_or(wanted.port).to_string();
+        // Last: what is copied takes its time, and nothing else comes between the clock and those who go by it.
+        guest.set_clock_right(&*self.clock).await?;
         let words = ["start", &wanted.version, &port, &node, &engine];
         guest.ask(&words, QUESTION_TAKES).await?;
         tracing::info!(
@@ -346,6 +355,24 @@ impl Cluster for LimaDriver {
         })
     }
 
+    fn foundation<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<Foundation>, Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            match Guest::of(&machine) {
+                Ok(guest) => Ok(parse_foundation(&guest.ask(&["foundation"], QUESTION_TAKES).await?)),
+                Err(Error::NotRunning { .. }) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    fn confirm<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            Guest::of(&machine)?.ask(&["confirm"], QUESTION_TAKES).await.map(drop)
+        })
+    }
+
     fn reset<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>> {
         Box::pin(async move {
             let machine = self.machine(vm)?;
@@ -375,6 +402,20 @@ mod tests {
         assert_eq!(guest_port(&rules("7443")), Some(7443));
         for other in ["", "[", "portForwards: 1", &rules("0x"), &rules("99999")] {
             assert_eq!(guest_port(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn only_what_the_guest_calls_new_is_new() {
+        let found = |is_new| Some(Foundation { authority: "-----BEGIN\n".to_owned(), is_new });
+        for (said, expected) in [
+            ("new\n-----BEGIN\n", found(true)),
+            ("used\n-----BEGIN\n", found(false)),
+            ("newer\n-----BEGIN\n", found(false)),
+            ("new\n", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_foundation(said), expected, "{said:?}");
         }
     }
 

@@ -9,6 +9,8 @@ config=$root/etc/rancher/k3s/k3s.yaml
 extra=$root/etc/rancher/k3s/config.yaml
 images=$data/agent/images
 noted=$data/rdd-version
+# Nobody can have used the data yet. Data without it is somebody's.
+fresh=$data/rdd-new
 
 is_alive() { case $(systemctl is-active "$unit" 2>/dev/null || true) in active | activating | reloading | deactivating) ;; *) return 1 ;; esac; }
 
@@ -58,10 +60,28 @@ images) # ENGINE NAME...: no other archives are kept; K3s reads them into its ow
         rm -f "$note.new"
     done
     ;;
+clock) # [SECONDS]: sets it, if it is told to what, and says what it shows
+    if [ $# -gt 0 ]; then
+        date -s "@$1" >/dev/null
+        # Whatever sets the one by the other later shall not undo it.
+        hwclock --systohc >/dev/null 2>&1 || true
+    fi
+    date +%s
+    ;;
+foundation) # whether anybody can have used the data, and who signs the certificates of its servers
+    if [ -s "$data/server/tls/server-ca.crt" ]; then
+        [ -e "$fresh" ] && echo new || echo used
+        cat "$data/server/tls/server-ca.crt"
+    fi
+    ;;
+confirm)
+    rm -f "$fresh"
+    ;;
 start) # VERSION PORT NODE ENGINE
     mkdir -p "$data" "$(dirname "$config")"
     rm -f "$config"
     [ -e "$extra" ] || echo '{}' >"$extra"
+    [ -e "$noted" ] || : >"$fresh"
     printf '%s\n' "$1" >"$noted"
     systemctl reset-failed "$unit" 2>/dev/null || true
     docker=

@@ -10,6 +10,7 @@
 
 mod accelerator;
 mod agent;
+mod clock;
 mod cluster;
 mod events;
 mod limactl;
@@ -26,7 +27,10 @@ use std::{
 };
 
 use rdd_instance::{Environment, Instance};
-use rdd_stdx::chain::Chain;
+use rdd_stdx::{
+    chain::Chain,
+    clock::{SharedClock, SystemClock},
+};
 
 pub use self::{
     accelerator::{Accelerator, SHIM, emulated, find_qemu},
@@ -58,6 +62,7 @@ pub struct LimaDriver {
     instance: Instance,
     host: Arc<Host>,
     supply: Supply,
+    clock: SharedClock,
     slots: Mutex<BTreeMap<String, Arc<Slot>>>,
 }
 
@@ -96,7 +101,14 @@ impl LimaDriver {
             version: Mutex::default(),
         };
         let supply = Supply::of(instance, environment);
-        Self { instance: instance.clone(), host: Arc::new(host), supply, slots: Mutex::default() }
+        let clock = SystemClock::shared();
+        Self { instance: instance.clone(), host: Arc::new(host), supply, clock, slots: Mutex::default() }
+    }
+
+    /// The same with another clock than the machine's, by which guests get the time.
+    #[must_use]
+    pub fn with_clock(self, clock: SharedClock) -> Self {
+        Self { clock, ..self }
     }
 
     /// The same, for tests that are run by root with a stand-in for `limactl`, which does not mind.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{GRACE, Subject, VM, delete, exited, running, up};
-use crate::{Cluster, ClusterFound, Driver, Error, Run, Stopped, Upstream, Wanted};
+use crate::{Cluster, ClusterFound, Driver, Error, Foundation, Run, Stopped, Upstream, Wanted};
 
 /// A subject whose machines can have clusters.
 pub trait ClusterSubject: Subject {
@@ -28,6 +28,7 @@ macro_rules! cluster_contract {
             cluster: a_cluster_that_dies_is_told_and_can_be_started_again,
             cluster: a_cluster_outlives_its_driver_and_is_taken_over_by_the_next,
             cluster: a_reset_forgets_the_cluster_and_keeps_the_machine,
+            cluster: what_nobody_can_have_used_is_known_until_it_is_confirmed,
         );
     };
 }
@@ -140,5 +141,34 @@ pub async fn a_reset_forgets_the_cluster_and_keeps_the_machine(subject: &impl Cl
     }
     assert_eq!(subject.engine_identity(VM), engine);
     started(subject, &*driver, 1).await;
+    delete(subject, &*driver, VM).await;
+}
+
+pub async fn what_nobody_can_have_used_is_known_until_it_is_confirmed(subject: &impl ClusterSubject) {
+    let driver = subject.driver();
+    running(subject, &*driver, VM).await;
+    let kubernetes = cluster(&*driver);
+    assert_eq!(kubernetes.foundation(VM).await.unwrap(), None);
+    for number in [1, 2] {
+        started(subject, &*driver, number).await;
+        let made = kubernetes.foundation(VM).await.unwrap().expect("it stands on something");
+        assert!(made.is_new && made.authority.contains("CERTIFICATE"), "{made:?}");
+        kubernetes.stop(VM, GRACE).await.unwrap();
+        assert_eq!(kubernetes.foundation(VM).await.unwrap(), Some(made.clone()), "whether it runs or not");
+        started(subject, &*driver, number + 1).await;
+        assert!(
+            kubernetes.foundation(VM).await.unwrap().is_some_and(|found| found.is_new),
+            "another start uses nothing"
+        );
+        for _ in 0..2 {
+            kubernetes.confirm(VM).await.unwrap();
+        }
+        kubernetes.stop(VM, GRACE).await.unwrap();
+        started(subject, &*driver, number + 1).await;
+        let used = Foundation { is_new: false, ..made };
+        assert_eq!(subject.driver().kubernetes().unwrap().foundation(VM).await.unwrap(), Some(used), "for good");
+        kubernetes.reset(VM).await.unwrap();
+        assert_eq!(kubernetes.foundation(VM).await.unwrap(), None);
+    }
     delete(subject, &*driver, VM).await;
 }

@@ -39,9 +39,26 @@ echo $! >"$RDD_GUEST_ROOT/unit"
 const JOURNALCTL: &str = "#!/bin/sh\necho killed by somebody\n";
 /// A K3s that writes its kubeconfig, which is another one for each start, and then does nothing.
 const K3S: &str = r#"#!/bin/bash
-while [ "$1" != --write-kubeconfig ]; do shift; done
-printf 'clusters: []\n# %s\n' "$$" >"$2"
+while [ $# -gt 0 ]; do
+    case $1 in --write-kubeconfig) config=$2 ;; --data-dir) tls=$2/server/tls ;; esac
+    shift
+done
+mkdir -p "$tls"
+[ -e "$tls/server-ca.crt" ] || echo "-----BEGIN CERTIFICATE----- $$" >"$tls/server-ca.crt"
+date +%s >"$RDD_GUEST_ROOT/started-at"
+printf 'clusters: []\n# %s\n' "$$" >"$config"
 exec sleep 600
+"#;
+/// The guest's clock, which is off by as many seconds as the file says, and cannot be set if there is a file that says so.
+const DATE: &str = r#"#!/bin/bash
+now=$(/bin/date +%s)
+case $1 in
+-s)
+    [ ! -e "$RDD_GUEST_ROOT/clock-is-stuck" ] || { echo "date: cannot set date: Operation not permitted" >&2; exit 1; }
+    [ -e "$RDD_GUEST_ROOT/clock-goes-its-way" ] || echo $((${2#@} - now)) >"$RDD_GUEST_ROOT/clock"
+    ;;
+*) echo $((now + $(cat "$RDD_GUEST_ROOT/clock" 2>/dev/null || echo 0))) ;;
+esac
 "#;
 /// What marks the processes of a machine.
 pub(crate) const MARK: &str = "RDD_LIMA_MACHINE";
@@ -67,6 +84,7 @@ impl Place {
         program("guest/systemctl", SYSTEMCTL);
         program("guest/systemd-run", SYSTEMD_RUN);
         program("guest/journalctl", JOURNALCTL);
+        program("guest/date", DATE);
         program("guest/docker", "#!/bin/sh\n");
         for tool in ["qemu-img", "qemu-system-x86_64", "ssh", "ssh-keygen"] {
             program(tool, "#!/bin/sh\n");
