@@ -46,7 +46,10 @@ func obtain(folder, name string, issuer *identity, days int, ahead time.Duration
 	template.SerialNumber = serial
 	// K3s counts from the moment at which it makes them.
 	template.NotBefore = time.Now().Add(ahead)
-	template.NotAfter = time.Now().Add(time.Duration(days) * 24 * time.Hour)
+	if issuer != nil && template.NotBefore.Before(issuer.certificate.NotBefore) {
+		template.NotBefore = issuer.certificate.NotBefore
+	}
+	template.NotAfter = template.NotBefore.Add(time.Duration(days) * 24 * time.Hour)
 	parent, signer := template, crypto.Signer(key)
 	if issuer != nil {
 		parent, signer = issuer.certificate, issuer.key

@@ -27,6 +27,7 @@ type behaviour struct {
 	ExitWith        string `json:"exitWith"`        // its last words then
 	CertificateDays int    `json:"certificateDays"` // how long its first certificates are good
 	ClockAhead      int    `json:"clockAhead"`      // how far its clock is ahead when it makes them
+	ClockAheadOnce  bool   `json:"clockAheadOnce"`  // whether that is so for the first data only
 }
 
 // values are the flags of `k3s server` that take one, and switches are those that do not. K3s refuses what it does not know.

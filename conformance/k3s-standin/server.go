@@ -105,6 +105,9 @@ func (s *server) noteReady() error {
 
 func (s *server) identities(folder string) (err error) {
 	ahead := time.Duration(s.how.ClockAhead) * time.Millisecond
+	if s.how.ClockAheadOnce && s.is("was-ahead") {
+		ahead = 0
+	}
 	if s.serverAuthority, err = obtain(folder, "server-ca", nil, 3650, ahead, authority("k3s-server-ca")); err != nil {
 		return err
 	}
@@ -115,8 +118,11 @@ func (s *server) identities(folder string) (err error) {
 	if s.serving, err = obtain(folder, "serving", s.serverAuthority, s.how.CertificateDays, ahead, serving(addresses)); err != nil {
 		return err
 	}
-	s.administrator, err = obtain(folder, "client-admin", s.clientAuthority, s.how.CertificateDays, ahead, administrator())
-	return err
+	if s.administrator, err = obtain(folder, "client-admin", s.clientAuthority, s.how.CertificateDays, ahead, administrator()); err != nil {
+		return err
+	}
+	// Beside the program, since the data may be forgotten.
+	return os.WriteFile(filepath.Join(s.beside, "was-ahead"), nil, 0o600)
 }
 
 func (s *server) address() string {

@@ -126,14 +126,40 @@ impl Access {
         user
     }
 
-    /// From when to when the client's certificate is good, since the epoch; `None` if there is none that can be read.
-    pub fn validity(&self) -> Option<(Duration, Duration)> {
-        let pem = self.certificate.as_deref()?;
+    /// When the client's certificate is good; `None` if there is none that can be read.
+    pub fn validity(&self) -> Option<Validity> {
+        Validity::of(self.certificate.as_deref()?)
+    }
+
+    /// When all of it is good: clients ask that of the authority as well.
+    pub fn whole_validity(&self) -> Option<Validity> {
+        let all = [Validity::of(&self.authority), self.validity()];
+        all.into_iter()
+            .flatten()
+            .reduce(|one, other| Validity { from: one.from.max(other.from), until: one.until.min(other.until) })
+    }
+}
+
+/// From when to when something is good, both since the epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Validity {
+    /// Its beginning.
+    pub from: Duration,
+    /// Its end.
+    pub until: Duration,
+}
+
+impl Validity {
+    /// That of the first certificate in this PEM; `None` if there is none that can be read.
+    pub fn of(pem: &[u8]) -> Option<Self> {
         let (_, pem) = x509_parser::pem::parse_x509_pem(pem).ok()?;
         let certificate = pem.parse_x509().ok()?;
-        let seconds = |time: x509_parser::time::ASN1Time| u64::try_from(time.timestamp()).ok().map(Duration::from_secs);
+        // A time before the epoch is as long ago as the epoch.
+        let seconds = |time: x509_parser::time::ASN1Time| {
+            Duration::from_secs(u64::try_from(time.timestamp()).unwrap_or_default())
+        };
         let validity = certificate.validity();
-        Some((seconds(validity.not_before)?, seconds(validity.not_after)?))
+        Some(Self { from: seconds(validity.not_before), until: seconds(validity.not_after) })
     }
 }
 

@@ -50,12 +50,17 @@ pub(super) async fn act(parts: &Parts, step: &Step, seen: &Observed, cx: &Contex
             start(parts, seen, wanted, cx).await
         }
         Step::ResetCluster => reset(parts, seen).await,
+        Step::RemakeCluster(why) => remake(parts, seen, why).await,
         Step::ClearRequest => clear_request(seen, cx).await,
         Step::Probe(access) => {
             parts.prober.watch(access, cx.trigger());
             Ok(())
         }
         Step::Publish(access) => {
+            // Before anybody is told: from then on the data may be somebody's.
+            if !parts.memory.has_published_any() {
+                confirm(parts, seen).await?;
+            }
             parts.contexts.publish(access).await.map_err(Error::message)?;
             parts.memory.note_publication(Some(access));
             Ok(())
@@ -87,6 +92,7 @@ async fn start(parts: &Parts, seen: &Observed, wanted: &Wanted, cx: &Context) ->
     let cluster = driver.kubernetes().ok_or_else(|| Error::message("this backend cannot run Kubernetes"))?;
     // What ends now is replaced, and has not failed.
     parts.memory.let_go();
+    parts.memory.note_publication(None);
     parts.prober.stop();
     let run = cluster.start(VM, wanted).await.map_err(|error| Error::because("start K3s", error))?;
     parts.memory.watch(run, cx.trigger());
@@ -112,6 +118,26 @@ async fn reset(parts: &Parts, seen: &Observed) -> Result<(), Error> {
     parts.prober.stop();
     match driver.kubernetes() {
         Some(cluster) => cluster.reset(VM).await.map_err(|error| Error::because("forget the cluster", error)),
+        None => Ok(()),
+    }
+}
+
+/// Forgets a cluster that nobody can have used; the next look makes another one, after a growing delay.
+async fn remake(parts: &Parts, seen: &Observed, why: &str) -> Result<(), Error> {
+    tracing::warn!(why, "Kubernetes is made anew");
+    let driver = driver(parts, seen)?;
+    parts.memory.let_go();
+    parts.prober.stop();
+    if let Some(cluster) = driver.kubernetes() {
+        cluster.reset(VM).await.map_err(|error| Error::because("forget the cluster", error))?;
+    }
+    parts.memory.note_failure(why);
+    Ok(())
+}
+
+async fn confirm(parts: &Parts, seen: &Observed) -> Result<(), Error> {
+    match driver(parts, seen)?.kubernetes() {
+        Some(cluster) => cluster.confirm(VM).await.map_err(|error| Error::because("confirm the cluster", error)),
         None => Ok(()),
     }
 }

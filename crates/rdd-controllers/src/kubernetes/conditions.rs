@@ -41,6 +41,21 @@ pub static DOWNGRADE_REFUSED: Saying = ready(
     "<which release the data is of, and what to do>",
     "The cluster's data was used by a newer release than the one that was asked for.",
 );
+/// It cannot be had as things are.
+pub static UNSUPPORTED: Saying = ready(
+    "False",
+    "Unsupported",
+    "<what is missing, and what to do>",
+    "There is no such release, or the machine cannot run Kubernetes as it is. Nothing but another setting, or another machine, changes that.",
+);
+/// Nobody on this machine can believe its certificates.
+pub static CERTIFICATES_INVALID: Saying = ready(
+    "False",
+    "CertificatesInvalid",
+    "<since when or until when the certificates are good, what this machine's clock says, and what to do>",
+    "The cluster was made by a clock that was far ahead or behind, or this machine's clock is wrong. Data that may be somebody's is left alone; a cluster \
+     that nobody can have used is made anew.",
+);
 /// It could not be started.
 pub static START_FAILED: Saying = ready(
     "False",
@@ -54,6 +69,13 @@ pub static PROBING: Saying = ready(
     "Probing",
     "Waiting for k3s API server",
     "Kubernetes was started and does not answer through the published port. One that was ready may miss two answers in a row.",
+);
+/// It cannot be believed yet.
+pub static PROBING_EARLY: Saying = ready(
+    "False",
+    "Probing",
+    "<Waiting until the certificates of Kubernetes are valid, and when that is>",
+    "The clock by which the certificates were made was a little ahead.",
 );
 /// It answers, and could run nothing.
 pub static WAITING_FOR_NODE: Saying = ready(
@@ -78,14 +100,17 @@ pub static READY: Saying = ready(
 );
 
 /// All of the above, in the order in which they come up.
-pub static ALL: [&Saying; 10] = [
+pub static ALL: [&Saying; 13] = [
     &NOT_APPLICABLE,
     &NOT_RUNNING,
     &DOWNLOADING,
     &DOWNLOAD_FAILED,
     &DOWNGRADE_REFUSED,
+    &UNSUPPORTED,
+    &CERTIFICATES_INVALID,
     &START_FAILED,
     &PROBING,
+    &PROBING_EARLY,
     &WAITING_FOR_NODE,
     &MERGE_FAILED,
     &READY,

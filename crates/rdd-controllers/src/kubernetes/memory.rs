@@ -104,6 +104,14 @@ impl Memory {
         Some(Failure { message, wait: until.saturating_sub(self.clock.steady()) })
     }
 
+    /// Something was of no use although it ran, and is tried again after a growing delay.
+    pub(crate) fn note_failure(&self, message: &str) {
+        let mut inner = lock(&self.inner);
+        inner.failures += 1;
+        let until = self.clock.steady() + self.pace.wait(inner.failures);
+        inner.failed = Some((message.to_owned(), until));
+    }
+
     /// Nothing is wanted any more, or it answers: earlier failures say nothing.
     pub(crate) fn forgive(&self) {
         lock(&self.inner).failed = None;
@@ -137,6 +145,11 @@ impl Memory {
 
     pub(crate) fn note_publication(&self, access: Option<&Access>) {
         lock(&self.inner).published = access.map(|access| (access.clone(), self.clock.steady()));
+    }
+
+    /// Whether anything was published of what runs.
+    pub(crate) fn has_published_any(&self) -> bool {
+        lock(&self.inner).published.is_some()
     }
 
     pub(crate) fn note_choice(&self, access: Option<&Access>) {

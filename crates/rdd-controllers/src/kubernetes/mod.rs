@@ -20,6 +20,7 @@ pub mod plan;
 mod plan_tests;
 pub mod prober;
 pub mod releases;
+mod validity;
 
 use std::sync::Arc;
 

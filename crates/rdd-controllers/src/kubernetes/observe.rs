@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kube::{Api, ResourceExt};
-use rdd_driver::{Cluster, ClusterFound, Driver};
+use rdd_driver::{Cluster, ClusterFound, Driver, Foundation};
 use rdd_instance::Platform;
 use rdd_runtime::{Context, Error, conditions};
 use rdd_stdx::chain::Chain;
@@ -13,8 +13,9 @@ use super::{
     Parts,
     access::Access,
     contexts::Published,
-    plan::{LOOK_AGAIN, Observed, Wish, wish},
+    plan::{LOOK_AGAIN, Observed, Trouble, Wish, wish},
     releases::Release,
+    validity::doubt,
 };
 use crate::app::backend::lima_vm_type;
 
@@ -26,7 +27,7 @@ pub(super) async fn observe(parts: &Parts, object: &Arc<App>, cx: &Context) -> R
     let wish = if is_gone { Wish::Off } else { wish(&app) };
     let driver = driver_of(parts, &app);
     let cluster = driver.as_ref().ok().and_then(|driver| driver.kubernetes());
-    let found = find(driver.as_ref().err(), cluster, &wish).await;
+    let found = find(&driver, cluster, &wish).await;
     let port = parts.gate.port();
     let is_running = found.as_ref().is_ok_and(ClusterFound::is_running);
     let (upstream, access) = match (cluster.filter(|_| is_running), port) {
@@ -34,6 +35,12 @@ pub(super) async fn observe(parts: &Parts, object: &Arc<App>, cx: &Context) -> R
         _ => (None, None),
     };
     let probe = access.as_ref().and_then(|access| parts.prober.latest(access));
+    let wall = cx.clock.wall();
+    let is_doubted = !is_running || access.as_ref().is_some_and(|access| doubt(access, probe.as_ref(), wall));
+    let foundation = match (cluster, &wish) {
+        (Some(cluster), Wish::Run(_)) if is_doubted => stands_on(cluster, &found).await,
+        _ => None,
+    };
     if !matches!(wish, Wish::Run(_)) {
         parts.memory.forget();
     } else if probe.as_ref().is_some_and(|probe| probe.answer.is_healthy()) {
@@ -60,7 +67,8 @@ pub(super) async fn observe(parts: &Parts, object: &Arc<App>, cx: &Context) -> R
         upstream,
         access,
         probe,
-        wall: cx.clock.wall(),
+        foundation,
+        wall,
         now: conditions::now(&*cx.clock),
         app,
         is_gone,
@@ -77,17 +85,34 @@ pub(super) fn driver_of(parts: &Parts, app: &App) -> Result<Arc<dyn Driver>, Str
     driver.cloned().ok_or_else(|| format!("there is no driver for vmType {vm_type:?} on this machine"))
 }
 
-async fn find(why_not: Option<&String>, cluster: Option<&dyn Cluster>, wish: &Wish) -> Result<ClusterFound, String> {
-    let Some(cluster) = cluster else {
-        let why = why_not.cloned();
-        return Err(why.unwrap_or_else(|| "this backend cannot run Kubernetes".to_owned()));
-    };
-    let text = |error: rdd_driver::Error| Chain(&error).to_string();
-    let found = cluster.inspect(VM).await.map_err(text)?;
+async fn find(
+    driver: &Result<Arc<dyn Driver>, String>,
+    cluster: Option<&dyn Cluster>,
+    wish: &Wish,
+) -> Result<ClusterFound, Trouble> {
+    let cluster = cluster.ok_or_else(|| match driver {
+        Err(why) => Trouble::Lasting(why.clone()),
+        Ok(_) => Trouble::Lasting("this backend cannot run Kubernetes".to_owned()),
+    })?;
+    let found = cluster.inspect(VM).await.map_err(trouble)?;
     if matches!(wish, Wish::Run(_)) && !found.is_running() {
-        cluster.check(VM).await.map_err(text)?;
+        cluster.check(VM).await.map_err(trouble)?;
     }
     Ok(found)
+}
+
+fn trouble(error: rdd_driver::Error) -> Trouble {
+    let text = Chain(&error).to_string();
+    if matches!(error, rdd_driver::Error::Unsupported { .. }) { Trouble::Lasting(text) } else { Trouble::Passing(text) }
+}
+
+/// What the data stands on, if there is any; what nobody can tell is asked again at the next look.
+async fn stands_on(cluster: &dyn Cluster, found: &Result<ClusterFound, Trouble>) -> Option<Foundation> {
+    found.as_ref().ok()?.version()?;
+    cluster.foundation(VM).await.unwrap_or_else(|error| {
+        tracing::debug!(error = %Chain(&error), "nobody knows what Kubernetes stands on");
+        None
+    })
 }
 
 /// Where a running cluster is, and the way into it; what it has not written yet, or not whole, is not there yet.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use rdd_driver::{ClusterFound, Upstream, Wanted};
+use rdd_driver::{ClusterFound, Foundation, Upstream, Wanted};
 use rdd_runtime::{Plan, conditions::find};
 use rdd_types::{
     app::{App, AppStatus},
@@ -11,11 +11,12 @@ use rdd_types::{
 };
 
 use super::{
-    access::Access,
+    access::{Access, Validity},
     conditions as says,
     contexts::Published,
     prober::{Answer, Probe, TOLERATED},
     releases::{Release, progress},
+    validity::{self, Verdict},
 };
 use crate::{app::conditions as of_app, k3s_versions, saying::Said};
 
@@ -40,7 +41,7 @@ pub struct Observed {
     /// Whether anybody is asked.
     pub is_probing: bool,
     /// What there is of a cluster; the error is why nobody can tell, or why there can be none.
-    pub cluster: Result<ClusterFound, String>,
+    pub cluster: Result<ClusterFound, Trouble>,
     /// Whether this process hears of the end of what runs.
     pub is_watched: bool,
     /// That it ended by itself, or could not be started.
@@ -53,6 +54,8 @@ pub struct Observed {
     pub access: Option<Access>,
     /// For which end of its certificates it was started anew already.
     pub renewed_for: Option<Duration>,
+    /// What the data stands on, where that may matter.
+    pub foundation: Option<Foundation>,
     /// The latest answer by that way.
     pub probe: Option<Probe>,
     /// What is published of it.
@@ -63,6 +66,15 @@ pub struct Observed {
     pub wall: Duration,
     /// The same, for conditions.
     pub now: Timestamp,
+}
+
+/// Why nobody can tell what there is of a cluster, or why there can be none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// For a while.
+    Passing(String),
+    /// For as long as the settings and the machine are what they are.
+    Lasting(String),
 }
 
 /// A cluster that does not run although it should.
@@ -95,6 +107,8 @@ pub enum Step {
     ResetCluster,
     /// Takes the request for that off the App.
     ClearRequest,
+    /// Forgets a cluster that nobody can have used, so that another one is made: why.
+    RemakeCluster(String),
     /// Asks the cluster whether it is there.
     Probe(Access),
     /// Publishes the way into the cluster.
@@ -117,6 +131,7 @@ rdd_runtime::steps!(Step {
     Self::RestartCluster(..) => "restart-cluster",
     Self::ResetCluster => "reset-cluster",
     Self::ClearRequest => "clear-request",
+    Self::RemakeCluster(_) => "remake-cluster",
     Self::Probe(_) => "probe",
     Self::Publish(_) => "publish",
     Self::Withdraw => "withdraw",
@@ -183,7 +198,7 @@ pub fn plan(seen: &Observed) -> Plan<Step> {
         }
         Wish::Run(None) => {
             let why = "there is no such release of Kubernetes; the ConfigMap k3s-versions lists those there are";
-            Plan::of(status(seen, says::START_FAILED.with(why), seen.port))
+            Plan::of(status(seen, says::UNSUPPORTED.with(why), seen.port))
         }
         Wish::Run(Some(_)) if is_reset_requested(&seen.app) => {
             let mut steps: Vec<Step> = status(seen, says::PROBING.say(), seen.port).into_iter().collect();
@@ -220,7 +235,8 @@ fn plan_cluster(seen: &Observed, version: &str) -> Plan<Step> {
     let tell = |said: Said| Plan::of(status(seen, said, seen.port));
     let found = match &seen.cluster {
         Ok(found) => found,
-        Err(why) => return tell(says::START_FAILED.with(why)).again(LOOK_AGAIN),
+        Err(Trouble::Passing(why)) => return tell(says::START_FAILED.with(why)).again(LOOK_AGAIN),
+        Err(Trouble::Lasting(why)) => return tell(says::UNSUPPORTED.with(why)).again(LOOK_AGAIN),
     };
     if found.version().is_some_and(|used| k3s_versions::is_older(version, used)) {
         return tell(says::DOWNGRADE_REFUSED.with(&downgrade(version, found.version().unwrap_or_default())));
@@ -250,8 +266,26 @@ fn plan_cluster(seen: &Observed, version: &str) -> Plan<Step> {
         }
     };
     match wanted {
-        Some(wanted) if !runs_as_wanted || !seen.is_watched => plan_start(seen, wanted),
+        Some(wanted) if !runs_as_wanted || !seen.is_watched => match validity::of_data(seen) {
+            Some(verdict) if !found.is_running() => plan_other_time(seen, verdict, Vec::new()),
+            _ => plan_start(seen, wanted),
+        },
         wanted => plan_answers(seen, wanted.as_ref()),
+    }
+}
+
+/// Certificates that nobody here can believe: waited for, made anew, or told.
+fn plan_other_time(seen: &Observed, verdict: Verdict, mut steps: Vec<Step>) -> Plan<Step> {
+    match verdict {
+        Verdict::Early(what, left) => {
+            steps.extend(status(seen, says::PROBING_EARLY.with(&what), seen.port));
+            Plan::of(steps).again(left.min(LOOK_AGAIN))
+        }
+        Verdict::Remake(why) => Plan::of(steps).then(Step::RemakeCluster(why)).again(Duration::ZERO),
+        Verdict::Invalid(why) => {
+            steps.extend(status(seen, says::CERTIFICATES_INVALID.with(&why), seen.port));
+            Plan::of(steps).again(LOOK_AGAIN)
+        }
     }
 }
 
@@ -281,7 +315,9 @@ fn plan_answers(seen: &Observed, wanted: Option<&Wanted>) -> Plan<Step> {
             let why = "its certificates are about to expire";
             return Plan::of(steps).then(Step::RestartCluster(wanted.clone(), why, Some(end))).again(Duration::ZERO);
         }
-        if seen.probe.as_ref().is_some_and(|probe| probe.silent >= STUCK) {
+        if validity::of_running(seen, access, true).is_none()
+            && seen.probe.as_ref().is_some_and(|probe| probe.silent >= STUCK)
+        {
             let why = "it has not answered for too long";
             return Plan::of(steps).then(Step::RestartCluster(wanted.clone(), why, None)).again(Duration::ZERO);
         }
@@ -290,6 +326,9 @@ fn plan_answers(seen: &Observed, wanted: Option<&Wanted>) -> Plan<Step> {
         steps.extend(status(seen, says::PROBING.say(), seen.port));
         return Plan::of(steps).then(Step::Probe(access.clone()));
     };
+    if let Some(verdict) = validity::of_running(seen, access, wanted.is_some()) {
+        return plan_other_time(seen, verdict, steps);
+    }
     let said = judge(probe, is_ready(seen));
     let is_published = seen.published == Published::AsWanted;
     if probe.answer.is_healthy() && !is_published {
@@ -323,7 +362,7 @@ fn is_ready(seen: &Observed) -> bool {
 ///
 /// A clock that is before their beginning says nothing about their end.
 fn due_renewal(seen: &Observed, access: &Access) -> Option<Duration> {
-    let (from, until) = access.validity()?;
+    let Validity { from, until } = access.validity()?;
     let is_near = seen.wall >= from && seen.wall + RENEWAL >= until;
     (is_near && seen.renewed_for != Some(until)).then_some(until)
 }
@@ -342,7 +381,9 @@ pub fn after_failure(failed: &Step, seen: &Observed, error: &str) -> Option<Step
         Step::StartCluster(_) | Step::RestartCluster(..) => {
             says::START_FAILED.with(&format!("Failed to start Kubernetes: {error}"))
         }
-        Step::ResetCluster => says::START_FAILED.with(&format!("Failed to reset Kubernetes: {error}")),
+        Step::ResetCluster | Step::RemakeCluster(_) => {
+            says::START_FAILED.with(&format!("Failed to reset Kubernetes: {error}"))
+        }
         Step::Publish(_) => says::MERGE_FAILED.with(&format!("Failed to publish Kubernetes context: {error}")),
         _ => return None,
     };

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use rdd_driver::{ClusterFound, Upstream, Wanted};
+use rdd_driver::{ClusterFound, Foundation, Upstream, Wanted};
 use rdd_runtime::Step as _;
 use rdd_types::{
     app::{App, AppSpec, AppStatus, Kubernetes},
@@ -15,7 +15,7 @@ use super::{
     access::Access,
     conditions as says,
     contexts::Published,
-    plan::{Failure, Observed, Step, after_failure, plan},
+    plan::{Failure, Observed, Step, Trouble, after_failure, plan},
     prober::{Answer, Probe},
     releases::Release,
 };
@@ -52,7 +52,7 @@ fn upstream() -> Upstream {
     Upstream::unix("/run/k3s.sock")
 }
 
-fn runs(version: &str) -> Result<ClusterFound, String> {
+fn runs(version: &str) -> Result<ClusterFound, Trouble> {
     Ok(ClusterFound::Running { version: version.to_owned() })
 }
 
@@ -71,6 +71,7 @@ fn nothing() -> Observed {
         upstream: None,
         access: None,
         renewed_for: None,
+        foundation: None,
         probe: None,
         published: Published::Nothing,
         is_chosen: false,
@@ -222,7 +223,7 @@ fn the_exact_release_that_was_asked_for_is_started() {
     let expected = Wanted { version: "v1.32.11+k3s3".into(), program: "/k3s".into(), images: Vec::new(), port: PORT };
     assert_eq!(wanted, expected);
     let unknown = of_app(|app| app.spec.kubernetes.as_mut().unwrap().version = Some("1.32.99".into()), nothing());
-    check(&unknown, "False/StartFailed at 7443");
+    check(&unknown, "False/Unsupported at 7443");
 }
 
 #[test]
@@ -252,8 +253,9 @@ fn a_failure_is_told_waited_out_and_tried_again() {
     check(&waiting, "False/StartFailed at 7443 again 8s");
     assert_eq!(message(&waiting), "k3s ended: no space");
     check(&Observed { failure: failure(Duration::ZERO), ..nothing() }, "False/StartFailed at 7443, start-cluster");
-    let cannot = Observed { cluster: Err("only root can".into()), ..nothing() };
-    check(&cannot, "False/StartFailed at 7443 again 15s");
+    let cannot = |trouble| Observed { cluster: Err(trouble), ..nothing() };
+    check(&cannot(Trouble::Passing("no answer".into())), "False/StartFailed at 7443 again 15s");
+    check(&cannot(Trouble::Lasting("only root can".into())), "False/Unsupported at 7443 again 15s");
 }
 
 #[test]
@@ -328,9 +330,97 @@ fn certificates_that_end_soon_are_renewed_by_one_restart_whatever_the_clock_says
     let expired = Observed { probe: None, ..with(1, wall + Duration::from_hours(24 * 30)) };
     check(&expired, "restart-cluster again 0s");
     let mut renewed = with(20, wall);
-    renewed.renewed_for = renewed.access.as_ref().unwrap().validity().map(|(_, until)| until);
+    renewed.renewed_for = renewed.access.as_ref().unwrap().validity().map(|validity| validity.until);
     check(&renewed, "True/Ready at 7443 again 15s");
     check(&with(20, Duration::from_secs(1000)), "True/Ready at 7443 again 15s");
+}
+
+fn pem((from, until): (Duration, Duration)) -> String {
+    let mut params = rcgen::CertificateParams::new(vec!["ca".to_owned()]).unwrap();
+    let epoch = rcgen::date_time_ymd(1970, 1, 1);
+    (params.not_before, params.not_after) = (epoch + from, epoch + until);
+    params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().pem()
+}
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// One that runs and does not answer, with certificates that begin so long after now.
+fn silent_until(begin: Duration, is_new: bool) -> Observed {
+    let seen = everything(Answer::Failed("not valid yet".into()), 1);
+    let certificate = pem((seen.wall + begin, seen.wall + begin + 365 * DAY));
+    let foundation = Some(Foundation { authority: certificate.clone(), is_new });
+    let access = Access { certificate: Some(certificate.into_bytes()), ..mk_access() };
+    Observed { access: Some(access), foundation, ..seen }
+}
+
+// Issue 7: a guest clock that is off.
+#[test]
+fn certificates_of_the_future_are_waited_for_made_anew_or_told_but_never_just_awaited() {
+    check(&silent_until(Duration::from_secs(6), false), "False/Probing at 7443 again 6s");
+    check(&silent_until(Duration::from_secs(300), true), "False/Probing at 7443 again 15s");
+    let soon = message(&silent_until(Duration::from_secs(6), true));
+    assert_eq!(soon, "Waiting until the certificates of Kubernetes are valid, at 2027-01-15T08:00:06Z");
+    check(&silent_until(400 * DAY, true), "remake-cluster again 0s");
+    let used = silent_until(400 * DAY, false);
+    check(&used, "False/CertificatesInvalid at 7443 again 15s");
+    let said = message(&used);
+    assert!(said.contains("valid from 2028-02-19T08:00:00Z, 400 days after what this machine's clock shows"), "{said}");
+    assert!(said.contains("rdd reset --kubernetes"), "{said}");
+    check(&Observed { foundation: None, ..used.clone() }, "False/CertificatesInvalid at 7443 again 15s");
+    // A restart mends nothing, however long it is silent.
+    let mut silent = used.clone();
+    silent.probe.as_mut().unwrap().silent = Duration::from_hours(9);
+    check(&silent, "False/CertificatesInvalid at 7443 again 15s");
+    // One that answers is well, and one that was not asked yet is asked.
+    let mut answers = used.clone();
+    answers.probe.as_mut().unwrap().answer = Answer::Ready;
+    check(&answers, "True/Ready at 7443 again 15s");
+    check(&Observed { probe: None, ..used }, "False/Probing at 7443, probe");
+}
+
+#[test]
+fn certificates_that_have_ended_are_renewed_by_a_restart_and_told_if_that_does_not_help() {
+    let silent = everything(Answer::Failed("expired".into()), 1);
+    let ended = |authority: Duration, client: Duration, is_new| {
+        let authority = pem((silent.wall - 800 * DAY, authority));
+        let access = Access {
+            authority: authority.clone().into_bytes(),
+            certificate: Some(pem((silent.wall - 800 * DAY, client)).into_bytes()),
+            ..mk_access()
+        };
+        Observed { access: Some(access), foundation: Some(Foundation { authority, is_new }), ..silent.clone() }
+    };
+    let (past, future) = (silent.wall - DAY, silent.wall + 300 * DAY);
+    let mut client = ended(future, past, false);
+    check(&client, "restart-cluster again 0s");
+    client.renewed_for = Some(past);
+    check(&client, "False/CertificatesInvalid at 7443 again 15s");
+    assert!(
+        message(&client).contains("valid until 2027-01-14T08:00:00Z, 24 hours before what this machine's clock shows")
+    );
+    let later = Observed { wall: client.wall + Duration::from_mins(30), ..client.clone() };
+    assert_eq!(message(&later), message(&client), "what would be news each second would be written each second");
+    client.release = Release::Absent;
+    check(&client, "False/Probing at 7443 again 15s");
+    check(&ended(past, future, false), "False/CertificatesInvalid at 7443 again 15s");
+    check(&ended(past, future, true), "remake-cluster again 0s");
+}
+
+#[test]
+fn data_whose_authority_is_of_the_future_is_not_started_and_one_that_runs_is_taken_over() {
+    let stopped = Ok(ClusterFound::Stopped { version: VERSION.into() });
+    let data = |begin: Duration, is_new| {
+        let wall = nothing().wall;
+        let authority = pem((wall + begin, wall + begin + 3650 * DAY));
+        Observed { cluster: stopped.clone(), foundation: Some(Foundation { authority, is_new }), ..nothing() }
+    };
+    check(&data(400 * DAY, false), "False/CertificatesInvalid at 7443 again 15s");
+    check(&data(400 * DAY, true), "remake-cluster again 0s");
+    check(&data(Duration::from_secs(9), false), "False/Probing at 7443 again 9s");
+    check(&data(Duration::ZERO, false), "False/Probing at 7443, start-cluster");
+    check(&Observed { cluster: runs(VERSION), ..data(400 * DAY, true) }, "False/Probing at 7443, start-cluster");
+    let unreadable = Some(Foundation { authority: "nonsense".into(), is_new: true });
+    check(&Observed { foundation: unreadable, ..data(DAY, true) }, "False/Probing at 7443, start-cluster");
 }
 
 #[test]
@@ -380,7 +470,9 @@ fn every_saying_is_reached_by_some_plan() {
     hear(&nothing());
     hear(&Observed { release: Release::Absent, ..nothing() });
     hear(&Observed { release: Release::Failed { why: String::new(), again: Duration::ZERO }, ..nothing() });
-    hear(&Observed { cluster: Err("no".into()), ..nothing() });
+    hear(&Observed { cluster: Err(Trouble::Passing("no".into())), ..nothing() });
+    hear(&Observed { cluster: Err(Trouble::Lasting("no".into())), ..nothing() });
+    hear(&silent_until(Duration::from_hours(24 * 400), false));
     hear(&Observed { cluster: Ok(ClusterFound::Stopped { version: "v1.35.3+k3s1".into() }), ..nothing() });
     hear(&everything(Answer::NoNode(String::new()), 3));
     hear(&everything(Answer::Ready, 1));

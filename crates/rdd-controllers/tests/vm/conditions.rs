@@ -160,6 +160,17 @@ fn life_of_a_cluster(stage: &Stage) {
     stage.town.refuses(None);
     stage.town.answers(Answer::Ready);
     until_settled(stage, "True/Settled");
+    stage.clock.set_ahead(-400 * 24 * 3600);
+    stage.town.answers(Answer::Failed("certificate is not valid yet".into()));
+    until_settled(stage, "False/CertificatesInvalid");
+    stage.clock.set_ahead(0);
+    stage.town.answers(Answer::Ready);
+    look(stage, "a-fourth-time");
+    until_settled(stage, "True/Settled");
+    stage.world.clusters_need(Some("only root can"));
+    stage.world.cluster_dies("rd", "killed");
+    until_settled(stage, "False/Unsupported");
+    stage.world.clusters_need(None);
     patch(stage, &json!({"kubernetes": {"enabled": false}}));
     until_settled(stage, "True/Settled");
     patch(stage, &json!({"kubernetes": {"enabled": true, "version": "1.33.10"}}));

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::{
     stage::{Cast, NAMESPACE, PATIENCE, Stage, app_says, condition},
-    town::kubeconfig,
+    town::{founded, kubeconfig},
 };
 
 const VERSION: &str = "v1.34.6+k3s1";
@@ -237,6 +237,65 @@ fn certificates_that_are_about_to_end_are_renewed_once_and_a_clock_that_is_off_c
     until(&stage, "True/Ready");
 }
 
+/// A cluster whose certificates begin so many days from now, and which nobody can reach before.
+fn of_the_future(stage: &Stage, days: u64) {
+    let (config, authority) = founded(days, 365);
+    stage.world.cluster_serves(Some(&config), Some(Upstream::unix("/nonexistent/k3s.sock")));
+    stage.world.clusters_stand_on(Some(&authority));
+    stage.town.answers(Answer::Failed("certificate is not valid yet".into()));
+}
+
+/// One that is as it should be.
+fn of_today(stage: &Stage) {
+    of_the_future(stage, 0);
+    stage.town.answers(Answer::Ready);
+}
+
+// Issue 7: a guest clock that is off.
+#[test]
+fn a_cluster_that_was_made_in_the_future_is_made_anew_as_long_as_nobody_can_have_used_it() {
+    let stage = stage(Arc::new(Unhurt));
+    of_the_future(&stage, 400);
+    stage.create_app(true);
+    stage.try_patch_app(&json!({"spec": {"kubernetes": {"enabled": true}}})).unwrap();
+    let resets = || stage.world.calls_of("rd").iter().filter(|call| **call == "cluster_reset").count();
+    stage.until("it to be made anew", || (resets() >= 2).then_some(()));
+    let app = stage.app_until("a word", |app| app_says(app, "KubernetesReady", "False/StartFailed"));
+    assert!(message(&app).ends_with("nobody has used the cluster yet, so it is made anew"), "{}", message(&app));
+    assert_eq!(stage.town.counts().0, 0, "nobody was told of it");
+    of_today(&stage);
+    until(&stage, "True/Ready");
+    let (starts, before) = (stage.world.cluster_starts("rd"), resets());
+    // From now on it is somebody's: it is not touched, whatever the clock says, and is well again when that is.
+    stage.clock.set_ahead(-400 * DAY);
+    stage.town.answers(Answer::Failed("certificate is not valid yet".into()));
+    let app = until(&stage, "False/CertificatesInvalid");
+    assert!(message(&app).contains("rdd reset --kubernetes"), "{}", message(&app));
+    look(&stage, "odd", "False/CertificatesInvalid");
+    // Nor is it started, if it does not run.
+    stage.world.cluster_dies("rd", "certificate is not valid yet");
+    look(&stage, "even", "False/CertificatesInvalid");
+    look(&stage, "odd", "False/CertificatesInvalid");
+    assert_eq!((stage.world.cluster_starts("rd"), resets()), (starts, before));
+    stage.clock.set_ahead(0);
+    stage.town.answers(Answer::Ready);
+    stage.try_patch_app(&json!({"metadata": {"labels": {"look": "again"}}})).unwrap();
+    until(&stage, "True/Ready");
+    assert_eq!(resets(), before);
+}
+
+#[test]
+fn what_a_machine_cannot_have_is_told_with_the_remedy_and_comes_when_it_can() {
+    let stage = stage(Arc::new(Unhurt));
+    stage.world.clusters_need(Some("only root can"));
+    stage.create_app(true);
+    stage.try_patch_app(&json!({"spec": {"kubernetes": {"enabled": true}}})).unwrap();
+    assert_eq!(message(&until(&stage, "False/Unsupported")), "only root can; do without");
+    stage.world.clusters_need(None);
+    stage.try_patch_app(&json!({"metadata": {"labels": {"look": "again"}}})).unwrap();
+    until(&stage, "True/Ready");
+}
+
 #[test]
 fn after_a_sleep_it_may_miss_two_answers_and_goes_on_with_the_same_port_and_cluster() {
     let stage = stage(Arc::new(Unhurt));
@@ -298,7 +357,11 @@ impl Life {
 
     fn live(&self) {
         self.0.create_app(true);
+        // A clock that was ahead when the cluster was made.
+        of_the_future(&self.0, 400);
         self.write("enabling", &json!({"spec": {"kubernetes": {"enabled": true}}}));
+        self.until("it to be made anew", |stage| stage.world.calls_of("rd").contains(&"cluster_reset").then_some(()));
+        of_today(&self.0);
         self.says("True/Ready");
         self.until("the choice", |stage| (stage.town.counts().1 > 0).then_some(()));
         // Certificates that end soon: one restart.

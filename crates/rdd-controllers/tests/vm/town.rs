@@ -175,16 +175,24 @@ impl Releases for Town {
 
 /// A kubeconfig as K3s writes it, with a certificate that is good for so many days.
 pub(crate) fn kubeconfig(days: u64) -> String {
+    founded(0, days).0
+}
+
+/// A kubeconfig as K3s writes it, and what the cluster stands on: certificates that begin so many days from now, an hour earlier, and are good for so
+/// many days.
+pub(crate) fn founded(begin: u64, days: u64) -> (String, String) {
     let mut params = rcgen::CertificateParams::new(vec!["admin".to_owned()]).unwrap();
-    let now = SystemClock::shared().wall();
+    let begin = SystemClock::shared().wall() + Duration::from_hours(24 * begin);
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
-    params.not_before = epoch + (now - Duration::from_hours(1));
-    params.not_after = epoch + (now + Duration::from_hours(24 * days));
+    params.not_before = epoch + (begin - Duration::from_hours(1));
+    params.not_after = epoch + (begin + Duration::from_hours(24 * days));
     let key = rcgen::KeyPair::generate().unwrap();
-    let certificate = STANDARD.encode(params.self_signed(&key).unwrap().pem());
+    let pem = params.self_signed(&key).unwrap().pem();
+    let certificate = STANDARD.encode(&pem);
     let key = STANDARD.encode(key.serialize_pem());
-    format!(
+    let text = format!(
         "clusters:\n- name: default\n  cluster: {{server: 'https://10.0.0.1:20000', certificate-authority-data: {certificate}}}\n\
          users:\n- name: default\n  user: {{client-certificate-data: {certificate}, client-key-data: {key}}}\n"
-    )
+    );
+    (text, pem)
 }

@@ -26,6 +26,7 @@ pub(super) struct Serves {
     upstream: Option<Upstream>,
     dies: Option<String>,
     authority: Option<String>,
+    unsupported: Option<String>,
 }
 
 impl Cluster {
@@ -71,6 +72,11 @@ impl World {
     /// Data that is made from now on stands on this certificate; without one it stands on nothing.
     pub fn clusters_stand_on(&self, authority: Option<&str>) {
         lock(&self.inner).clusters.authority = authority.map(str::to_owned);
+    }
+
+    /// Why no machine can have a cluster from now on; with `None` each can.
+    pub fn clusters_need(&self, missing: Option<&str>) {
+        lock(&self.inner).clusters.unsupported = missing.map(str::to_owned);
     }
 
     /// Clusters that are started from now on die at once with these last words; with `None` they live.
@@ -130,7 +136,13 @@ impl Fake {
 
 impl crate::Cluster for Fake {
     fn check<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>> {
-        Box::pin(async move { self.asked(Op::ClusterLook, vm, None).await?.done(()) })
+        Box::pin(async move {
+            let asked = self.asked(Op::ClusterLook, vm, None).await?;
+            match self.change(|inner| inner.clusters.unsupported.clone()) {
+                Some(missing) => Err(Error::Unsupported { missing, remedy: "do without".to_owned() }),
+                None => asked.done(()),
+            }
+        })
     }
 
     fn inspect<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<ClusterFound, Error>> {

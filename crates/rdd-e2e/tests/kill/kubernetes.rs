@@ -53,6 +53,12 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
             live: live_fetched,
             ..plain()
         },
+        Scenario {
+            name: "a cluster of the future is made anew",
+            steps: &["remake-cluster"],
+            live: live_remade,
+            ..plain()
+        },
     ]
 }
 
@@ -121,6 +127,16 @@ fn live_fetched(life: &mut Life<'_>) {
         if conditions.into_iter().any(is_missed) { Ok(()) } else { Err(app["status"].to_string()) }
     });
     offer(life, &json!({}));
+    ready(life);
+    life.mark("ready");
+    delete(life);
+}
+
+fn live_remade(life: &mut Life<'_>) {
+    // Its clock is ahead when it makes its first certificates.
+    offer(life, &json!({"clockAhead": 400_u64 * 24 * 3600 * 1000, "clockAheadOnce": true}));
+    make(life);
+    enable(life, true);
     ready(life);
     life.mark("ready");
     delete(life);
