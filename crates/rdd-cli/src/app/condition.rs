@@ -6,6 +6,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::remedy::{self, Meaning};
+
 /// One condition of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -47,7 +49,7 @@ impl Condition {
 
     /// Whether the reason tells of a failure.
     pub fn is_failure(&self) -> bool {
-        !self.is_true() && (self.reason.ends_with("Failed") || self.reason.ends_with("Refused"))
+        !self.is_true() && matches!(remedy::meaning(self), Meaning::Failed | Meaning::Final)
     }
 }
 

@@ -9,6 +9,7 @@ pub mod interrupt;
 pub mod limavm;
 pub mod names;
 pub mod property;
+pub mod remedy;
 pub mod reset;
 mod reset_kubernetes;
 pub mod run;

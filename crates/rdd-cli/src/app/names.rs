@@ -92,8 +92,6 @@ pub mod conditions {
     pub const KUBERNETES_READY: &str = ConditionType::KubernetesReady.as_str();
     /// The reason of a machine that was stopped.
     pub const STOPPED: &str = Reason::Stopped.as_str();
-    /// The reason of what does not concern this engine.
-    pub const NOT_APPLICABLE: &str = Reason::NotApplicable.as_str();
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use super::{
     condition::{self, Condition},
     interrupt::Interrupt,
     names::{self, conditions},
+    remedy::{self, Meaning, Places},
     status::render::plain,
     watch::{self, End, Observer, Target},
 };
@@ -52,6 +53,8 @@ pub struct Change {
     pub news: Vec<Condition>,
     /// Whether the App is as it should be.
     pub settled: bool,
+    /// Why it never will be, unless somebody changes something.
+    pub refusal: Option<Condition>,
 }
 
 impl Conditions {
@@ -69,13 +72,14 @@ impl Conditions {
                 change.news.push(condition);
             }
         }
+        change.refusal = refusal(app, written);
         change
     }
 
     /// What is being waited for: the condition that is not True and changed last, or Settled.
     pub fn holding_up(&self) -> Option<&Condition> {
         let open = || self.told.values().filter(|condition| !condition.is_true());
-        let parts = open().filter(|condition| condition.kind != conditions::SETTLED && !is_final(condition));
+        let parts = open().filter(|condition| condition.kind != conditions::SETTLED && !is_unwanted(condition));
         let settled = open().find(|condition| condition.kind == conditions::SETTLED);
         settled
             .filter(|condition| condition.is_failure())
@@ -84,8 +88,18 @@ impl Conditions {
 }
 
 /// What is not True and will not be, because nobody wants it to be.
-fn is_final(condition: &Condition) -> bool {
-    matches!(condition.reason.as_str(), conditions::NOT_APPLICABLE | conditions::STOPPED)
+fn is_unwanted(condition: &Condition) -> bool {
+    remedy::meaning(condition) == Meaning::Unwanted
+}
+
+/// What stands in the way for good, once nothing else does: `Settled` waits for it, and the part that it is about still says so.
+fn refusal(app: &Value, written: &Written) -> Option<Condition> {
+    let all = condition::conditions(app);
+    let is_final =
+        |one: &&Condition| !one.is_true() && one.is_of(written.generation) && remedy::meaning(one) == Meaning::Final;
+    let settled = all.iter().filter(is_final).find(|one| one.kind == conditions::SETTLED)?;
+    let is_meant = |one: &&Condition| one.kind != conditions::SETTLED && one.reason == settled.reason;
+    all.iter().filter(is_final).find(is_meant).cloned()
 }
 
 /// Waits until the App has settled at what was written.
@@ -98,7 +112,8 @@ pub fn wait(api: &Api<'_>, written: &Written, bound: Option<Duration>, interrupt
     let drawn = waiting.teller.progress.is_some();
     drop(waiting);
     match end {
-        End::Found(()) => {
+        End::Found(Some(why)) => Err(refused(&why)),
+        End::Found(None) => {
             if drawn {
                 api.record().success(&format!("App has reached the desired state ({})", short(elapsed)));
             }
@@ -107,6 +122,15 @@ pub fn wait(api: &Api<'_>, written: &Written, bound: Option<Duration>, interrupt
         End::Deadline => Err(timed_out(holding_up)),
         End::Interrupted => Err(interrupted("stopped waiting for App to settle")),
     }
+}
+
+/// As if the API had refused it: only another value, or what the hints name, makes it true.
+fn refused(why: &Condition) -> Failure {
+    let failure = Failure::message(format!("App cannot reach the desired state: {why}"))
+        .code(ExitCode::Denied)
+        .hint(format!("what may help: {}", remedy::help(why, &Places::default())));
+    let failure = remedy::last_resort(why).into_iter().fold(failure, Failure::hint);
+    failure.hint("the change is stored, and is tried again when something of this has changed; see how it goes: rdd status --watch")
 }
 
 /// Whatever it was waiting for, the exit code is the same.
@@ -141,9 +165,10 @@ impl<'a> Waiting<'a> {
 }
 
 impl Observer for Waiting<'_> {
-    type Found = ();
+    /// Why it never will, if it has not settled.
+    type Found = Option<Condition>;
 
-    fn see(&mut self, app: Option<&Value>) -> Outcome<Option<()>> {
+    fn see(&mut self, app: Option<&Value>) -> Outcome<Option<Self::Found>> {
         let is_ours = |app: &&Value| condition::text(app, "/metadata/uid") == self.written.uid;
         let Some(app) = app.filter(is_ours) else {
             return Err(Failure::message("App was deleted while waiting for it to settle"));
@@ -158,7 +183,7 @@ impl Observer for Waiting<'_> {
         if let Some(condition) = self.conditions.holding_up() {
             self.teller.phase(&condition.message);
         }
-        Ok(change.settled.then_some(()))
+        Ok(if change.settled { Some(None) } else { change.refusal.map(Some) })
     }
 
     fn lost(&mut self) {
@@ -306,6 +331,41 @@ mod tests {
             Some("Settled")
         );
         assert_eq!(held(&[row("Settled", "True", "Settled")]), None);
+    }
+
+    // Issue 7: what only somebody can change is not waited for.
+    #[test]
+    fn a_refusal_ends_the_wait_once_it_is_all_that_is_left_and_of_this_generation() {
+        let refusal = |rows: &[(&str, &str, &str, i64)]| {
+            let change = Conditions::default().update(&app(rows), &written());
+            assert!(!change.settled);
+            change.refusal.map(|condition| condition.to_string())
+        };
+        for reason in ["DowngradeRefused", "CertificatesInvalid", "Unsupported"] {
+            let part = ("KubernetesReady", "False", reason, 2);
+            let said = format!("KubernetesReady=False: KubernetesReady is {reason} ({reason})");
+            assert_eq!(refusal(&[part, ("Settled", "False", reason, 2)]), Some(said));
+            assert_eq!(refusal(&[part, ("Settled", "False", "Starting", 2)]), None, "the machine is still on its way");
+            assert_eq!(refusal(&[part, ("Settled", "False", reason, 1)]), None, "that was said before the change");
+            let old = ("KubernetesReady", "False", reason, 1);
+            assert_eq!(refusal(&[old, ("Settled", "False", reason, 2)]), None);
+            let reset = ("KubernetesReady", "False", "Probing", 2);
+            assert_eq!(refusal(&[reset, ("Settled", "False", reason, 2)]), None, "it was reset a moment ago");
+        }
+        for reason in ["StartFailed", "MergeFailed", "DownloadFailed", "Probing"] {
+            let rows = [("KubernetesReady", "False", reason, 2), ("Settled", "False", reason, 2)];
+            assert_eq!(refusal(&rows), None, "{reason} is tried again");
+        }
+    }
+
+    #[test]
+    fn a_refusal_has_the_code_of_refusals_and_names_the_fix() {
+        let app = app(&[("KubernetesReady", "False", "DowngradeRefused", 2)]);
+        let failure = refused(&condition::condition(&app, "KubernetesReady").unwrap());
+        assert_eq!(failure.exit_code().number(), 3);
+        assert!(failure.text().starts_with("App cannot reach the desired state: KubernetesReady=False: "));
+        let hints = failure.hints().join("\n");
+        assert!(hints.contains("rdd set kubernetes.version=") && hints.contains("rdd reset --kubernetes"), "{hints}");
     }
 
     // Finding O-10: whatever it was waiting for.

@@ -31,9 +31,15 @@ fn a_newer_release_replaces_the_cluster_and_an_older_one_is_refused() {
     // Disabled it may be chosen, and is still not given the data of a newer one.
     product.disable().expect_success();
     product.rdd(&["set", "kubernetes.version=1.34.6"]).expect_success();
-    product.rdd(&["set", "kubernetes.enabled=true", "--wait=false"]).expect_success();
+    let refused = product.rdd(&["set", "kubernetes.enabled=true", "--timeout=5m"]);
+    assert_eq!(refused.code, Some(3), "it is not waited for: {}", refused.stderr);
+    for said in [format!("what may help: rdd set kubernetes.version={LATEST}"), "rdd reset --kubernetes".to_owned()] {
+        assert!(refused.stderr.contains(&said), "{said}: {}", refused.stderr);
+    }
     let message = product.until("DowngradeRefused");
     assert!(message.contains(LATEST), "{message}");
+    let status = product.rdd(&["status"]);
+    assert!(status.stdout.ends_with(&format!("next: rdd set kubernetes.version={LATEST}\n")), "{}", status.stdout);
     product.rdd(&["reset", "--kubernetes", "--yes"]).expect_success();
     product.until("Ready");
     assert_eq!(product.starts(), [STABLE]);

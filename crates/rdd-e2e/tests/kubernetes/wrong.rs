@@ -46,6 +46,11 @@ fn a_kubeconfig_that_cannot_be_changed_is_named_left_alone_and_used_when_it_can(
     product.rdd(&["set", "kubernetes.enabled=true", "--wait=false"]).expect_success();
     let message = product.until("MergeFailed");
     assert!(message.contains(&file.display().to_string()) && message.contains("line 2"), "{message}");
+    let status = product.rdd(&["status"]);
+    let next = format!("next: kubectl config view --kubeconfig={}\n", file.display());
+    assert!(status.stdout.ends_with(&next), "{}", status.stdout);
+    let shown = product.kubectl(&["config", "view", &format!("--kubeconfig={}", file.display())]);
+    assert!(shown.stderr.contains("line 2"), "what the hint shows is what is wrong: {}", shown.stderr);
     assert_eq!(fs::read_to_string(&file).unwrap(), "apiVersion: v1\nclusters: [\n");
     fs::write(&file, "apiVersion: v1\nkind: Config\n").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o400)).unwrap();

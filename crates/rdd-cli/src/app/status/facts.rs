@@ -17,6 +17,7 @@ use crate::{
     app::{
         api::{Api, Error},
         condition, names,
+        remedy::Places,
     },
     record,
     report::Outcome,
@@ -51,6 +52,8 @@ pub struct Facts {
     pub app: Known,
     /// The machine of the App.
     pub vm: Known,
+    /// Where things are that helpful commands name.
+    pub places: Places,
     /// Where the engine should answer.
     pub engine_socket: String,
     /// Whether it does; `None` if it was not asked.
@@ -137,6 +140,7 @@ pub fn gather(plane: &ControlPlane<'_>) -> Outcome<Facts> {
         discovery: None,
         app: Known::Unknown("the control plane is not running".to_owned()),
         vm: Known::Unknown("the control plane is not running".to_owned()),
+        places: places(plane),
         engine_socket: plane.paths().docker_socket.display().to_string(),
         engine: None,
         mirrors: None,
@@ -160,6 +164,18 @@ pub fn gather(plane: &ControlPlane<'_>) -> Outcome<Facts> {
     }
     facts.daemon = Daemon::Running { pid, since, answer };
     Ok(facts)
+}
+
+fn places(plane: &ControlPlane<'_>) -> Places {
+    let files = plane.context.instance().map(|instance| instance.user_kubeconfigs(&plane.context.environment));
+    // New entries go into the first that exists, else into the last of the list.
+    let files = files.unwrap_or_default();
+    let file = files.iter().find(|file| file.exists()).or(files.last());
+    Places {
+        is_host: false,
+        cluster_log: plane.paths().lima_home.join(names::APP_VM).join("k3s.log").display().to_string(),
+        kubeconfig: file.map(|file| file.display().to_string()).unwrap_or_default(),
+    }
 }
 
 fn ask(plane: &ControlPlane<'_>) -> Answer {

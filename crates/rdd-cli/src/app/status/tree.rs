@@ -10,6 +10,7 @@ use super::facts::{Answer, Daemon, Discovery, Facts, Known, Mirrors};
 use crate::app::{
     condition::{self, Condition},
     names::{self, conditions},
+    remedy::{self, Places},
 };
 
 /// How long a part may be on its way before that is no longer normal.
@@ -164,6 +165,23 @@ impl<'f> View<'f> {
         condition::condition(app, kind).filter(|condition| condition.is_of(condition::generation(app)))
     }
 
+    /// What helps with a condition.
+    fn help(&self, condition: &Condition) -> String {
+        remedy::help(condition, &Places { is_host: self.is_host(), ..self.facts.places.clone() })
+    }
+
+    /// The condition of a part whose words these are: `Settled` takes them over, and two parts may call their trouble the same.
+    fn cause_of(&self, settled: Condition) -> Condition {
+        let kinds = [conditions::CREATED, conditions::RUNNING, conditions::ENGINE_READY, conditions::KUBERNETES_READY];
+        let of_app = kinds.into_iter().filter_map(|kind| self.app_condition(kind));
+        let has_its_words = |one: &Condition| (&one.reason, &one.message) == (&settled.reason, &settled.message);
+        of_app.filter(|one| !one.is_true()).find(has_its_words).unwrap_or(settled)
+    }
+
+    fn is_host(&self) -> bool {
+        self.app.is_some_and(|app| condition::text(app, "/spec/backend") == "host")
+    }
+
     fn settled(&self) -> bool {
         self.app_condition(conditions::SETTLED).is_some_and(|condition| condition.is_true())
     }
@@ -242,14 +260,13 @@ impl<'f> View<'f> {
         let node = node.of(&settled, state);
         match state {
             State::Off => Node { message: "switched off".to_owned(), ..node.next("rdd start") },
-            State::Failed => node.next(format!("rdd limavm log {}", names::APP_VM)),
+            State::Failed => node.next(self.help(&self.cause_of(settled))),
             _ => node.next("rdd status --watch"),
         }
     }
 
     fn machine(&self) -> Node {
-        let is_host = self.app.is_some_and(|app| condition::text(app, "/spec/backend") == "host");
-        let node = Node::new("machine", if is_host { "host" } else { "VM" });
+        let node = Node::new("machine", if self.is_host() { "host" } else { "VM" });
         let Some(vm) = self.vm else {
             return match (&self.facts.vm, self.is_wanted()) {
                 (Known::Absent, true) => node.state(State::Starting, "it has not been created"),
@@ -267,7 +284,7 @@ impl<'f> View<'f> {
         }
         let created = condition::condition(vm, conditions::CREATED);
         if let Some(created) = created.filter(Condition::is_failure) {
-            return node.of(&created, State::Failed).next(log);
+            return node.of(&created, State::Failed).next(self.help(&created));
         }
         let current = |condition: &Condition| condition.may_be_of(condition::generation(vm));
         let Some(running) = condition::condition(vm, conditions::RUNNING).filter(current) else {
@@ -282,7 +299,11 @@ impl<'f> View<'f> {
             (false, _) => State::Stopping,
         };
         let node = node.of(&running, state);
-        if state == State::Off { node } else { node.next(log) }
+        match state {
+            State::Off => node,
+            State::Failed => node.next(self.help(&running)),
+            _ => node.next(log),
+        }
     }
 
     fn engine(&self) -> Node {
@@ -305,8 +326,10 @@ impl<'f> View<'f> {
                     let message = format!("moby at unix://{}", self.facts.engine_socket);
                     Node { message, ..node.of(&condition, State::Ready) }
                 }
-                Some(condition) if condition.is_failure() => node.of(&condition, State::Failed).next("rdd service log"),
-                Some(condition) => node.of(&condition, State::Starting),
+                Some(condition) if condition.is_failure() => {
+                    node.of(&condition, State::Failed).next(self.help(&condition))
+                }
+                Some(condition) => node.of(&condition, State::Starting).next(self.help(&condition)),
             };
         }
         let socket = &self.facts.engine_socket;
@@ -366,8 +389,8 @@ impl<'f> View<'f> {
         match self.app_condition(conditions::KUBERNETES_READY) {
             None => node.state(State::Starting, "waiting for Kubernetes"),
             Some(condition) if condition.is_true() => node.of(&condition, State::Ready),
-            Some(condition) if condition.is_failure() => node.of(&condition, State::Failed).next("rdd service log"),
-            Some(condition) => node.of(&condition, State::Starting),
+            Some(condition) if condition.is_failure() => node.of(&condition, State::Failed).next(self.help(&condition)),
+            Some(condition) => node.of(&condition, State::Starting).next(self.help(&condition)),
         }
     }
 }

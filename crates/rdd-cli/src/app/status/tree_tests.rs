@@ -36,6 +36,7 @@ pub(crate) fn running() -> Facts {
         discovery: Some(Discovery { ready: true, controllers: ["app", "limavm"].map(str::to_owned).into() }),
         app: object(json!({"running": true, "backend": "host"}), vec![settled()]),
         vm: object(json!({"running": true}), vec![mk_condition("Created", "True", "Created", ""), started]),
+        places: Places { kubeconfig: "/home/ann/.kube/config".to_owned(), ..Places::default() },
         engine_socket: "/run/docker.sock".to_owned(),
         engine: Some(Ok(())),
         mirrors: None,
@@ -239,6 +240,34 @@ fn kubernetes_counts_only_where_it_is_enabled() {
     assert_eq!(with(&["kubernetes"], vec![settled(), kubernetes("False", "Probing")]), (State::Starting, false));
     assert_eq!(with(&["kubernetes"], vec![settled(), kubernetes("False", "MergeFailed")]), (State::Failed, false));
     assert_eq!(with(&["kubernetes"], vec![settled(), kubernetes("True", "Ready")]), (State::Ready, true));
+}
+
+// Issue 7: a hint fits the reason, whichever part it is about.
+#[test]
+fn what_helps_is_about_the_part_that_failed_and_its_reason() {
+    let enabled = json!({"running": true, "backend": "host", "kubernetes": {"enabled": true}});
+    let next = |kind: &str, reason: &str| {
+        let list = vec![mk_condition(kind, "False", reason, "why"), mk_condition("Settled", "False", reason, "why")];
+        let facts = Facts {
+            discovery: Some(Discovery { ready: true, controllers: ["engine", "kubernetes"].map(str::to_owned).into() }),
+            app: object(enabled.clone(), list),
+            places: Places { cluster_log: "/k3s.log".to_owned(), ..running().places },
+            ..running()
+        };
+        let report = judge(&facts);
+        assert_eq!(report.state, State::Failed);
+        report.next.unwrap()
+    };
+    for (kind, reason, help) in [
+        ("KubernetesReady", "MergeFailed", "kubectl config view --kubeconfig=/home/ann/.kube/config"),
+        ("KubernetesReady", "StartFailed", "tail -n 50 /k3s.log"),
+        ("KubernetesReady", "DowngradeRefused", "rdd set kubernetes.version=latest"),
+        ("KubernetesReady", "CertificatesInvalid", "date"),
+        ("ContainerEngineReady", "ConnectFailed", "rdd service log"),
+        ("Running", "StartFailed", "rdd limavm log rd"),
+    ] {
+        assert_eq!(next(kind, reason), help, "{kind} {reason}");
+    }
 }
 
 #[test]
