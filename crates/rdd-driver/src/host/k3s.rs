@@ -205,7 +205,6 @@ mod tests {
         layout.arguments().iter().map(|argument| argument.to_string_lossy()).collect::<Vec<_>>().join(" ")
     }
 
-    // Finding 355-D2: values go by argument vector, whatever they contain.
     #[test]
     fn every_place_and_port_of_a_cluster_is_the_instances_own() {
         let engine = engine("2");
@@ -228,6 +227,30 @@ mod tests {
             )
         );
         assert!(!arguments(&engine, &Pods::Own).contains("--docker"));
+    }
+
+    // Finding 355-D2
+    #[test]
+    fn a_home_with_blanks_quotes_and_dollars_is_one_argument_wherever_it_is_named() {
+        let home = "/home/a b\"c'd$e\\f`g #h";
+        let environment = Environment { home: Some(home.into()), instance: Some("2".into()), ..Default::default() };
+        let engine = Instance::resolve(&environment, Platform::Linux).unwrap().engine("rd", Path::new("/run"));
+        let pods = Pods::Docker(Path::new(home).join("docker.sock"));
+        let address = Ipv4Addr::new(10, 192, 0, 1);
+        let layout = Layout { engine: &engine, pods: &pods, node: "n", address, ports: 20032, debug: false };
+        let arguments: Vec<String> =
+            layout.arguments().iter().map(|argument| argument.to_str().unwrap().to_owned()).collect();
+        for (flag, value) in [
+            ("--config", format!("{home}/.rd2/lima/rd/k3s-config.yaml")),
+            ("--data-dir", format!("{home}/.rd2/lima/rd/k3s")),
+            ("--write-kubeconfig", format!("{home}/.rd2/lima/rd/k3s/kubeconfig.yaml")),
+            ("--container-runtime-endpoint", format!("unix://{home}/docker.sock")),
+            ("--flannel-cni-conf", format!("{home}/.rd2/lima/rd/k3s-network.json")),
+            ("--kubelet-arg", format!("root-dir={home}/.rd2/lima/rd/k3s/kubelet")),
+        ] {
+            let at = arguments.iter().position(|argument| argument == flag);
+            assert_eq!(at.map(|at| &arguments[at + 1]), Some(&value), "{flag} in {arguments:?}");
+        }
     }
 
     // Finding 236-S4
