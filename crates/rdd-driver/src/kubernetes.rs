@@ -49,7 +49,8 @@ pub trait Cluster: std::fmt::Debug + Send + Sync {
     /// From now on the data is somebody's: the way into the cluster is about to be told.
     fn confirm<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>>;
 
-    /// Forgets a cluster: stops it, and removes its data and the containers of its pods. Every other container stays.
+    /// Forgets a cluster: stops it, and removes its data and the containers of its pods. Every other container stays. What is on a disk
+    /// that cannot be reached while the machine does not run is gone before the next cluster starts.
     fn reset<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>>;
 }
 

@@ -196,14 +196,14 @@ pub fn plan(seen: &Observed) -> Plan<Step> {
             steps.extend(status(seen, says::NOT_RUNNING.say(), seen.port));
             Plan::of(steps)
         }
-        Wish::Run(None) => {
-            let why = "there is no such release of Kubernetes; the ConfigMap k3s-versions lists those there are";
-            Plan::of(status(seen, says::UNSUPPORTED.with(why), seen.port))
-        }
-        Wish::Run(Some(_)) if is_reset_requested(&seen.app) => {
+        Wish::Run(_) if is_reset_requested(&seen.app) => {
             let mut steps: Vec<Step> = status(seen, says::PROBING.say(), seen.port).into_iter().collect();
             steps.extend(reset(seen));
             Plan::of(steps).again(Duration::ZERO)
+        }
+        Wish::Run(None) => {
+            let why = "there is no such release of Kubernetes; the ConfigMap k3s-versions lists those there are";
+            Plan::of(status(seen, says::UNSUPPORTED.with(why), seen.port))
         }
         Wish::Run(Some(version)) => plan_cluster(seen, &version),
     }

@@ -429,6 +429,8 @@ fn a_reset_forgets_the_cluster_and_then_the_request() {
         app.metadata.annotations = Some([(annotation::RESET_KUBERNETES.to_owned(), "now".to_owned())].into());
     };
     check(&of_app(asked, everything(Answer::Ready, 1)), "False/Probing at 7443, reset-cluster, clear-request again 0s");
+    let unknown = of_app(|app| app.spec.kubernetes.as_mut().unwrap().version = Some("1.32.99".into()), nothing());
+    check(&of_app(asked, unknown), "False/Probing at 7443, reset-cluster, clear-request again 0s");
     let off = of_app(asked, Observed { app: Arc::new(mk_app(false, true, true)), port: None, ..nothing() });
     check(&off, "reset-cluster, clear-request, False/NotApplicable at 0");
     let idle = of_app(asked, Observed { app: Arc::new(mk_app(true, false, false)), ..nothing() });

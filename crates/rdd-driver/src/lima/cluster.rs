@@ -42,6 +42,9 @@ const ANSWER_BYTES_MAX: u64 = 1 << 20;
 /// What the daemon knows of a guest that does not run: which release used the cluster's data last.
 const RECORD: &str = "k3s-version";
 
+/// That the cluster of a guest that could not be asked is forgotten: the next start begins with it.
+const FORGOTTEN: &str = "k3s-forgotten";
+
 /// Where the App's template leads the port of Kubernetes.
 const SOCKET: &str = "{{.Param.HOST_KUBERNETES_SOCKET}}";
 
@@ -120,6 +123,10 @@ impl<'a> Guest<'a> {
         Err(failed(last_line(&complaint).unwrap_or_else(|| output.status.to_string())))
     }
 
+    async fn forget(&self) -> Result<(), Error> {
+        self.ask(&["reset"], QUESTION_TAKES + MARGIN).await.map(drop)
+    }
+
     async fn find(&self) -> Result<ClusterFound, Error> {
         parse_status(&self.ask(&["status"], QUESTION_TAKES).await?)
             .ok_or_else(|| Self::failed(&["status"])("it gave no answer".to_owned()))
@@ -196,6 +203,10 @@ impl Machine {
         self.folder.join(RECORD)
     }
 
+    fn forgotten(&self) -> PathBuf {
+        self.folder.join(FORGOTTEN)
+    }
+
     /// What is known without asking the guest.
     fn recorded_cluster(&self) -> ClusterFound {
         match std::fs::read_to_string(self.record()) {
@@ -222,6 +233,10 @@ impl Machine {
 impl LimaDriver {
     async fn start_cluster(&self, machine: &Machine, slot: &Slot, wanted: &Wanted) -> Result<Run, Error> {
         let guest = Guest::of(machine)?;
+        if machine.forgotten().symlink_metadata().is_ok() {
+            guest.forget().await?;
+            file::remove_if_present(&machine.forgotten())?;
+        }
         let found = guest.find().await?;
         if found == (ClusterFound::Running { version: wanted.version.clone() }) {
             return match slot.cluster.under_way() {
@@ -382,7 +397,12 @@ impl Cluster for LimaDriver {
                 return Ok(());
             }
             self.end_cluster(&machine, &slot, REPLACE_GRACE, "forgotten").await?;
-            Guest::of(&machine)?.ask(&["reset"], QUESTION_TAKES + MARGIN).await?;
+            match Guest::of(&machine) {
+                Ok(guest) => guest.forget().await?,
+                // Nobody can reach the disk of one that does not run.
+                Err(Error::NotRunning { .. }) => file::write_atomic(&machine.forgotten(), b"", PRIVATE)?,
+                Err(error) => return Err(error),
+            }
             Ok(file::remove_if_present(&machine.record())?)
         })
     }

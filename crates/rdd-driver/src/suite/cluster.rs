@@ -28,6 +28,7 @@ macro_rules! cluster_contract {
             cluster: a_cluster_that_dies_is_told_and_can_be_started_again,
             cluster: a_cluster_outlives_its_driver_and_is_taken_over_by_the_next,
             cluster: a_reset_forgets_the_cluster_and_keeps_the_machine,
+            cluster: a_cluster_of_a_stopped_machine_can_be_forgotten,
             cluster: what_nobody_can_have_used_is_known_until_it_is_confirmed,
         );
     };
@@ -170,5 +171,28 @@ pub async fn what_nobody_can_have_used_is_known_until_it_is_confirmed(subject: &
         kubernetes.reset(VM).await.unwrap();
         assert_eq!(kubernetes.foundation(VM).await.unwrap(), None);
     }
+    delete(subject, &*driver, VM).await;
+}
+
+pub async fn a_cluster_of_a_stopped_machine_can_be_forgotten(subject: &impl ClusterSubject) {
+    let driver = subject.driver();
+    running(subject, &*driver, VM).await;
+    started(subject, &*driver, 2).await;
+    cluster(&*driver).confirm(VM).await.unwrap();
+    driver.stop(VM, GRACE).await.unwrap();
+    for _ in 0..2 {
+        cluster(&*driver).reset(VM).await.unwrap();
+        assert_eq!(cluster(&*driver).inspect(VM).await.unwrap(), ClusterFound::Absent);
+    }
+    drop(driver);
+    let driver = subject.driver();
+    running(subject, &*driver, VM).await;
+    assert_eq!(cluster(&*driver).inspect(VM).await.unwrap(), ClusterFound::Absent);
+    started(subject, &*driver, 1).await;
+    let made = cluster(&*driver).foundation(VM).await.unwrap().expect("it stands on something");
+    assert!(made.is_new, "nothing is left of the old one");
+    cluster(&*driver).stop(VM, GRACE).await.unwrap();
+    started(subject, &*driver, 1).await;
+    assert_eq!(cluster(&*driver).foundation(VM).await.unwrap(), Some(made), "it is forgotten once");
     delete(subject, &*driver, VM).await;
 }
