@@ -208,6 +208,21 @@ mod host {
         assert!(after_stop.contains("mine running") && after_stop.contains("pod exited"), "{after_stop}");
         runtime.block_on(cluster.reset("rd")).unwrap();
         assert_eq!(names().trim(), "mine running");
+        // An engine that does not run cannot be asked: the next cluster begins without them.
+        place.docker(
+            "rd",
+            &["run", "-d", "--name", "pod", "--label", "io.kubernetes.pod.uid=1", "box", "/bin/sleep", "600"],
+        );
+        runtime.block_on(async {
+            cluster.start("rd", &host.release(1)).await.unwrap();
+            driver.stop("rd", Duration::from_secs(20)).await.unwrap();
+            cluster.reset("rd").await.unwrap();
+            let mut run = driver.start("rd", &rdd_driver::LogOptions::default()).await.unwrap();
+            while !matches!(run.next().await, Some(rdd_driver::State::Running(_))) {}
+            assert!(names().contains("pod "));
+            cluster.start("rd", &host.release(1)).await.unwrap();
+        });
+        assert_eq!(names().trim(), "mine exited");
         runtime.block_on(driver.delete("rd")).unwrap();
     }
 }

@@ -106,6 +106,10 @@ impl HostDriver {
             }
         }
         self.end_cluster(machine, slot, REPLACE_GRACE, "replaced").await?;
+        if k3s::forgotten_file(&machine.engine).symlink_metadata().is_ok() {
+            remove_pods(&pods).await?;
+            file::remove_if_present(&k3s::forgotten_file(&machine.engine))?;
+        }
         images::provide(machine, &pods, &wanted.images).await?;
         let alive = self.launch(machine, &pods, wanted)?;
         // Whoever stopped the machine meanwhile did not see what was started just now.
@@ -246,6 +250,14 @@ async fn sweep_cluster(machine: &Machine) -> Result<(), Error> {
     }
 }
 
+async fn remove_pods(pods: &Pods) -> Result<(), Error> {
+    let failed = |said| Error::Program { program: "removing the containers of pods".to_owned(), said };
+    match pods {
+        Pods::Docker(socket) => ask::remove_pods(socket).await.map_err(failed),
+        Pods::Own => Ok(()),
+    }
+}
+
 /// What is in a file; `None` if it is not there, or nothing is in it yet.
 fn read_whole(path: &Path) -> Result<Option<String>, Error> {
     match std::fs::read_to_string(path) {
@@ -318,13 +330,16 @@ impl Cluster for HostDriver {
             let slot = self.slot(vm);
             let _turn = slot.turn.lock().await;
             self.end_cluster(&machine, &slot, REPLACE_GRACE, "forgotten").await?;
-            if let Ok(Pods::Docker(socket)) = machine.running_settings().and_then(|settings| machine.pods(&settings))
-                && let Err(why) = ask::remove_pods(&socket).await
-            {
-                return Err(Error::Program { program: "removing the containers of pods".to_owned(), said: why });
-            }
             if machine.shape() == Shape::Absent {
                 return Ok(());
+            }
+            match machine.running_settings().and_then(|settings| machine.pods(&settings)) {
+                Ok(pods) => remove_pods(&pods).await?,
+                // An engine that does not run cannot be asked: whoever starts the next cluster asks it.
+                Err(Error::NotRunning { .. }) => {
+                    file::write_atomic(&k3s::forgotten_file(&machine.engine), b"", PRIVATE)?;
+                }
+                Err(_) => {}
             }
             let removed = tokio::task::spawn_blocking(move || file::remove_dir_if_present(&machine.engine.k3s_root));
             let removed = removed.await.map_err(|error| Error::System {

@@ -161,6 +161,11 @@ pub(super) fn new_file(engine: &Engine) -> PathBuf {
     engine.k3s_root.join("rdd-new")
 }
 
+/// The file that says that containers of pods may be left of a cluster that was forgotten.
+pub(super) fn forgotten_file(engine: &Engine) -> PathBuf {
+    engine.folder.join("k3s-forgotten")
+}
+
 /// Who signs the certificates of servers, as K3s keeps it.
 pub(super) fn authority_file(engine: &Engine) -> PathBuf {
     engine.k3s_root.join("server/tls/server-ca.crt")
