@@ -181,6 +181,27 @@ mod host {
     rdd_driver::cluster_contract!(subject);
 
     #[test]
+    fn a_bridge_that_lost_its_address_has_it_again_before_a_cluster_starts() {
+        let Some(host) = subject("a_bridge_that_lost_its_address_has_it_again_before_a_cluster_starts") else { return };
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let driver = host.driver();
+        let template = host.template(1);
+        let bridge = host.engine.place.engine("rd").bridge;
+        let addresses = || room::run("ip", &["-4", "-o", "addr", "show", "dev", &bridge]);
+        runtime.block_on(async {
+            driver.create("rd", &template).await.unwrap();
+            let mut run = driver.start("rd", &rdd_driver::LogOptions::default()).await.unwrap();
+            while !matches!(run.next().await, Some(rdd_driver::State::Running(_))) {}
+        });
+        let before = addresses();
+        assert!(before.contains("inet "), "{before}");
+        room::run("ip", &["-4", "addr", "flush", "dev", &bridge]);
+        runtime.block_on(async { driver.kubernetes().unwrap().start("rd", &host.release(1)).await }).unwrap();
+        assert_eq!(addresses(), before);
+        runtime.block_on(driver.delete("rd")).unwrap();
+    }
+
+    #[test]
     fn a_reset_removes_containers_of_pods_and_no_others() {
         let Some(host) = subject("a_reset_removes_containers_of_pods_and_no_others") else { return };
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    net::{Ipv4Addr, TcpListener},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -22,6 +23,7 @@ use super::{
     k3s::{self, Layout, Pods, Started},
     machine::{Machine, Shape, read_json, write_json},
     mounts,
+    network::Wiring,
     parts::{self, Alive, Part},
     settings::{Kind, Settings},
     teardown,
@@ -111,7 +113,8 @@ impl HostDriver {
             file::remove_if_present(&k3s::forgotten_file(&machine.engine))?;
         }
         images::provide(machine, &pods, &wanted.images).await?;
-        let alive = self.launch(machine, &pods, wanted)?;
+        let pool = ensure_address(machine).await?;
+        let alive = self.launch(machine, &pods, pool.gateway(), wanted)?;
         // Whoever stopped the machine meanwhile did not see what was started just now.
         if machine.started_with()?.is_none() {
             self.end_cluster(machine, slot, Duration::ZERO, "stopped").await?;
@@ -129,13 +132,8 @@ impl HostDriver {
     }
 
     /// Everything from nothing to a process. Nothing of a cluster runs.
-    fn launch(&self, machine: &Machine, pods: &Pods, wanted: &Wanted) -> Result<Alive, Error> {
+    fn launch(&self, machine: &Machine, pods: &Pods, address: Ipv4Addr, wanted: &Wanted) -> Result<Alive, Error> {
         let engine = &machine.engine;
-        let pool = Pool::parse(&machine.remembered_network().pool).ok_or_else(|| Error::Unsupported {
-            missing: "the engine has no network of its own".to_owned(),
-            remedy: "restart the machine".to_owned(),
-        })?;
-        let address = pool.gateway();
         let node = self.node_name();
         let ports = k3s::choose_ports(engine, address);
         let layout = Layout { engine, pods, node: &node, address, ports, debug: false };
@@ -248,6 +246,21 @@ async fn sweep_cluster(machine: &Machine) -> Result<(), Error> {
         }
         tokio::time::sleep(delays.advance()).await;
     }
+}
+
+/// The addresses of the engine's bridge, which has the first of them: somebody who set up the host's network anew may have taken it away, and then
+/// nothing can listen there.
+async fn ensure_address(machine: &Machine) -> Result<Pool, Error> {
+    let pool = Pool::parse(&machine.remembered_network().pool).ok_or_else(|| Error::Unsupported {
+        missing: "the engine has no network of its own".to_owned(),
+        remedy: "restart the machine".to_owned(),
+    })?;
+    let is_there = TcpListener::bind((pool.gateway(), 0)).is_ok();
+    if !is_there && let Some(tools) = machine.tools()? {
+        tracing::warn!(vm = machine.vm, address = %pool.gateway(), "the engine's bridge has lost its address, and gets it again");
+        Wiring { engine: &machine.engine, tools: &tools }.ensure_bridge(&pool).await?;
+    }
+    Ok(pool)
 }
 
 async fn remove_pods(pods: &Pods) -> Result<(), Error> {
