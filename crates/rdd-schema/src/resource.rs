@@ -31,6 +31,8 @@ pub struct Resource<'a> {
 pub enum Origin {
     /// A client: what is malformed is refused.
     Request,
+    /// An apply, whose result the schema has typed already: the same, but nulls stay for the checks to find.
+    Apply,
     /// The store: it was accepted once, so malformed metadata is dropped and a missing generation becomes 1.
     Storage,
 }
@@ -67,7 +69,9 @@ impl Resource<'_> {
         let mut unknown = metadata.as_ref().map(|(_, _, unknown)| unknown.clone()).unwrap_or_default();
         if is_ours {
             unknown.extend(prune::prune(object, self.schema, true));
-            default::prune_nulls(object, Some(self.schema));
+            if origin != Origin::Apply {
+                default::prune_nulls(object, Some(self.schema));
+            }
             let coerced = objectmeta::coerce(&Path::Nil, object, self.schema, false, malformed);
             unknown.extend(coerced.map_err(|error| DecodeError(error.to_string()))?);
         }

@@ -38,6 +38,8 @@ pub struct BuiltinKind {
 /// What a kind in a namespace has if it has nothing of its own.
 static NAMESPACED: Strategy = Strategy::NAMESPACED;
 static CLUSTER: Strategy = Strategy::CLUSTER;
+/// Most of what is particular to definitions is in [`crate::crd`], around the generic kind.
+static DEFINITION: Strategy = Strategy { unconditional_update: false, ..Strategy::CLUSTER };
 /// A question has no name, so there is nothing to check.
 static QUESTION: Strategy = Strategy { validate_create: |_| Vec::new(), ..Strategy::CLUSTER };
 
@@ -45,6 +47,7 @@ impl BuiltinKind {
     pub(super) fn new(kind: &'static types::Kind, row: &Row) -> Self {
         let general = match (row.verbs == CREATE_VERBS, row.namespaced) {
             (true, _) => &QUESTION,
+            _ if row.kind == "CustomResourceDefinition" => &DEFINITION,
             (_, true) => &NAMESPACED,
             _ => &CLUSTER,
         };
@@ -95,7 +98,9 @@ fn resets(kind: &types::Kind, fields: &[&str]) -> Filter {
 impl Kind for BuiltinKind {
     fn decode(&self, object: &mut Value, origin: Origin) -> Result<Vec<Finding>, Status> {
         let findings = match origin {
-            Origin::Request => decode::decode(self.kind, object).map_err(|refused| Status::bad_request(refused.0))?,
+            Origin::Request | Origin::Apply => {
+                decode::decode(self.kind, object).map_err(|refused| Status::bad_request(refused.0))?
+            }
             Origin::Storage => {
                 decode::reform(self.kind, object);
                 Vec::new()

@@ -74,8 +74,10 @@ pub fn to_stored(def: &ResourceDef, version: &VersionDef, object: &Value) -> Byt
         }
         Stored::Converted(conversion) => Cow::Owned(conversion.stored(object.clone())),
     };
-    let has_version = stored.get("metadata").is_some_and(|metadata| metadata.get("resourceVersion").is_some());
-    if has_version && let Some(mut metadata) = MetadataMut::of(stored.to_mut()) {
+    let is_marked = stored
+        .get("metadata")
+        .is_some_and(|metadata| metadata.get("resourceVersion").is_some() || metadata.get("selfLink").is_some());
+    if is_marked && let Some(mut metadata) = MetadataMut::of(stored.to_mut()) {
         metadata.set_resource_version("");
         metadata.set("selfLink", None);
     }

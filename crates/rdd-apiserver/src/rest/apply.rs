@@ -69,7 +69,7 @@ impl Change for Apply {
             return Err(Status::conflict(&writing.target.def.group_resource(), writing.name(), &why));
         }
         // What applies is typed by the schema already; this brings values into the form in which they are stored.
-        writing.kind().decode(&mut object, Origin::Request).map_err(|status| error::plain(status.message))?;
+        writing.kind().decode(&mut object, Origin::Apply).map_err(|status| error::plain(status.message))?;
         writing.place(&mut object)?;
         check_name(writing, &object)?;
         Ok(object)

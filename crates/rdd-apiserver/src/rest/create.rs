@@ -75,8 +75,14 @@ pub(super) enum Inserted {
     Taken(String, Option<Revision>),
 }
 
-/// Completes, checks and stores an object that went through mutating admission.
-pub(super) async fn insert(writing: &Writing<'_>, mut object: Value) -> Result<Inserted, Status> {
+/// Completes, checks and stores an object that went through mutating admission, under its own name.
+pub(super) async fn insert(writing: &Writing<'_>, object: Value) -> Result<Inserted, Status> {
+    insert_at(writing, object, None).await
+}
+
+/// The same, under this key if there is one: who creates by an update stores where the path says, even if a webhook has
+/// renamed the object, as upstream's storage does.
+pub(super) async fn insert_at(writing: &Writing<'_>, mut object: Value, key: Option<Key>) -> Result<Inserted, Status> {
     let def = &writing.target.def;
     if let Some(mut metadata) = MetadataMut::of(&mut object) {
         metadata.set_uid(&uuid::Uuid::new_v4().to_string());
@@ -98,7 +104,7 @@ pub(super) async fn insert(writing: &Writing<'_>, mut object: Value) -> Result<I
         return Err(error::plain("resourceVersion should not be set on objects to be created"));
     }
     let name = Metadata::of(&object).name().to_owned();
-    let key = key_of(writing, &name)?;
+    let key = key.map_or_else(|| key_of(writing, &name), Ok)?;
     if writing.context.options.is_dry_run() {
         if writing.api.state.get(&key).is_some() {
             return Ok(Inserted::Taken(name, None));

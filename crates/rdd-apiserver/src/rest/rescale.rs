@@ -15,7 +15,7 @@ use super::{
     Api, Context, PatchType, Target, decode, error,
     patch::Patched,
     scale::{self, API_VERSION, KIND},
-    update::{Change, check_name, write},
+    update::{ATTEMPTS_MAX, Change, StandIn, check_name, write},
     writing::{Writing, Written},
 };
 use crate::{
@@ -60,14 +60,13 @@ async fn rescale(
 ) -> Result<Written, Status> {
     let target = writing.target;
     let key = target.key()?;
-    loop {
+    for _ in 0..ATTEMPTS_MAX {
         let object = writing.api.state.get(&key).ok_or_else(|| writing.not_found())?;
         let current = form::value(&target.def, target.version(), &object)?;
         let before = Arc::new(scale::before(target, &current)?);
         let wanted = edit(&before)?;
         let reformed = |scale: &mut Value| scale::decode(scale, Origin::Request).map(drop);
         let wanted = writing.mutate_as(Operation::Update, wanted, Some(&before), &reformed).await?;
-        let wanted = writing.agree(Operation::Update, wanted, Some(&before)).await?;
         let parent = Target { subresource: None, ..target.clone() };
         let set = Set { target, wanted, base: Metadata::of(&current).resource_version().to_owned() };
         let outcome = write(&Writing { target: &parent, ..*writing }, &set).await;
@@ -77,6 +76,7 @@ async fn rescale(
             other => return other,
         }
     }
+    Err(Status::conflict_modified(&target.def.group_resource(), writing.name()))
 }
 
 /// A scale, to be put into the object that it was made of.
@@ -100,6 +100,12 @@ impl Change for Set<'_> {
 
     fn is_admitted(&self) -> bool {
         true
+    }
+
+    /// Validating plug-ins see what the object says as a whole, whatever of it the client sent; nobody owns fields of that.
+    fn stand_in(&self, new: &Value, old: &Value) -> Result<Option<StandIn<'_>>, Status> {
+        let (new, old) = (scale::after(self.target, new)?, scale::after(self.target, old)?);
+        Ok(Some(StandIn { target: self.target, new, old }))
     }
 
     fn change(&self, writing: &Writing<'_>, current: Option<&Value>) -> Result<Value, Status> {

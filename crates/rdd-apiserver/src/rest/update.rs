@@ -25,6 +25,10 @@ use crate::{
     state::{Object, Write},
 };
 
+/// How often a change is made anew because somebody else was quicker. Each time another write got through, so nobody comes near it
+/// who is not alone against a crowd.
+pub(super) const ATTEMPTS_MAX: usize = 500;
+
 /// How a new object comes of the one that is there. It is asked again when somebody else was quicker.
 pub(crate) trait Change: Send + Sync {
     /// The uid that the object must have.
@@ -37,13 +41,25 @@ pub(crate) trait Change: Send + Sync {
         false
     }
 
-    /// Whether plug-ins have seen it already, in another form.
+    /// Whether mutating plug-ins have seen it already, in another form.
     fn is_admitted(&self) -> bool {
         false
     }
 
+    /// What plug-ins are asked about in place of the object and of what it was, and where that is.
+    fn stand_in(&self, _new: &Value, _old: &Value) -> Result<Option<StandIn<'_>>, Status> {
+        Ok(None)
+    }
+
     /// The new object, with its owners recorded. `current` is none if there is nothing yet.
     fn change(&self, writing: &Writing<'_>, current: Option<&Value>) -> Result<Value, Status>;
+}
+
+/// What stands for an object before validating plug-ins.
+pub(crate) struct StandIn<'a> {
+    pub(crate) target: &'a Target,
+    pub(crate) new: Value,
+    pub(crate) old: Value,
 }
 
 /// Replaces an object, or a part of it, by a body.
@@ -90,7 +106,7 @@ pub(crate) fn check_name(writing: &Writing<'_>, object: &Value) -> Result<(), St
 /// Makes a change to what is there, again and again until nobody else was quicker.
 pub(crate) async fn write(writing: &Writing<'_>, change: &dyn Change) -> Result<Written, Status> {
     let key = writing.target.key()?;
-    loop {
+    for _ in 0..ATTEMPTS_MAX {
         let current = writing.api.state.get(&key);
         let attempt = match &current {
             Some(object) => replace(writing, change, object).await,
@@ -100,8 +116,7 @@ pub(crate) async fn write(writing: &Writing<'_>, change: &dyn Change) -> Result<
             Attempt::Done(written) => return Ok(written),
             Attempt::Lost(actual) => {
                 if Instant::now() >= writing.context.deadline {
-                    let resource = writing.target.def.group_resource();
-                    return Err(Status::conflict_modified(&resource, writing.name()));
+                    break;
                 }
                 let wait = writing.context.deadline.saturating_duration_since(Instant::now());
                 if let Some(actual) = actual {
@@ -110,6 +125,7 @@ pub(crate) async fn write(writing: &Writing<'_>, change: &dyn Change) -> Result<
             }
         }
     }
+    Err(Status::conflict_modified(&writing.target.def.group_resource(), writing.name()))
 }
 
 enum Attempt {
@@ -135,7 +151,7 @@ async fn make(writing: &Writing<'_>, change: &dyn Change) -> Result<Attempt, Sta
     if let Some(mut metadata) = MetadataMut::of(&mut object) {
         metadata.set_resource_version("");
     }
-    Ok(match create::insert(writing, object).await? {
+    Ok(match create::insert_at(writing, object, Some(writing.target.key()?)).await? {
         Inserted::Done(written) => Attempt::Done(written),
         Inserted::Taken(_, actual) => Attempt::Lost(actual),
     })
@@ -165,8 +181,11 @@ async fn replace(writing: &Writing<'_>, change: &dyn Change, object: &Arc<Object
     }
     kind.warnings(&new, Some(&old)).into_iter().for_each(|text| writing.context.warnings.add(text));
     ssa::keep_timestamps_of_unchanged(&old, &mut new);
-    if !change.is_admitted() {
-        new = writing.agree(Operation::Update, new, Some(&old)).await?;
+    match change.stand_in(&new, &old)? {
+        None => new = writing.agree(Operation::Update, new, Some(&old)).await?,
+        Some(StandIn { target, new, old }) => {
+            Writing { target, ..*writing }.agree(Operation::Update, new, Some(&Arc::new(old))).await?;
+        }
     }
     let expect = Expect::Revision(object.revision());
     if vanishes(&new, &old) && kind.may_vanish(&new) {
@@ -268,7 +287,12 @@ pub(crate) fn precondition_failed(writing: &Writing<'_>, what: &str, wanted: &st
 pub(crate) fn invalid_stored(writing: &Writing<'_>, why: &str) -> Status {
     let def = &writing.target.def;
     // The key of the store that upstream has: built-in resources are not sorted by group there.
-    let prefix = if def.custom.is_some() { format!("{}/{}", def.group, def.plural) } else { def.plural.clone() };
+    let prefix = match (&*def.group, &*def.plural) {
+        _ if def.custom.is_some() => format!("{}/{}", def.group, def.plural),
+        ("apiextensions.k8s.io" | "apiregistration.k8s.io", plural) => format!("{}/{plural}", def.group),
+        ("", "services") => "services/specs".to_owned(),
+        (_, plural) => plural.to_owned(),
+    };
     let namespace = writing.target.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
     let key = format!("/registry/{prefix}/{namespace}{}", writing.name());
     let why =

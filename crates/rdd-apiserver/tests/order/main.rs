@@ -6,4 +6,6 @@ mod collections;
 mod garbage;
 mod races;
 mod support;
+mod updates;
 mod versions;
+mod wire;

@@ -56,6 +56,7 @@ pub(crate) static POLICY: Strategy = Strategy {
         };
         updated(new, old, false, found)
     },
+    unconditional_update: false,
     ..Strategy::CLUSTER
 };
 
@@ -65,6 +66,7 @@ pub(crate) static BINDING: Strategy = Strategy {
     prepare_for_update: |_, new, old| count_generation("spec", new, old),
     validate_create: |object| created(object, false, binding_errors(object)),
     validate_update: |_, new, old| updated(new, old, false, binding_errors(new)),
+    unconditional_update: false,
     ..Strategy::CLUSTER
 };
 

@@ -17,7 +17,7 @@ use crate::strategy::Strategy;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-const NAMED: Strategy = Strategy { name_rule: NameRule::PathSegment, ..Strategy::NAMESPACED };
+const NAMED: Strategy = Strategy { name_rule: NameRule::PathSegment, create_on_update: true, ..Strategy::NAMESPACED };
 
 pub(crate) static ROLE: Strategy = Strategy {
     validate_create: |object| created(object, true, role_errors(object)),

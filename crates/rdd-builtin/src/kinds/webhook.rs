@@ -33,6 +33,7 @@ const WEBHOOKS: Strategy = Strategy {
     prepare_for_update: |_, new, old| count_generation("webhooks", new, old),
     validate_create: |object| validate_create(object, TAKE_ALL),
     validate_update: |_, new, old| validate_update(new, old, TAKE_ALL),
+    unconditional_update: false,
     ..Strategy::CLUSTER
 };
 

@@ -17,6 +17,7 @@ const AFFINITY_SECONDS: i64 = 10_800;
 
 pub(crate) static STRATEGY: Strategy = Strategy {
     name_rule: NameRule::Dns1035Label,
+    create_on_update: true,
     default,
     prepare_for_create: |object| drop_field("status", object),
     prepare_for_update: |endpoint, new, old| {
