@@ -203,7 +203,13 @@ impl Price {
 /// Both sides of `==` are passed over as far as the shorter goes; what Kubernetes adds compares in one step.
 pub(crate) fn equality(args: &[Outcome<'_>]) -> u64 {
     if let Ok(
-        Value::Quantity(_) | Value::Ip(_) | Value::Cidr(_) | Value::Format(_) | Value::Url(_) | Value::Semver(_),
+        Value::Quantity(_)
+        | Value::Ip(_)
+        | Value::Cidr(_)
+        | Value::Format(_)
+        | Value::Url(_)
+        | Value::Semver(_)
+        | Value::Authorization(_),
     ) = &args[0]
     {
         return 1;

@@ -486,6 +486,7 @@ pub(crate) fn go_type(value: &Value<'_>) -> &'static str {
         Value::Cidr(_) => "cel.CIDR",
         Value::Semver(_) => "cel.Semver",
         Value::Format(_) => "cel.Format",
+        Value::Authorization(step) => step.go_type(),
         Value::Unknown(_) => "*common.unknownPreserved",
     }
 }

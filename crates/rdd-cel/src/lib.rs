@@ -5,8 +5,8 @@
 //! and what it cost. The way of a schema: [`Shape::new`] reads it, [`RuleSet::new`] compiles its rules, [`RuleSet::validate`]
 //! runs them. Everything here is pure and bounded: no input makes it panic, recurse without end or work without a price.
 //!
-//! Later, and kept in mind: the static cost estimate (beside the prices, in `cost`), and the libraries `authz` and `jsonpatch`
-//! (their signatures and bodies join the table in `libs`; `authz` has its signatures there already).
+//! Later, and kept in mind: the static cost estimate (beside the prices, in `cost`), and the library `jsonpatch` (its signatures and
+//! bodies join the table in `libs`).
 
 mod ast;
 mod check;
@@ -34,7 +34,7 @@ pub use env::{CompileError, Environment};
 pub use escape::{escape, is_reserved, unescape};
 pub use json_schema::JsonSchema;
 pub use libs::regexes::compile as compile_pattern;
-pub use libs::{named::NamedFormat, net::Cidr, quantity::Quantity, semver::Semver, url::Url};
+pub use libs::{authz::Authorization, named::NamedFormat, net::Cidr, quantity::Quantity, semver::Semver, url::Url};
 pub use program::{Evaluation, Program};
 pub use rules::{Rule, RuleSet};
 pub use shape::{SchemaNode, Shape};

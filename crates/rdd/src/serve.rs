@@ -254,7 +254,8 @@ async fn start_server(
     let parts = Parts {
         tls,
         authenticators: Authenticators::standard(tokens).then(accounts.clone()),
-        health: Health::default().check("datastore", move || datastore::is_writable(&*checked)),
+        // The name under which every API server has the check of its store.
+        health: Health::default().check("etcd", move || datastore::is_writable(&*checked)),
         version: build::kubernetes_version(),
         figures: vec![Box::new(move || datastore::figures(&*measured))],
         backup: Some(Arc::new(OnlineBackup { store: store.clone(), folder })),

@@ -3,7 +3,12 @@
 use std::{fmt, sync::Arc};
 
 use rdd_builtin::{kinds, strategy::Strategy};
-use rdd_meta::{Status, metadata::MetadataMut};
+use rdd_meta::{
+    Status,
+    fields::FieldSelector,
+    labels::{LabelSelector, Operator, Requirement},
+    metadata::MetadataMut,
+};
 use rdd_stdx::clock::SharedClock;
 use serde_json::{Value, json};
 
@@ -105,9 +110,65 @@ impl Answerer for AccessReview {
             let why = format!("spec.resourceAttributes.namespace must match namespace: {namespace}");
             return Err(Status::bad_request(why));
         }
+        let ignored = unread_selectors(&question["spec"]["resourceAttributes"]);
         question["status"] = json!({"allowed": true});
+        if !ignored.is_empty() {
+            question["status"]["evaluationError"] = ignored.join("; ").into();
+        }
         Ok(question)
     }
+}
+
+/// What is said of selectors that cannot be understood, as a whole or in part. They would narrow a question that is answered with yes
+/// without them.
+fn unread_selectors(attributes: &Value) -> Vec<String> {
+    let fields = selector(
+        &attributes["fieldSelector"],
+        |text| FieldSelector::parse(text).is_ok(),
+        |requirement| {
+            let values = requirement["values"].as_array().map_or(0, Vec::len);
+            values == 1 && matches!(requirement["operator"].as_str(), Some("In" | "NotIn"))
+        },
+    );
+    let labels =
+        selector(&attributes["labelSelector"], |text| LabelSelector::parse(text).is_ok(), is_label_requirement);
+    [("fieldSelector", fields), ("labelSelector", labels)]
+        .into_iter()
+        .filter_map(|(name, ignored)| Some(format!("spec.resourceAttributes.{name} {}", ignored?)))
+        .collect()
+}
+
+/// How much of a selector is ignored, if anything is. Requirements take the place of a text.
+fn selector(
+    selector: &Value,
+    is_text: impl Fn(&str) -> bool,
+    is_requirement: impl Fn(&Value) -> bool,
+) -> Option<&'static str> {
+    let requirements = selector["requirements"].as_array().map_or(&[][..], Vec::as_slice);
+    let (read, unread): (Vec<&Value>, Vec<&Value>) = requirements.iter().partition(|one| is_requirement(one));
+    let all = "ignored due to parse error";
+    match (read.is_empty(), unread.is_empty()) {
+        (false, false) => Some("partially ignored due to parse error"),
+        (true, false) => Some(all),
+        (false, true) => None,
+        (true, true) => {
+            let text = selector["rawSelector"].as_str().unwrap_or_default();
+            (!text.is_empty() && !is_text(text)).then_some(all)
+        }
+    }
+}
+
+fn is_label_requirement(requirement: &Value) -> bool {
+    let operator = match requirement["operator"].as_str() {
+        Some("In") => Operator::In,
+        Some("NotIn") => Operator::NotIn,
+        Some("Exists") => Operator::Exists,
+        Some("DoesNotExist") => Operator::DoesNotExist,
+        _ => return false,
+    };
+    let values = requirement["values"].as_array().into_iter().flatten();
+    let values = values.filter_map(Value::as_str).map(str::to_owned).collect();
+    Requirement::new(requirement["key"].as_str().unwrap_or_default(), operator, values).is_ok()
 }
 
 /// What may I do?

@@ -110,7 +110,6 @@ impl OpenApi {
 
     /// The answer to a request for a document or for the index; `None` if the path is none of theirs.
     pub async fn answer(self: &Arc<Self>, served: &Arc<Served>, head: &Parts, path: &str) -> Option<Response> {
-        let path = path.strip_suffix('/').unwrap_or(path);
         if path != EVERYTHING && path != INDEX && !path.starts_with("/openapi/v3/") {
             return None;
         }

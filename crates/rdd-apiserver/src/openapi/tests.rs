@@ -429,10 +429,16 @@ async fn version_2_is_there_as_protobuf_under_the_same_tag() {
 #[tokio::test]
 async fn other_paths_are_left_to_others_and_documents_cannot_be_written() {
     let openapi = mk_openapi();
-    for path in ["/openapi", "/openapi/v4", "/openapi/v3x", "/openapi/v2/x", "/"] {
+    for path in ["/openapi", "/openapi/v4", "/openapi/v3x", "/openapi/v2/x", "/openapi/v2/", "/"] {
         assert!(openapi.answer(&mk_served(), &head("/", &[]), path).await.is_none(), "{path}");
     }
-    for path in ["/openapi/v3/api/v9", "/openapi/v3/apis/none/v1", "/openapi/v3/apis/stable.example.com"] {
+    for path in [
+        "/openapi/v3/",
+        "/openapi/v3/api/v1/",
+        "/openapi/v3/api/v9",
+        "/openapi/v3/apis/none/v1",
+        "/openapi/v3/apis/stable.example.com",
+    ] {
         assert_eq!(get(&openapi, path, &[]).await.status(), StatusCode::NOT_FOUND);
     }
     let mut posted = head(EVERYTHING, &[]);

@@ -30,7 +30,11 @@ pub enum Notation {
 /// The notation that the headers of a request tell, or a 415.
 pub fn notation(headers: &HeaderMap) -> Result<Notation, Status> {
     let told = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?")).unwrap_or_default();
-    let media_type = told.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let mut parts = told.split(';');
+    let media_type = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
+    if !are_parameters(parts) {
+        return Err(Status::unsupported_media_type(&MEDIA_TYPES));
+    }
     match media_type.as_str() {
         "" if told.is_empty() => Ok(Notation::Json),
         "application/json" => Ok(Notation::Json),
@@ -38,6 +42,28 @@ pub fn notation(headers: &HeaderMap) -> Result<Notation, Status> {
         protobuf::MEDIA_TYPE => Ok(Notation::Protobuf),
         _ => Err(Status::unsupported_media_type(&MEDIA_TYPES)),
     }
+}
+
+/// Whether what follows a media type is a list of parameters, each of another name; nothing after the last semicolon is one too.
+/// Go's parser refuses the rest.
+fn are_parameters<'t>(parts: impl Iterator<Item = &'t str>) -> bool {
+    let is_token = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=".contains(&byte))
+    };
+    let mut seen = Vec::new();
+    let parts: Vec<&str> = parts.map(str::trim).collect();
+    let given = match parts.split_last() {
+        Some((&"", before)) => before,
+        _ => &parts[..],
+    };
+    given.iter().all(|part| {
+        let Some((name, value)) = part.split_once('=') else { return false };
+        let name = name.to_ascii_lowercase();
+        let quoted = value.len() > 1 && value.starts_with('"') && value.ends_with('"');
+        let fits = is_token(&name) && (is_token(value) || quoted) && !seen.contains(&name);
+        seen.push(name);
+        fits
+    })
 }
 
 /// Reads the body of a request as an object of a target.

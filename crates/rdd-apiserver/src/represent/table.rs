@@ -89,7 +89,7 @@ static SCALE_COLUMNS: LazyLock<[Column; 4]> = LazyLock::new(|| {
     let column = |name: &str, kind: &str, description: &str| Column {
         name: name.to_owned(),
         kind: kind.to_owned(),
-        format: String::new(),
+        format: if name == "Name" { "name".to_owned() } else { String::new() },
         description: description.to_owned(),
         priority: 0,
     };
@@ -97,7 +97,7 @@ static SCALE_COLUMNS: LazyLock<[Column; 4]> = LazyLock::new(|| {
         column("Name", "string", "The name of the scaled object."),
         column("Desired", "integer", "How many instances are wanted."),
         column("Available", "integer", "How many instances were seen."),
-        column("Age", "string", "How long ago the scaled object was created."),
+        column("Age", "date", "How long ago the scaled object was created."),
     ]
 });
 

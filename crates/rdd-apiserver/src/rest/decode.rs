@@ -116,11 +116,18 @@ pub(crate) fn report(writing: &Writing<'_>, findings: &[Finding]) -> Result<(), 
     match FieldValidation::of(&writing.context.options.field_validation) {
         FieldValidation::Ignore => Ok(()),
         FieldValidation::Warn => {
-            findings.iter().for_each(|finding| writing.context.warnings.add(finding.to_string()));
+            findings.iter().flat_map(warnings).for_each(|text| writing.context.warnings.add(text));
             Ok(())
         }
         FieldValidation::Strict => decoding_error(findings).map_or(Ok(()), Err),
     }
+}
+
+/// What a client is told of a finding: each line of what YAML's reader says on its own, without the first, which names the reader.
+fn warnings(finding: &Finding) -> Vec<String> {
+    let text = finding.to_string();
+    let lines = text.strip_prefix("yaml: unmarshal errors:\n").unwrap_or(&text);
+    lines.lines().map(|line| line.trim().to_owned()).collect()
 }
 
 /// An error of decoding, as `transformDecodeError` upstream words it.

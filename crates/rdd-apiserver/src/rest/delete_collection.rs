@@ -30,11 +30,21 @@ pub async fn delete_collection(
     list: &ListOptions,
 ) -> Result<Listed, Status> {
     selection::check_fields(target, &list.field_selector)?;
-    let found = listed(api, target, list).await?;
+    let found = listed(api, target, &exactly(list)).await?;
     let deletions = found.objects.iter().cloned().map(|object| delete_one(api, target, context, options, object));
     // The store commits what comes at the same time together.
     stream::iter(deletions).buffer_unordered(AT_ONCE).try_for_each(|()| ready(Ok(()))).await?;
     Ok(found)
+}
+
+/// A version without a word on how it is meant is that very version: upstream deletes page by page, and pages are of one version.
+fn exactly(list: &ListOptions) -> ListOptions {
+    let mut list = list.clone();
+    let is_plain = list.resource_version_match.is_empty() && list.continue_token.is_empty();
+    if is_plain && !matches!(list.resource_version.as_str(), "" | "0") {
+        "Exact".clone_into(&mut list.resource_version_match);
+    }
+    list
 }
 
 async fn delete_one(

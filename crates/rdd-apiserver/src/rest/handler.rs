@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use http::{HeaderMap, StatusCode, header, request::Parts};
 use rdd_meta::{
     Status, go_text,
+    metadata::Metadata,
     options::{self, DeleteOptions, ListOptions, WriteOptions},
     path::{PathError, RequestInfo, Verb},
     query::Query,
@@ -18,6 +19,7 @@ use super::{
     rescale,
     resolve::{Nowhere, resolve},
     scale, update, watch,
+    writing::{Writing, elsewhere},
 };
 use crate::{
     admission::{self, Warnings},
@@ -72,7 +74,11 @@ impl Handler for Endpoints {
             match resolve(&api.registry.served(), &request.head.method, &info) {
                 Ok(target) => serve(&api, request, query, &info, target).await,
                 Err(Nowhere::Unknown) => respond::not_found(),
-                Err(Nowhere::Refused(status)) => represent::error(&request.head, &status),
+                Err(Nowhere::Refused(status)) => {
+                    let warnings = Warnings::default();
+                    deprecation(&api, &info).into_iter().for_each(|text| warnings.add(text));
+                    finish(&request.head, Err(*status), &warnings)
+                }
             }
         })
     }
@@ -179,6 +185,13 @@ fn context(request: &Request, query: &Query, warnings: Warnings) -> Context {
     Context { user: Arc::clone(&request.identity), manager, options, deadline, warnings }
 }
 
+/// What is said of a custom resource's version whatever is asked of it, what it does not have included.
+fn deprecation(api: &Api, info: &RequestInfo) -> Option<String> {
+    let served = api.registry.served();
+    let def = served.get(&info.group, info.resource()).filter(|def| def.custom.is_some())?;
+    def.version(&info.version)?.deprecation.clone()
+}
+
 /// Adds the warnings, and makes an answer of an error.
 fn finish(head: &Parts, answered: Result<Response, Status>, warnings: &Warnings) -> Response {
     let mut response = answered.unwrap_or_else(|status| represent::error(head, &status));
@@ -225,6 +238,12 @@ impl Change<'_> {
         context: &Context,
         shown: &Representation,
     ) -> Result<Response, Status> {
+        let writing = Writing::new(self.api, self.target, context);
+        let given = Metadata::of(&body.value).namespace();
+        if !given.is_empty() && Some(given) != self.target.namespace.as_deref() {
+            return Err(elsewhere());
+        }
+        writing.confirm(true)?;
         let name = self.target.name.as_deref().unwrap_or_default();
         let object = self.api.state.get(&self.target.key()?);
         let object = object.ok_or_else(|| Status::not_found(&self.target.def.group_resource(), name))?;

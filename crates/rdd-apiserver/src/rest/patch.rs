@@ -187,10 +187,40 @@ impl Patched {
     }
 }
 
+impl Patched {
+    /// Reads what a patch made, which may have lost its type on the way. A strategic patch is no text in between, so it keeps it.
+    fn decode(&self, writing: &Writing<'_>, object: &mut Value) -> Result<Vec<Finding>, Status> {
+        let is_custom = writing.target.def.custom.is_some();
+        if is_custom && text_of(object, "kind").is_empty() {
+            let shown = go_json::to_string(object);
+            return Err(Status::bad_request(format!("Object 'Kind' is missing in '{shown}'")));
+        }
+        if !is_custom && !matches!(self.steps, Steps::Strategic) && text_of(object, "apiVersion").is_empty() {
+            return Ok(forget_all(object));
+        }
+        writing.kind().decode(object, Origin::Request)
+    }
+}
+
+fn text_of<'v>(object: &'v Value, field: &str) -> &'v str {
+    object.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Upstream takes an object without a version for one of its internal form, which no text can name a field of.
+fn forget_all(object: &mut Value) -> Vec<Finding> {
+    let members = std::mem::take(object).as_object().cloned().unwrap_or_default();
+    *object = serde_json::json!({});
+    let unknown = members.into_iter().map(|(name, _)| name).filter(|name| name != "apiVersion" && name != "kind");
+    unknown.map(Finding::UnknownMember).collect()
+}
+
 impl Change for Patched {
     fn change(&self, writing: &Writing<'_>, current: Option<&Value>) -> Result<Value, Status> {
         let current = current.ok_or_else(|| writing.not_found())?;
-        let object = self.apply(writing, current, &|object| writing.kind().decode(object, Origin::Request))?;
+        let object = self.apply(writing, current, &|object| self.decode(writing, object))?;
+        if writing.target.def.custom.is_some() && text_of(&object, "apiVersion").is_empty() {
+            return Err(Status::internal("Object 'apiVersion' is missing in 'object has no apiVersion field'"));
+        }
         let mut object = writing.own(Some(current), object);
         writing.place(&mut object)?;
         check_name(writing, &object)?;

@@ -132,9 +132,7 @@ impl<'a> Writing<'a> {
         let found = metadata.view().namespace();
         if found != wanted {
             if !found.is_empty() && !wanted.is_empty() {
-                return Err(Status::bad_request(
-                    "the namespace of the provided object does not match the namespace sent on the request",
-                ));
+                return Err(elsewhere());
             }
             metadata.set_namespace(wanted);
         }
@@ -266,7 +264,7 @@ impl<'a> Writing<'a> {
     }
 
     /// Looks again at what may have gone since the write was judged: its definition, and its namespace if it is new.
-    fn confirm(&self, is_new: bool) -> Result<(), Status> {
+    pub(crate) fn confirm(&self, is_new: bool) -> Result<(), Status> {
         let def = &self.target.def;
         if def.custom.is_some() {
             let served = self.api.registry.served();
@@ -362,6 +360,11 @@ impl<'a> Writing<'a> {
         }
         options
     }
+}
+
+/// 400 for an object that says it is in another namespace than its path.
+pub(crate) fn elsewhere() -> Status {
+    Status::bad_request("the namespace of the provided object does not match the namespace sent on the request")
 }
 
 /// The checks of metadata that all kinds share; a create makes them after those of its kind, an update before.

@@ -1,5 +1,6 @@
 //! The functions of the environment: their signatures for the checker, their bodies for the evaluator.
 
+pub(crate) mod authz;
 pub(crate) mod convert;
 pub(crate) mod lists;
 pub(crate) mod named;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::{Function, Native, Overload, Singleton, Style, signature};
 use super::{
-    convert, lists, named, net, operators, optionals, quantity, regexes, semver, sets, string_format, strings, time,
-    url,
+    authz, convert, lists, named, net, operators, optionals, quantity, regexes, semver, sets, string_format, strings,
+    time, url,
 };
 use crate::value::{Fault, Outcome, Value};
 
@@ -259,22 +259,27 @@ const ROWS: &[Row] = &[
     ("sum", "list_duration_sum_duration: list<duration>.() -> duration", U, lists::sum_duration),
     ("indexOf", "list_a_index_of_int: list<A>.(A) -> int", B, lists::index_of),
     ("lastIndexOf", "list_a_last_index_of_int: list<A>.(A) -> int", B, lists::last_index_of),
-    // kubernetes.authz: the signatures; a value to call them on comes with the library itself
-    ("path", "authorizer_path: Authorizer.(string) -> PathCheck", B, refused),
-    ("group", "authorizer_group: Authorizer.(string) -> GroupCheck", B, refused),
-    ("serviceAccount", "authorizer_serviceaccount: Authorizer.(string, string) -> Authorizer", V, refused),
-    ("resource", "groupcheck_resource: GroupCheck.(string) -> ResourceCheck", B, refused),
-    ("subresource", "resourcecheck_subresource: ResourceCheck.(string) -> ResourceCheck", B, refused),
-    ("namespace", "resourcecheck_namespace: ResourceCheck.(string) -> ResourceCheck", B, refused),
-    ("name", "resourcecheck_name: ResourceCheck.(string) -> ResourceCheck", B, refused),
-    ("check", "pathcheck_check: PathCheck.(string) -> Decision", B, refused),
-    ("check", "resourcecheck_check: ResourceCheck.(string) -> Decision", B, refused),
-    ("errored", "decision_errored: Decision.() -> bool", U, refused),
-    ("error", "decision_error: Decision.() -> string", U, refused),
-    ("allowed", "decision_allowed: Decision.() -> bool", U, refused),
-    ("reason", "decision_reason: Decision.() -> string", U, refused),
-    ("fieldSelector", "authorizer_fieldselector: ResourceCheck.(string) -> ResourceCheck", B, refused),
-    ("labelSelector", "authorizer_labelselector: ResourceCheck.(string) -> ResourceCheck", B, refused),
+    // kubernetes.authz
+    ("path", "authorizer_path: Authorizer.(string) -> PathCheck", B, authz::path),
+    ("group", "authorizer_group: Authorizer.(string) -> GroupCheck", B, authz::group),
+    (
+        "serviceAccount",
+        "authorizer_serviceaccount: Authorizer.(string, string) -> Authorizer",
+        V,
+        authz::service_account,
+    ),
+    ("resource", "groupcheck_resource: GroupCheck.(string) -> ResourceCheck", B, authz::resource),
+    ("subresource", "resourcecheck_subresource: ResourceCheck.(string) -> ResourceCheck", B, authz::narrowed),
+    ("namespace", "resourcecheck_namespace: ResourceCheck.(string) -> ResourceCheck", B, authz::narrowed),
+    ("name", "resourcecheck_name: ResourceCheck.(string) -> ResourceCheck", B, authz::narrowed),
+    ("check", "pathcheck_check: PathCheck.(string) -> Decision", B, authz::check),
+    ("check", "resourcecheck_check: ResourceCheck.(string) -> Decision", B, authz::check),
+    ("errored", "decision_errored: Decision.() -> bool", U, authz::errored),
+    ("error", "decision_error: Decision.() -> string", U, authz::nothing),
+    ("allowed", "decision_allowed: Decision.() -> bool", U, authz::allowed),
+    ("reason", "decision_reason: Decision.() -> string", U, authz::nothing),
+    ("fieldSelector", "authorizer_fieldselector: ResourceCheck.(string) -> ResourceCheck", B, authz::narrowed),
+    ("labelSelector", "authorizer_labelselector: ResourceCheck.(string) -> ResourceCheck", B, authz::narrowed),
     // cel.lib.optional
     ("optional.of", "optional_of: (V) -> optional<V>", U, optionals::of),
     ("optional.ofNonZeroValue", "optional_ofNonZeroValue: (V) -> optional<V>", U, optionals::of_non_zero),

@@ -63,7 +63,13 @@ pub(crate) fn equal(left: &Value<'_>, right: &Value<'_>) -> Result<bool, Fault> 
         (Value::Semver(a), Value::Semver(b)) => a.compare(b).is_eq(),
         (Value::Format(a), Value::Format(b)) => a.name == b.name,
         (
-            Value::Quantity(_) | Value::Url(_) | Value::Ip(_) | Value::Cidr(_) | Value::Semver(_) | Value::Format(_),
+            Value::Quantity(_)
+            | Value::Url(_)
+            | Value::Ip(_)
+            | Value::Cidr(_)
+            | Value::Semver(_)
+            | Value::Format(_)
+            | Value::Authorization(_),
             _,
         ) => {
             return Err(Fault::no_such_overload());

@@ -11,7 +11,7 @@ use rdd_meta::go_text;
 use serde_json::Value as Json;
 
 use crate::go;
-use crate::libs::{named::NamedFormat, net::Cidr, quantity::Quantity, semver::Semver, url::Url};
+use crate::libs::{authz::Authorization, named::NamedFormat, net::Cidr, quantity::Quantity, semver::Semver, url::Url};
 use crate::types::Type;
 
 pub(crate) use collection::{Key, ListKind};
@@ -131,6 +131,8 @@ pub enum Value<'a> {
     Semver(Arc<Semver>),
     /// `kubernetes.NamedFormat`
     Format(&'static NamedFormat),
+    /// The types of `kubernetes.authorization`
+    Authorization(Authorization),
     /// What a schema keeps without describing it; it can only be compared
     Unknown(&'a Json),
 }
@@ -197,6 +199,7 @@ impl<'a> Value<'a> {
             Value::Cidr(_) => "net.CIDR",
             Value::Semver(_) => "kubernetes.Semver",
             Value::Format(_) => "kubernetes.NamedFormat",
+            Value::Authorization(step) => step.type_name(),
             Value::Unknown(_) => "unknown",
         }
     }
@@ -277,6 +280,7 @@ impl<'a> Value<'a> {
             Value::Cidr(cidr) => cidr.to_string(),
             Value::Semver(version) => version.to_string(),
             Value::Format(format) => format.name.to_owned(),
+            Value::Authorization(step) => step.type_name().to_owned(),
             Value::Unknown(json) => json.to_string(),
         }
     }

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use rdd_cel::{CompileError, Environment, Fault, Program, Type, TypeProvider, Value as Cel, rules::PER_CALL_LIMIT};
+use rdd_cel::{
+    Authorization, CompileError, Environment, Fault, Program, Type, TypeProvider, Value as Cel, rules::PER_CALL_LIMIT,
+};
 use serde_json::Value;
 
 /// What all conditions of one webhook may cost together.
@@ -78,6 +80,8 @@ impl Condition {
             ("oldObject", Ok(json(variables.old))),
             ("request", Ok(json(Some(variables.request)))),
             ("namespaceObject", Ok(Cel::Null)),
+            ("authorizer", Ok(Cel::Authorization(Authorization::Authorizer))),
+            ("authorizer.requestResource", Ok(Cel::Authorization(Authorization::ResourceCheck))),
         ];
         let evaluation = program.evaluate(&bound, PER_CALL_LIMIT);
         *budget = budget.checked_sub(evaluation.cost).ok_or(OUT_OF_BUDGET)?;
@@ -107,8 +111,7 @@ fn compile(expression: &str) -> Result<Program, String> {
     }
 }
 
-/// The variables of match conditions. The authorizer is declared, so that expressions that ask it are accepted, and has no
-/// value, so that asking it is an error.
+/// The variables of match conditions.
 fn environment() -> Environment {
     Environment::new()
         .with_types(Arc::new(Types))
@@ -216,8 +219,43 @@ mod tests {
         assert_eq!(hold(&[missing, missing]), Err(error.to_owned()));
         let two = hold(&[missing, "oldObject.x"]).unwrap_err();
         assert!(two.starts_with(&format!("[{error}, ")) && two.ends_with(']'), "{two}");
-        let asked = hold(&["authorizer.group('').resource('pods').check('get').allowed()"]).unwrap_err();
-        assert!(asked.contains("no such attribute"), "{asked}");
+    }
+
+    #[test]
+    fn everybody_may_do_everything_and_conditions_can_ask() {
+        for expression in [
+            "authorizer.group('').resource('pods').check('get').allowed()",
+            "authorizer.group('apps').resource('deployments').subresource('scale').namespace('n').name('d').check('get').allowed()",
+            "authorizer.group('').resource('pods').fieldSelector('a=b').labelSelector('((').check('list').allowed()",
+            "authorizer.path('/healthz').check('get').allowed()",
+            "authorizer.serviceAccount('default', 'x').path('/').check('get').reason() == ''",
+            "authorizer.requestResource.check('delete').allowed() && authorizer.requestResource.check('x').error() == ''",
+            "!authorizer.requestResource.check('delete').errored()",
+        ] {
+            assert_eq!(hold(&[expression]), Ok(true), "{expression}");
+        }
+        for (expression, why) in [
+            ("authorizer.path(' ').check('get').allowed()", "path must not be empty"),
+            ("authorizer.group('').resource('').check('get').allowed()", "resource must not be empty"),
+            (
+                "authorizer.serviceAccount('default', 'X').path('/').check('get').allowed()",
+                "Invalid service account name",
+            ),
+            (
+                "authorizer.serviceAccount('d.d', 'x').path('/').check('get').allowed()",
+                "Invalid service account namespace",
+            ),
+            ("authorizer == authorizer", "no such overload"),
+        ] {
+            let error = hold(&[expression]).unwrap_err();
+            assert_eq!(error, format!("expression '{expression}' resulted in error: {why}"));
+        }
+        let thrice = ["authorizer.path('/').check('get').allowed()"; 3].join(" && ");
+        let error = hold(&[&thrice]).unwrap_err();
+        assert!(
+            error.ends_with("operation cancelled: actual cost limit exceeded"),
+            "two checks are what one may cost: {error}"
+        );
     }
 
     #[test]
