@@ -10,7 +10,7 @@ use std::{
 };
 
 use rdd_meta::{
-    GroupVersionKind, Reason, Status,
+    GroupVersionKind, Reason, Status, go_text,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Metadata, OwnerReference},
     options::DeleteOptions,
 };
@@ -179,7 +179,12 @@ impl Garbage {
             let key = storage.and_then(|storage| storage.key(namespace, &reference.name).ok());
             let owner = key.and_then(|key| self.local.api().state.get(&key));
             match owner.filter(|owner| owner.uid() == Some(&*uid)) {
-                None => owners.dangling.push(uid),
+                None => {
+                    if owner_def.namespaced && self.is_elsewhere(owner_def, reference) {
+                        self.complain(def, object, reference).await?;
+                    }
+                    owners.dangling.push(uid);
+                }
                 Some(owner) if is_deleting_dependents(&owner) => owners.waiting.push(uid),
                 Some(_) => owners.solid.push(uid),
             }
@@ -280,16 +285,38 @@ impl Garbage {
         ignore_gone(self.local.merge(named(def, object), patch).await.map(drop))
     }
 
+    /// Whether an owner is in another namespace than it can be in. Nobody finds objects by uid alone, so its name is looked up in each
+    /// namespace; one that was seen going is in none.
+    fn is_elsewhere(&self, owner_def: &ResourceDef, reference: &OwnerReference) -> bool {
+        if self.gone().uids.contains(&reference.uid) {
+            return false;
+        }
+        let api = self.local.api();
+        let served = api.registry.served();
+        let namespaces = served.get("", "namespaces").and_then(|def| def.storage());
+        let (Some(namespaces), Some(owners)) = (namespaces, owner_def.storage()) else { return false };
+        api.state.now(&namespaces.all()).iter().any(|namespace| {
+            let key = owners.key(Some(namespace.name()), &reference.name).ok();
+            key.and_then(|key| api.state.get(&key)).is_some_and(|owner| owner.uid() == Some(&*reference.uid))
+        })
+    }
+
     /// Tells people of a reference that can never be right, once.
     async fn complain(&self, def: &ResourceDef, object: &Object, reference: &OwnerReference) -> Result<(), Status> {
+        let place = object.namespace().unwrap_or_default();
         let message = format!(
-            "ownerRef [{}/{}, namespace: {}, name: {}, uid: {}] does not exist in namespace \"\"",
-            reference.api_version, reference.kind, "", reference.name, reference.uid
+            "ownerRef [{}/{}, namespace: {place}, name: {}, uid: {}] does not exist in namespace {}",
+            reference.api_version,
+            reference.kind,
+            reference.name,
+            reference.uid,
+            go_text::quote(place)
         );
+        let told_in = object.namespace().unwrap_or("default");
         let name = format!("{}.{}", object.name(), object.uid().unwrap_or_default());
         let now = self.local.api().now();
-        let event = json!({
-            "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": "default"},
+        let mut event = json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": told_in},
             "involvedObject": {
                 "apiVersion": def.api_version(&def.storage_version), "kind": def.kind,
                 "name": object.name(), "uid": object.uid(),
@@ -298,10 +325,14 @@ impl Garbage {
             "source": {"component": "garbage-collector-controller"},
             "firstTimestamp": now.format_time(), "lastTimestamp": now.format_time(), "count": 1,
         });
-        let events = Named { group: "", resource: "events", namespace: Some("default"), name: "", subresource: "" };
+        if let Some(namespace) = object.namespace() {
+            event["involvedObject"]["namespace"] = namespace.into();
+        }
+        let events = Named { group: "", resource: "events", namespace: Some(told_in), name: "", subresource: "" };
         match self.local.create(events, event).await {
-            Err(status) if status.reason != Some(Reason::AlreadyExists) => Err(status),
-            _ => Ok(()),
+            // It was told before, or nobody is there to be told: the object's namespace is going.
+            Err(Status { reason: Some(Reason::AlreadyExists | Reason::Forbidden | Reason::NotFound), .. }) => Ok(()),
+            other => other.map(drop),
         }
     }
 

@@ -1,8 +1,8 @@
 //! Owners and dependents.
 
-use rdd_apiserver::admission::Operation;
+use rdd_apiserver::{admission::Operation, rest::local::Named};
 use rdd_meta::options::DeleteOptions;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{World, abandon, bounded, definitions, eventually, maps, propagating, reference, widget, widgets};
 
@@ -101,4 +101,27 @@ async fn many_dependents_of_one_owner_go_in_time_that_grows_with_their_number() 
     world.delete("an-owner", "Foreground").await;
     eventually("the owner goes last", || !world.has("an-owner")).await;
     assert!(names.iter().all(|name| !world.has(name)));
+}
+
+#[tokio::test]
+async fn an_owner_in_another_namespace_is_told_of_in_an_event() {
+    let world = World::open().await;
+    world.namespace("other").await;
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner", "namespace": "other"}});
+    let place = Named { namespace: Some("other"), ..maps("") };
+    let owner = bounded(world.client.create(place, owner)).await.unwrap();
+    let uid = owner["metadata"]["uid"].as_str().unwrap();
+    world.map("child", &[("owner", uid)]).await;
+    eventually("the child goes, for it has no owner here", || !world.has("child")).await;
+    let events = Named { group: "", resource: "events", namespace: Some("default"), name: "", subresource: "" };
+    let told = bounded(world.client.list(events)).await.unwrap();
+    let told: Vec<Value> = told.objects.iter().map(|event| serde_json::from_slice(event.wire()).unwrap()).collect();
+    let event = told.iter().find(|event| event["reason"] == "OwnerRefInvalidNamespace").expect("it is told");
+    let message = format!(
+        "ownerRef [v1/ConfigMap, namespace: default, name: owner, uid: {uid}] does not exist in namespace \"default\""
+    );
+    assert_eq!((&event["message"], &event["type"]), (&json!(message), &json!("Warning")));
+    assert_eq!(event["source"], json!({"component": "garbage-collector-controller"}));
+    assert_eq!(event["involvedObject"]["namespace"], "default");
+    assert!(world.client.get(Named { name: "owner", ..place }).is_ok());
 }
