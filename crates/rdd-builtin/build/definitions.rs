@@ -97,6 +97,7 @@ fn property(table: &Table, field: &Field, described: Option<&Value>) -> Value {
     let is_pointer = below != &field.kind;
     let mut schema = schema(table, below, !is_pointer && !field.omit_empty);
     describe(&mut schema, described);
+    tell_values(&mut schema);
     if let Some(target) = reference(table, below) {
         let structure = matches!(below, Type::Struct(..));
         // Beside a reference nothing else may stand: whoever has more to say wraps it.
@@ -153,7 +154,13 @@ fn schema(table: &Table, kind: &Type, always: bool) -> Value {
             "bytes" => json!({"type": "string", "format": "byte"}),
             _ => panic!("{word}"),
         },
-        Type::Named(_, below) => schema(table, below, always),
+        Type::Named(name, below) => {
+            let mut schema = schema(table, below, always);
+            if let Some(values) = table.enums.get(name) {
+                schema["enum"] = values.clone().into();
+            }
+            schema
+        }
         Type::Pointer(below) => schema(table, below, false),
         Type::List(below) => json!({"type": "array", "items": element(table, below)}),
         Type::Map(below) => json!({"type": "object", "additionalProperties": element(table, below)}),
@@ -185,6 +192,16 @@ fn without_pointer(kind: &Type) -> &Type {
         Type::Pointer(below) => below,
         other => other,
     }
+}
+
+/// Says which values there are in the words of a description too, as upstream does for people who read nothing else. What each
+/// of them means is said by upstream alone.
+fn tell_values(schema: &mut Value) {
+    let Some(values) = schema.get("enum").and_then(Value::as_array) else { return };
+    let lines: String = values.iter().map(|value| format!("\n - `{value}`")).collect();
+    let told = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+    let told = format!("{told}\n\nPossible enum values:{lines}");
+    schema["description"] = told.trim_start().into();
 }
 
 fn describe(schema: &mut Value, described: Option<&Value>) {

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 pub(crate) struct Table {
     /// Prefixes of definition names, and the apiVersion of the kinds in there, by package.
     pub(crate) packages: BTreeMap<String, Package>,
+    /// The values that a named type has, if it has no others.
+    pub(crate) enums: BTreeMap<String, Vec<String>>,
     /// The structs, in order.
     pub(crate) structs: Vec<Struct>,
 }
@@ -64,12 +66,15 @@ pub(crate) enum Type {
 
 impl Table {
     pub(crate) fn parse(text: &str) -> Self {
-        let mut table = Self { packages: BTreeMap::new(), structs: Vec::new() };
+        let mut table = Self { packages: BTreeMap::new(), enums: BTreeMap::new(), structs: Vec::new() };
         for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
             let words: Vec<&str> = line.split_whitespace().collect();
             if let Some(alias) = words[0].strip_prefix('@') {
                 let package = Package { prefix: words[1].to_owned(), api_version: words[2].to_owned() };
                 table.packages.insert(alias.to_owned(), package);
+            } else if let Some(name) = words[0].strip_prefix('=') {
+                let values = serde_json::from_str(words[1]).expect("values are a list of JSON without spaces");
+                table.enums.insert(name.to_owned(), values);
             } else if line.starts_with(' ') {
                 let last = table.structs.last_mut().expect("a field follows its struct");
                 last.fields.push(Field::parse(&words));
