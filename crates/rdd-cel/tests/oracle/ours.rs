@@ -93,6 +93,8 @@ fn encode(value: &Value<'_>) -> Json {
             entries.sort_by(|a, b| a.0.cmp(&b.0));
             json!({"m": entries.into_iter().map(|(_, entry)| entry).collect::<Vec<_>>()})
         }
+        // No schema has one, so no rule that is asked about gives one.
+        Value::Authorization(_) => json!({"other": value.type_name()}),
         Value::Unknown(_) => json!({"other": "unknown"}),
     }
 }
