@@ -84,7 +84,11 @@ impl<'a> Writing<'a> {
         let def = &self.target.def;
         let mut kind = def.group_kind();
         if def.custom.is_some() {
-            kind.kind = object.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
+            let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+            text("kind").clone_into(&mut kind.kind);
+            if !text("apiVersion").is_empty() {
+                text("apiVersion").split_once('/').map_or("", |(group, _)| group).clone_into(&mut kind.group);
+            }
         } else if matches!(self.target.version().stored, Stored::Converted(_)) {
             // The one built-in kind that is so is an Event, which is of the core to who checks it.
             kind.group.clear();

@@ -59,6 +59,8 @@ async fn a_patch_that_takes_the_type_of_a_custom_object_is_refused() {
     let told = world.ask("PATCH", &path, MERGE, json!({"apiVersion": null})).await;
     let why = "Internal error occurred: Object 'apiVersion' is missing in 'object has no apiVersion field'";
     assert_eq!((told.code, told.message()), (500, why));
+    let told = world.ask("PATCH", &path, MERGE, json!({"apiVersion": "other.dev/v1"})).await;
+    assert!(told.message().starts_with("Widget.other.dev \"w\" is invalid: apiVersion: "), "{told:?}");
     let told = world.ask("PATCH", &path, MERGE, json!({"kind": null})).await;
     assert_eq!(told.code, 422, "{told:?}");
     let (shown, why) = told.message().split_once(": Object 'Kind' is missing in '").expect("it says why");
