@@ -71,12 +71,58 @@ fn built_in(kind: &dyn Kind, body: Document) -> Result<(Value, Vec<Finding>), St
     let Document { value: mut object, mut findings, text } = body;
     let decoded = kind.decode(&mut object, Origin::Request);
     let is_plain = findings.is_empty() && decoded.as_ref().is_ok_and(|unknown| unknown.len() < 2);
-    let text = text.filter(|_| !is_plain).and_then(|text| Ordered::read(&text).ok());
-    if let Some(decoded) = text.and_then(|text| kind.decode_ordered(&text)) {
-        return decoded;
-    }
-    findings.extend(decoded?);
-    Ok((object, findings))
+    let text = text.filter(|_| !is_plain);
+    let ordered = text.as_ref().and_then(|text| Ordered::read(text).ok());
+    let decoded = match ordered.and_then(|ordered| kind.decode_ordered(&ordered)) {
+        Some(decoded) => decoded,
+        None => decoded.map(|unknown| {
+            findings.extend(unknown);
+            (object, findings)
+        }),
+    };
+    decoded.map_err(|mut status| {
+        if let Some(text) = text {
+            status.message = as_written(status.message, &text);
+        }
+        status
+    })
+}
+
+/// What is wrong with a number, told with the number as it was written: Go has the text, of which a value has lost the form. Of
+/// several ways to write the same number in one body the first is taken.
+fn as_written(message: String, text: &[u8]) -> String {
+    const WRONG: &str = "cannot unmarshal number ";
+    let Some((before, rest)) = message.split_once(WRONG) else { return message };
+    let Some((shown, after)) = rest.split_once(" into ") else { return message };
+    let Ok(value) = shown.parse::<f64>() else { return message };
+    let written = numbers(text).find(|number| number.parse() == Ok(value)).unwrap_or(shown);
+    format!("{before}{WRONG}{written} into {after}")
+}
+
+/// The numbers in a JSON text, as they are written.
+fn numbers(text: &[u8]) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let mut is_text = false;
+        let mut at = 0;
+        while let Some(&byte) = rest.get(at) {
+            match byte {
+                b'\\' if is_text => at += 1,
+                b'"' => is_text = !is_text,
+                b'-' | b'0'..=b'9' if !is_text => {
+                    let is_part = |byte: &&u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+                    let length = rest[at..].iter().take_while(is_part).count();
+                    let number = &rest[at..at + length];
+                    rest = &rest[at + length..];
+                    return std::str::from_utf8(number).ok();
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+        rest = &[];
+        None
+    })
 }
 
 /// Decodes a custom resource, of which only the type is known before. What is there twice is told first, in the order of the

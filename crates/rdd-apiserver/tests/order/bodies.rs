@@ -69,6 +69,20 @@ async fn a_patch_that_takes_the_type_of_a_custom_object_is_refused() {
 }
 
 #[tokio::test]
+async fn a_number_that_does_not_fit_is_told_as_it_was_written() {
+    let world = World::open().await;
+    for number in ["1e2", "1.0", "1.50", "1E5", "0.1e1", "99999999999999999999"] {
+        let body = format!(r#"{{"metadata":{{"name":"100 \"1e2","generation":{number}}}}}"#);
+        let told = world.ask("POST", MAPS, JSON, body).await;
+        let wanted = format!(
+            "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: json: cannot unmarshal number {number} into Go \
+             struct field ObjectMeta.metadata.generation of type int64"
+        );
+        assert_eq!((told.code, told.message()), (400, &*wanted));
+    }
+}
+
+#[tokio::test]
 async fn a_content_type_that_go_cannot_read_is_unsupported() {
     let world = World::open().await;
     let body = json!({"metadata": {"generateName": "x-"}});
