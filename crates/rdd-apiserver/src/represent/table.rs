@@ -117,3 +117,16 @@ fn columns_json(columns: &[Column]) -> String {
     text.push(']');
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_columns_of_a_scale_have_upstreams_types() {
+        let told: Vec<_> = SCALE_COLUMNS.iter().map(|column| (&*column.name, &*column.kind, &*column.format)).collect();
+        let upstreams =
+            [("Name", "string", "name"), ("Desired", "integer", ""), ("Available", "integer", ""), ("Age", "date", "")];
+        assert_eq!(told, upstreams);
+    }
+}
