@@ -1,12 +1,14 @@
 //! Kubernetes in a guest keeps the contract, with a stand-in for `limactl` and for the guest's systemd.
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
 mod standin;
 
 use std::{fs, time::Duration};
 
 use rdd_driver::{
-    Driver as _, Found, Health, LogOptions, Running, State, Wanted,
+    Driver as _, Found, Health, LogOptions, Run, Running, State, Wanted,
+    lima::LimaDriver,
     suite::{Subject as _, cluster::ClusterSubject as _},
 };
 use standin::Place;
@@ -22,16 +24,22 @@ case "$1 $2" in
 esac
 "#;
 
+/// The machine, which goes on for as long as this is kept.
+async fn running(place: &Place, driver: &LimaDriver) -> Run {
+    driver.create("vm", &place.template(1)).await.unwrap();
+    let mut machine = driver.start("vm", &Default::default()).await.unwrap();
+    let comes_up = async { while !matches!(machine.next().await, Some(State::Running(_)) | None) {} };
+    tokio::time::timeout(Duration::from_secs(60), comes_up).await.unwrap();
+    machine
+}
+
 // K3s reads archives into the containerd that it brings, and into nothing else.
 #[tokio::test]
 async fn archives_of_images_are_loaded_into_the_guests_engine_until_it_has_them() {
     let place = Place::new();
     fs::write(place.bin().join("guest/docker"), DOCKER).unwrap();
     let driver = place.driver();
-    driver.create("vm", &place.template(1)).await.unwrap();
-    let mut machine = driver.start("vm", &Default::default()).await.unwrap();
-    let comes_up = async { while !matches!(machine.next().await, Some(State::Running(_)) | None) {} };
-    tokio::time::timeout(Duration::from_secs(60), comes_up).await.unwrap();
+    let _machine = running(&place, &driver).await;
     let guest = place.folder("vm").join("guest");
     let (cluster, loads) = (driver.kubernetes().unwrap(), || {
         let calls = fs::read_to_string(guest.join("docker-calls")).unwrap_or_default();
@@ -63,10 +71,7 @@ async fn archives_of_images_are_loaded_into_the_guests_engine_until_it_has_them(
 async fn a_guest_whose_clock_is_off_gets_ours_before_each_start_or_no_cluster() {
     let place = Place::new();
     let driver = place.driver();
-    driver.create("vm", &place.template(1)).await.unwrap();
-    let mut machine = driver.start("vm", &Default::default()).await.unwrap();
-    let comes_up = async { while !matches!(machine.next().await, Some(State::Running(_)) | None) {} };
-    tokio::time::timeout(Duration::from_secs(60), comes_up).await.unwrap();
+    let _machine = running(&place, &driver).await;
     let guest = place.folder("vm").join("guest");
     fs::create_dir_all(&guest).unwrap();
     let cluster = driver.kubernetes().unwrap();

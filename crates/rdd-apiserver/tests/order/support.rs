@@ -83,6 +83,22 @@ impl Admit for Meddler {
     }
 }
 
+/// What the server says it is.
+pub(crate) fn version() -> Version {
+    let text = str::to_owned;
+    Version {
+        major: text("1"),
+        minor: text("35"),
+        git_version: text("v1.35.4"),
+        git_commit: text("0"),
+        git_tree_state: text("clean"),
+        build_date: text("2026-01-01T00:00:00Z"),
+        go_version: text("go1"),
+        compiler: text("gc"),
+        platform: text("linux/amd64"),
+    }
+}
+
 impl World {
     pub(crate) async fn open() -> Self {
         let text = str::to_owned;
@@ -90,17 +106,7 @@ impl World {
         let parts = Parts {
             store: Arc::new(MemoryStore::new(rdd_store::Limits::default(), SystemClock::shared())),
             clock: SystemClock::shared(),
-            version: Version {
-                major: text("1"),
-                minor: text("35"),
-                git_version: text("v1.35.4"),
-                git_commit: text("0"),
-                git_tree_state: text("clean"),
-                build_date: text("2026-01-01T00:00:00Z"),
-                go_version: text("go1"),
-                compiler: text("gc"),
-                platform: text("linux/amd64"),
-            },
+            version: version(),
             endowment: Endowment { namespaces: vec![text("default")], ca_bundle: Arc::new(String::new), port: 6443 },
             tokens: None,
             reviewer: TokenReviewer::new(|_, _| None),

@@ -9,13 +9,12 @@ use rdd_apiserver::{
     admission::webhook::{Handler, Registration},
     auth::Identity,
     serve::InProcess,
-    version::Version,
 };
 use rdd_stdx::clock::SystemClock;
 use serde_json::{Value, json};
 use tower_service::Service as _;
 
-use crate::support::{World, bounded};
+use crate::support::{World, bounded, version};
 
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const YAML: &str = "application/yaml";
@@ -42,20 +41,8 @@ impl Told {
 
 impl World {
     pub(crate) async fn ask(&self, method: &str, path: &str, content_type: &str, body: impl ToString) -> Told {
-        let text = str::to_owned;
-        let version = Version {
-            major: text("1"),
-            minor: text("35"),
-            git_version: text("v1.35.4"),
-            git_commit: text("0"),
-            git_tree_state: text("clean"),
-            build_date: text("2026-01-01T00:00:00Z"),
-            go_version: text("go1"),
-            compiler: text("gc"),
-            platform: text("linux/amd64"),
-        };
         let clock = SystemClock::shared();
-        let mut door = InProcess::alone(self.core.endpoints(), Identity::admin(), &version, clock);
+        let mut door = InProcess::alone(self.core.endpoints(), Identity::admin(), &version(), clock);
         let request = Request::builder().method(method).uri(path).header("content-type", content_type);
         let request = request.body(Full::new(Bytes::from(body.to_string()))).unwrap();
         let (head, body) = bounded(door.call(request)).await.unwrap().into_parts();
