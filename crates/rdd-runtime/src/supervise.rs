@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -29,9 +29,16 @@ const STABLE: Duration = Duration::from_mins(1);
 pub(crate) struct Supervisor(Arc<Inner>);
 
 struct Inner {
-    tasks: Mutex<Option<Group<()>>>,
+    tasks: Mutex<Tasks>,
     down: Arc<Mutex<BTreeMap<String, String>>>,
     shutdown: CancellationToken,
+}
+
+#[derive(Default)]
+struct Tasks {
+    group: Group<()>,
+    /// Nothing is started any more.
+    is_closed: bool,
 }
 
 impl fmt::Debug for Supervisor {
@@ -43,7 +50,7 @@ impl fmt::Debug for Supervisor {
 impl Supervisor {
     /// A supervisor of tasks that end when `shutdown` is cancelled.
     pub(crate) fn new(shutdown: CancellationToken) -> Self {
-        Self(Arc::new(Inner { tasks: Mutex::new(Some(Group::default())), down: Arc::default(), shutdown }))
+        Self(Arc::new(Inner { tasks: Mutex::default(), down: Arc::default(), shutdown }))
     }
 
     /// Starts a task, and starts it again whenever it ends although nobody told it to.
@@ -53,9 +60,9 @@ impl Supervisor {
         run: impl Fn() -> BoxFuture<'static, Result<(), Error>> + Send + Sync + 'static,
     ) {
         let (down, shutdown) = (Arc::clone(&self.0.down), self.0.shutdown.clone());
-        let mut tasks = self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tasks) = &mut *tasks {
-            tasks.spawn("supervised", keep_running(name, run, down, shutdown));
+        let mut tasks = self.tasks();
+        if !tasks.is_closed {
+            tasks.group.spawn("supervised", keep_running(name, run, down, shutdown));
         }
     }
 
@@ -64,17 +71,26 @@ impl Supervisor {
         self.0.down.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until all tasks have ended, which they do after the shutdown began.
+    /// Waits until all tasks have ended, which they do after the shutdown began or they were [`cut`](Self::cut).
     pub(crate) async fn ended(&self) {
-        let tasks = self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(mut tasks) = tasks {
-            while tasks.next().await.is_some() {}
-        }
+        let mut group = {
+            let mut tasks = self.tasks();
+            tasks.is_closed = true;
+            std::mem::take(&mut tasks.group)
+        };
+        while group.next().await.is_some() {}
     }
 
-    /// Ends all tasks at their next await, as if the process had been killed.
+    /// Ends all tasks at their next await, as if the process had been killed. Those that run at this moment hold what they hold
+    /// a little longer: who has to know that it is free waits for [`ended`](Self::ended).
     pub(crate) fn cut(&self) {
-        self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut tasks = self.tasks();
+        tasks.is_closed = true;
+        tasks.group.cancel();
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, Tasks> {
+        self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -145,5 +161,31 @@ mod tests {
         assert_eq!((supervisor.down().len(), starts.load(Ordering::SeqCst)), (0, 3));
         shutdown.cancel();
         supervisor.ended().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_was_cut_has_let_go_of_everything_when_it_has_ended() {
+        let supervisor = Supervisor::new(CancellationToken::new());
+        let held = Arc::new(());
+        let (begun, holding) = (Arc::new(tokio::sync::Notify::new()), Arc::clone(&held));
+        let tells = Arc::clone(&begun);
+        supervisor.start("busy".to_owned(), move || {
+            let (tells, holding) = (Arc::clone(&tells), Arc::clone(&holding));
+            Box::pin(async move {
+                tells.notify_one();
+                // Amid a step that no cancellation interrupts.
+                std::thread::sleep(Duration::from_millis(50));
+                std::future::pending::<()>().await;
+                drop(holding);
+                Ok(())
+            })
+        });
+        begun.notified().await;
+        supervisor.cut();
+        supervisor.ended().await;
+        assert_eq!(Arc::strong_count(&held), 1);
+        supervisor.start("late".to_owned(), || panic!("nothing is started after the end"));
+        supervisor.ended().await;
+        assert!(supervisor.down().is_empty());
     }
 }

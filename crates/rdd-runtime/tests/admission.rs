@@ -117,7 +117,7 @@ fn over_https_they_are_asked_and_when_they_are_gone_writes_fail_closed_and_recov
         let judge = || vec![Registered::new(Judge)];
         let manager = start(&client, "rdd", https(folder.path()), Role::Alone, judge()).await;
         check_verdicts(&client).await;
-        drop(manager);
+        manager.kill().await;
         let gone = create(&client, "while-gone", "1").await.unwrap_err();
         assert!(gone.starts_with("500 InternalError: Internal error occurred: failed calling webhook"), "{gone}");
         assert!(gone.contains("\"thing-defaulter.test.rancherdesktop.io\""), "{gone}");
@@ -133,7 +133,8 @@ fn a_configuration_of_an_earlier_run_blocks_neither_the_start_nor_what_it_guarde
     let stage = Stage::over(&api, Vec::new);
     let client = stage.client();
     stage.block_on(async {
-        drop(start(&client, "embedded", hooks_of(&api), Role::Embedded(place()), vec![Registered::new(Judge)]).await);
+        let manager = start(&client, "embedded", hooks_of(&api), Role::Embedded(place()), vec![Registered::new(Judge)]).await;
+        manager.kill().await;
         assert!(create(&client, "a", "1").await.unwrap_err().contains("failed calling webhook"));
         let patch = json!({"webhooks": [{"name": "thing-guard.test.rancherdesktop.io", "rules": [{
             "apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["configmaps", "customresourcedefinitions"],
@@ -141,7 +142,8 @@ fn a_configuration_of_an_earlier_run_blocks_neither_the_start_nor_what_it_guarde
         let hooks: Api<k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration> = Api::all(client.clone());
         hooks.patch("thing-guard", &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();
         // The same controllers again: their handlers are there before anything is written.
-        drop(start(&client, "embedded", hooks_of(&api), Role::Embedded(place()), vec![Registered::new(Judge)]).await);
+        let manager = start(&client, "embedded", hooks_of(&api), Role::Embedded(place()), vec![Registered::new(Judge)]).await;
+        manager.kill().await;
         // None of them: what they had configured goes.
         let _manager = start(&client, "embedded", hooks_of(&api), Role::Embedded(place()), Vec::new()).await;
         create(&client, "a", "bad").await.unwrap();

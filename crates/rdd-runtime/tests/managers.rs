@@ -131,7 +131,7 @@ fn health_says_200_or_503_and_nothing_else() {
         assert_eq!((ask("/healthz").await, ask("/readyz").await), ("200".to_owned(), "200".to_owned()));
         assert_eq!((ask("/metrics").await, ask("/debug").await), ("503".to_owned(), "503".to_owned()));
         assert_eq!(entry.health_endpoint, format!("http://localhost:{}/healthz", entry.health_port));
-        drop(manager);
+        manager.kill().await;
     });
 }
 

@@ -225,10 +225,7 @@ impl Stage {
     /// Ends everything as a kill would: no step, no job and no handler goes on.
     pub(crate) fn kill(&self) {
         let Some(Running { manager, driver }) = self.running.lock().unwrap().take() else { return };
-        {
-            let _inside = self.runtime.enter();
-            drop(manager);
-        }
+        self.block(manager.kill());
         self.until("everything that was killed to be gone", || (driver.strong_count() == 0).then_some(()));
     }
 

@@ -58,6 +58,7 @@ mod tests {
         assert!(is_alive(&entry(port, "me")).await, "although it is not ready yet");
         assert!(!is_alive(&entry(port, "you")).await, "another one has the port now");
         supervisor.cut();
+        supervisor.ended().await;
         assert!(!is_alive(&entry(port, "me")).await, "nobody listens");
     }
 

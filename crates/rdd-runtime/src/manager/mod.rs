@@ -112,7 +112,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// A manager that runs. Dropping it cuts everything off, as a kill would; [`stop`](Self::stop) ends it well.
+/// A manager that runs. [`stop`](Self::stop) ends it well, [`kill`](Self::kill) cuts it off, and dropping it too, but without waiting.
 pub struct Manager {
     name: String,
     tools: Tools,
@@ -163,6 +163,12 @@ impl Manager {
     pub async fn killed(&self) {
         self.tools.points.dead().await;
         self.tools.supervisor.cut();
+    }
+
+    /// Cuts everything off, as the end of its process would: when it returns, nothing of it runs, and nobody answers its webhooks.
+    pub async fn kill(self) {
+        self.tools.supervisor.cut();
+        self.tools.supervisor.ended().await;
     }
 
     /// Whether nothing is left to do: nothing waits to be worked on, nothing fails, and the caches hold what the server has.

@@ -114,8 +114,9 @@ impl Stage {
 
     /// Cuts the controllers off, as a kill would.
     pub fn cut(&mut self) {
-        let _inside = self.runtime.enter();
-        self.manager = None;
+        if let Some(manager) = self.manager.take() {
+            self.runtime.block_on(manager.kill());
+        }
     }
 
     /// Ends the controllers well.
