@@ -71,10 +71,19 @@ impl Request {
 pub enum Class {
     /// An ordinary one: counted against the limits of requests in flight, and ended by the request timeout.
     Bounded,
+    /// One that only looks something up: as [`Bounded`](Self::Bounded), and so soon answered that nothing else need be done meanwhile.
+    Brief,
     /// One that may take as long as it needs, such as a download: neither counted nor timed. Shutdown waits for it.
     Unbounded,
     /// One that does not end by itself, such as a watch: as [`Unbounded`](Self::Unbounded), and ended by shutdown.
     Endless,
+}
+
+impl Class {
+    /// Whether it is counted against the limits of requests in flight, and ended by the request timeout.
+    pub fn is_bounded(self) -> bool {
+        matches!(self, Self::Bounded | Self::Brief)
+    }
 }
 
 /// What a handler says about a request before it handles it.

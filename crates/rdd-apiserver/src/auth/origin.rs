@@ -55,10 +55,15 @@ fn check_host(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
     if is_loopback(&authority) { Ok(()) } else { Err(Refusal::ForeignHost) }
 }
 
+/// Whether it is a name of loopback, and perhaps a port. What stands before a host, as in `127.0.0.1:80@evil.example`, is no port.
 fn is_loopback(authority: &Authority) -> bool {
-    let host = authority.host();
-    let known = host == "127.0.0.1" || host == "[::1]" || host.eq_ignore_ascii_case("localhost");
-    known && !authority.as_str().contains('@')
+    let after = |host: &str| {
+        let (start, rest) = authority.as_str().split_at_checked(host.len())?;
+        start.eq_ignore_ascii_case(host).then_some(rest)
+    };
+    let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let mut rests = ["127.0.0.1", "localhost", "[::1]"].into_iter().filter_map(after);
+    rests.any(|rest| rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port))
 }
 
 fn is_own_origin(origin: &str, port: u16) -> bool {
@@ -96,6 +101,8 @@ mod tests {
             "127.1",
             "[::2]",
             "user@127.0.0.1",
+            "127.0.0.1:80@evil.example",
+            "localhost:@evil.example",
         ] {
             check(&[("host", host)], Err(Refusal::ForeignHost));
         }

@@ -1,6 +1,6 @@
 //! Answers with one object, with a list, or with a Status, in whatever form was negotiated.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header, request::Parts};
@@ -135,7 +135,7 @@ fn protobuf_list(
     let items = objects.iter().map(item).collect::<Result<Vec<_>, _>>()?;
     let metadata = parsed(list_metadata(metadata, false).as_bytes())?;
     let body = protobuf::list(&api_version, kind, &metadata, &items);
-    Ok(frames::whole(representation, StatusCode::OK, [Bytes::from(body)]))
+    Ok(frames::whole(representation, StatusCode::OK, body.into(), b""))
 }
 
 /// Answers with a Status that is no error, such as that of a delete: in the notation that was negotiated, in no other form.
@@ -174,13 +174,13 @@ pub fn error(head: &Parts, status: &Status) -> Response {
 }
 
 fn encoded(representation: &Representation, code: StatusCode, json: Bytes) -> Result<Response, Status> {
-    let pieces: VecDeque<Bytes> = match representation.encoding {
-        Encoding::Json { pretty: false } => [json, Bytes::from_static(b"\n")].into(),
-        Encoding::Json { pretty: true } => [pretty::indent(&json).into()].into(),
-        Encoding::Yaml => [yaml::write(&parsed(&json)?).into()].into(),
-        Encoding::Protobuf => [protobuf::sealed(&parsed(&json)?)?.into()].into(),
+    let (text, end): (Bytes, &'static [u8]) = match representation.encoding {
+        Encoding::Json { pretty: false } => (json, b"\n"),
+        Encoding::Json { pretty: true } => (pretty::indent(&json).into(), b""),
+        Encoding::Yaml => (yaml::write(&parsed(&json)?).into(), b""),
+        Encoding::Protobuf => (protobuf::sealed(&parsed(&json)?)?.into(), b""),
     };
-    Ok(frames::whole(representation, code, pieces))
+    Ok(frames::whole(representation, code, text, end))
 }
 
 fn both(wire: Wire) -> Result<(Bytes, Value), Status> {

@@ -185,19 +185,23 @@ impl Source for VecDeque<Bytes> {
     }
 }
 
-/// A response of pieces that are all there, compressed if that is asked for and worth it.
-pub(super) fn whole(representation: &Representation, code: StatusCode, pieces: impl Into<VecDeque<Bytes>>) -> Response {
-    let mut pieces: VecDeque<Bytes> = pieces.into();
-    let length: usize = pieces.iter().map(Bytes::len).sum();
+/// A response that is all there: a text, and what ends it. Compressed if that is asked for and worth it.
+pub(super) fn whole(representation: &Representation, code: StatusCode, text: Bytes, end: &'static [u8]) -> Response {
+    let length = text.len() + end.len();
     if representation.gzip && length > GZIP_MIN {
-        return streamed(representation, code, length, pieces);
+        return streamed(representation, code, length, VecDeque::from([text, Bytes::from_static(end)]));
     }
-    if length < WHOLE_BYTES && pieces.len() > 1 {
-        let mut joined = BytesMut::with_capacity(length);
-        pieces.iter().for_each(|piece| joined.extend_from_slice(piece));
-        pieces = [joined.freeze()].into();
-    }
-    headed(representation.encoding, code, Whole { pieces }.boxed_unsync())
+    let body = if end.is_empty() {
+        respond::full(text)
+    } else if length < WHOLE_BYTES {
+        let mut joined = Vec::with_capacity(length);
+        joined.extend_from_slice(&text);
+        joined.extend_from_slice(end);
+        respond::full(joined)
+    } else {
+        Whole { pieces: [text, Bytes::from_static(end)].into() }.boxed_unsync()
+    };
+    headed(representation.encoding, code, body)
 }
 
 /// A response that is made while it is sent. `length` is about how long it will be.

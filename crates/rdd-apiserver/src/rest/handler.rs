@@ -69,18 +69,12 @@ impl Handler for Endpoints {
             Ok(info) => return self.document(request.head, info),
             Err(_) => return Box::pin(async { respond::not_found() }),
         };
-        let api = Arc::clone(&self.api);
-        Box::pin(async move {
-            match resolve(&api.registry.served(), &request.head.method, &info) {
-                Ok(target) => serve(&api, request, query, &info, target).await,
-                Err(Nowhere::Unknown) => respond::not_found(),
-                Err(Nowhere::Refused(status)) => {
-                    let warnings = Warnings::default();
-                    deprecation(&api, &info).into_iter().for_each(|text| warnings.add(text));
-                    finish(&request.head, Err(*status), &warnings)
-                }
-            }
-        })
+        let target = match resolve(&self.api.registry.served(), &request.head.method, &info) {
+            Ok(target) => target,
+            Err(nowhere) => return Box::pin(std::future::ready(self.refuse(nowhere, &request.head, &info))),
+        };
+        let (api, mut asking) = (Arc::clone(&self.api), Asking { request, query, info, target });
+        Box::pin(async move { asking.answer(&api).await })
     }
 }
 
@@ -103,7 +97,7 @@ impl Asked {
         let Some(info) = self.info.as_ref().ok().filter(|info| info.is_resource_request) else { return unknown };
         let bounded = |verb| Classified { verb, class: Class::Bounded };
         match info.verb {
-            Verb::Get => bounded("GET"),
+            Verb::Get => Classified { verb: "GET", class: Class::Brief },
             Verb::List => bounded("LIST"),
             Verb::Watch => Classified { verb: "WATCH", class: Class::Endless },
             Verb::Create => bounded("POST"),
@@ -130,46 +124,72 @@ impl Endpoints {
             openapi.answer(&served, &head, &info.path).await.unwrap_or_else(respond::not_found)
         })
     }
-}
 
-/// One request to a resource that is served, for as long as its client waits.
-async fn serve(api: &Api, request: Request, query: Query, info: &RequestInfo, target: Target) -> Response {
-    let Some(patience) = request.patience.filter(|patience| *patience < PATIENCE) else {
-        return answer(api, request, query, info, target).await;
-    };
-    let head = request.head.clone();
-    match tokio::time::timeout(patience, answer(api, request, query, info, target)).await {
-        Ok(response) => response,
-        Err(_) => represent::error(&head, &Status::timeout("request did not complete within the allotted timeout")),
+    /// What is said to a request to a resource that is not served.
+    fn refuse(&self, nowhere: Nowhere, head: &Parts, info: &RequestInfo) -> Response {
+        match nowhere {
+            Nowhere::Unknown => respond::not_found(),
+            Nowhere::Refused(status) => {
+                let warnings = Warnings::default();
+                deprecation(&self.api, info).into_iter().for_each(|text| warnings.add(text));
+                finish(head, Err(*status), &warnings)
+            }
+        }
     }
 }
 
-async fn answer(api: &Api, request: Request, query: Query, info: &RequestInfo, target: Target) -> Response {
-    let warnings = Warnings::default();
-    if let Some(text) = &target.version().deprecation {
-        warnings.add(text.clone());
+/// A request to a resource that is served. The steps of an answer borrow it: each that owned it would make room for it once more,
+/// and every request would be copied as often.
+struct Asking {
+    request: Request,
+    query: Query,
+    info: RequestInfo,
+    target: Target,
+}
+
+impl Asking {
+    /// Answers, for as long as the client waits.
+    async fn answer(&mut self, api: &Api) -> Response {
+        let Some(patience) = self.request.patience.filter(|patience| *patience < PATIENCE) else {
+            return self.answer_some_time(api).await;
+        };
+        match tokio::time::timeout(patience, self.answer_some_time(api)).await {
+            Ok(response) => response,
+            Err(_) => {
+                let status = Status::timeout("request did not complete within the allotted timeout");
+                represent::error(&self.request.head, &status)
+            }
+        }
     }
-    let answered = match info.verb {
-        Verb::Get => get(api, &target, &request.head).await,
-        Verb::List => list(api, &target, &request.head).await,
-        Verb::Watch => watch(api, &target, &request.head, request.stopping.clone()).await,
-        // A write is many steps. In a box of its own, so that a read need not make room for them.
-        _ => return Box::pin(change(api, request, &query, &info.verb, &target, warnings)).await,
-    };
-    finish(&request.head, answered, &warnings)
+
+    async fn answer_some_time(&mut self, api: &Api) -> Response {
+        let Self { request, query, info, target } = self;
+        let warnings = Warnings::default();
+        if let Some(text) = &target.version().deprecation {
+            warnings.add(text.clone());
+        }
+        let answered = match info.verb {
+            Verb::Get => get(api, target, &request.head).await,
+            Verb::List => list(api, target, &request.head).await,
+            Verb::Watch => watch(api, target, &request.head, request.stopping.clone()).await,
+            // A write is many steps. In a box of its own, so that a read need not make room for them.
+            _ => return Box::pin(change(api, request, query, &info.verb, target, warnings)).await,
+        };
+        finish(&request.head, answered, &warnings)
+    }
 }
 
 /// One request that changes something.
 async fn change(
     api: &Api,
-    mut request: Request,
+    request: &mut Request,
     query: &Query,
     verb: &Verb,
     target: &Target,
     warnings: Warnings,
 ) -> Response {
-    let context = context(&request, query, warnings);
-    let answered = Change { api, target, request: &mut request, query }.answer(verb, &context).await;
+    let context = context(request, query, warnings);
+    let answered = Change { api, target, request: &mut *request, query }.answer(verb, &context).await;
     finish(&request.head, answered, &context.warnings)
 }
 

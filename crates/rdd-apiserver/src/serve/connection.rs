@@ -13,7 +13,7 @@ use hyper::{
     server::conn::{http1, http2},
     service::service_fn,
 };
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rdd_stdx::chain::Chain;
 use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
@@ -22,8 +22,10 @@ use super::{
     frame::{Caller, Frame, Peer, Visit},
     limits::{CONNECTION_WINDOW_BYTES, ERROR_RESETS, Limits, PENDING_RESETS, STREAM_WINDOW_BYTES},
     place::Placed,
+    streams::Streams,
 };
 use crate::{
+    request::Class,
     respond::{self, Response},
     tls::{self, Tls},
 };
@@ -84,14 +86,15 @@ async fn serve_http1(stream: TlsStream<Placed>, peer: Arc<Peer>, frame: Arc<Fram
         .header_read_timeout(header_read_timeout)
         .max_headers(headers)
         .max_header_size(header_bytes as usize);
-    let service = service_fn(|request| answer(&frame, &peer, request));
+    let service = service_fn(|request| answer(&frame, &peer, request).1);
     let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
     drive(connection, http1::UpgradeableConnection::graceful_shutdown, &peer, &frame).await
 }
 
 async fn serve_http2(stream: TlsStream<Placed>, peer: Arc<Peer>, frame: Arc<Frame>) -> hyper::Result<()> {
     let limits = frame.limits;
-    let mut builder = http2::Builder::new(TokioExecutor::new());
+    let streams = Streams::default();
+    let mut builder = http2::Builder::new(streams.clone());
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.streams)
@@ -103,21 +106,26 @@ async fn serve_http2(stream: TlsStream<Placed>, peer: Arc<Peer>, frame: Arc<Fram
         .keep_alive_interval(limits.ping_interval)
         .keep_alive_timeout(limits.ping_timeout);
     let (for_service, for_peer) = (frame.clone(), peer.clone());
-    let service = service_fn(move |request| answer(&for_service, &for_peer, request));
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
-    drive(connection, http2::Connection::graceful_shutdown, &peer, &frame).await
+    let expecting = streams.clone();
+    let service = service_fn(move |request| {
+        let (class, answering) = answer(&for_service, &for_peer, request);
+        expecting.expect(class);
+        answering
+    });
+    let connection = streams.drive(builder.serve_connection(TokioIo::new(stream), service));
+    drive(connection, |driven| driven.connection().graceful_shutdown(), &peer, &frame).await
 }
 
 fn answer(
     frame: &Arc<Frame>,
     peer: &Peer,
     request: http::Request<Incoming>,
-) -> impl Future<Output = Result<Response, Infallible>> + use<> {
+) -> (Class, impl Future<Output = Result<Response, Infallible>> + use<>) {
     let (head, body) = request.into_parts();
     // Most requests have none, and an empty one needs no room.
     let body = if body.is_end_stream() { respond::full("") } else { body.map_err(Into::into).boxed_unsync() };
-    let responding = frame.respond(Caller::Peer(peer), head, body);
-    async { Ok(responding.await) }
+    let (class, responding) = frame.respond(Caller::Peer(peer), head, body);
+    (class, async { Ok(responding.await) })
 }
 
 /// What may happen to a connection from our side.

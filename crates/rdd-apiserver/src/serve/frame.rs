@@ -3,6 +3,7 @@
 use std::{
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -11,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt as _;
 use http::{HeaderMap, HeaderValue, Method, Uri, header, request::Parts};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
@@ -207,13 +209,13 @@ impl Frame {
     /// Answers any request. There is no failure: what goes wrong is an answer too.
     ///
     /// All that can be done at once is done before the future is made, which therefore holds little: HTTP/2 makes a task of
-    /// each and moves it several times.
+    /// each and moves it several times. It comes with what kind of request it is.
     pub(super) fn respond(
         self: &Arc<Self>,
         caller: Caller<'_>,
         head: Parts,
         body: Body,
-    ) -> impl Future<Output = Response> + use<> {
+    ) -> (Class, impl Future<Output = Response> + use<>) {
         let started = self.clock.steady();
         let audit_id = AuditId::of(&head.headers);
         let is_head = head.method == Method::HEAD;
@@ -229,7 +231,7 @@ impl Frame {
         });
         let (classified, begun) = scope::within(&named, || self.begin(met, head, body, &audit_id));
         let frame = Arc::clone(self);
-        scope::about(named, async move {
+        let responding = scope::about(named, async move {
             let mut response = match begun {
                 Begun::Answered(response) => *response,
                 Begun::Running(answer, admitted) => frame.run(classified.class, answer, admitted).await,
@@ -238,7 +240,8 @@ impl Frame {
             frame.tell(classified, &response, took);
             set_common_headers(response.headers_mut(), &audit_id);
             if is_head { without_body(response) } else { response }
-        })
+        });
+        (classified.class, responding)
     }
 
     fn tell(&self, classified: Classified, response: &Response, took: Duration) {
@@ -266,7 +269,7 @@ impl Frame {
         // It has served its purpose. A handler that logs or forwards what it was given cannot give the token away.
         head.headers.remove(header::AUTHORIZATION);
         let (classified, found) = self.handler.classify(&head);
-        let patience = if classified.class == Class::Bounded { timeout(head.uri.query()) } else { Ok(None) };
+        let patience = if classified.class.is_bounded() { timeout(head.uri.query()) } else { Ok(None) };
         let patience = match patience {
             Ok(patience) => patience,
             Err(status) => return (classified, refuse(&status)),
@@ -307,8 +310,8 @@ impl Frame {
     fn admit(&self, method: &Method, class: Class) -> Option<Admitted> {
         let (kind, semaphore) = match (class, is_read_only(method)) {
             (Class::Unbounded | Class::Endless, _) => (Kind::LongRunning, None),
-            (Class::Bounded, true) => (Kind::ReadOnly, Some(&self.read_only)),
-            (Class::Bounded, false) => (Kind::Mutating, Some(&self.mutating)),
+            (Class::Bounded | Class::Brief, true) => (Kind::ReadOnly, Some(&self.read_only)),
+            (Class::Bounded | Class::Brief, false) => (Kind::Mutating, Some(&self.mutating)),
         };
         let permit = semaphore.map(|semaphore| semaphore.clone().try_acquire_owned()).transpose().ok()?;
         let flying = Flying::enter(&self.in_flight);
@@ -317,14 +320,21 @@ impl Frame {
 
     async fn run(&self, class: Class, answer: Answer, admitted: Admitted) -> Response {
         let deadline = Instant::now() + self.limits.request_timeout;
-        let answer = contained(answer);
+        let mut answer = pin!(contained(answer));
         match class {
-            Class::Bounded => match tokio::time::timeout_at(deadline, answer).await {
-                // What is all there needs no more of us: a client that reads slowly holds no one else up.
-                Ok(response) if response.body().size_hint().exact().is_some() => response,
-                Ok(response) => response.map(|body| Guarded::new(body, admitted).until(deadline).boxed_unsync()),
-                Err(_) => respond::status(&Status::timeout("request did not complete within the allotted timeout")),
-            },
+            Class::Bounded | Class::Brief => {
+                // Most are answered at once, and need no alarm.
+                let answered = match answer.as_mut().now_or_never() {
+                    Some(response) => Ok(response),
+                    None => tokio::time::timeout_at(deadline, answer).await,
+                };
+                match answered {
+                    // What is all there needs no more of us: a client that reads slowly holds no one else up.
+                    Ok(response) if response.body().size_hint().exact().is_some() => response,
+                    Ok(response) => response.map(|body| Guarded::new(body, admitted).until(deadline).boxed_unsync()),
+                    Err(_) => respond::status(&Status::timeout("request did not complete within the allotted timeout")),
+                }
+            }
             Class::Unbounded => answer.await.map(|body| Guarded::new(body, admitted).boxed_unsync()),
             Class::Endless => tokio::select! {
                 response = answer => response.map(|body| {

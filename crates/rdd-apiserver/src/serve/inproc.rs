@@ -68,7 +68,7 @@ where
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let (head, body) = request.into_parts();
         let body = body.map_err(Into::into).boxed_unsync();
-        let responding = self.frame.respond(Caller::Known(Arc::clone(&self.identity)), head, body);
+        let (_, responding) = self.frame.respond(Caller::Known(Arc::clone(&self.identity)), head, body);
         Box::pin(async { Ok(responding.await) })
     }
 }

@@ -7,6 +7,7 @@ mod inproc;
 pub mod limits;
 mod listener;
 mod place;
+mod streams;
 
 use std::{
     collections::VecDeque,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http_body_util::BodyExt as _;
 use rdd_apiserver::serve::Limits;
 use rdd_client::http::Error;
 use rdd_stdx::task::Group;
@@ -10,7 +11,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::support::{PATIENCE, TestServer, body, code, header, read_to_end};
+use crate::support::{LARGE_BYTES, PATIENCE, TestServer, body, code, header, read_to_end};
 
 #[tokio::test]
 async fn a_body_over_the_limit_is_413_whether_announced_or_not() {
@@ -183,6 +184,55 @@ async fn connections_over_the_limit_wait_for_a_place() {
     assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
     drop(first);
     assert_eq!(server.get("/livez").await.0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_thought_brief_and_is_not_holds_up_nobody_on_its_connection() {
+    let server = TestServer::start().await;
+    let (mut sender, _tasks) = server.connect_http2().await;
+    let mut waiting = Group::default();
+    for _ in 0..3 {
+        let slow = sender.send_request(server.http2_request("GET", "/slow"));
+        waiting.spawn("slow", async move { slow.await.unwrap().into_body().collect().await.unwrap().to_bytes() });
+    }
+    server.until_begun(3).await;
+    // It is all there and does not fit: nobody reads it.
+    let unread = sender.send_request(server.http2_request("GET", "/large")).await.unwrap();
+    for _ in 0..100 {
+        let quick = sender.send_request(server.http2_request("GET", "/whoami"));
+        let quick = tokio::time::timeout(PATIENCE, quick).await.expect("others do not wait").unwrap();
+        assert_eq!(
+            quick.into_body().collect().await.unwrap().to_bytes(),
+            "system-admin system:masters,system:authenticated"
+        );
+    }
+    assert_eq!(unread.into_body().collect().await.unwrap().to_bytes().len(), LARGE_BYTES);
+    server.handler.gate.0.add_permits(3);
+    for _ in 0..3 {
+        let ended = tokio::time::timeout(PATIENCE, waiting.next()).await.expect("they are woken").unwrap();
+        assert_eq!(ended.outcome.unwrap(), "done");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_asks_much_at_once_is_answered_all_of_it() {
+    let server = TestServer::start().await;
+    let (sender, _tasks) = server.connect_http2().await;
+    let mut asking = Group::default();
+    for _ in 0..50 {
+        let (mut sender, request) = (sender.clone(), server.http2_request("GET", "/whoami"));
+        asking.spawn("asking", async move {
+            for _ in 0..40 {
+                let response = sender.send_request(request.clone()).await.unwrap();
+                assert_eq!(response.status(), 200);
+                response.into_body().collect().await.unwrap();
+            }
+        });
+    }
+    for _ in 0..50 {
+        let ended = tokio::time::timeout(PATIENCE, asking.next()).await.expect("no answer is forgotten").unwrap();
+        ended.outcome.unwrap();
+    }
 }
 
 #[tokio::test]

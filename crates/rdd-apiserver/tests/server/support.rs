@@ -61,10 +61,15 @@ impl Default for GateInner {
     }
 }
 
+/// More than any window of HTTP/2 holds before its client has read something.
+pub(crate) const LARGE_BYTES: usize = 5_000_000;
+
 impl Handler for TestHandler {
     fn classify(&self, head: &Head) -> (Classified, Found) {
         let classified = match head.uri.path() {
             "/watch" => Classified { verb: "WATCH", class: Class::Endless },
+            // Whether or not it is: what turns out to take long has to be treated as well as what says so.
+            _ if head.method == http::Method::GET => Classified { verb: "GET", class: Class::Brief },
             _ => Classified { verb: verb_of(&head.method), class: Class::Bounded },
         };
         (classified, None)
@@ -96,6 +101,7 @@ impl Handler for TestHandler {
                     text("done".to_owned())
                 })
             }
+            "/large" => Box::pin(async { text("x".repeat(LARGE_BYTES)) }),
             "/watch" => Box::pin(async { Response::new(endless().boxed_unsync()) }),
             "/stuck" => Box::pin(async { Response::new(endless().boxed_unsync()) }),
             "/panic" => Box::pin(async { panic!("on purpose") }),
