@@ -43,23 +43,23 @@ pub async fn create(api: &Api, target: &Target, context: &Context, body: Documen
     let mut object = writing.mutate(Operation::Create, object, None).await?;
     writing.dedupe_owners(&mut object, true);
     if wants_a_name(&object) {
-        return insert_somewhere(&writing, &object).await;
+        return insert_somewhere(&writing, object).await;
     }
     match insert(&writing, object).await? {
         Inserted::Done(written) => Ok(written),
-        Inserted::Taken(name, _) => Err(already_exists(&writing, &name)),
+        Inserted::Taken { name, .. } => Err(already_exists(&writing, &name)),
     }
 }
 
 /// Puts an object under a name that is generated, or under another if that one is taken.
-async fn insert_somewhere(writing: &Writing<'_>, object: &Value) -> Result<Written, Status> {
+async fn insert_somewhere(writing: &Writing<'_>, mut object: Value) -> Result<Written, Status> {
     for attempt in 1.. {
-        let mut candidate = object.clone();
-        generate_name(&mut candidate);
-        match insert(writing, candidate).await? {
+        generate_name(&mut object);
+        match insert(writing, object).await? {
             Inserted::Done(written) => return Ok(written),
-            Inserted::Taken(..) if attempt < NAMES_MAX => {}
-            Inserted::Taken(name, _) => {
+            // All that the attempt has set is set anew by the next.
+            Inserted::Taken { object: given_back, .. } if attempt < NAMES_MAX => object = given_back,
+            Inserted::Taken { name, .. } => {
                 return Err(Status::generated_name_exists(&writing.target.def.group_resource(), &name, 1));
             }
         }
@@ -71,8 +71,8 @@ async fn insert_somewhere(writing: &Writing<'_>, object: &Value) -> Result<Writt
 pub(super) enum Inserted {
     /// It was.
     Done(Written),
-    /// Something is there, under this name and perhaps since this revision.
-    Taken(String, Option<Revision>),
+    /// Something is there, under this name and perhaps since this revision; the object was not stored.
+    Taken { name: String, since: Option<Revision>, object: Value },
 }
 
 /// Completes, checks and stores an object that went through mutating admission, under its own name.
@@ -107,7 +107,7 @@ pub(super) async fn insert_at(writing: &Writing<'_>, mut object: Value, key: Opt
     let key = key.map_or_else(|| key_of(writing, &name), Ok)?;
     if writing.context.options.is_dry_run() {
         if writing.api.state.get(&key).is_some() {
-            return Ok(Inserted::Taken(name, None));
+            return Ok(Inserted::Taken { name, since: None, object });
         }
         return Ok(Inserted::Done(Written { content: Content::Shown(object), created: true }));
     }
@@ -121,7 +121,7 @@ pub(super) async fn insert_at(writing: &Writing<'_>, mut object: Value, key: Opt
             let object = committed.object.ok_or_else(|| writing.not_found())?;
             Ok(Inserted::Done(Written { content: Content::Stored(object), created: true }))
         }
-        Fate::Lost(actual) => Ok(Inserted::Taken(name, actual)),
+        Fate::Lost(since) => Ok(Inserted::Taken { name, since, object }),
     }
 }
 

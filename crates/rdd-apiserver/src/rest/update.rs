@@ -153,7 +153,7 @@ async fn make(writing: &Writing<'_>, change: &dyn Change) -> Result<Attempt, Sta
     }
     Ok(match create::insert_at(writing, object, Some(writing.target.key()?)).await? {
         Inserted::Done(written) => Attempt::Done(written),
-        Inserted::Taken(_, actual) => Attempt::Lost(actual),
+        Inserted::Taken { since, .. } => Attempt::Lost(since),
     })
 }
 

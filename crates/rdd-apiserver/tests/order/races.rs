@@ -1,5 +1,7 @@
 //! Writes that meet the end of what they are in.
 
+use std::sync::atomic::Ordering;
+
 use rdd_apiserver::admission::Operation;
 use rdd_meta::options::DeleteOptions;
 use serde_json::json;
@@ -34,6 +36,35 @@ async fn nothing_is_made_in_a_namespace_that_went_meanwhile() {
     let refused = bounded(world.client.create(at, late)).await.unwrap_err();
     assert_eq!(refused.message, "namespaces \"short\" not found");
     assert!(world.client.get(at).is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_generated_name_that_somebody_took_meanwhile_is_generated_anew() {
+    let world = World::open().await;
+    let make = async || {
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"},
+            "metadata": {"generateName": "made-", "namespace": "default", "labels": {"a": "b"}},
+        });
+        bounded(world.client.create(maps(""), object)).await
+    };
+    // What is the same in all: not its name, nor when it was made.
+    let same = |mut made: serde_json::Value| {
+        let metadata = made["metadata"].as_object_mut().unwrap();
+        metadata.retain(|field, _| !["name", "uid", "resourceVersion", "creationTimestamp"].contains(&&**field));
+        metadata["managedFields"][0]["time"].take();
+        made
+    };
+    let alone = same(make().await.unwrap());
+    for rivals in [1, 7] {
+        world.meddler.rivals.store(rivals, Ordering::SeqCst);
+        assert_eq!(same(make().await.unwrap()), alone, "{rivals} rivals");
+        assert_eq!(world.meddler.rivals.load(Ordering::SeqCst), 0);
+    }
+    world.meddler.rivals.store(100, Ordering::SeqCst);
+    let refused = make().await.unwrap_err();
+    assert_eq!((refused.code, world.meddler.rivals.load(Ordering::SeqCst)), (409, 92), "{refused:?}");
+    assert!(refused.message.contains("the server was not able to generate a unique name"), "{}", refused.message);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,10 @@
 use std::{
     fmt,
     future::Future,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -37,6 +40,8 @@ pub(crate) type Meddling = Box<dyn FnOnce(Local) -> std::pin::Pin<Box<dyn Future
 pub(crate) struct Meddler {
     client: OnceLock<Local>,
     meddling: Mutex<Option<(Operation, String, Meddling)>>,
+    /// In so many creates with a name that is generated, somebody else makes a ConfigMap of that name first.
+    pub(crate) rivals: AtomicUsize,
     /// Operation, resource, name and options of every delete.
     pub(crate) deletes: Mutex<Vec<(String, String, Value)>>,
 }
@@ -60,6 +65,17 @@ impl Meddler {
     }
 }
 
+impl Meddler {
+    /// The name that was generated for an object, if somebody else is to take it.
+    fn rivalled(&self, attributes: &Attributes<'_>) -> Option<String> {
+        let metadata = &attributes.object.as_ref()?["metadata"];
+        metadata["generateName"].as_str()?;
+        let next = |left: usize| left.checked_sub(1);
+        self.rivals.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).ok()?;
+        metadata["name"].as_str().map(str::to_owned)
+    }
+}
+
 impl Admit for Meddler {
     fn handles(&self, _: &Attributes<'_>) -> bool {
         true
@@ -69,6 +85,13 @@ impl Admit for Meddler {
         if attributes.operation == Operation::Delete {
             let noted = (attributes.resource.resource.clone(), attributes.name.to_owned(), attributes.options.clone());
             self.deletes.lock().unwrap().push(noted);
+        }
+        if let Some(name) = self.rivalled(attributes) {
+            let client = self.client.get().unwrap().clone();
+            return Box::pin(async move {
+                let rival = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
+                client.create(maps(""), rival).await.map(drop)
+            });
         }
         let mut meddling = self.meddling.lock().unwrap();
         let wanted = |(operation, name, _): &mut (Operation, String, Meddling)| {
