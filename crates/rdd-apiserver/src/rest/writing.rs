@@ -207,8 +207,7 @@ impl<'a> Writing<'a> {
         let mut attributes = self.attributes(operation, Some(object), old, &options, (&gvk, &gvr));
         self.api.admission.mutate(&mut attributes, reform).await?;
         let mut object = attributes.object.unwrap_or_default();
-        let before = json!({"metadata": {"managedFields": before}});
-        if let Some(warning) = ssa::keep_valid_entries(&before, &mut object) {
+        if let Some(warning) = ssa::keep_valid_entries(before, &mut object) {
             self.context.warnings.add(warning);
         }
         Ok(object)
