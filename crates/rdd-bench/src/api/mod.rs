@@ -46,6 +46,21 @@ const SETTLES: Duration = Duration::from_secs(3);
 pub(crate) struct Beside {
     pub(crate) ours: Read,
     pub(crate) bare: Read,
+    /// Ours by the yardstick's. A machine is faster in one moment than in another, and so is only told within a round; of the rounds, the median.
+    pub(crate) ratio: Read,
+}
+
+impl Beside {
+    /// Of rounds, in each of which both were read one after the other.
+    fn of(ours: &[Read], bare: &[Read]) -> Result<Self> {
+        let by = |(ours, bare): (&Read, &Read)| Read {
+            rate: ours.rate / bare.rate,
+            bytes_per_second: ours.bytes_per_second / bare.bytes_per_second,
+            cpu: ours.cpu / bare.cpu,
+        };
+        let ratios: Vec<_> = ours.iter().zip(bare).map(by).collect();
+        Ok(Self { ours: middle(ours)?, bare: middle(bare)?, ratio: middle(&ratios)? })
+    }
 }
 
 /// Everything that was measured of the API server.
@@ -55,9 +70,10 @@ pub(crate) struct Api {
     pub(crate) list: BTreeMap<Protocol, Beside>,
     /// How large the list was.
     pub(crate) list_bytes: usize,
-    /// Creates and bare puts per second.
+    /// Creates and bare puts per second, and the former by the latter, as in [`Beside::ratio`].
     pub(crate) creates: f64,
     pub(crate) puts: f64,
+    pub(crate) creates_by_puts: f64,
     /// Seconds until the last watcher had been told: from the request, and from its answer.
     pub(crate) told: Percentiles,
     pub(crate) told_after_answer: Percentiles,
@@ -157,7 +173,7 @@ pub(crate) fn measure(binary: &Path, short: bool) -> Result<Api> {
         eprintln!("api: {WATCHERS} watchers, round {number} of {}", plan.rounds);
         delays.push(runtime.block_on(watching::measure(&ours.endpoint, WATCHERS, plan.watched, number))?);
     }
-    let (creates, puts) = measure_creates(&runtime, &plan, &daemon, &ours)?;
+    let [creates, puts, creates_by_puts] = measure_creates(&runtime, &plan, &daemon, &ours)?;
     drop(daemon);
     let fresh = measure_definitions(&runtime, &plan, &binary, &mut memory)?;
     Ok(Api {
@@ -166,6 +182,7 @@ pub(crate) fn measure(binary: &Path, short: bool) -> Result<Api> {
         list_bytes,
         creates,
         puts,
+        creates_by_puts,
         told: Percentiles::of_rounds(delays.iter().map(|round| &round.from_request))?,
         told_after_answer: Percentiles::of_rounds(delays.iter().map(|round| &round.from_answer))?,
         memory,
@@ -212,7 +229,7 @@ impl Reads<'_> {
                     rounds.push(self.runtime.block_on(reading)?);
                 }
             }
-            figures.insert(protocol, Beside { ours: middle(&ours)?, bare: middle(&bare)? });
+            figures.insert(protocol, Beside::of(&ours, &bare)?);
         }
         Ok(figures)
     }
@@ -230,8 +247,8 @@ fn middle(rounds: &[Read]) -> Result<Read> {
     })
 }
 
-/// Creates per second, and what etcd beside it takes of bare puts, in turn.
-fn measure_creates(runtime: &Runtime, plan: &Plan, daemon: &Daemon, ours: &Measured) -> Result<(f64, f64)> {
+/// Creates per second, what etcd beside it takes of bare puts, in turn, and the ratio.
+fn measure_creates(runtime: &Runtime, plan: &Plan, daemon: &Daemon, ours: &Measured) -> Result<[f64; 3]> {
     // In the daemon's own folder, and so on the same disk.
     let mut server = etcd::Server::start(&daemon.home().join("etcd"))?;
     let clients = runtime.block_on(server.clients())?;
@@ -242,7 +259,9 @@ fn measure_creates(runtime: &Runtime, plan: &Plan, daemon: &Daemon, ours: &Measu
         creates.push(runtime.block_on(load::drive(&creators, CONNECTIONS, plan.measured))?.rate());
         puts.push(runtime.block_on(load::drive(&clients, CONNECTIONS, plan.measured))?.rate());
     }
-    Ok((median(&creates).context("no creates")?, median(&puts).context("no puts")?))
+    let ratios: Vec<_> = creates.iter().zip(&puts).map(|(creates, puts)| creates / puts).collect();
+    let middle = |rounds: &[f64]| median(rounds).context("nothing was created");
+    Ok([middle(&creates)?, middle(&puts)?, middle(&ratios)?])
 }
 
 /// What many definitions cost, and how long a new one takes to be of use.
@@ -278,4 +297,24 @@ async fn fresh_definitions(endpoint: &Endpoint, count: usize) -> Result<Vec<f64>
         times.push(begun.elapsed().as_secs_f64());
     }
     Ok(times)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_slows_down_changes_no_ratio() {
+        let rounds = |cpu: f64| {
+            [1.0, 1.1, 1.5, 2.0, 0.9].map(|slow| Read { rate: 1.0 / slow, bytes_per_second: 1.0, cpu: cpu * slow })
+        };
+        let (ours, bare) = (rounds(3.0), rounds(2.0));
+        // In one round somebody else had the machine while ours was read.
+        let mut disturbed = ours;
+        disturbed[0].cpu = 30.0;
+        for ours in [ours, disturbed] {
+            let ratio = Beside::of(&ours, &bare).unwrap().ratio;
+            assert!((ratio.cpu - 1.5).abs() < 1e-9, "{ratio:?}");
+        }
+    }
 }

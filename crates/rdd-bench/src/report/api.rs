@@ -16,7 +16,7 @@ pub(super) fn goals(api: Option<&Api>) -> Vec<Goal> {
         goal("GET, CPU beside a bare server, HTTP/2", "times", Limit::Below(1.5), get(Protocol::Http2)),
         goal("LIST, rate beside a bare server, HTTP/1.1", "times", Limit::AtLeast(0.5), list(Protocol::Http1)),
         goal("LIST, rate beside a bare server, HTTP/2", "times", Limit::AtLeast(0.5), list(Protocol::Http2)),
-        goal("creates, beside etcd's puts", "times", Limit::AtLeast(1.0), of(&|api| Some(api.creates / api.puts))),
+        goal("creates, beside etcd's puts", "times", Limit::AtLeast(1.0), of(&|api| Some(api.creates_by_puts))),
         goal("commit to the last of 100 watchers, p99", "ms", Limit::Below(5.0), of(&|api| Some(api.told.p99 * 1e3))),
         goal("memory, idle", MEBIBYTES, Limit::Below(25.0), memory(|api| api.memory.idle)),
         goal("memory, 10,000 ConfigMaps", MEBIBYTES, Limit::Below(60.0), memory(|api| api.memory.filled)),
@@ -32,24 +32,24 @@ pub(super) fn goals(api: Option<&Api>) -> Vec<Goal> {
 }
 
 fn cpu_ratio(beside: &Beside) -> f64 {
-    beside.ours.cpu / beside.bare.cpu
+    beside.ratio.cpu
 }
 
 fn rate_ratio(beside: &Beside) -> f64 {
-    beside.ours.bytes_per_second / beside.bare.bytes_per_second
+    beside.ratio.bytes_per_second
 }
 
 /// What the ratios come from.
 pub(super) fn notes(api: &Api) -> Vec<String> {
     let mut notes = Vec::new();
-    for (protocol, Beside { ours, bare }) in &api.get {
+    for (protocol, Beside { ours, bare, .. }) in &api.get {
         let (name, ours_cpu, bare_cpu) = (protocol.name(), ours.cpu * 1e6, bare.cpu * 1e6);
         let (ours, bare) = (ours.rate, bare.rate);
         notes.push(format!(
             "GET over {name}: {ours_cpu:.1} µs of CPU and {ours:.0}/s, bare {bare_cpu:.1} µs and {bare:.0}/s"
         ));
     }
-    for (protocol, Beside { ours, bare }) in &api.list {
+    for (protocol, Beside { ours, bare, .. }) in &api.list {
         let rate = |read: &crate::api::Read| read.bytes_per_second / 1e6;
         let (name, size) = (protocol.name(), mebibytes(api.list_bytes as u64));
         notes.push(format!("LIST of {size:.1} MiB over {name}: {:.0} MB/s, bare {:.0} MB/s", rate(ours), rate(bare)));

@@ -10,7 +10,8 @@ use crate::{
 /// An API server that meets every goal.
 fn good_api() -> Api {
     let read = Read { rate: 1_000.0, bytes_per_second: 1e9, cpu: 1e-5 };
-    let beside = || Protocol::ALL.map(|protocol| (protocol, Beside { ours: read, bare: read })).into();
+    let ratio = Read { rate: 1.0, bytes_per_second: 1.0, cpu: 1.0 };
+    let beside = || Protocol::ALL.map(|protocol| (protocol, Beside { ours: read, bare: read, ratio })).into();
     let quick = Percentiles { p50: 0.001, p99: 0.002 };
     Api {
         get: beside(),
@@ -18,6 +19,7 @@ fn good_api() -> Api {
         list_bytes: 10_000_000,
         creates: 2_000.0,
         puts: 1_000.0,
+        creates_by_puts: 2.0,
         told: quick,
         told_after_answer: quick,
         memory: Memory { idle: 10 << 20, filled: 20 << 20, worked: 20 << 20, definitions: 5 << 20 },
