@@ -245,9 +245,13 @@ fn of_the_future(stage: &Stage, days: u64) {
     stage.town.answers(Answer::Failed("certificate is not valid yet".into()));
 }
 
-/// One that is as it should be.
-fn of_today(stage: &Stage) {
-    of_the_future(stage, 0);
+/// From now on they are made as they should be. One that is there is of the future for as long as it lives, so it is served as one of
+/// today only when it has been made anew, which `wait` waits for.
+fn of_today(stage: &Stage, wait: impl FnOnce(&dyn Fn(&Stage) -> Option<()>)) {
+    let (config, authority) = founded(0, 365);
+    stage.world.clusters_stand_on(Some(&authority));
+    wait(&|stage| (stage.world.cluster_stands_on("rd").as_deref() == Some(&*authority)).then_some(()));
+    stage.world.cluster_serves(Some(&config), Some(Upstream::unix("/nonexistent/k3s.sock")));
     stage.town.answers(Answer::Ready);
 }
 
@@ -263,7 +267,7 @@ fn a_cluster_that_was_made_in_the_future_is_made_anew_as_long_as_nobody_can_have
     let app = stage.app_until("a word", |app| app_says(app, "KubernetesReady", "False/StartFailed"));
     assert!(message(&app).ends_with("nobody has used the cluster yet, so it is made anew"), "{}", message(&app));
     assert_eq!(stage.town.counts().0, 0, "nobody was told of it");
-    of_today(&stage);
+    of_today(&stage, |is_so| stage.until("one of today", || is_so(&stage)));
     until(&stage, "True/Ready");
     let (starts, before) = (stage.world.cluster_starts("rd"), resets());
     // From now on it is somebody's: it is not touched, whatever the clock says, and is well again when that is.
@@ -361,7 +365,7 @@ impl Life {
         of_the_future(&self.0, 400);
         self.write("enabling", &json!({"spec": {"kubernetes": {"enabled": true}}}));
         self.until("it to be made anew", |stage| stage.world.calls_of("rd").contains(&"cluster_reset").then_some(()));
-        of_today(&self.0);
+        of_today(&self.0, |is_so| self.until("one of today", is_so));
         self.says("True/Ready");
         self.until("the choice", |stage| (stage.town.counts().1 > 0).then_some(()));
         // Certificates that end soon: one restart.

@@ -74,6 +74,11 @@ impl World {
         lock(&self.inner).clusters.authority = authority.map(str::to_owned);
     }
 
+    /// The certificate that the data of this machine's cluster stands on.
+    pub fn cluster_stands_on(&self, vm: &str) -> Option<String> {
+        Some(lock(&self.inner).machines.get(vm)?.cluster.foundation.as_ref()?.authority.clone())
+    }
+
     /// Why no machine can have a cluster from now on; with `None` each can.
     pub fn clusters_need(&self, missing: Option<&str>) {
         lock(&self.inner).clusters.unsupported = missing.map(str::to_owned);
