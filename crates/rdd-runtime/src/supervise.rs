@@ -168,13 +168,14 @@ mod tests {
         let supervisor = Supervisor::new(CancellationToken::new());
         let held = Arc::new(());
         let (begun, holding) = (Arc::new(tokio::sync::Notify::new()), Arc::clone(&held));
-        let tells = Arc::clone(&begun);
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let (tells, released) = (Arc::clone(&begun), Arc::new(Mutex::new(released)));
         supervisor.start("busy".to_owned(), move || {
-            let (tells, holding) = (Arc::clone(&tells), Arc::clone(&holding));
+            let (tells, holding, released) = (Arc::clone(&tells), Arc::clone(&holding), Arc::clone(&released));
             Box::pin(async move {
                 tells.notify_one();
-                // Amid a step that no cancellation interrupts.
-                std::thread::sleep(Duration::from_millis(50));
+                // A step that no cancellation interrupts.
+                released.lock().unwrap().recv().unwrap();
                 std::future::pending::<()>().await;
                 drop(holding);
                 Ok(())
@@ -182,7 +183,10 @@ mod tests {
         });
         begun.notified().await;
         supervisor.cut();
-        supervisor.ended().await;
+        let mut ended = std::pin::pin!(supervisor.ended());
+        assert_eq!(ended.as_mut().now_or_never(), None, "the step is not over");
+        release.send(()).unwrap();
+        ended.await;
         assert_eq!(Arc::strong_count(&held), 1);
         supervisor.start("late".to_owned(), || panic!("nothing is started after the end"));
         supervisor.ended().await;
