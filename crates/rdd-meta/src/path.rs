@@ -3,36 +3,35 @@
 //! The rules are those of upstream's `RequestInfoFactory`. Two are ours: a path with `.`, `..` or an empty segment is
 //! refused, whether encoded or not, and so is one that does not decode to UTF-8; nothing good comes that way.
 
-use std::fmt;
+use std::{fmt, ops::Range};
 
 pub use crate::query::Query;
 use crate::{gvk::GroupVersionResource, names, options::ListOptions, query};
 
-/// What a request wants, in the terms of authorization.
+/// What a request wants, in the terms of authorization. Its words are places in the path: every request has one of these made for it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RequestInfo {
-    /// Whether it is about a resource. If not, only `path` and `verb` are set, and `api_prefix` and `group` perhaps.
+    /// Whether it is about a resource. If not, only the path and the verb are known, and `api_prefix` perhaps.
     pub is_resource_request: bool,
-    /// The decoded path.
-    pub path: String,
     /// What to do. For a path without a resource it is the method in lower case.
     pub verb: Verb,
     /// `api` or `apis`.
     pub api_prefix: &'static str,
-    /// The group; empty for the core API.
-    pub group: String,
-    /// The version.
-    pub version: String,
-    /// The namespace; for a Namespace itself it is its name.
-    pub namespace: String,
-    /// The segments from the resource on: resource, name, subresource, and what only the subresource understands.
-    pub parts: Vec<String>,
     /// The name that a list or watch asks for by `metadata.name`, which authorization takes for the object's.
     pub selected_name: String,
     /// The selector as it came, for verbs on many objects.
     pub field_selector: String,
     /// The same for labels.
     pub label_selector: String,
+    /// Decoded.
+    path: String,
+    group: Range<usize>,
+    version: Range<usize>,
+    namespace: Range<usize>,
+    /// From the resource on.
+    parts: Range<usize>,
+    /// The first of them: resource, name and subresource.
+    first: [Range<usize>; 3],
 }
 
 /// What to do.
@@ -124,44 +123,89 @@ impl RequestInfo {
     /// Reads a request: its method in capitals, its path as it came, and its query.
     pub fn parse(method: &str, raw_path: &str, query: &Query) -> Result<Self, PathError> {
         let path = decode(raw_path)?;
-        let segments = split(&path)?;
+        let mut words = Words::of(&path);
         let mut info = Self::default();
-        let rest = match segments.as_slice() {
-            ["api", version, rest @ ..] if !rest.is_empty() => {
-                info.set_api("api", "", version);
-                rest
-            }
-            ["apis", group, version, rest @ ..] if !rest.is_empty() => {
-                info.set_api("apis", group, version);
-                rest
-            }
-            ["apis", _, _] => {
+        match words.next()? {
+            "api" => info.api_prefix = "api",
+            "apis" => {
                 info.api_prefix = "apis";
-                return Ok(info.without_resource(method, path));
+                info.group = words.take()?;
             }
-            _ => return Ok(info.without_resource(method, path)),
-        };
+            _ => {
+                words.finish()?;
+                return Ok(Self::without_resource(method, path, ""));
+            }
+        }
+        info.version = words.take()?;
+        if words.are_over() {
+            // Of these only the version of a group is known to be one.
+            let prefix = if info.group.is_empty() || info.version.is_empty() { "" } else { "apis" };
+            return Ok(Self::without_resource(method, path, prefix));
+        }
         info.is_resource_request = true;
-        let (by_prefix, rest) = match rest {
-            ["watch" | "proxy"] => return Err(PathError::NoKind(path)),
-            ["watch", rest @ ..] => (Some(Verb::Watch), rest),
-            ["proxy", rest @ ..] => (Some(Verb::Proxy), rest),
-            rest => (None, rest),
+        let mut resource = words.take()?;
+        let by_prefix = match &path[resource.clone()] {
+            "watch" => Some(Verb::Watch),
+            "proxy" => Some(Verb::Proxy),
+            _ => None,
         };
+        if by_prefix.is_some() {
+            if words.are_over() {
+                return Err(PathError::NoKind(path));
+            }
+            resource = words.take()?;
+        }
         let selectable = by_prefix.is_none();
         info.verb = by_prefix.unwrap_or_else(|| Verb::of_resource(method));
-        info.set_resource(rest);
+        let mut name = words.take()?;
+        let mut subresource = words.take()?;
+        if &path[resource.clone()] == "namespaces" && !name.is_empty() {
+            info.namespace = name.clone();
+            // A Namespace has these two parts; everything else behind its name is a resource inside of it.
+            if !matches!(&path[subresource.clone()], "" | "status" | "finalize") {
+                (resource, name, subresource) = (subresource, words.take()?, words.take()?);
+            }
+        }
+        info.parts = resource.start..words.end;
+        info.first = [resource, name, subresource];
+        words.finish()?;
+        info.path = path;
         info.refine_verb(query, selectable);
-        Ok(Self { path, ..info })
+        Ok(info)
     }
 
-    fn without_resource(self, method: &str, path: String) -> Self {
-        Self { path, verb: Verb::Method(method.to_ascii_lowercase()), ..self }
+    fn without_resource(method: &str, path: String, api_prefix: &'static str) -> Self {
+        Self { path, api_prefix, verb: Verb::Method(method.to_ascii_lowercase()), ..Self::default() }
     }
 
     /// Group, version and resource together.
     pub fn group_version_resource(&self) -> GroupVersionResource {
-        GroupVersionResource::new(&self.group, &self.version, self.resource())
+        GroupVersionResource::new(self.group(), self.version(), self.resource())
+    }
+
+    /// The decoded path.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The group; empty for the core API.
+    pub fn group(&self) -> &str {
+        &self.path[self.group.clone()]
+    }
+
+    /// The version.
+    pub fn version(&self) -> &str {
+        &self.path[self.version.clone()]
+    }
+
+    /// The namespace; for a Namespace itself it is its name.
+    pub fn namespace(&self) -> &str {
+        &self.path[self.namespace.clone()]
+    }
+
+    /// The segments from the resource on: resource, name, subresource, and what only the subresource understands.
+    pub fn parts(&self) -> impl Iterator<Item = &str> {
+        self.path[self.parts.clone()].split('/').filter(|part| !part.is_empty())
     }
 
     /// The plural, as in `configmaps`.
@@ -179,26 +223,15 @@ impl RequestInfo {
         if self.verb == Verb::Proxy { "" } else { self.part(2) }
     }
 
-    fn part(&self, index: usize) -> &str {
-        self.parts.get(index).map_or("", String::as_str)
+    /// One of the first three [`parts`](Self::parts) as the path has it; empty if there is none.
+    pub fn part(&self, index: usize) -> &str {
+        &self.path[self.first[index].clone()]
     }
 
-    fn set_api(&mut self, prefix: &'static str, group: &str, version: &str) {
-        self.api_prefix = prefix;
-        self.group = group.to_owned();
-        self.version = version.to_owned();
-    }
-
-    fn set_resource(&mut self, rest: &[&str]) {
-        let parts = match rest {
-            ["namespaces", namespace, inside @ ..] => {
-                self.namespace = (*namespace).to_owned();
-                // A Namespace has these two parts; everything else behind its name is a resource inside of it.
-                if matches!(inside, [] | ["status" | "finalize", ..]) { rest } else { inside }
-            }
-            rest => rest,
-        };
-        self.parts = parts.iter().map(|part| (*part).to_owned()).collect();
+    /// Whether there are more than these.
+    pub fn has_more_parts(&self) -> bool {
+        let [.., last] = &self.first;
+        !last.is_empty() && last.end < self.parts.end
     }
 
     /// Tells one object from many, and a list from a watch.
@@ -228,30 +261,62 @@ fn query_asks_to_watch(query: &Query) -> bool {
 }
 
 fn decode(raw_path: &str) -> Result<String, PathError> {
+    if !raw_path.as_bytes().contains(&b'%') {
+        return Ok(raw_path.to_owned());
+    }
     query::percent_decode(raw_path)
         .and_then(|bytes| String::from_utf8(bytes).ok())
         .ok_or_else(|| PathError::Encoding(raw_path.to_owned()))
 }
 
-/// The segments between the first slash and one that may trail.
-fn split(path: &str) -> Result<Vec<&str>, PathError> {
-    let inner = path.strip_prefix('/').unwrap_or(path);
-    let inner = inner.strip_suffix('/').unwrap_or(inner);
-    if inner.is_empty() && path.len() <= 1 {
-        return Ok(Vec::new());
+/// The segments between the first slash and one that may trail, each looked at once.
+struct Words<'a> {
+    path: &'a str,
+    /// Where the next one begins; beyond the end if there is none.
+    at: usize,
+    end: usize,
+}
+
+impl<'a> Words<'a> {
+    fn of(path: &'a str) -> Self {
+        let start = usize::from(path.starts_with('/'));
+        let end = path.len() - usize::from(path.len() > start && path.ends_with('/'));
+        let is_root = matches!(path, "" | "/");
+        Self { path, at: if is_root { end + 1 } else { start }, end }
     }
-    let mut segments = Vec::with_capacity(8);
-    let ends = inner.bytes().enumerate().filter(|(_, byte)| *byte == b'/').map(|(at, _)| at);
-    let mut start = 0;
-    for end in ends.chain([inner.len()]) {
-        let segment = &inner[start..end];
-        if matches!(segment, "" | "." | "..") || segment.as_bytes().contains(&0) {
-            return Err(PathError::Segment { path: path.to_owned(), segment: segment.to_owned() });
+
+    fn are_over(&self) -> bool {
+        self.at > self.end
+    }
+
+    /// The place of the next one, which is empty if there is none.
+    fn take(&mut self) -> Result<Range<usize>, PathError> {
+        if self.are_over() {
+            return Ok(self.end..self.end);
         }
-        segments.push(segment);
-        start = end + 1;
+        let rest = &self.path.as_bytes()[self.at..self.end];
+        let length = rest.iter().position(|byte| matches!(byte, b'/' | 0)).unwrap_or(rest.len());
+        let (segment, has_null) = (&rest[..length], rest.get(length) == Some(&0));
+        if matches!(segment, b"" | b"." | b"..") || has_null {
+            let segment = self.path[self.at..self.end].split('/').next().unwrap_or_default();
+            return Err(PathError::Segment { path: self.path.to_owned(), segment: segment.to_owned() });
+        }
+        let place = self.at..self.at + length;
+        self.at = place.end + 1;
+        Ok(place)
     }
-    Ok(segments)
+
+    fn next(&mut self) -> Result<&'a str, PathError> {
+        Ok(&self.path[self.take()?])
+    }
+
+    /// Looks at all that are left.
+    fn finish(mut self) -> Result<(), PathError> {
+        while !self.are_over() {
+            self.take()?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -271,10 +336,10 @@ mod tests {
             let Some(error) = row.value("error").as_str() else {
                 let info = parse(&method, &url).unwrap();
                 let ours = serde_json::json!({
-                    "resource_request": info.is_resource_request, "path": info.path, "verb": info.verb.as_str(),
-                    "prefix": info.api_prefix, "group": info.group, "version": info.version,
-                    "namespace": info.namespace, "resource": info.resource(), "subresource": info.subresource(),
-                    "name": info.name(), "parts": info.parts, "fields": info.field_selector,
+                    "resource_request": info.is_resource_request, "path": info.path(), "verb": info.verb.as_str(),
+                    "prefix": info.api_prefix, "group": info.group(), "version": info.version(),
+                    "namespace": info.namespace(), "resource": info.resource(), "subresource": info.subresource(),
+                    "name": info.name(), "parts": info.parts().collect::<Vec<_>>(), "fields": info.field_selector,
                     "labels": info.label_selector,
                 });
                 assert_eq!(&ours, row.value("info"), "{method} {url}");
@@ -298,6 +363,10 @@ mod tests {
             "/api/v1/pods/a%00b",
             "/..",
             "//",
+            "/api/v1/watch//",
+            "/api/v1/pods/a/b/c/../d",
+            "/apis/..",
+            "/version/./x",
         ] {
             assert!(matches!(parse("GET", url), Err(PathError::Segment { .. })), "{url}");
         }

@@ -118,10 +118,10 @@ impl Endpoints {
     fn document(&self, head: Parts, info: RequestInfo) -> Answer {
         let (served, openapi) = (self.api.registry.served(), Arc::clone(&self.openapi));
         Box::pin(async move {
-            if let Some(response) = discovery::answer(&served, &head, &info.path) {
+            if let Some(response) = discovery::answer(&served, &head, info.path()) {
                 return response;
             }
-            openapi.answer(&served, &head, &info.path).await.unwrap_or_else(respond::not_found)
+            openapi.answer(&served, &head, info.path()).await.unwrap_or_else(respond::not_found)
         })
     }
 
@@ -208,8 +208,8 @@ fn context(request: &Request, query: &Query, warnings: Warnings) -> Context {
 /// What is said of a custom resource's version whatever is asked of it, what it does not have included.
 fn deprecation(api: &Api, info: &RequestInfo) -> Option<String> {
     let served = api.registry.served();
-    let def = served.get(&info.group, info.resource()).filter(|def| def.custom.is_some())?;
-    def.version(&info.version)?.deprecation.clone()
+    let def = served.get(info.group(), info.resource()).filter(|def| def.custom.is_some())?;
+    def.version(info.version())?.deprecation.clone()
 }
 
 /// Adds the warnings, and makes an answer of an error.

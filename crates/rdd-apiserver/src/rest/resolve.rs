@@ -22,26 +22,27 @@ pub enum Nowhere {
 
 /// What a request names, if it is served and the verb means something there.
 pub fn resolve(served: &Served, method: &Method, info: &RequestInfo) -> Result<Target, Nowhere> {
-    let is_built_in = |def: &ResourceDef| def.version(&info.version).is_some() && def.custom.is_none();
+    let is_built_in = |def: &ResourceDef| def.version(info.version()).is_some() && def.custom.is_none();
     let nowhere = || {
-        let within = info.group.is_empty() || served.in_group(&info.group).any(|def| is_built_in(def));
+        let within = info.group().is_empty() || served.in_group(info.group()).any(|def| is_built_in(def));
         if within { Nowhere::Refused(Box::new(Status::not_found_path())) } else { Nowhere::Unknown }
     };
-    let def = served.get(&info.group, info.resource()).ok_or_else(nowhere)?;
-    let version = def.versions.iter().position(|version| version.name == info.version).ok_or_else(nowhere)?;
-    let expected_prefix = if info.group.is_empty() { "api" } else { "apis" };
-    if info.api_prefix != expected_prefix || info.parts.len() > 3 {
+    let def = served.get(info.group(), info.resource()).ok_or_else(nowhere)?;
+    let version = def.versions.iter().position(|version| version.name == info.version()).ok_or_else(nowhere)?;
+    let expected_prefix = if info.group().is_empty() { "api" } else { "apis" };
+    if info.api_prefix != expected_prefix || info.has_more_parts() {
         return Err(nowhere());
     }
     // The name that RequestInfo has for a list by `metadata.name` is for authorization alone.
-    let name = info.parts.get(1).cloned().filter(|name| !name.is_empty());
-    let namespace = Some(info.namespace.clone()).filter(|namespace| def.namespaced && !namespace.is_empty());
+    let name = Some(info.part(1)).filter(|name| !name.is_empty()).map(str::to_owned);
+    let namespace = Some(info.namespace()).filter(|namespace| def.namespaced && !namespace.is_empty());
+    let namespace = namespace.map(str::to_owned);
     if !is_in_scope(def, info, name.is_some()) {
         return Err(nowhere());
     }
-    let subresource = match info.parts.get(2).map(String::as_str) {
-        None | Some("") => None,
-        Some(part) => {
+    let subresource = match info.part(2) {
+        "" => None,
+        part => {
             let parts = &def.versions[version].subresources;
             let absent = || match &def.custom {
                 Some(_) => {
@@ -82,10 +83,10 @@ fn check_name(target: &Target) -> Result<(), Nowhere> {
 /// found in one.
 fn is_in_scope(def: &ResourceDef, info: &RequestInfo, named: bool) -> bool {
     let is_namespace_itself = def.group.is_empty() && def.plural == "namespaces";
-    match (def.namespaced, info.namespace.is_empty()) {
+    match (def.namespaced, info.namespace().is_empty()) {
         (true, true) => !named,
         (true, false) | (false, true) => true,
-        (false, false) => is_namespace_itself && info.path.matches("/namespaces/").count() == 1,
+        (false, false) => is_namespace_itself && info.path().matches("/namespaces/").count() == 1,
     }
 }
 
