@@ -164,13 +164,17 @@ impl Authenticators {
     }
 }
 
+/// What a token comes after.
+const SCHEME: &[u8] = b"bearer ";
+
 /// The token of an `Authorization: Bearer …` header. Two such headers are none: which one counts would be a guess.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };
-    let (scheme, token) = value.to_str().ok()?.trim().split_once(' ')?;
-    let token = token.trim_start();
-    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && !token.contains(' ')).then_some(token)
+    let (scheme, token) = value.as_bytes().trim_ascii().split_at_checked(SCHEME.len())?;
+    let token = token.trim_ascii_start();
+    let is_one = scheme.eq_ignore_ascii_case(SCHEME) && !token.is_empty() && !token.contains(&b' ');
+    std::str::from_utf8(token).ok().filter(|_| is_one)
 }
 
 #[cfg(test)]
@@ -190,9 +194,16 @@ mod tests {
         let found = Some("abc".to_owned());
         assert_eq!(bearer_of(&["Bearer abc"]), found);
         assert_eq!(bearer_of(&["bearer   abc "]), found);
-        for values in
-            [&["Basic abc"][..], &["Bearer"], &["Bearer "], &["Bearer a b"], &["abc"], &[], &["Bearer abc"; 2]]
-        {
+        for values in [
+            &["Basic abc"][..],
+            &["Bearer"],
+            &["Bearer "],
+            &["Bearer a b"],
+            &["Bearerabc"],
+            &["abc"],
+            &[],
+            &["Bearer abc"; 2],
+        ] {
             assert_eq!(bearer_of(values), None, "{values:?}");
         }
     }

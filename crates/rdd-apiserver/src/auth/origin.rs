@@ -1,6 +1,6 @@
 //! Whether a request was meant for us: the defence against web pages that reach loopback through the user's browser.
 
-use http::{HeaderMap, HeaderName, Uri, header, uri::Authority};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, header, uri::Authority};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -23,25 +23,33 @@ pub enum Refusal {
 
 /// Checks the host, the origin and what the browser says about where it comes from. `port` is the one we serve on.
 pub fn check_origin(uri: &Uri, headers: &HeaderMap, port: u16) -> Result<(), Refusal> {
-    check_host(uri, headers)?;
-    let mut origins = headers.get_all(header::ORIGIN).iter().peekable();
+    // One look at each header, for to look one up takes longer than there are headers.
+    let (mut hosts, mut origins, mut is_cross_site) = (Vec::new(), Vec::new(), false);
+    for (name, value) in headers {
+        if *name == header::HOST {
+            hosts.push(value);
+        } else if *name == header::ORIGIN {
+            origins.push(value);
+        } else if *name == SEC_FETCH_SITE {
+            is_cross_site |= value.as_bytes().eq_ignore_ascii_case(b"cross-site");
+        }
+    }
+    check_host(uri, &hosts)?;
     // No page can forge its Origin. A desktop program that shows pages of its own and speaks for them sets ours, and
     // its engine still marks the request as cross-site.
-    let comes_from_us = origins.peek().is_some();
-    if !origins.all(|origin| origin.to_str().is_ok_and(|origin| is_own_origin(origin, port))) {
+    let comes_from_us = !origins.is_empty();
+    if !origins.iter().all(|origin| origin.to_str().is_ok_and(|origin| is_own_origin(origin, port))) {
         return Err(Refusal::ForeignOrigin);
     }
-    let sites = headers.get_all(SEC_FETCH_SITE);
-    if !comes_from_us && sites.iter().any(|site| site.as_bytes().eq_ignore_ascii_case(b"cross-site")) {
+    if is_cross_site && !comes_from_us {
         return Err(Refusal::CrossSite);
     }
     Ok(())
 }
 
 /// HTTP/2 names the host in the URI, HTTP/1.1 in a header or, seldom, in both. Each that is there must be ours.
-fn check_host(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
-    let mut hosts = headers.get_all(header::HOST).iter();
-    let (named, more) = (hosts.next(), hosts.next());
+fn check_host(uri: &Uri, hosts: &[&HeaderValue]) -> Result<(), Refusal> {
+    let (named, more) = (hosts.first(), hosts.get(1));
     if more.is_some() || (named.is_none() && uri.authority().is_none()) {
         return Err(Refusal::NoHost);
     }

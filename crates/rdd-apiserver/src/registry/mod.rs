@@ -32,8 +32,8 @@ pub struct Registry {
 pub struct Served {
     /// Counts the changes; it tells two tables apart.
     pub generation: u64,
-    /// By group and plural.
-    resources: BTreeMap<(String, String), Arc<ResourceDef>>,
+    /// By group, then by plural.
+    groups: BTreeMap<String, BTreeMap<String, Arc<ResourceDef>>>,
 }
 
 impl Registry {
@@ -41,7 +41,7 @@ impl Registry {
     pub fn new(builtin: impl IntoIterator<Item = ResourceDef>) -> Self {
         let mut served = Served::default();
         for def in builtin {
-            served.resources.insert((def.group.clone(), def.plural.clone()), Arc::new(def));
+            served.insert(def);
         }
         Self { served: RwLock::new(Arc::new(served)), changed: watch::Sender::new(0) }
     }
@@ -58,21 +58,17 @@ impl Registry {
 
     /// Serves many resources, in place of those of the same names, in one change.
     pub fn put_all(&self, defs: impl IntoIterator<Item = ResourceDef>) {
-        self.change(|resources| {
+        self.change(|served| {
             for mut def in defs {
-                let name = (def.group.clone(), def.plural.clone());
-                succeed(resources.get(&name), &mut def);
-                resources.insert(name, Arc::new(def));
+                succeed(served.get(&def.group, &def.plural), &mut def);
+                served.insert(def);
             }
         });
     }
 
     /// Serves a resource no longer, as of this revision.
     pub fn remove(&self, group: &str, plural: &str, at: Revision) {
-        self.change(|resources| {
-            let removed = resources.remove(&(group.to_owned(), plural.to_owned()));
-            withdraw(removed.as_ref(), at);
-        });
+        self.change(|served| withdraw(served.remove(group, plural).as_ref(), at));
     }
 
     /// Tells the generation of each new table.
@@ -80,11 +76,11 @@ impl Registry {
         self.changed.subscribe()
     }
 
-    fn change(&self, edit: impl FnOnce(&mut BTreeMap<(String, String), Arc<ResourceDef>>)) {
+    fn change(&self, edit: impl FnOnce(&mut Served)) {
         let mut served = self.served.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut next = Served::clone(&served);
         next.generation += 1;
-        edit(&mut next.resources);
+        edit(&mut next);
         let generation = next.generation;
         *served = Arc::new(next);
         drop(served);
@@ -112,23 +108,34 @@ fn withdraw(def: Option<&Arc<ResourceDef>>, at: Revision) {
 impl Served {
     /// A resource by group and plural.
     pub fn get(&self, group: &str, plural: &str) -> Option<&Arc<ResourceDef>> {
-        // A lookup by two borrowed halves needs a key of two owned ones; groups are few, so a range over the group does it.
-        self.in_group(group).find(|def| def.plural == plural)
+        self.groups.get(group)?.get(plural)
     }
 
     /// The resources of a group.
     pub fn in_group(&self, group: &str) -> impl Iterator<Item = &Arc<ResourceDef>> {
-        let from = (group.to_owned(), String::new());
-        self.resources.range(from..).take_while(move |((found, _), _)| *found == group).map(|(_, def)| def)
+        self.groups.get(group).into_iter().flat_map(BTreeMap::values)
     }
 
     /// All resources, by group and plural.
     pub fn all(&self) -> impl Iterator<Item = &Arc<ResourceDef>> {
-        self.resources.values()
+        self.groups.values().flat_map(BTreeMap::values)
     }
 
     /// The resource of a kind.
     pub fn by_kind(&self, group: &str, kind: &str) -> Option<&Arc<ResourceDef>> {
         self.in_group(group).find(|def| def.kind == kind)
+    }
+
+    fn insert(&mut self, def: ResourceDef) {
+        self.groups.entry(def.group.clone()).or_default().insert(def.plural.clone(), Arc::new(def));
+    }
+
+    fn remove(&mut self, group: &str, plural: &str) -> Option<Arc<ResourceDef>> {
+        let resources = self.groups.get_mut(group)?;
+        let removed = resources.remove(plural);
+        if resources.is_empty() {
+            self.groups.remove(group);
+        }
+        removed
     }
 }
