@@ -23,9 +23,7 @@ pub async fn get(api: &Api, target: &Target, head: &Parts) -> Result<Response, S
     let query = Query::parse(head.uri.query().unwrap_or_default());
     refuse_export(&query)?;
     fresh(api, &GetOptions::from_query(&query).resource_version).await?;
-    let name = target.name.as_deref().unwrap_or_default();
-    let object = api.state.get(&target.key()?);
-    let object = object.ok_or_else(|| Status::not_found(&target.def.group_resource(), name))?;
+    let object = target.object(&api.state)?;
     let (def, version) = (&target.def, target.version());
     let wire = match target.subresource().map(|subresource| &subresource.part) {
         Some(Part::Scale(_)) => Wire::Value(scale::shown(target, &form::value(def, version, &object)?)?),

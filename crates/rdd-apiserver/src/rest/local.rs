@@ -53,8 +53,7 @@ impl Local {
     /// Reads an object.
     pub fn get(&self, named: Named<'_>) -> Result<Value, Status> {
         let target = self.target(named)?;
-        let object = self.api.state.get(&target.key()?);
-        let object = object.ok_or_else(|| Status::not_found(&target.def.group_resource(), named.name))?;
+        let object = target.object(&self.api.state)?;
         Ok(form::value(&target.def, target.version(), &object)?)
     }
 

@@ -126,6 +126,13 @@ impl Target {
         storage.key(self.namespace.as_deref(), name).map_err(|_| not_found())
     }
 
+    /// The object as it is now, or that there is none.
+    pub fn object(&self, state: &State) -> Result<Arc<state::Object>, Status> {
+        let name = self.name.as_deref().unwrap_or_default();
+        let found = self.def.storage().and_then(|storage| state.find(storage, self.namespace.as_deref(), name));
+        found.ok_or_else(|| Status::not_found(&self.def.group_resource(), name))
+    }
+
     /// The objects of the collection.
     pub fn scope(&self) -> Result<state::Scope, Status> {
         let not_found = || Status::not_found(&self.def.group_resource(), "");

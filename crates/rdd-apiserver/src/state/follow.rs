@@ -124,7 +124,7 @@ impl Follower {
         for told in &batch.events {
             let Some(key) = Key::parse(Arc::clone(&told.key)) else { continue };
             let table = self.shared.table_or_new(key.resource_prefix(), || key.resource());
-            let previous = table.get(&key);
+            let previous = table.get(key.as_str());
             let current = match &told.change {
                 // The key that is known already is kept, not one more copy of it.
                 Change::Put(value) => {

@@ -39,12 +39,20 @@ impl Resource {
 
     /// The key of one object.
     pub fn key(&self, namespace: Option<&str>, name: &str) -> Result<Key, Error> {
-        let text = match namespace {
-            Some(namespace) => [&*self.prefix, namespace, "/", name].concat(),
-            None => [&*self.prefix, name].concat(),
-        };
+        self.key_text(namespace, name).map(|text| Key(text.into()))
+    }
+
+    /// The same as text, for those who only look something up.
+    pub(super) fn key_text(&self, namespace: Option<&str>, name: &str) -> Result<String, Error> {
+        let mut text = String::with_capacity(self.prefix.len() + namespace.map_or(0, str::len) + 1 + name.len());
+        text.push_str(&self.prefix);
+        if let Some(namespace) = namespace {
+            text.push_str(namespace);
+            text.push('/');
+        }
+        text.push_str(name);
         let valid = is_segment(name) && namespace.is_none_or(is_segment);
-        if valid { Ok(Key(text.into())) } else { Err(Error::InvalidKey { text }) }
+        if valid { Ok(text) } else { Err(Error::InvalidKey { text }) }
     }
 
     /// All its objects.
@@ -146,8 +154,14 @@ impl std::borrow::Borrow<str> for Resource {
     }
 }
 
+impl std::borrow::Borrow<str> for Key {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
 fn is_segment(text: &str) -> bool {
-    !text.is_empty() && !text.contains(['/', '\0'])
+    !text.is_empty() && !text.bytes().any(|byte| matches!(byte, b'/' | 0))
 }
 
 #[cfg(test)]

@@ -104,6 +104,12 @@ impl State {
         self.shared.get(key)
     }
 
+    /// The object of a resource by its namespace and name; the same as [`get`](Self::get) by its key, without making one.
+    pub fn find(&self, resource: &Resource, namespace: Option<&str>, name: &str) -> Option<Arc<Object>> {
+        let key = resource.key_text(namespace, name).ok()?;
+        self.shared.table(resource.prefix())?.get(&key)
+    }
+
     /// All objects of a scope that are visible now.
     pub fn now(&self, scope: &Scope) -> Vec<Arc<Object>> {
         let (revision, objects) = self.shared.now(scope.resource());

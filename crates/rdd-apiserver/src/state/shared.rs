@@ -36,7 +36,7 @@ pub(super) struct Shared {
 struct Tables {
     /// The revision as of which everything was loaded. A resource without a table has had no object since.
     loaded: Revision,
-    by_resource: HashMap<Resource, Arc<Table>>,
+    by_resource: HashMap<Resource, Arc<Table>, foldhash::fast::RandomState>,
 }
 
 /// How far the tables have come.
@@ -54,7 +54,7 @@ impl Shared {
             horizon: Mutex::new(Horizon::new(limits.history_age)),
             limits,
             clock,
-            tables: RwLock::new(Tables { loaded: Revision(0), by_resource: HashMap::new() }),
+            tables: RwLock::new(Tables { loaded: Revision(0), by_resource: HashMap::default() }),
             owners: RwLock::default(),
             applied: watch::Sender::new(Applied { revision: Revision(0), ended: false }),
             observers: Observers::default(),
@@ -130,7 +130,7 @@ impl Shared {
 
     /// The object of a key now.
     pub(super) fn get(&self, key: &Key) -> Option<Arc<Object>> {
-        self.table(key.resource_prefix())?.get(key)
+        self.table(key.resource_prefix())?.get(key.as_str())
     }
 
     /// The objects that refer to a uid as their owner's.

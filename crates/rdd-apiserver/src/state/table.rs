@@ -22,7 +22,7 @@ struct Kept {
     /// The objects as of a revision and until the next one here. Never empty; the last is now.
     snapshots: VecDeque<(Revision, Tree)>,
     /// The objects of the last snapshot by key: a tree of so many has to look at a dozen keys to find one.
-    now: HashMap<Key, Arc<Object>>,
+    now: HashMap<Key, Arc<Object>, foldhash::fast::RandomState>,
     /// All changes after `events_after`, in order.
     events: VecDeque<Arc<Event>>,
     events_after: Revision,
@@ -59,7 +59,7 @@ impl Table {
     }
 
     /// The object of a key now.
-    pub(super) fn get(&self, key: &Key) -> Option<Arc<Object>> {
+    pub(super) fn get(&self, key: &str) -> Option<Arc<Object>> {
         self.read().now.get(key).cloned()
     }
 
