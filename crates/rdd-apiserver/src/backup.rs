@@ -10,13 +10,12 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
-use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use rdd_meta::Status;
 use rdd_stdx::chain::Chain;
 use tokio::task::JoinHandle;
 
-use crate::respond::{self, BoxError, Response};
+use crate::respond::{self, Body, BoxError, Response};
 
 /// Where it is served.
 pub const PATH: &str = "/datastore/backup";
@@ -54,7 +53,7 @@ pub(crate) async fn answer(copy: Making) -> Response {
     match opened {
         Ok(stream) => {
             let length = stream.left;
-            let mut response = Response::new(stream.boxed_unsync());
+            let mut response = Response::new(Body::new(stream));
             *response.status_mut() = StatusCode::OK;
             response.headers_mut().insert(header::CONTENT_TYPE, CONTENT_TYPE);
             // A client can tell a copy that was cut off from a whole one by this.

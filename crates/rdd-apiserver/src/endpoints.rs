@@ -45,18 +45,14 @@ impl Endpoints {
         if !request.identity.is_master() {
             let verb = request.head.method.as_str().to_ascii_lowercase();
             let refusal = Status::forbidden_path(request.identity.name(), &verb, backup::PATH);
-            return now(respond::status(&refusal));
+            return Answer::Now(respond::status(&refusal));
         }
         if request.head.method != Method::GET {
-            return now(respond::status(&Status::method_not_allowed()));
+            return Answer::Now(respond::status(&Status::method_not_allowed()));
         }
         tracing::info!(user = request.identity.name(), "backup requested");
-        Box::pin(backup::answer(backup.make()))
+        Answer::later(backup::answer(backup.make()))
     }
-}
-
-fn now(response: Response) -> Answer {
-    Box::pin(std::future::ready(response))
 }
 
 impl Handler for Endpoints {
@@ -86,8 +82,8 @@ impl Handler for Endpoints {
             return self.next.handle(request);
         };
         if matches!(request.head.method, Method::GET | Method::HEAD) {
-            return now(response);
+            return Answer::Now(response);
         }
-        now(respond::status(&Status::method_not_allowed()))
+        Answer::Now(respond::status(&Status::method_not_allowed()))
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     any::Any,
     borrow::Cow,
+    fmt,
     future::Future,
     hash::{BuildHasher, RandomState},
     pin::Pin,
@@ -18,6 +19,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, request::Parts};
 use http_body_util::BodyExt;
 use rdd_meta::Status;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::{
     auth::Identity,
@@ -33,8 +35,9 @@ pub struct Request {
     pub identity: Arc<Identity>,
     /// Names this request in logs and in the response.
     pub audit_id: AuditId,
-    /// Cancelled when the server shuts down and requests of [`Class::Endless`] are to end by themselves.
-    pub stopping: CancellationToken,
+    /// Cancelled when the server shuts down and requests of [`Class::Endless`] are to end by themselves. Shared, for to clone a
+    /// token takes a lock.
+    pub stopping: Arc<CancellationToken>,
     /// How long the client says it waits, if it says so. Requests of [`Class::Endless`] have another parameter for it.
     pub patience: Option<Duration>,
     /// What the handler has found out when it classified this.
@@ -98,8 +101,32 @@ pub struct Classified {
 /// What a handler has found out in [`Handler::classify`] and will need again in [`Handler::handle`].
 pub type Found = Option<Box<dyn Any + Send>>;
 
-/// What a handler's answer is awaited as.
-pub type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
+/// An answer that takes a while.
+pub type Awaited = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+/// What a handler answers with.
+pub enum Answer {
+    /// What need not be waited for, and so needs no room for who waits.
+    Now(Response),
+    /// What takes a while.
+    Later(Awaited),
+}
+
+impl Answer {
+    /// What takes a while.
+    pub fn later(response: impl Future<Output = Response> + Send + 'static) -> Self {
+        Self::Later(Box::pin(response))
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Now(_) => "Now",
+            Self::Later(_) => "Later",
+        })
+    }
+}
 
 /// The seam: what is served behind authentication, limits and the built-in paths.
 pub trait Handler: Send + Sync {
@@ -124,7 +151,7 @@ pub struct Nothing;
 
 impl Handler for Nothing {
     fn handle(&self, _: Request) -> Answer {
-        Box::pin(async { respond::not_found() })
+        Answer::Now(respond::not_found())
     }
 }
 
@@ -155,9 +182,15 @@ pub(crate) fn timeout(query: Option<&str>) -> Result<Option<Duration>, Status> {
     }
 }
 
-/// The name of one request.
+/// The name of one request. It is written out only where it is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AuditId(HeaderValue);
+pub struct AuditId(Name);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Name {
+    Given(HeaderValue),
+    Made(Uuid),
+}
 
 impl AuditId {
     /// The header that carries it both ways.
@@ -167,16 +200,17 @@ impl AuditId {
     /// The client's own, if it is one that a log line can carry, otherwise a new one.
     pub fn of(headers: &HeaderMap) -> Self {
         let given = headers.get(Self::HEADER).filter(|value| Self::is_sane(value.as_bytes()));
-        Self(given.cloned().unwrap_or_else(Self::random))
-    }
-
-    /// As text.
-    pub fn as_str(&self) -> &str {
-        self.0.to_str().unwrap_or_default()
+        Self(given.map_or_else(|| Name::Made(unique()), |given| Name::Given(given.clone())))
     }
 
     pub(crate) fn to_header(&self) -> HeaderValue {
-        let mut value = self.0.clone();
+        let mut value = match &self.0 {
+            Name::Given(value) => value.clone(),
+            Name::Made(id) => {
+                let text = id.hyphenated().encode_lower(&mut Uuid::encode_buffer()).to_owned();
+                HeaderValue::try_from(text).expect("a UUID is hexadecimal digits and dashes")
+            }
+        };
         // No two are alike: in the table of an HTTP/2 connection each would only push out what does come again.
         value.set_sensitive(true);
         value
@@ -186,19 +220,33 @@ impl AuditId {
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
         !value.is_empty() && value.len() <= Self::LENGTH_MAX && value.iter().all(plain)
     }
+}
 
-    /// A random UUID to everyone who does not know this process' keys. It tells requests apart and guards nothing, so that
-    /// a keyed hash of their number will do, which needs no system call.
-    fn random() -> HeaderValue {
-        static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(|| [RandomState::new(), RandomState::new()]);
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let [high, low] = KEYS.each_ref().map(|key| u128::from(key.hash_one(number)));
-        let id = uuid::Builder::from_random_bytes((high << 64 | low).to_be_bytes()).into_uuid();
-        let mut text = uuid::Uuid::encode_buffer();
-        let text = id.hyphenated().encode_lower(&mut text);
-        HeaderValue::from_str(text).expect("a UUID is hexadecimal digits and dashes")
+impl fmt::Display for AuditId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Name::Given(value) => f.write_str(value.to_str().unwrap_or_default()),
+            Name::Made(id) => id.hyphenated().fmt(f),
+        }
     }
+}
+
+/// A UUID that is like no other and looks random. It tells requests apart and guards nothing, so that numbers in a row will do,
+/// beginning somewhere and stirred, which need no system call.
+fn unique() -> Uuid {
+    static FIRST: LazyLock<[u64; 2]> = LazyLock::new(|| [0; 2].map(|_| RandomState::new().hash_one(0)));
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let [high, low] = FIRST.map(|first| u128::from(stir(first.wrapping_add(count))));
+    uuid::Builder::from_random_bytes((high << 64 | low).to_be_bytes()).into_uuid()
+}
+
+/// Each number becomes another, and neighbours have nothing in common: SplitMix64.
+fn stir(number: u64) -> u64 {
+    let number = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
 }
 
 /// The decoded names and values of a query string, in order. A name without `=` has an empty value.
@@ -253,13 +301,31 @@ mod tests {
         let of = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(AuditId::HEADER, HeaderValue::from_str(value).unwrap());
-            AuditId::of(&headers).as_str().to_owned()
+            AuditId::of(&headers).to_string()
         };
         assert_eq!(of("deploy-17.a_b"), "deploy-17.a_b");
         for bad in ["", "a b", "<script>", "a=b", &"x".repeat(65)] {
             let made = of(bad);
             assert_ne!(made, bad);
-            assert!(uuid::Uuid::parse_str(&made).is_ok(), "{made}");
+            assert!(Uuid::parse_str(&made).is_ok(), "{made}");
         }
+    }
+
+    #[test]
+    fn no_two_requests_have_the_same_name_and_neighbours_share_nothing() {
+        let ids: Vec<Uuid> = (0..10_000).map(|_| unique()).collect();
+        assert_eq!(ids.iter().collect::<std::collections::HashSet<_>>().len(), ids.len());
+        assert!(ids.iter().all(|id| id.get_version_num() == 4));
+        for pair in ids.windows(2) {
+            let different = (pair[0].as_u128() ^ pair[1].as_u128()).count_ones();
+            assert!((24..=104).contains(&different), "{different} bits of 122 differ");
+        }
+    }
+
+    #[test]
+    fn a_name_is_the_same_in_the_log_and_on_the_wire() {
+        let id = AuditId::of(&HeaderMap::new());
+        assert_eq!(id.to_header(), id.to_string().as_str());
+        assert!(id.to_header().is_sensitive());
     }
 }

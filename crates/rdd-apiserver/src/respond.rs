@@ -1,21 +1,90 @@
 //! Making responses: bodies, content types, and errors as `Status`.
 
-use std::error::Error;
+use std::{
+    error::Error,
+    mem,
+    pin::Pin,
+    task::{Context, Poll},
+};
 
 use bytes::Bytes;
 use http::{
     HeaderValue, StatusCode,
     header::{CONTENT_TYPE, RETRY_AFTER},
 };
-use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
+use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use rdd_meta::Status;
 use serde::Serialize;
 
 /// Any error.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// The body of a response.
-pub type Body = UnsyncBoxBody<Bytes, BoxError>;
+/// The body of a request or of a response. What is all there, as most are, needs no room of its own.
+#[derive(Debug)]
+pub struct Body(Content);
+
+/// Any body, of whatever makes it.
+pub type BoxedBody = UnsyncBoxBody<Bytes, BoxError>;
+
+#[derive(Debug)]
+enum Content {
+    /// What is left of it.
+    Whole(Bytes),
+    Made(BoxedBody),
+}
+
+impl Body {
+    /// A body that is made while it is read.
+    pub fn new<B>(body: B) -> Self
+    where
+        B: HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        Self(Content::Made(body.map_err(Into::into).boxed_unsync()))
+    }
+
+    /// The same for those who take any.
+    pub fn boxed(self) -> BoxedBody {
+        match self.0 {
+            Content::Made(body) => body,
+            whole @ Content::Whole(_) => Self(whole).boxed_unsync(),
+        }
+    }
+}
+
+impl From<BoxedBody> for Body {
+    fn from(body: BoxedBody) -> Self {
+        Self(Content::Made(body))
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &mut self.0 {
+            Content::Whole(rest) if rest.is_empty() => Poll::Ready(None),
+            Content::Whole(rest) => Poll::Ready(Some(Ok(Frame::data(mem::take(rest))))),
+            Content::Made(body) => Pin::new(body).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Content::Whole(rest) => rest.is_empty(),
+            Content::Made(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Content::Whole(rest) => SizeHint::with_exact(rest.len() as u64),
+            Content::Made(body) => body.size_hint(),
+        }
+    }
+}
 
 /// What a handler answers with.
 pub type Response = http::Response<Body>;
@@ -27,7 +96,7 @@ pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A body that is all there.
 pub fn full(content: impl Into<Bytes>) -> Body {
-    Full::new(content.into()).map_err(|never| match never {}).boxed_unsync()
+    Body(Content::Whole(content.into()))
 }
 
 /// A response with a body that is all there.

@@ -11,7 +11,11 @@
 
 mod process;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use http::{HeaderValue, StatusCode};
 use prometheus_client::{
@@ -37,6 +41,19 @@ const CONTENT_TYPE: HeaderValue =
 /// Bounds of the duration histogram, in seconds: fine where an answer should be, coarse up to the request timeout.
 const DURATION_BUCKETS: [f64; 14] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0];
+
+/// What requests mostly end with.
+const USUAL: [(&str, u16); 9] = [
+    ("GET", 200),
+    ("LIST", 200),
+    ("WATCH", 200),
+    ("POST", 201),
+    ("PUT", 200),
+    ("PATCH", 200),
+    ("APPLY", 200),
+    ("DELETE", 200),
+    ("DELETECOLLECTION", 200),
+];
 
 /// A number that some other component contributes.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,9 +115,18 @@ impl Kind {
     }
 }
 
+/// What one of [`USUAL`] is counted by, once it has come: to find it by its labels takes longer than to count.
+#[derive(Default)]
+struct Counting {
+    requests: OnceLock<Counter>,
+    durations: OnceLock<Histogram>,
+}
+
 /// All metrics of one server.
 pub struct Metrics {
     registry: Registry,
+    /// In the order of [`USUAL`].
+    usual: [Counting; USUAL.len()],
     requests: Family<Answered, Counter>,
     durations: Family<Verb, Histogram, fn() -> Histogram>,
     /// In the order of [`Kind::ALL`].
@@ -138,7 +164,7 @@ impl Metrics {
         for figures in contributed {
             registry.register_collector(Box::new(Contributed(figures)));
         }
-        Self { registry, requests, durations, in_flight, connections }
+        Self { registry, usual: Default::default(), requests, durations, in_flight, connections }
     }
 
     /// The same with figures of others that have labels.
@@ -149,15 +175,24 @@ impl Metrics {
     }
 
     pub(crate) fn answered(&self, verb: &'static str, code: u16, took: Option<Duration>) {
-        self.requests.get_or_create(&Answered { verb, code }).inc();
-        if let Some(took) = took {
-            self.durations.get_or_create(&Verb { verb }).observe(took.as_secs_f64());
+        let requests = || self.requests.get_or_create_owned(&Answered { verb, code });
+        let durations = || self.durations.get_or_create_owned(&Verb { verb });
+        let took = took.map(|took| took.as_secs_f64());
+        match USUAL.iter().position(|usual| *usual == (verb, code)).map(|at| &self.usual[at]) {
+            Some(usual) => {
+                usual.requests.get_or_init(requests).inc();
+                took.into_iter().for_each(|took| usual.durations.get_or_init(durations).observe(took));
+            }
+            None => {
+                requests().inc();
+                took.into_iter().for_each(|took| durations().observe(took));
+            }
         }
     }
 
-    /// Counts one more of a kind for as long as the guard lives.
-    pub(crate) fn enter(&self, kind: Kind) -> Entered {
-        Entered::new(self.in_flight[kind as usize].clone())
+    /// How many of a kind are in flight.
+    pub(crate) fn in_flight(&self, kind: Kind) -> &Gauge {
+        &self.in_flight[kind as usize]
     }
 
     pub(crate) fn connected(&self) -> Entered {

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use self::socket::Conversation;
 use crate::{
     request::{Answer, Class, Classified, Found, Handler, Request, verb_of},
-    respond::{self, Body, Response},
+    respond::{self, Body, BoxedBody, Response},
     serve::limits::RETRY_AFTER_SECONDS,
 };
 
@@ -33,7 +33,10 @@ pub const CONVERSATIONS: usize = 128;
 
 /// Answers requests under one endpoint. The path begins with what follows the endpoint; a WebSocket is reached by
 /// `hyper::upgrade::on`, and [`Stopping`] is among the extensions.
-pub type Endpoint = Arc<dyn Fn(http::Request<Body>) -> Pin<Box<dyn Future<Output = Response> + Send>> + Send + Sync>;
+pub type Endpoint = Arc<dyn Fn(http::Request<BoxedBody>) -> Answering + Send + Sync>;
+
+/// What an endpoint's answer is awaited as.
+pub type Answering = Pin<Box<dyn Future<Output = http::Response<BoxedBody>> + Send>>;
 
 /// Cancelled when the server shuts down: a conversation that goes on after its answer must end then.
 #[derive(Debug, Clone)]
@@ -133,10 +136,10 @@ impl Handler for Passthrough {
 
     fn handle(&self, request: Request) -> Answer {
         let Some(asked) = request.head.uri.path().strip_prefix(PREFIX) else { return self.next.handle(request) };
-        let Some(asked) = Asked::parse(asked) else { return Box::pin(async { respond::not_found() }) };
+        let Some(asked) = Asked::parse(asked) else { return Answer::Now(respond::not_found()) };
         let looked = self.directory.find(&asked.controller, &asked.endpoint);
         let conversations = self.conversations.clone();
-        Box::pin(async move {
+        Answer::later(async move {
             match looked.await {
                 Ok(Some(target)) => forward(request, &asked, target, &conversations).await,
                 Ok(None) => respond::not_found(),
@@ -183,8 +186,8 @@ async fn forward(request: Request, asked: &Asked, target: Target, conversations:
     let (path, under) = match target {
         Target::Here(endpoint) => {
             head.uri = head::uri(&asked.rest, head.uri.query());
-            head.extensions.insert(Stopping(stopping));
-            return endpoint(http::Request::from_parts(head, body)).await;
+            head.extensions.insert(Stopping(CancellationToken::clone(&stopping)));
+            return endpoint(http::Request::from_parts(head, body.boxed())).await.map(Body::from);
         }
         Target::Socket { path, under } => (path, under),
     };
@@ -196,7 +199,7 @@ async fn forward(request: Request, asked: &Asked, target: Target, conversations:
     head.uri = head::uri(&format!("{under}{}", asked.rest), head.uri.query());
     match socket::send(&path, http::Request::from_parts(head, body)).await {
         Ok((response, conversation)) => {
-            conversations.hold(place, stopping, conversation);
+            conversations.hold(place, CancellationToken::clone(&stopping), conversation);
             response
         }
         Err(error) => {

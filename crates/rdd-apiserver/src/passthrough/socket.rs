@@ -7,7 +7,6 @@ use std::{
 };
 
 use http::{Request, StatusCode};
-use http_body_util::BodyExt as _;
 use hyper::{
     client::conn::http1,
     upgrade::{OnUpgrade, Upgraded},
@@ -80,7 +79,7 @@ pub(super) async fn send(path: &Path, mut request: Request<Body>) -> Result<(Res
     };
     let (mut answer, body) = response.into_parts();
     head::strip_connection(&mut answer.headers);
-    Ok((Response::from_parts(answer, body.map_err(Into::into).boxed_unsync()), conversation))
+    Ok((Response::from_parts(answer, Body::new(body)), conversation))
 }
 
 /// Carries what either side says to the other, once both are done with HTTP.

@@ -9,11 +9,10 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use flate2::{Compression, write::GzEncoder};
 use http::{HeaderValue, StatusCode, header};
-use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
 use super::{Encoding, Representation};
-use crate::respond::{self, BoxError, Response};
+use crate::respond::{self, Body, BoxError, Response};
 
 /// Small pieces are gathered up to this size, so that neither TLS records nor chunks are tiny.
 pub(crate) const FRAME_BYTES: usize = 64 * 1024;
@@ -199,7 +198,7 @@ pub(super) fn whole(representation: &Representation, code: StatusCode, text: Byt
         joined.extend_from_slice(end);
         respond::full(joined)
     } else {
-        Whole { pieces: [text, Bytes::from_static(end)].into() }.boxed_unsync()
+        Body::new(Whole { pieces: [text, Bytes::from_static(end)].into() })
     };
     headed(representation.encoding, code, body)
 }
@@ -210,15 +209,15 @@ where
     S: Source + Unpin + 'static,
 {
     if !representation.gzip || length <= GZIP_MIN {
-        return headed(representation.encoding, code, Streamed::new(source).boxed_unsync());
+        return headed(representation.encoding, code, Body::new(Streamed::new(source)));
     }
-    let mut response = headed(representation.encoding, code, Streamed::new(Zipped::new(source)).boxed_unsync());
+    let mut response = headed(representation.encoding, code, Body::new(Streamed::new(Zipped::new(source))));
     response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     response.headers_mut().append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
     response
 }
 
-fn headed(encoding: Encoding, code: StatusCode, body: respond::Body) -> Response {
+fn headed(encoding: Encoding, code: StatusCode, body: Body) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = code;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(encoding.media_type()));

@@ -2,6 +2,7 @@
 
 use http::{HeaderMap, header, request::Parts};
 use rdd_meta::{FieldError, Status, query::Query, time::Timestamp};
+use rdd_stdx::clock::SharedClock;
 
 use super::{
     accept::{Clause, clauses},
@@ -26,8 +27,19 @@ pub struct Representation {
     pub form: Form,
     /// Whether the client takes compressed answers.
     pub gzip: bool,
-    /// The moment for which ages are told.
+    /// The moment for which ages are told, which only tables do.
     pub now: Timestamp,
+}
+
+impl Representation {
+    /// The same, with ages as of now.
+    #[must_use]
+    pub(crate) fn as_of(self, clock: &SharedClock) -> Self {
+        match self.form {
+            Form::Table { .. } => Self { now: Timestamp::from(clock.wall()), ..self },
+            _ => self,
+        }
+    }
 }
 
 /// A notation.
@@ -132,14 +144,15 @@ struct Endpoint {
 
 /// How to answer a request about a target. The errors are a 406, and a 400 for a table that cannot be.
 pub fn negotiate(api: &Api, target: &Target, head: &Parts) -> Result<Representation, Status> {
-    let (encoding, form) = accepted(&head.headers, endpoint(target)).ok_or_else(|| refused_by(target, head))?;
+    let (encoding, form) = accepted(&head.headers, || endpoint(target)).ok_or_else(|| refused_by(target, head))?;
     let query = head.uri.query().unwrap_or_default();
     let form = match form {
         Form::Table { version, .. } => Form::Table { version, include: include(query)? },
         other => other,
     };
-    let now = Timestamp::from(api.clock.wall());
-    Ok(Representation { encoding: prettier(encoding, head), form, gzip: takes_gzip(&head.headers), now })
+    let now = Timestamp::new(0, 0);
+    let negotiated = Representation { encoding: prettier(encoding, head), form, gzip: takes_gzip(&head.headers), now };
+    Ok(negotiated.as_of(&api.clock))
 }
 
 /// How to answer a watch: the same, but only in what can be streamed, one line for each event.
@@ -158,7 +171,7 @@ pub fn negotiate_stream(api: &Api, target: &Target, head: &Parts) -> Result<Repr
 /// accepts nothing we have.
 pub(super) fn negotiate_plain(head: &Parts, protobuf: bool) -> Option<Encoding> {
     let nothing_else = Endpoint { tables: false, partial: false, protobuf };
-    accepted(&head.headers, nothing_else).map(|(encoding, _)| prettier(encoding, head))
+    accepted(&head.headers, || nothing_else).map(|(encoding, _)| prettier(encoding, head))
 }
 
 /// 406. Who accepts nothing that a built-in resource could ever answer in is turned away by upstream's router, in its words.
@@ -185,11 +198,12 @@ fn endpoint(target: &Target) -> Endpoint {
     Endpoint { tables, partial: true, protobuf: protobuf::kind_of(target).is_some() }
 }
 
-fn accepted(headers: &HeaderMap, endpoint: Endpoint) -> Option<(Encoding, Form)> {
+fn accepted(headers: &HeaderMap, endpoint: impl FnOnce() -> Endpoint) -> Option<(Encoding, Form)> {
     let header = match headers.get(header::ACCEPT).map(|value| value.to_str()) {
         None | Some(Ok("" | "application/json" | "*/*")) => return Some((Encoding::ALL[0], Form::Object)),
         Some(header) => header.ok()?,
     };
+    let endpoint = endpoint();
     clauses(header).iter().find_map(|clause| {
         let covered = Encoding::ALL.into_iter().filter(|encoding| clause.covers(encoding.subtype()));
         covered.into_iter().find_map(|encoding| offered(clause, encoding, endpoint))
@@ -271,7 +285,7 @@ mod tests {
     fn told(accept: &str, endpoint: Endpoint) -> String {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, accept.parse().unwrap());
-        accepted(&headers, endpoint).map_or("406".to_owned(), |(encoding, form)| format!("{encoding:?} {form:?}"))
+        accepted(&headers, || endpoint).map_or("406".to_owned(), |(encoding, form)| format!("{encoding:?} {form:?}"))
     }
 
     #[track_caller]

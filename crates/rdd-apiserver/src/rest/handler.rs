@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::FutureExt as _;
 use http::{HeaderMap, StatusCode, header, request::Parts};
 use rdd_meta::{
     Status, go_text,
@@ -12,6 +13,7 @@ use rdd_meta::{
 };
 use rdd_schema::strict::Document;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Api, Content, Context, PatchType, Target, Written, create, delete, delete_collection, get, list, patch,
@@ -67,14 +69,19 @@ impl Handler for Endpoints {
         let info = match info {
             Ok(info) if info.is_resource_request => info,
             Ok(info) => return self.document(request.head, info),
-            Err(_) => return Box::pin(async { respond::not_found() }),
+            Err(_) => return Answer::Now(respond::not_found()),
         };
         let target = match resolve(&self.api.registry.served(), &request.head.method, &info) {
             Ok(target) => target,
-            Err(nowhere) => return Box::pin(std::future::ready(self.refuse(nowhere, &request.head, &info))),
+            Err(nowhere) => return Answer::Now(self.refuse(nowhere, &request.head, &info)),
         };
+        if info.verb == Verb::Get
+            && let Some(answered) = get(&self.api, &target, &request.head).now_or_never()
+        {
+            return Answer::Now(finish(&request.head, answered, &warnings_of(&target)));
+        }
         let (api, mut asking) = (Arc::clone(&self.api), Asking { request, query, info, target });
-        Box::pin(async move { asking.answer(&api).await })
+        Answer::later(async move { asking.answer(&api).await })
     }
 }
 
@@ -117,7 +124,7 @@ impl Endpoints {
     /// Discovery and OpenAPI: what is served, told to programs.
     fn document(&self, head: Parts, info: RequestInfo) -> Answer {
         let (served, openapi) = (self.api.registry.served(), Arc::clone(&self.openapi));
-        Box::pin(async move {
+        Answer::later(async move {
             if let Some(response) = discovery::answer(&served, &head, info.path()) {
                 return response;
             }
@@ -164,14 +171,11 @@ impl Asking {
 
     async fn answer_some_time(&mut self, api: &Api) -> Response {
         let Self { request, query, info, target } = self;
-        let warnings = Warnings::default();
-        if let Some(text) = &target.version().deprecation {
-            warnings.add(text.clone());
-        }
+        let warnings = warnings_of(target);
         let answered = match info.verb {
             Verb::Get => get(api, target, &request.head).await,
             Verb::List => list(api, target, &request.head).await,
-            Verb::Watch => watch(api, target, &request.head, request.stopping.clone()).await,
+            Verb::Watch => watch(api, target, &request.head, CancellationToken::clone(&request.stopping)).await,
             // A write is many steps. In a box of its own, so that a read need not make room for them.
             _ => return Box::pin(change(api, request, query, &info.verb, target, warnings)).await,
         };
@@ -210,6 +214,13 @@ fn deprecation(api: &Api, info: &RequestInfo) -> Option<String> {
     let served = api.registry.served();
     let def = served.get(info.group(), info.resource()).filter(|def| def.custom.is_some())?;
     def.version(info.version())?.deprecation.clone()
+}
+
+/// What is told of a target whatever is done with it.
+fn warnings_of(target: &Target) -> Warnings {
+    let warnings = Warnings::default();
+    target.version().deprecation.iter().for_each(|text| warnings.add(text.clone()));
+    warnings
 }
 
 /// Adds the warnings, and makes an answer of an error.
@@ -264,9 +275,7 @@ impl Change<'_> {
             return Err(elsewhere());
         }
         writing.confirm(true)?;
-        let name = self.target.name.as_deref().unwrap_or_default();
-        let object = self.api.state.get(&self.target.key()?);
-        let object = object.ok_or_else(|| Status::not_found(&self.target.def.group_resource(), name))?;
+        let object = self.target.object(&self.api.state)?;
         let object = form::value(&self.target.def, self.target.version(), &object)?;
         let answer = question.answer(body.value, &object, &context.user)?;
         represent::object(shown, self.target, StatusCode::CREATED, Wire::Value(answer))

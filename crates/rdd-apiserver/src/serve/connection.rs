@@ -7,7 +7,6 @@ use std::{
 };
 
 use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
-use http_body_util::BodyExt;
 use hyper::{
     body::{Body as _, Incoming},
     server::conn::{http1, http2},
@@ -26,7 +25,7 @@ use super::{
 };
 use crate::{
     request::Class,
-    respond::{self, Response},
+    respond::{self, Body, Response},
     tls::{self, Tls},
 };
 
@@ -123,7 +122,7 @@ fn answer(
 ) -> (Class, impl Future<Output = Result<Response, Infallible>> + use<>) {
     let (head, body) = request.into_parts();
     // Most requests have none, and an empty one needs no room.
-    let body = if body.is_end_stream() { respond::full("") } else { body.map_err(Into::into).boxed_unsync() };
+    let body = if body.is_end_stream() { respond::full("") } else { Body::new(body) };
     let (class, responding) = frame.respond(Caller::Peer(peer), head, body);
     (class, async { Ok(responding.await) })
 }

@@ -1,9 +1,8 @@
 //! What every request goes through: a name, authentication, origin, limits, the handler, and the headers of all answers.
 
 use std::{
-    future::{Future, poll_fn},
+    future::{Future, poll_fn, ready},
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -12,9 +11,8 @@ use std::{
     time::Duration,
 };
 
-use futures_util::FutureExt as _;
-use http::{HeaderMap, HeaderValue, Method, Uri, header, request::Parts};
-use http_body_util::BodyExt;
+use futures_util::future::Either;
+use http::{HeaderMap, HeaderValue, Method, header, request::Parts, uri::PathAndQuery};
 use hyper::body::Body as _;
 use rdd_meta::Status;
 use rdd_stdx::{
@@ -22,10 +20,7 @@ use rdd_stdx::{
     scope::{self, Subject},
     task::panic_message,
 };
-use tokio::{
-    sync::{Notify, OwnedSemaphorePermit, Semaphore},
-    time::Instant,
-};
+use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use super::{
@@ -34,8 +29,8 @@ use super::{
 };
 use crate::{
     auth::{self, Authenticators, Credentials, Identity},
-    metrics::{Entered, Kind, SharedMetrics},
-    request::{Answer, AuditId, Class, Classified, Handler, Request, timeout, verb_of},
+    metrics::{Kind, SharedMetrics},
+    request::{Answer, AuditId, Awaited, Class, Classified, Handler, Request, timeout, verb_of},
     respond::{self, Body, Response},
 };
 
@@ -47,13 +42,11 @@ pub(super) struct Frame {
     pub(super) metrics: SharedMetrics,
     pub(super) clock: SharedClock,
     pub(super) port: u16,
-    pub(super) mutating: Arc<Semaphore>,
-    pub(super) read_only: Arc<Semaphore>,
     /// Cancelled when connections are to take no further requests.
     pub(super) draining: CancellationToken,
     /// Cancelled when endless requests are to end.
-    pub(super) ending: CancellationToken,
-    /// How many requests are in flight.
+    pub(super) ending: Arc<CancellationToken>,
+    /// The requests in flight.
     pub(super) in_flight: Arc<InFlight>,
 }
 
@@ -107,46 +100,52 @@ impl Peer {
     }
 }
 
-/// What a request holds from its admission to the end of its response.
-struct Admitted {
-    _permit: Option<OwnedSemaphorePermit>,
-    _counted: Entered,
-    _flying: Flying,
-}
-
 /// How far a request comes before anything has to be waited for.
 enum Begun {
-    Answered(Box<Response>),
-    Running(Answer, Admitted),
+    Answered(Response),
+    Running(Awaited, Flying),
+}
+
+/// What is known of a request when its answer is there.
+struct Ending {
+    started: Duration,
+    classified: Classified,
+    audit_id: AuditId,
+    is_head: bool,
 }
 
 /// A request as the log names it. The query is left out: it may carry what somebody mistook for a place to put a token.
 struct Named {
     audit_id: AuditId,
     verb: &'static str,
-    uri: Uri,
+    path: Option<PathAndQuery>,
     user: Option<Arc<Identity>>,
 }
 
 impl Subject for Named {
     fn tell(&self, each: &mut dyn FnMut(&'static str, &str)) {
-        each("audit_id", self.audit_id.as_str());
+        each("audit_id", &self.audit_id.to_string());
         each("verb", self.verb);
-        each("path", self.uri.path());
+        each("path", self.path.as_ref().map_or("/", PathAndQuery::path));
         if let Some(user) = &self.user {
             each("user", user.name());
         }
     }
 }
 
-/// How many requests are in flight. Whoever waits is told only when there are none, so that counting costs next to nothing.
-#[derive(Debug, Default)]
+/// The requests in flight. Whoever waits is told only when there are none, so that counting costs next to nothing.
+#[derive(Debug)]
 pub(super) struct InFlight {
     count: AtomicUsize,
     none_left: Notify,
+    metrics: SharedMetrics,
 }
 
 impl InFlight {
+    pub(super) fn new(metrics: SharedMetrics) -> Self {
+        Self { count: AtomicUsize::new(0), none_left: Notify::new(), metrics }
+    }
+
     pub(super) fn count(&self) -> usize {
         self.count.load(Ordering::SeqCst)
     }
@@ -162,22 +161,28 @@ impl InFlight {
             none_left.await;
         }
     }
+
+    /// One more of a kind; `None` if there are so many already.
+    fn enter(self: &Arc<Self>, kind: Kind, limit: Option<usize>) -> Option<Flying> {
+        let before = usize::try_from(self.metrics.in_flight(kind).inc()).unwrap_or_default();
+        self.count.fetch_add(1, Ordering::SeqCst);
+        // Dropped, it is no longer counted.
+        let flying = Flying { all: Arc::clone(self), kind };
+        limit.is_none_or(|limit| before < limit).then_some(flying)
+    }
 }
 
-/// One of those that are in flight, from now on until this is dropped.
-struct Flying(Arc<InFlight>);
-
-impl Flying {
-    fn enter(all: &Arc<InFlight>) -> Self {
-        all.count.fetch_add(1, Ordering::SeqCst);
-        Self(Arc::clone(all))
-    }
+/// One of those that are in flight: from its admission to the end of its response, when this is dropped.
+struct Flying {
+    all: Arc<InFlight>,
+    kind: Kind,
 }
 
 impl Drop for Flying {
     fn drop(&mut self) {
-        if self.0.count.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.0.none_left.notify_waiters();
+        self.all.metrics.in_flight(self.kind).dec();
+        if self.all.count.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.all.none_left.notify_waiters();
         }
     }
 }
@@ -195,21 +200,19 @@ impl Frame {
             authenticators,
             handler,
             limits,
+            in_flight: Arc::new(InFlight::new(Arc::clone(&metrics))),
             metrics,
             clock,
             port,
-            mutating: Arc::new(Semaphore::new(limits.mutating_in_flight)),
-            read_only: Arc::new(Semaphore::new(limits.read_only_in_flight)),
             draining: CancellationToken::new(),
-            ending: CancellationToken::new(),
-            in_flight: Arc::default(),
+            ending: Arc::default(),
         }
     }
 
     /// Answers any request. There is no failure: what goes wrong is an answer too.
     ///
-    /// All that can be done at once is done before the future is made, which therefore holds little: HTTP/2 makes a task of
-    /// each and moves it several times. It comes with what kind of request it is.
+    /// All that can be done at once is done before the future is made, which therefore holds little: HTTP/2 moves it several
+    /// times. It comes with what kind of request it is.
     pub(super) fn respond(
         self: &Arc<Self>,
         caller: Caller<'_>,
@@ -226,22 +229,38 @@ impl Frame {
         let named: Arc<dyn Subject> = Arc::new(Named {
             audit_id: audit_id.clone(),
             verb: verb_of(&head.method),
-            uri: head.uri.clone(),
+            path: head.uri.path_and_query().cloned(),
             user: met.as_ref().ok().map(Arc::clone),
         });
-        let (classified, begun) = scope::within(&named, || self.begin(met, head, body, &audit_id));
-        let frame = Arc::clone(self);
-        let responding = scope::about(named, async move {
-            let mut response = match begun {
-                Begun::Answered(response) => *response,
-                Begun::Running(answer, admitted) => frame.run(classified.class, answer, admitted).await,
+        let (ending, begun) = scope::within(&named, || {
+            let (classified, begun) = self.begin(met, head, body, &audit_id);
+            let ending = Ending { started, classified, audit_id, is_head };
+            let begun = match begun {
+                Begun::Answered(response) => Begun::Answered(self.end(response, &ending)),
+                running @ Begun::Running(..) => running,
             };
-            let took = frame.clock.steady().saturating_sub(started);
-            frame.tell(classified, &response, took);
-            set_common_headers(response.headers_mut(), &audit_id);
-            if is_head { without_body(response) } else { response }
+            (ending, begun)
         });
-        (classified.class, responding)
+        let class = ending.classified.class;
+        let responding = match begun {
+            Begun::Answered(response) => Either::Left(ready(response)),
+            Begun::Running(answer, flying) => {
+                let frame = Arc::clone(self);
+                Either::Right(Box::pin(scope::about(named, async move {
+                    let response = frame.run(class, answer, flying).await;
+                    frame.end(response, &ending)
+                })))
+            }
+        };
+        (class, responding)
+    }
+
+    /// Counts an answer, and gives it what all have.
+    fn end(&self, mut response: Response, ending: &Ending) -> Response {
+        let took = self.clock.steady().saturating_sub(ending.started);
+        self.tell(ending.classified, &response, took);
+        set_common_headers(response.headers_mut(), &ending.audit_id);
+        if ending.is_head { without_body(response) } else { response }
     }
 
     fn tell(&self, classified: Classified, response: &Response, took: Duration) {
@@ -259,7 +278,7 @@ impl Frame {
         body: Body,
         audit_id: &AuditId,
     ) -> (Classified, Begun) {
-        let refuse = |status: &Status| Begun::Answered(Box::new(respond::status(status)));
+        let refuse = |status: &Status| Begun::Answered(respond::status(status));
         let identity = match met {
             Ok(identity) => identity,
             Err(status) => {
@@ -278,16 +297,19 @@ impl Frame {
         if announced_length(&head.headers).is_some_and(|length| length > body_bytes_max as u64) {
             return (classified, refuse(&Status::request_entity_too_large(body_bytes_max)));
         }
-        let Some(admitted) = self.admit(&head.method, classified.class) else {
+        let Some(flying) = self.admit(&head.method, classified.class) else {
             let message = "Too many requests, please try again later.";
             return (classified, refuse(&Status::too_many_requests(message, RETRY_AFTER_SECONDS)));
         };
-        let stopping = self.ending.clone();
+        let stopping = Arc::clone(&self.ending);
         let audit_id = audit_id.clone();
         let request = Request { head, identity, audit_id, stopping, patience, found, body, body_bytes_max };
         let begun = match catch_unwind(AssertUnwindSafe(|| self.handler.handle(request))) {
-            Ok(answer) => Begun::Running(answer, admitted),
-            Err(payload) => Begun::Answered(Box::new(panicked(&*payload))),
+            Ok(Answer::Now(response)) => {
+                Begun::Answered(self.guard(classified.class, response, flying, || self.deadline()))
+            }
+            Ok(Answer::Later(answer)) => Begun::Running(answer, flying),
+            Err(payload) => Begun::Answered(panicked(&*payload)),
         };
         (classified, begun)
     }
@@ -299,62 +321,70 @@ impl Frame {
         let identity = identity.ok_or_else(Status::unauthorized)?;
         peer.visit.make_known();
         auth::check_origin(&head.uri, &head.headers, self.port).map_err(|refusal| {
-            let (audit_id, verb, path) = (audit_id.as_str(), verb_of(&head.method), head.uri.path());
-            tracing::warn!(audit_id, verb, path, user = identity.name(), %refusal, "request refused");
+            let (verb, path) = (verb_of(&head.method), head.uri.path());
+            tracing::warn!(%audit_id, verb, path, user = identity.name(), %refusal, "request refused");
             Status::forbidden(refusal.to_string())
         })?;
         Ok(identity)
     }
 
     /// Counts a request in; `None` if there are too many.
-    fn admit(&self, method: &Method, class: Class) -> Option<Admitted> {
-        let (kind, semaphore) = match (class, is_read_only(method)) {
+    fn admit(&self, method: &Method, class: Class) -> Option<Flying> {
+        let (kind, limit) = match (class, is_read_only(method)) {
             (Class::Unbounded | Class::Endless, _) => (Kind::LongRunning, None),
-            (Class::Bounded | Class::Brief, true) => (Kind::ReadOnly, Some(&self.read_only)),
-            (Class::Bounded | Class::Brief, false) => (Kind::Mutating, Some(&self.mutating)),
+            (Class::Bounded | Class::Brief, true) => (Kind::ReadOnly, Some(self.limits.read_only_in_flight)),
+            (Class::Bounded | Class::Brief, false) => (Kind::Mutating, Some(self.limits.mutating_in_flight)),
         };
-        let permit = semaphore.map(|semaphore| semaphore.clone().try_acquire_owned()).transpose().ok()?;
-        let flying = Flying::enter(&self.in_flight);
-        Some(Admitted { _permit: permit, _counted: self.metrics.enter(kind), _flying: flying })
+        self.in_flight.enter(kind, limit)
     }
 
-    async fn run(&self, class: Class, answer: Answer, admitted: Admitted) -> Response {
-        let deadline = Instant::now() + self.limits.request_timeout;
-        let mut answer = pin!(contained(answer));
-        match class {
-            Class::Bounded | Class::Brief => {
-                // Most are answered at once, and need no alarm.
-                let answered = match answer.as_mut().now_or_never() {
-                    Some(response) => Ok(response),
-                    None => tokio::time::timeout_at(deadline, answer).await,
-                };
-                match answered {
-                    // What is all there needs no more of us: a client that reads slowly holds no one else up.
-                    Ok(response) if response.body().size_hint().exact().is_some() => response,
-                    Ok(response) => response.map(|body| Guarded::new(body, admitted).until(deadline).boxed_unsync()),
-                    Err(_) => respond::status(&Status::timeout("request did not complete within the allotted timeout")),
-                }
-            }
-            Class::Unbounded => answer.await.map(|body| Guarded::new(body, admitted).boxed_unsync()),
+    /// When a request that begins now has to be over.
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.limits.request_timeout
+    }
+
+    async fn run(&self, class: Class, answer: Awaited, flying: Flying) -> Response {
+        let deadline = self.deadline();
+        let answer = contained(answer);
+        let response = match class {
+            Class::Bounded | Class::Brief => match tokio::time::timeout_at(deadline, answer).await {
+                Ok(response) => response,
+                Err(_) => respond::status(&Status::timeout("request did not complete within the allotted timeout")),
+            },
+            Class::Unbounded => answer.await,
             Class::Endless => tokio::select! {
-                response = answer => response.map(|body| {
-                    Guarded::new(body, admitted).until_cancelled(self.ending.clone().cancelled_owned()).boxed_unsync()
-                }),
+                response = answer => response,
                 () = self.ending.cancelled() => {
-                    respond::status(&Status::service_unavailable("the server is shutting down"))
+                    return respond::status(&Status::service_unavailable("the server is shutting down"));
                 }
             },
+        };
+        self.guard(class, response, flying, || deadline)
+    }
+
+    /// What is not all there is in flight until it has been sent, and ends when its class says so.
+    fn guard(&self, class: Class, response: Response, flying: Flying, deadline: impl FnOnce() -> Instant) -> Response {
+        // A client that reads slowly what is all there holds no one else up.
+        if response.body().size_hint().exact().is_some() && class.is_bounded() {
+            return response;
         }
+        response.map(|body| {
+            let guarded = Guarded::new(body, flying);
+            Body::new(match class {
+                Class::Bounded | Class::Brief => guarded.until(deadline()),
+                Class::Unbounded => guarded,
+                Class::Endless => guarded.until_cancelled(CancellationToken::clone(&self.ending).cancelled_owned()),
+            })
+        })
     }
 }
 
 /// Awaits a handler so that a panic in it is an answer and a log line.
-async fn contained(mut answer: Answer) -> Response {
-    poll_fn(|context| {
+fn contained(mut answer: Awaited) -> impl Future<Output = Response> {
+    poll_fn(move |context| {
         let polled = catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context)));
         polled.unwrap_or_else(|payload| Poll::Ready(panicked(&*payload)))
     })
-    .await
 }
 
 fn panicked(payload: &(dyn std::any::Any + Send)) -> Response {

@@ -9,7 +9,6 @@ use std::{
 };
 
 use bytes::Bytes;
-use http_body_util::BodyExt;
 use hyper::body::Body as HttpBody;
 use rdd_stdx::clock::SharedClock;
 use tower_service::Service;
@@ -22,7 +21,7 @@ use crate::{
     auth::{Authenticators, Identity, Tokens},
     metrics::Metrics,
     request::Handler,
-    respond::{BoxError, Response},
+    respond::{Body, BoxError, Response},
     version::Version,
 };
 
@@ -67,7 +66,7 @@ where
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let (head, body) = request.into_parts();
-        let body = body.map_err(Into::into).boxed_unsync();
+        let body = Body::new(body);
         let (_, responding) = self.frame.respond(Caller::Known(Arc::clone(&self.identity)), head, body);
         Box::pin(async { Ok(responding.await) })
     }

@@ -82,9 +82,11 @@ async fn a_response_that_does_not_come_to_its_end_is_cut_off() {
         limits.read_only_in_flight = 1;
     })
     .await;
-    let error = server.client().get("/stuck").await.unwrap_err();
-    assert!(matches!(error, Error::Broken { .. }), "it does not pass for a whole one: {error:?}");
-    assert_eq!(server.get("/livez").await.0, 200, "and its place is free again");
+    for path in ["/stuck", "/stuck-at-once"] {
+        let error = server.client().get(path).await.unwrap_err();
+        assert!(matches!(error, Error::Broken { .. }), "{path} does not pass for a whole one: {error:?}");
+        assert_eq!(server.get("/livez").await.0, 200, "and the place of {path} is free again");
+    }
 }
 
 #[tokio::test]

@@ -10,14 +10,14 @@ use std::{
 
 use bytes::Bytes;
 use http::request::Parts as Head;
-use http_body_util::{BodyExt, Empty};
+use http_body_util::Empty;
 use hyper::body::Frame;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rdd_apiserver::{
     auth::{Authenticators, Identity, Token, Tokens},
     health::Health,
     request::{Answer, Class, Classified, Found, Handler, Request, verb_of},
-    respond::{self, Response},
+    respond::{self, Body, Response},
     serve::{self, Limits, Parts, Server},
     tls::Tls,
     version::{self, Version},
@@ -82,32 +82,31 @@ impl Handler for TestHandler {
     fn handle(&self, mut request: Request) -> Answer {
         let gate = self.gate.clone();
         match request.head.uri.path() {
-            "/echo" => Box::pin(async move {
+            "/echo" => Answer::later(async move {
                 match request.read_body().await {
                     Ok(body) => text(format!("{} bytes", body.len())),
                     Err(status) => respond::status(&status),
                 }
             }),
-            "/whoami" => {
-                Box::pin(
-                    async move { text(format!("{} {}", request.identity.name(), request.identity.groups().join(","))) },
-                )
-            }
-            "/debug" => Box::pin(async move { text(format!("{request:?}")) }),
+            "/whoami" => Answer::later(async move {
+                text(format!("{} {}", request.identity.name(), request.identity.groups().join(",")))
+            }),
+            "/debug" => Answer::later(async move { text(format!("{request:?}")) }),
             "/slow" => {
                 self.begun.fetch_add(1, Ordering::SeqCst);
-                Box::pin(async move {
+                Answer::later(async move {
                     gate.0.acquire().await.unwrap().forget();
                     text("done".to_owned())
                 })
             }
-            "/large" => Box::pin(async { text("x".repeat(LARGE_BYTES)) }),
-            "/watch" => Box::pin(async { Response::new(endless().boxed_unsync()) }),
-            "/stuck" => Box::pin(async { Response::new(endless().boxed_unsync()) }),
-            "/panic" => Box::pin(async { panic!("on purpose") }),
+            "/large" => Answer::later(async { text("x".repeat(LARGE_BYTES)) }),
+            "/watch" => Answer::later(async { Response::new(Body::new(endless())) }),
+            "/stuck" => Answer::later(async { Response::new(Body::new(endless())) }),
+            "/stuck-at-once" => Answer::Now(Response::new(Body::new(endless()))),
+            "/panic" => Answer::later(async { panic!("on purpose") }),
             "/panic-at-once" => panic!("at once, on purpose"),
-            "/panic-in-body" => Box::pin(async { Response::new(panicking().boxed_unsync()) }),
-            _ => Box::pin(async { respond::not_found() }),
+            "/panic-in-body" => Answer::later(async { Response::new(Body::new(panicking())) }),
+            _ => Answer::Now(respond::not_found()),
         }
     }
 }

@@ -69,8 +69,8 @@ impl Handler for OpenId {
     fn handle(&self, request: Request) -> Answer {
         match self.document(request.head.uri.path()) {
             None => self.next.handle(request),
-            Some(response) if request.head.method == Method::GET => Box::pin(std::future::ready(response)),
-            Some(_) => Box::pin(std::future::ready(respond::status(&Status::method_not_allowed()))),
+            Some(response) if request.head.method == Method::GET => Answer::Now(response),
+            Some(_) => Answer::Now(respond::status(&Status::method_not_allowed())),
         }
     }
 }

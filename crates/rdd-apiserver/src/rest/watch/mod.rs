@@ -6,7 +6,6 @@ mod session;
 use std::time::Duration;
 
 use http::{HeaderValue, header, request::Parts};
-use http_body_util::BodyExt as _;
 use rdd_meta::{Status, options::ListOptions};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +17,7 @@ use self::{
 use super::{Api, Target, get::REVISION_WAIT, selection};
 use crate::{
     represent,
-    respond::Response,
+    respond::{Body, Response},
     state::{Error, WatchFrom},
 };
 
@@ -38,7 +37,7 @@ pub async fn watch(api: &Api, target: &Target, head: &Parts, stopping: Cancellat
     let session = Session::new(api, target.clone(), representation, begun)
         .bookmarks(options.allow_watch_bookmarks, initial)
         .until(deadline, stopping);
-    let mut response = Response::new(WatchBody::new(session).boxed_unsync());
+    let mut response = Response::new(Body::new(WatchBody::new(session)));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     Ok(response)
 }

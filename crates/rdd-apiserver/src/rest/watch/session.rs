@@ -3,7 +3,7 @@
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use rdd_meta::{Status, time::Timestamp};
+use rdd_meta::Status;
 use rdd_stdx::clock::SharedClock;
 use rdd_store::Revision;
 use serde_json::json;
@@ -112,7 +112,7 @@ impl Session {
     /// Waits until there is something to tell, and gathers all that can be told at once, up to about a frame. If it gathers
     /// nothing, the watch has ended.
     pub(super) async fn gather(&mut self, gather: &mut Gather) {
-        self.representation.now = Timestamp::from(self.clock.wall());
+        self.representation = self.representation.as_of(&self.clock);
         if let Some(Begun::Failed(status)) = &self.begun {
             let status = status.clone();
             return self.fail(&status, gather);

@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use http::{Request, StatusCode, header};
-use http_body_util::{BodyExt, StreamBody};
+use http_body_util::StreamBody;
 use hyper::{body::Frame, service::service_fn};
 use hyper_util::rt::TokioIo;
 use rdd_apiserver::{
@@ -56,7 +56,7 @@ impl World {
         let listener = Listener::start(folder.path().join("l.sock"));
         let talking = Talking::default();
         let here: Endpoint = Arc::new(move |request| {
-            let answer = behave(request, &talking);
+            let answer = behave(request.map(Body::from), &talking).map(Body::boxed);
             Box::pin(async move { answer })
         });
         let there = |path: PathBuf| Target::Socket { path, under: "/there/all".to_owned() };
@@ -166,7 +166,7 @@ async fn accept(socket: UnixListener, open: Arc<AtomicUsize>) {
                 let (mut head, body) = request.into_parts();
                 let path = head.uri.path_and_query().unwrap().as_str();
                 head.uri = path.strip_prefix("/there/all").unwrap().parse().unwrap();
-                let answer = behave(Request::from_parts(head, body.map_err(Into::into).boxed_unsync()), &talking);
+                let answer = behave(Request::from_parts(head, Body::new(body)), &talking);
                 async move { Ok::<_, Infallible>(answer) }
             });
             let serving = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
@@ -245,8 +245,8 @@ fn spawn(talking: &Talking, request: &Request<Body>, talk: impl Future<Output = 
 }
 
 fn endless() -> Body {
-    let first = futures_util::stream::iter([Ok(Frame::data(Bytes::from_static(b"first\n")))]);
-    StreamBody::new(first.chain(futures_util::stream::pending())).boxed_unsync()
+    let first = futures_util::stream::iter([Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"first\n")))]);
+    Body::new(StreamBody::new(first.chain(futures_util::stream::pending())))
 }
 
 /// The request as it arrived.
