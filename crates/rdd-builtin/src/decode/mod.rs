@@ -6,6 +6,7 @@
 //! that were written twice; where that is seen, [`decode_ordered`] reads the text once more.
 
 mod bytes;
+mod form;
 mod node;
 mod reader;
 
@@ -33,6 +34,9 @@ const TYPE_META: &str =
 /// An object without kind or apiVersion gets the ones that are expected; one with others is refused.
 pub fn decode(kind: &Kind, object: &mut Value) -> Result<Vec<Finding>, Refused> {
     check_type(kind, object)?;
+    if form::complete(kind, object, true) {
+        return Ok(Vec::new());
+    }
     let body = object.take();
     let (read, findings) = typed(kind, Node::Value(&body), true);
     *object = read;
@@ -53,9 +57,13 @@ pub fn decode_ordered(kind: &Kind, text: &Ordered) -> Result<(Value, Vec<Finding
 /// Makes an object of the kind what it is when it comes out of the store: the structs are there that Go always writes, and a
 /// list that is empty is none. What is malformed is left empty.
 pub fn reform(kind: &Kind, object: &mut Value) {
+    let keeps_empty = keeps_empty(kind);
+    if form::complete(kind, object, keeps_empty) {
+        return;
+    }
     let body = object.take();
     // What can be read has been read; there is nobody to complain to.
-    (*object, _) = typed(kind, Node::Value(&body), keeps_empty(kind));
+    (*object, _) = typed(kind, Node::Value(&body), keeps_empty);
 }
 
 /// An object of the kind in which nothing is set: its type, and the structs that Go always writes.

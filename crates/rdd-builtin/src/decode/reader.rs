@@ -166,7 +166,7 @@ impl Reader {
     }
 
     /// What Go has where nothing was sent.
-    fn zero(&mut self, kind: &Type) -> Read {
+    pub(super) fn zero(&mut self, kind: &Type) -> Read {
         Ok(match kind.underlying() {
             Type::Bool | Type::SchemaOrBool => Some(false.into()),
             Type::Int32 | Type::Int64 | Type::Float64 | Type::IntOrString => Some(0.into()),
@@ -323,8 +323,7 @@ impl Reader {
             other => return Err(self.stop(go_json::type_name(other), "string")),
         };
         let time = parse(text).map_err(|error| Stop(Box::new(Complaint::Text(error.to_string()))))?;
-        let is_zero = time.seconds() == YEAR_ONE && time.nanoseconds() == 0;
-        Ok(Some(if is_zero { Value::Null } else { format(time).into() }))
+        Ok(Some(if is_year_one(time) { Value::Null } else { format(time).into() }))
     }
 
     fn quantity(&mut self, value: &Value) -> Read {
@@ -466,8 +465,13 @@ fn fields(value: Value) -> Option<Map<String, Value>> {
     }
 }
 
+/// Whether a time is Go's zero time.
+pub(super) fn is_year_one(time: Timestamp) -> bool {
+    time.seconds() == YEAR_ONE && time.nanoseconds() == 0
+}
+
 /// Whether Go leaves it out under `omitempty`.
-fn is_empty(kind: &Type, read: Option<&Value>) -> bool {
+pub(super) fn is_empty(kind: &Type, read: Option<&Value>) -> bool {
     match (kind.underlying(), read) {
         (_, None) => true,
         (Type::Bool, Some(value)) => value == false,
