@@ -46,6 +46,42 @@ fn a_kind_that_is_not_built_in_has_no_strategy() {
 }
 
 #[test]
+fn a_prefix_whose_end_hides_a_slash_is_refused_by_every_kind() {
+    let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"});
+    let table = [
+        ("", "ConfigMap", json!({})),
+        ("", "Namespace", json!({})),
+        ("", "ResourceQuota", json!({"spec": {}})),
+        ("", "Secret", json!({})),
+        ("", "Service", json!({"spec": {"ports": [{"port": 80, "targetPort": 80}]}})),
+        ("", "ServiceAccount", json!({})),
+        ("coordination.k8s.io", "Lease", json!({"spec": {}})),
+        ("rbac.authorization.k8s.io", "ClusterRole", json!({})),
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding", json!({"roleRef": role})),
+        ("rbac.authorization.k8s.io", "Role", json!({})),
+        ("rbac.authorization.k8s.io", "RoleBinding", json!({"roleRef": role})),
+    ];
+    for (group, kind, content) in table {
+        let errors = |metadata: Value| {
+            let (mut object, strategy) = (content.clone(), strategy(group, kind));
+            object["metadata"] = metadata;
+            if !matches!(kind, "Namespace" | "ClusterRole" | "ClusterRoleBinding") {
+                object["metadata"]["namespace"] = "n".into();
+            }
+            (strategy.default)(&mut object);
+            (strategy.validate_create)(&object).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(errors(json!({"name": "a"})), [""; 0], "{kind}");
+        assert_eq!(errors(json!({"name": "a", "generateName": "a-"})), [""; 0], "{kind}");
+        assert_eq!(
+            errors(json!({"name": "a", "generateName": "a/-"})),
+            [r#"metadata.generateName: Invalid value: "a/-": may not contain '/'"#],
+            "{kind}"
+        );
+    }
+}
+
+#[test]
 fn a_namespace_stays_terminating_until_its_spec_names_no_finalizer() {
     let strategy = strategy("", "Namespace");
     let mut namespace = json!({"metadata": {"name": "a"}, "status": {"phase": "Active"}});

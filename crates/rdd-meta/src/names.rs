@@ -170,6 +170,32 @@ mod tests {
     use super::*;
     use crate::vectors;
 
+    /// All texts of some letters, up to a length.
+    fn texts(letters: &[char], length: usize) -> Vec<String> {
+        let mut all = vec![String::new()];
+        let mut from = 0;
+        for _ in 0..length {
+            let longer: Vec<String> = all[from..]
+                .iter()
+                .flat_map(|text| letters.iter().map(move |letter| format!("{text}{letter}")))
+                .collect();
+            from = all.len();
+            all.extend(longer);
+        }
+        all
+    }
+
+    #[test]
+    fn a_name_that_passes_any_rule_can_be_a_segment_of_a_path_but_not_every_prefix_can() {
+        let rules = [NameRule::DnsSubdomain, NameRule::DnsLabel, NameRule::Dns1035Label];
+        for name in texts(&['a', '1', '-', '.', '/', '%'], 5) {
+            let passes = rules.iter().any(|rule| rule.check(&name).is_empty());
+            assert!(!passes || NameRule::PathSegment.check(&name).is_empty(), "{name}");
+        }
+        assert!(NameRule::DnsSubdomain.check_prefix("a/-").is_empty());
+        assert!(!NameRule::PathSegment.check_prefix("a/-").is_empty());
+    }
+
     #[test]
     fn every_rule_says_of_a_name_what_upstream_says() {
         for row in vectors::rows("names") {

@@ -198,8 +198,12 @@ impl Kind for CustomKind {
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldError> {
-        let Ok(schema) = self.schema.structural() else { return Vec::new() };
-        self.with_rules(self.resource(schema).validate_create(object), object, None)
+        let found = self.schema.structural().map_or_else(
+            |_| Vec::new(),
+            |schema| self.with_rules(self.resource(schema).validate_create(object), object, None),
+        );
+        let last_look = || Metadata::of(object).validate_create(self.namespaced, NameRule::PathSegment);
+        if found.is_empty() { last_look() } else { found }
     }
 
     fn validate_update(&self, subresource: &str, new: &Value, old: &Value) -> Vec<FieldError> {

@@ -143,14 +143,16 @@ impl Kind for DefinitionKind {
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldError> {
-        match Crd::parse(object) {
+        let found = match Crd::parse(object) {
             Ok(mut definition) => {
                 // What is wrong with names is said of those that were asked for, not again of those that we accepted.
                 definition.accepted_names = crd::Names::default();
                 to_wire(crd::validate(&definition, &mut RuleCheck::default()))
             }
             Err(error) => unreadable(&error),
-        }
+        };
+        let last_look = || Metadata::of(object).validate_create(false, NameRule::PathSegment);
+        if found.is_empty() { last_look() } else { found }
     }
 
     fn validate_update(&self, subresource: &str, new: &Value, old: &Value) -> Vec<FieldError> {

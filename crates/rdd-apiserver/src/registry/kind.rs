@@ -56,7 +56,7 @@ pub trait Kind: Debug + Send + Sync {
     /// Takes from the old object what the endpoint may not change, and counts the generation up if the rest changed.
     fn prepare_for_update(&self, subresource: &str, new: &mut Value, old: &Value);
 
-    /// What is wrong with a new object, metadata included.
+    /// What is wrong with a new object, metadata included: where a kind finds nothing, what is so of any kind's metadata.
     fn validate_create(&self, object: &Value) -> Vec<FieldError>;
 
     /// What is wrong with an update through an endpoint, metadata included.

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{
     Api, Context, Target, decode, error,
-    writing::{Content, Fate, Writing, Written, common_errors, resource_version},
+    writing::{Content, Fate, Writing, Written, resource_version},
 };
 use crate::{
     admission::Operation,
@@ -91,10 +91,7 @@ pub(super) async fn insert_at(writing: &Writing<'_>, mut object: Value, key: Opt
     writing.place(&mut object)?;
     let kind = writing.kind();
     kind.prepare_for_create(&mut object);
-    let mut errors = kind.validate_create(&object);
-    if errors.is_empty() {
-        errors = common_errors(&object, def.namespaced, None);
-    }
+    let errors = kind.validate_create(&object);
     if !errors.is_empty() {
         return Err(writing.invalid(&object, &errors));
     }

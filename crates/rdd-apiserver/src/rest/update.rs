@@ -173,7 +173,7 @@ async fn replace(writing: &Writing<'_>, change: &dyn Change, object: &Arc<Object
     check_version(writing, &mut new, &old)?;
     complete(writing, &mut new, &old)?;
     // The checks that all kinds share come first; built-in kinds make them themselves, in upstream's order.
-    let shared = def.custom.as_ref().map(|_| common_errors(&new, def.namespaced, Some(&old)));
+    let shared = def.custom.as_ref().map(|_| common_errors(&new, def.namespaced, &old));
     let mut errors = shared.unwrap_or_default();
     errors.extend(kind.validate_update(writing.target.subresource_name(), &new, &old));
     if !errors.is_empty() {

@@ -370,13 +370,11 @@ pub(crate) fn elsewhere() -> Status {
     Status::bad_request("the namespace of the provided object does not match the namespace sent on the request")
 }
 
-/// The checks of metadata that all kinds share; a create makes them after those of its kind, an update before.
-pub(crate) fn common_errors(object: &Value, namespaced: bool, old: Option<&Value>) -> Vec<FieldError> {
+/// The checks of metadata that all kinds share, of an update, which makes them before those of its kind.
+pub(crate) fn common_errors(object: &Value, namespaced: bool, old: &Value) -> Vec<FieldError> {
     let metadata = Metadata::of(object);
     let mut errors = metadata.validate_create(namespaced, NameRule::PathSegment);
-    if let Some(old) = old {
-        errors.extend(metadata.validate_update(Metadata::of(old)));
-    }
+    errors.extend(metadata.validate_update(Metadata::of(old)));
     errors
 }
 

@@ -4,15 +4,15 @@ use rdd_meta::{FieldError, names::NameRule};
 use serde_json::Value;
 
 use super::common::{
-    base64_size_bytes, config_key_problems, created, invalid_each, members, metadata_errors, metadata_update_errors,
-    text, updated,
+    base64_size_bytes, config_key_problems, created_by_rule, invalid_each, members, metadata_errors,
+    metadata_update_errors, text, updated,
 };
 use crate::strategy::Strategy;
 
 pub(crate) const SIZE_BYTES_MAX: usize = 1024 * 1024;
 
 pub(crate) static STRATEGY: Strategy = Strategy {
-    validate_create: |object| created(object, true, errors(object)),
+    validate_create: |object| created_by_rule(object, true, errors(object)),
     validate_update: |_, new, old| updated(new, old, true, update_errors(new, old)),
     ..Strategy::NAMESPACED
 };

@@ -3,7 +3,7 @@
 use rdd_meta::{FieldError, labels, metadata::Metadata, names::NameRule};
 use serde_json::Value;
 
-use super::common::{created, drop_field, invalid_named, text, unsupported_named, updated};
+use super::common::{created_by_rule, drop_field, invalid_named, text, unsupported_named, updated};
 use crate::strategy::Strategy;
 
 pub(crate) static STRATEGY: Strategy = Strategy {
@@ -14,7 +14,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     validate_create: |object| {
         let mut errors = Metadata::of(object).validate_create(true, NameRule::DnsSubdomain);
         errors.extend(spec_errors(&object["spec"]));
-        created(object, true, errors)
+        created_by_rule(object, true, errors)
     },
     validate_update: |_, new, old| {
         let mut errors = Metadata::of(new).validate_update(Metadata::of(old));

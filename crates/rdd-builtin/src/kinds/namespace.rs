@@ -9,7 +9,7 @@ use rdd_meta::{
 use serde_json::{Value, json};
 
 use super::common::{
-    created, invalid_each, invalid_named, keep, kube_finalizer_error, metadata_errors, metadata_update_errors,
+    created_by_rule, invalid_each, invalid_named, keep, kube_finalizer_error, metadata_errors, metadata_update_errors,
     object_at, set_default_text, text, texts, updated,
 };
 use crate::strategy::Strategy;
@@ -25,7 +25,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     prepare_for_create,
     prepare_for_update,
     reset_fields: |endpoint| if endpoint == "status" { &["spec"] } else { &["status"] },
-    validate_create: |object| created(object, false, errors(object)),
+    validate_create: |object| created_by_rule(object, false, errors(object)),
     validate_update: |endpoint, new, old| updated(new, old, false, update_errors(endpoint, new, old)),
     begin_deletion,
     may_vanish: |object| texts(&object["spec"]["finalizers"]).is_empty(),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     common::{
-        created, invalid_each, items_mut, list, metadata_errors, metadata_update_errors, named, object_at,
+        created_by_rule, invalid_each, items_mut, list, metadata_errors, metadata_update_errors, named, object_at,
         set_default_text, structure, text, updated,
     },
     selector::{Leniency, label_selector_errors},
@@ -20,7 +20,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 const NAMED: Strategy = Strategy { name_rule: NameRule::PathSegment, create_on_update: true, ..Strategy::NAMESPACED };
 
 pub(crate) static ROLE: Strategy = Strategy {
-    validate_create: |object| created(object, true, role_errors(object)),
+    validate_create: |object| created_by_rule(object, true, role_errors(object)),
     validate_update: |_, new, old| {
         updated(new, old, true, [role_errors(new), metadata_update_errors(new, old)].concat())
     },
@@ -28,7 +28,7 @@ pub(crate) static ROLE: Strategy = Strategy {
 };
 
 pub(crate) static CLUSTER_ROLE: Strategy = Strategy {
-    validate_create: |object| created(object, false, cluster_role_errors(object, Leniency::default())),
+    validate_create: |object| created_by_rule(object, false, cluster_role_errors(object, Leniency::default())),
     validate_update: |_, new, old| {
         let leniency = Leniency { invalid_values: has_invalid_selector(old), ..Leniency::default() };
         updated(new, old, false, [cluster_role_errors(new, leniency), metadata_update_errors(new, old)].concat())
@@ -38,14 +38,14 @@ pub(crate) static CLUSTER_ROLE: Strategy = Strategy {
 
 pub(crate) static ROLE_BINDING: Strategy = Strategy {
     default: default_binding,
-    validate_create: |object| created(object, true, binding_errors(object, true)),
+    validate_create: |object| created_by_rule(object, true, binding_errors(object, true)),
     validate_update: |_, new, old| updated(new, old, true, binding_update_errors(new, old, true)),
     ..NAMED
 };
 
 pub(crate) static CLUSTER_ROLE_BINDING: Strategy = Strategy {
     default: default_binding,
-    validate_create: |object| created(object, false, binding_errors(object, false)),
+    validate_create: |object| created_by_rule(object, false, binding_errors(object, false)),
     validate_update: |_, new, old| updated(new, old, false, binding_update_errors(new, old, false)),
     ..NAMED
 };

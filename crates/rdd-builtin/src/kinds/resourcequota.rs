@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::{
     common::{
-        IMMUTABLE, created, drop_field, invalid_named, keep, list, members, metadata_errors, metadata_update_errors,
-        named, shown_list, structure, text, texts, updated,
+        IMMUTABLE, created_by_rule, drop_field, invalid_named, keep, list, members, metadata_errors,
+        metadata_update_errors, named, shown_list, structure, text, texts, updated,
     },
     quantity::Quantity,
 };
@@ -27,7 +27,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
         let mut errors = metadata_errors(object, true, NameRule::DnsSubdomain);
         errors.extend(spec_errors(&object["spec"]));
         errors.extend(status_errors(&object["status"]));
-        created(object, true, errors)
+        created_by_rule(object, true, errors)
     },
     validate_update: |endpoint, new, old| updated(new, old, true, update_errors(endpoint, new, old)),
     warnings: |new, old| if old.is_none() { warnings(&new["spec"]["hard"]) } else { Vec::new() },

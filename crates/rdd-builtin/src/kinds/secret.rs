@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     common::{
-        base64_size_bytes, config_key_problems, created, invalid_each, keep, members, metadata_errors,
+        base64_size_bytes, config_key_problems, created_by_rule, invalid_each, keep, members, metadata_errors,
         metadata_update_errors, named, object_at, set_default_text, text, updated,
     },
     configmap::{SIZE_BYTES_MAX, immutable_errors},
@@ -23,7 +23,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
             keep("type", new, old);
         }
     },
-    validate_create: |object| created(object, true, errors(object)),
+    validate_create: |object| created_by_rule(object, true, errors(object)),
     validate_update: |_, new, old| updated(new, old, true, update_errors(new, old)),
     warnings: |new, _| tls_warning(new).into_iter().collect(),
     selectable_fields: &["type"],

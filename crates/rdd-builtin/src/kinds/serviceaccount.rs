@@ -3,7 +3,7 @@
 use rdd_meta::{metadata::Metadata, names::NameRule};
 use serde_json::{Value, json};
 
-use super::common::{created, items_mut, metadata_errors, metadata_update_errors, text, updated};
+use super::common::{created_by_rule, items_mut, metadata_errors, metadata_update_errors, text, updated};
 use crate::strategy::Strategy;
 
 const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
@@ -11,7 +11,7 @@ const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets
 pub(crate) static STRATEGY: Strategy = Strategy {
     prepare_for_create: clean_secrets,
     prepare_for_update: |_, new, _| clean_secrets(new),
-    validate_create: |object| created(object, true, metadata_errors(object, true, NameRule::DnsSubdomain)),
+    validate_create: |object| created_by_rule(object, true, metadata_errors(object, true, NameRule::DnsSubdomain)),
     validate_update: |_, new, old| {
         let mut errors = metadata_update_errors(new, old);
         errors.extend(metadata_errors(new, true, NameRule::DnsSubdomain));

@@ -39,6 +39,16 @@ fn a_new_definition_is_complete_when_it_is_stored() {
 }
 
 #[test]
+fn the_metadata_of_a_definition_has_a_last_look() {
+    let mut definition = settled(mk_definition(vec![mk_version("v1", schema())]));
+    definition["metadata"]["managedFields"] = json!([{"manager": "m", "operation": "Guess"}]);
+    assert_eq!(
+        texts(&mk_definition_kind(&Ledger::default()).validate_create(&definition)),
+        [r#"metadata.managedFields[0].operation: Invalid value: "Guess": must be `Apply` or `Update`"#]
+    );
+}
+
+#[test]
 fn a_rule_that_does_not_parse_or_names_what_is_not_there_is_refused() {
     let kind = mk_definition_kind(&Ledger::default());
     let errors = |rule: Value| texts(&kind.validate_create(&with_rule(rule)));

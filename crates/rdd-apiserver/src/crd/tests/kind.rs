@@ -93,6 +93,17 @@ fn a_zero_has_no_sign_once_it_is_prepared_for_the_store() {
 }
 
 #[test]
+fn the_metadata_has_a_last_look_when_the_schema_found_nothing() {
+    let kind = mk_kind(spec(json!({"a": {"type": "integer"}})));
+    let errors = |content: Value| texts(&kind.validate_create(&mk_foo(content)));
+    let metadata = json!({"name": "a", "namespace": "n", "generateName": "a/-"});
+    let prefix = r#"metadata.generateName: Invalid value: "a/-": may not contain '/'"#;
+    assert_eq!(errors(json!({"metadata": metadata})), [prefix]);
+    let found = errors(json!({"metadata": metadata, "spec": {"a": "x"}}));
+    assert!(!found.is_empty() && !found.iter().any(|error| error == prefix), "{found:?}");
+}
+
+#[test]
 fn the_schema_is_checked_before_rules_and_makes_them_pointless_when_it_fails() {
     let mut schema = spec(json!({"a": {"type": "integer", "maximum": 5}, "b": {"type": "string"}}));
     schema["properties"]["spec"]["x-kubernetes-validations"] =

@@ -8,8 +8,8 @@ use rdd_meta::{metadata::Metadata, names::NameRule};
 use serde_json::{Value, json};
 
 use super::common::{
-    alike, created, drop_field, items_mut, keep, list, metadata_errors, metadata_update_errors, number, object_at,
-    set_default, set_default_text, text, texts, updated,
+    alike, created_by_rule, drop_field, items_mut, keep, list, metadata_errors, metadata_update_errors, number,
+    object_at, set_default, set_default_text, text, texts, updated,
 };
 use crate::strategy::Strategy;
 
@@ -32,7 +32,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     validate_create: |object| {
         let mut errors = metadata_errors(object, true, NameRule::Dns1035Label);
         errors.extend(rules::spec_errors(&object["spec"]));
-        created(object, true, errors)
+        created_by_rule(object, true, errors)
     },
     validate_update: |endpoint, new, old| {
         let mut errors = metadata_update_errors(new, old);
