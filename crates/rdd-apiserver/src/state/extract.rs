@@ -27,8 +27,9 @@ pub struct Parts {
     pub fields: Box<[(Symbol, Symbol)]>,
 }
 
-/// How an object's parts are read from its JSON. It is called once for each value that is loaded or committed, in the
-/// task that publishes changes: it must not block, and what it costs is paid by every write.
+/// How an object's parts are read from its JSON, on which alone they depend. It is called once for each value: before it is
+/// committed, or when it is loaded or somebody else has committed it, in the task that publishes changes. It must not block, and
+/// what it costs is paid by every write.
 pub trait Extract: Debug + Send + Sync {
     /// The parts of an object, or why its bytes are none. The texts go through `symbols`, so that equal ones are shared.
     fn extract(&self, key: &Key, json: &[u8], symbols: &mut Symbols) -> Result<Parts, Cause>;
@@ -94,13 +95,25 @@ impl Symbols {
         if let Some(known) = self.known.get(text) {
             return Arc::clone(known);
         }
+        let symbol: Symbol = text.into();
+        self.add(&symbol);
+        symbol
+    }
+
+    /// Puts the shared form in the place of a symbol that was made elsewhere, or takes that for the shared form.
+    pub(super) fn share(&mut self, symbol: &mut Symbol) {
+        match self.known.get(symbol) {
+            Some(known) => *symbol = Arc::clone(known),
+            None => self.add(symbol),
+        }
+    }
+
+    fn add(&mut self, symbol: &Symbol) {
         if self.known.len() >= self.sweep_at.max(Self::SWEEP_MIN) {
             self.known.retain(|symbol| Arc::strong_count(symbol) > 1);
             self.sweep_at = self.known.len() * 2;
         }
-        let symbol: Symbol = text.into();
-        self.known.insert(Arc::clone(&symbol));
-        symbol
+        self.known.insert(Arc::clone(symbol));
     }
 }
 
@@ -138,5 +151,15 @@ mod tests {
         }
         assert!(symbols.known.len() <= Symbols::SWEEP_MIN, "{}", symbols.known.len());
         assert!(Arc::ptr_eq(&kept, &symbols.intern("kept")));
+    }
+
+    #[test]
+    fn a_symbol_that_was_made_elsewhere_becomes_the_shared_one() {
+        let mut symbols = Symbols::default();
+        let (known, mut same, mut new): (_, Symbol, Symbol) = (symbols.intern("a"), "a".into(), "b".into());
+        symbols.share(&mut same);
+        assert!(Arc::ptr_eq(&known, &same));
+        symbols.share(&mut new);
+        assert!(Arc::ptr_eq(&new, &symbols.intern("b")));
     }
 }

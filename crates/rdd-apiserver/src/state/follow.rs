@@ -6,7 +6,7 @@ use rdd_stdx::{backoff::Backoff, chain::Chain};
 use rdd_store::{Batch, Change, Revision, Store, Subscription};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use super::{Extract, Key, Object, Resource, Symbols, event::Event, shared::Shared, table::Table};
+use super::{Extract, Key, Object, Resource, Symbols, event::Event, object::Reading, shared::Shared, table::Table};
 
 /// After so long without a batch the store is asked how far it is.
 const PROGRESS_AFTER: Duration = Duration::from_millis(50);
@@ -129,7 +129,7 @@ impl Follower {
                 // The key that is known already is kept, not one more copy of it.
                 Change::Put(value) => {
                     let key = previous.as_ref().map_or(key, |previous| previous.key().clone());
-                    self.read(key, batch.revision, value)
+                    self.see(key, batch.revision, value)
                 }
                 Change::Delete => None,
             };
@@ -142,11 +142,22 @@ impl Follower {
         self.shared.publish(batch.revision, changes);
     }
 
+    /// The object that a value is, which has been read already if it was written here.
+    fn see(&mut self, key: Key, revision: Revision, json: &[u8]) -> Option<Arc<Object>> {
+        match self.shared.handover.take(&key, json) {
+            Some(reading) => {
+                let reading = reading.shared_through(&mut self.symbols);
+                Some(Arc::new(Object::new(key, revision, json, reading)))
+            }
+            None => self.read(key, revision, json),
+        }
+    }
+
     /// An object of its stored bytes. Bytes that are none come from another program: they are told of and left out, so that
     /// one bad value does not keep all others from being served.
     fn read(&mut self, key: Key, revision: Revision, json: &[u8]) -> Option<Arc<Object>> {
-        match Object::read(key, revision, json, &*self.extract, &mut self.symbols) {
-            Ok(object) => Some(Arc::new(object)),
+        match Reading::of(&key, json, &*self.extract, &mut self.symbols) {
+            Ok(reading) => Some(Arc::new(Object::new(key, revision, json, reading))),
             Err(error) => {
                 tracing::error!(rv = revision.0, error = %Chain(&error), "leave out a stored value that is no object");
                 None

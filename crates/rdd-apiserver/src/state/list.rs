@@ -85,14 +85,15 @@ pub(super) fn page(snapshot: &Tree, revision: Revision, scope: &Scope, options: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{MetadataExtract, Resource, Symbols};
+    use crate::state::{MetadataExtract, Resource, Symbols, object::Reading};
 
     fn mk_tree() -> Tree {
         let pods = Resource::new("", "pods").unwrap();
         let read = |namespace, name| {
             let key = pods.key(Some(namespace), name).unwrap();
             let json = format!(r#"{{"metadata":{{"labels":{{"name":"{name}"}}}}}}"#);
-            Object::read(key, Revision(1), json.as_bytes(), &MetadataExtract, &mut Symbols::default()).unwrap()
+            let reading = Reading::of(&key, json.as_bytes(), &MetadataExtract, &mut Symbols::default()).unwrap();
+            Object::new(key, Revision(1), json.as_bytes(), reading)
         };
         let keys = [("a", "1"), ("b", "1"), ("b", "2"), ("b", "3"), ("b-c", "1"), ("c", "1")];
         keys.iter().fold(Tree::default(), |tree, (namespace, name)| tree.with(Arc::new(read(namespace, name))))

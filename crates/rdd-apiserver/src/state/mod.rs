@@ -11,6 +11,7 @@ mod error;
 mod event;
 mod extract;
 mod follow;
+mod handover;
 mod horizon;
 mod key;
 mod layout;
@@ -47,6 +48,8 @@ pub use watch::{Item, Watch, WatchFrom};
 pub use write::{Committed, Write};
 
 use follow::Follower;
+use handover::Offer;
+use object::Reading;
 use shared::Shared;
 
 /// The state of the server. Dropping it ends its task and all watches; the store stays open.
@@ -178,7 +181,7 @@ impl State {
     /// has changed. After [`Error::Unseen`] and [`Error::Closed`] it may have. Dropping the future does not undo it.
     pub async fn commit(&self, write: Write) -> Result<Committed, Error> {
         let before = self.get(&write.key);
-        let checked = self.check(&write)?;
+        let _offer = self.check(&write)?;
         let committed = self.store.commit(write.to_txn()).await;
         let revision = committed.map_err(|error| refused(&write.key, error))?;
         match self.shared.reach(revision, self.shared.limits.commit_wait).await {
@@ -186,11 +189,14 @@ impl State {
             reached => reached?,
         }
         let told = self.shared.table(write.key.resource_prefix()).and_then(|table| table.find(&write.key, revision));
-        let object = match (told, checked) {
+        let object = match (told, &write.action) {
             (Some(event), _) => event.current.clone().or_else(|| event.departed()),
             // So much was written since that history has let go of it.
-            (None, Some(checked)) => Some(Arc::new(checked.at_revision(revision))),
-            (None, None) => {
+            (None, Action::Put { value, .. }) => {
+                let reading = self.read(&write.key, value)?;
+                Some(Arc::new(Object::new(write.key.clone(), revision, value, reading)))
+            }
+            (None, Action::Delete) => {
                 let deleted = before.filter(|object| write.expect == Expect::Revision(object.revision()));
                 deleted.map(|object| Arc::new(object.at_revision(revision)))
             }
@@ -204,11 +210,15 @@ impl State {
         self.tasks.lock().await.next().await
     }
 
-    /// The object that a put would make, read once before anything is written.
-    fn check(&self, write: &Write) -> Result<Option<Object>, Error> {
+    /// Reads what a put would write before anything is written, and hands it to the follower.
+    fn check<'a>(&'a self, write: &'a Write) -> Result<Option<Offer<'a>>, Error> {
         let Action::Put { value, .. } = &write.action else { return Ok(None) };
-        let key = write.key.clone();
-        Object::read(key, Revision(0), value, &*self.extract, &mut Symbols::default()).map(Some)
+        let reading = self.read(&write.key, value)?;
+        Ok(Some(self.shared.handover.offer(&write.key, value, reading)))
+    }
+
+    fn read(&self, key: &Key, json: &[u8]) -> Result<Reading, Error> {
+        Reading::of(key, json, &*self.extract, &mut Symbols::default())
     }
 }
 

@@ -5,7 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rdd_store::Revision;
 
-use super::{Error, Extract, Key, Parts, Symbol, Symbols, error::Cause, layout::layout};
+use super::{
+    Error, Extract, Key, Parts, Symbol, Symbols,
+    error::Cause,
+    layout::{Layout, layout},
+};
 
 const BEFORE_VERSION: &str = "\"resourceVersion\":\"";
 
@@ -20,30 +24,47 @@ pub struct Object {
     parts: Parts,
 }
 
-impl Object {
-    /// Makes an object of its stored JSON, which has no resourceVersion.
-    pub(super) fn read(
-        key: Key,
-        revision: Revision,
-        json: &[u8],
-        extract: &dyn Extract,
-        symbols: &mut Symbols,
-    ) -> Result<Self, Error> {
+/// What is read of an object's stored JSON. It is the same at every revision.
+#[derive(Debug)]
+pub(super) struct Reading {
+    layout: Layout,
+    parts: Parts,
+}
+
+impl Reading {
+    /// Reads stored JSON, which has no resourceVersion.
+    pub(super) fn of(key: &Key, json: &[u8], extract: &dyn Extract, symbols: &mut Symbols) -> Result<Self, Error> {
         let unreadable = |source: Cause| Error::Unreadable { key: key.as_str().to_owned(), source };
         let layout = layout(json).map_err(|error| unreadable(Arc::new(error)))?;
-        let parts = extract.extract(&key, json, symbols).map_err(unreadable)?;
+        let parts = extract.extract(key, json, symbols).map_err(unreadable)?;
+        Ok(Self { layout, parts })
+    }
+
+    /// The same with its texts shared through other symbols than those it was read with.
+    pub(super) fn shared_through(mut self, symbols: &mut Symbols) -> Self {
+        let Parts { uid: _, labels, owners, fields } = &mut self.parts;
+        let pairs = labels.iter_mut().chain(fields).flat_map(|(name, value)| [name, value]);
+        pairs.chain(owners).for_each(|text| symbols.share(text));
+        self
+    }
+}
+
+impl Object {
+    /// Makes an object of its stored JSON and what was read of it.
+    pub(super) fn new(key: Key, revision: Revision, json: &[u8], reading: Reading) -> Self {
+        let Reading { layout, parts } = reading;
         let comma = if layout.metadata_empty { "" } else { "," };
         let digits = revision.to_string();
         let (before, after) = json.split_at(layout.metadata);
         let wire = [before, BEFORE_VERSION.as_bytes(), digits.as_bytes(), b"\"", comma.as_bytes(), after].concat();
-        Ok(Self {
+        Self {
             key,
             revision,
             wire: wire.into(),
             type_meta_end: small(layout.type_meta_end),
             version_at: small(layout.metadata + BEFORE_VERSION.len()),
             parts,
-        })
+        }
     }
 
     /// The same content with another resourceVersion.
@@ -139,8 +160,8 @@ pub(super) mod tests {
 
     pub(in crate::state) fn mk_object(name: &str, revision: u64, json: &str) -> Arc<Object> {
         let key = Resource::new("", "pods").unwrap().key(Some("ns"), name).unwrap();
-        let read = Object::read(key, Revision(revision), json.as_bytes(), &MetadataExtract, &mut Symbols::default());
-        Arc::new(read.unwrap())
+        let reading = Reading::of(&key, json.as_bytes(), &MetadataExtract, &mut Symbols::default()).unwrap();
+        Arc::new(Object::new(key, Revision(revision), json.as_bytes(), reading))
     }
 
     #[test]

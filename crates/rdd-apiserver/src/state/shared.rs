@@ -13,6 +13,7 @@ use tokio::{sync::watch, time::timeout};
 use super::{
     Error, Key, Limits, Object, Resource,
     event::Event,
+    handover::Handover,
     horizon::Horizon,
     observe::Observers,
     owners::Owners,
@@ -30,6 +31,7 @@ pub(super) struct Shared {
     applied: watch::Sender<Applied>,
     horizon: Mutex<Horizon>,
     pub(super) observers: Observers,
+    pub(super) handover: Handover,
 }
 
 #[derive(Debug)]
@@ -58,6 +60,7 @@ impl Shared {
             owners: RwLock::default(),
             applied: watch::Sender::new(Applied { revision: Revision(0), ended: false }),
             observers: Observers::default(),
+            handover: Handover::default(),
         }
     }
 

@@ -1,6 +1,12 @@
 //! Commits and reads: who writes sees it, whoever writes is seen, and the past is there for its time.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use rdd_apiserver::state::{
     Cause, Error, Extract, Key, Limits, ListOptions, MetadataExtract, Parts, Resource, RevisionWant, State, Symbols,
@@ -232,6 +238,54 @@ async fn when_the_store_is_closed_everyone_is_told() {
     assert!(matches!(state.commit(Write::delete(key("a"), Expect::Any)).await, Err(Error::Closed)));
     assert!(matches!(state.reach(Revision(9), Duration::from_secs(30)).await, Err(Error::Closed)));
     assert!(state.get(&key("a")).is_some());
+}
+
+/// Reads objects as usual, and counts them.
+#[derive(Debug, Default)]
+struct Counting(AtomicUsize);
+
+impl Extract for Counting {
+    fn extract(&self, key: &Key, json: &[u8], symbols: &mut Symbols) -> Result<Parts, Cause> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        MetadataExtract.extract(key, json, symbols)
+    }
+}
+
+#[tokio::test]
+async fn a_value_is_read_once_whoever_writes_it_and_shares_its_texts_with_the_others() {
+    let (store, extract) = (mk_store(), Arc::new(Counting::default()));
+    let opened = State::open(store.clone(), Arc::clone(&extract) as _, SystemClock::shared(), Limits::default());
+    let state = bounded(opened).await.unwrap();
+    let count = || extract.0.load(Ordering::Relaxed);
+    let labelled = r#"{"metadata":{"labels":{"app":"web"}}}"#;
+    put(&state, "a", labelled).await;
+    put(&state, "b", labelled).await;
+    assert_eq!(count(), 2);
+    put_behind_its_back(&store, vec![Txn::put(key("c").as_str(), Expect::Any, labelled)], false);
+    bounded(state.catch_up(Duration::from_secs(30))).await.unwrap();
+    assert_eq!(count(), 3);
+    let [a, b, c] = ["a", "b", "c"].map(|name| state.get(&key(name)).unwrap());
+    for other in [&b, &c] {
+        let (mine, theirs) = (&a.labels()[0], &other.labels()[0]);
+        assert!(Arc::ptr_eq(&mine.0, &theirs.0) && Arc::ptr_eq(&mine.1, &theirs.1));
+    }
+}
+
+#[tokio::test]
+async fn writes_of_one_key_that_race_are_each_seen_as_they_were_written() {
+    let state = Arc::new(open(&mk_store()).await);
+    let mut watch = state.watch(&maps().all(), WatchFrom::Now, None).unwrap();
+    let writes = (0..50).map(|number| {
+        let json = format!(r#"{{"metadata":{{"labels":{{"number":"{number}"}}}},"spec":{{"number":{number}}}}}"#);
+        state.commit(Write::put(key("a"), Expect::Any, json))
+    });
+    for (number, committed) in bounded(futures_util::future::join_all(writes)).await.into_iter().enumerate() {
+        let object = committed.unwrap().object.unwrap();
+        assert_eq!(object.label("number"), Some(number.to_string().as_str()));
+        let wire: serde_json::Value = serde_json::from_slice(object.wire()).unwrap();
+        assert_eq!(wire["spec"]["number"], number);
+    }
+    assert_eq!(take(&mut watch, 51).await.len(), 51);
 }
 
 /// Reads objects as usual, and breaks down over one.
