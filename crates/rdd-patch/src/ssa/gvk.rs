@@ -18,9 +18,10 @@ pub(super) struct GroupVersionKind<'a> {
 
 impl<'a> GroupVersionKind<'a> {
     pub(super) fn new(api_version: &'a str, kind: &'a str) -> Self {
-        match api_version.split('/').collect::<Vec<_>>().as_slice() {
-            [version] => Self { group: "", version, kind },
-            [group, version] => Self { group, version, kind },
+        let mut parts = api_version.split('/');
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(version), None, _) => Self { group: "", version, kind },
+            (Some(group), Some(version), None) => Self { group, version, kind },
             // A version that cannot be read hides the kind as well.
             _ => Self { group: "", version: "", kind: "" },
         }

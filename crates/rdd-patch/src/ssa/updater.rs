@@ -110,6 +110,10 @@ impl Updater<'_> {
         force: bool,
     ) -> Result<(Owners, Comparison), UpdateError> {
         let own = live.compare(new)?.map(|set| self.without_reset(set, api_version));
+        if owners.is_empty() {
+            // A create: there is nobody to take anything from.
+            return Ok((owners, own));
+        }
         let mut by_version = BTreeMap::from([(api_version.to_owned(), own.clone())]);
         let mut forgotten = BTreeSet::new();
         for (owner, owned) in owners.iter().filter(|(owner, _)| except != Some(owner)) {

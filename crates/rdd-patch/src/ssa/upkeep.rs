@@ -39,16 +39,14 @@ pub(super) fn strip_metadata(managed: &mut Managed, identity: &Identity) {
 
 /// Folds the oldest updaters into one per version until no more than [`UPDATERS_MAX`] are left.
 pub(super) fn cap_updaters(managed: &mut Managed) {
-    let mut updaters: Vec<(i64, String, Identity)> = managed
-        .owners
-        .iter()
-        .filter(|(_, owned)| !owned.applied)
-        .map(|(owner, _)| (managed.times.get(owner).map_or(0, |time| time.0), owner.to_json(), owner.clone()))
-        .collect();
-    let mut count = updaters.len();
+    let by_update = || managed.owners.iter().filter(|(_, owned)| !owned.applied);
+    let mut count = by_update().count();
     if count <= UPDATERS_MAX {
         return;
     }
+    let mut updaters: Vec<(i64, String, Identity)> = by_update()
+        .map(|(owner, _)| (managed.times.get(owner).map_or(0, |time| time.0), owner.to_json(), owner.clone()))
+        .collect();
     updaters.sort();
     let mut first_of: BTreeMap<String, Identity> = BTreeMap::new();
     let mut folded: BTreeMap<Identity, Vec<Set>> = BTreeMap::new();

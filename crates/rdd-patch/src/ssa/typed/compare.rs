@@ -11,7 +11,7 @@ use super::{
 };
 use crate::shape::{Atom, List, ListKind, Map, Shape};
 use serde_json::{Map as JsonMap, Value};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The fields that differ between two values. No field is in more than one of the sets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -129,7 +129,9 @@ impl Walk {
         old: Option<&JsonMap<String, Value>>,
         new: Option<&JsonMap<String, Value>>,
     ) -> Errors {
-        let names: BTreeSet<&String> = old.into_iter().chain(new).flat_map(JsonMap::keys).collect();
+        let mut names: Vec<&String> = old.into_iter().chain(new).flat_map(JsonMap::keys).collect();
+        names.sort_unstable();
+        names.dedup();
         let mut errors = Errors::new();
         for name in names {
             let old = old.and_then(|fields| fields.get(name));
