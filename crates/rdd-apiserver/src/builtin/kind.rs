@@ -1,6 +1,6 @@
 //! Any built-in kind: its type says how it is read and merged, its strategy what is particular, its printer what is shown.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use rdd_builtin::{
     columns::{self, Printer},
@@ -30,6 +30,8 @@ pub struct BuiltinKind {
     printer: Printer,
     columns: Vec<Column>,
     selectable: Vec<String>,
+    /// Every create asks for it.
+    empty: Value,
     /// By endpoint.
     resets: BTreeMap<&'static str, Filter>,
     no_resets: Filter,
@@ -61,6 +63,7 @@ impl BuiltinKind {
             printer,
             columns: printer.columns().into_iter().map(to_column).collect(),
             selectable: strategy.selectable_fields.iter().map(|field| (*field).to_owned()).collect(),
+            empty: decode::empty(kind),
             resets,
             no_resets: Filter::new(),
         }
@@ -130,8 +133,8 @@ impl Kind for BuiltinKind {
         true
     }
 
-    fn empty(&self) -> Value {
-        decode::empty(self.kind)
+    fn empty(&self) -> Cow<'_, Value> {
+        Cow::Borrowed(&self.empty)
     }
 
     fn reset_fields(&self, subresource: &str) -> &Filter {

@@ -38,7 +38,7 @@ fn ask(group: &str, plural: &str, question: Value, namespace: Option<&str>) -> R
 fn every_kind_reads_its_own_empty_object_without_a_finding() {
     for def in resources(parts()) {
         let kind = &def.versions[0].kind;
-        let mut empty = kind.empty();
+        let mut empty = kind.empty().into_owned();
         assert_eq!((&empty["kind"], &empty["apiVersion"]), (&json!(def.kind), &json!(def.api_version("v1"))));
         assert_eq!(kind.decode(&mut empty, Origin::Request).unwrap(), [], "{}", def.kind);
         assert_eq!(kind.cells(&empty, Timestamp::new(0, 0)).len(), kind.columns().len(), "{}", def.kind);

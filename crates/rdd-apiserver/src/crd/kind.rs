@@ -1,6 +1,9 @@
 //! Custom resources in one version: what the generic handlers ask of them, answered by their schema.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    borrow::Cow,
+    sync::{Arc, OnceLock},
+};
 
 use rdd_cel::rules::{Failure, Limits};
 use rdd_meta::{
@@ -157,8 +160,8 @@ impl Kind for CustomKind {
         self.schema.shape().clone()
     }
 
-    fn empty(&self) -> Value {
-        json!({"apiVersion": self.api_version(), "kind": self.kind})
+    fn empty(&self) -> Cow<'_, Value> {
+        Cow::Owned(json!({"apiVersion": self.api_version(), "kind": self.kind}))
     }
 
     fn reset_fields(&self, subresource: &str) -> &ssa::Filter {

@@ -1,6 +1,6 @@
 //! CustomResourceDefinitions as a kind: checked as upstream checks them, and settled in the commit that writes them.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use rdd_meta::{
     FieldError, Status,
@@ -102,7 +102,7 @@ impl Kind for DefinitionKind {
         self.generic.strategic()
     }
 
-    fn empty(&self) -> Value {
+    fn empty(&self) -> Cow<'_, Value> {
         self.generic.empty()
     }
 

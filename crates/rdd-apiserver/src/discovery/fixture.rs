@@ -38,7 +38,7 @@ impl Kind for Silent {
     fn strategic(&self) -> bool {
         self.built_in
     }
-    fn empty(&self) -> Value {
+    fn empty(&self) -> std::borrow::Cow<'_, Value> {
         unreachable!("{NOT_ASKED}")
     }
     fn reset_fields(&self, _: &str) -> &ssa::Filter {

@@ -1,6 +1,6 @@
 //! What the generic handlers ask of a kind in one version: the only place where kinds differ.
 
-use std::fmt::Debug;
+use std::{borrow::Cow, fmt::Debug};
 
 use rdd_meta::{FieldError, Status, names::NameRule, time::Timestamp};
 use rdd_patch::{shape::Shape, ssa};
@@ -42,7 +42,7 @@ pub trait Kind: Debug + Send + Sync {
     }
 
     /// An object of the kind before anything is set, which is what a create by apply merges into.
-    fn empty(&self) -> Value;
+    fn empty(&self) -> Cow<'_, Value>;
 
     /// What an endpoint takes no notice of, so that nobody comes to own it there.
     fn reset_fields(&self, subresource: &str) -> &ssa::Filter;

@@ -109,7 +109,7 @@ impl<'a> Writing<'a> {
             subresource: self.target.subresource_name(),
             converter: &converter,
             reset_fields: version.kind.reset_fields(self.target.subresource_name()),
-            empty: Some(&empty),
+            empty: Some(&*empty),
             default: &|object| version.kind.default(object),
         })
     }

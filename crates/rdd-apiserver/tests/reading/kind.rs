@@ -40,8 +40,8 @@ impl Kind for Thing {
         Shape::deduced()
     }
 
-    fn empty(&self) -> Value {
-        json!({})
+    fn empty(&self) -> std::borrow::Cow<'_, Value> {
+        std::borrow::Cow::Owned(json!({}))
     }
 
     fn reset_fields(&self, _: &str) -> &ssa::Filter {

@@ -79,8 +79,8 @@ impl Kind for Generic {
     fn shape(&self) -> Shape {
         Shape::deduced()
     }
-    fn empty(&self) -> Value {
-        json!({})
+    fn empty(&self) -> std::borrow::Cow<'_, Value> {
+        std::borrow::Cow::Owned(json!({}))
     }
     fn reset_fields(&self, _: &str) -> &ssa::Filter {
         &self.0

@@ -116,7 +116,7 @@ impl Kind for Unasked {
     fn shape(&self) -> Shape {
         unreachable!()
     }
-    fn empty(&self) -> Value {
+    fn empty(&self) -> std::borrow::Cow<'_, Value> {
         unreachable!()
     }
     fn reset_fields(&self, _: &str) -> &ssa::Filter {
