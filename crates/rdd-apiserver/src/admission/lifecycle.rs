@@ -61,6 +61,10 @@ impl Admit for NamespaceLifecycle {
         let judged = self.judge(attributes);
         Box::pin(async { judged })
     }
+    fn only_judges(&self) -> bool {
+        true
+    }
+
 
     fn confirm(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         self.judge(attributes)

@@ -108,6 +108,11 @@ pub trait Admit: Debug + Send + Sync {
     /// Whether it has a say at all. Must be quick: every write asks.
     fn handles(&self, attributes: &Attributes<'_>) -> bool;
 
+    /// Whether it never changes an object, so that nobody need remember what an object was like before.
+    fn only_judges(&self) -> bool {
+        false
+    }
+
     /// May change `attributes.object`. What was changed goes through `reform` before anyone else sees it.
     fn mutate<'f>(&'f self, _attributes: &'f mut Attributes<'_>, _reform: Reform<'f>) -> Judgement<'f> {
         Box::pin(async { Ok(()) })
@@ -145,10 +150,19 @@ impl Chain {
         self.plugins.is_empty()
     }
 
-    /// Lets every plug-in change the object, in order.
-    pub async fn mutate(&self, attributes: &mut Attributes<'_>, reform: Reform<'_>) -> Result<(), Status> {
+    /// Lets every plug-in change the object, in order. Each time that one is about to be asked that may do so, `before_change`
+    /// has a look at it.
+    pub async fn mutate(
+        &self,
+        attributes: &mut Attributes<'_>,
+        reform: Reform<'_>,
+        before_change: &mut (dyn FnMut(&Attributes<'_>) + Send),
+    ) -> Result<(), Status> {
         for plugin in &self.plugins {
             if plugin.handles(attributes) {
+                if !plugin.only_judges() {
+                    before_change(attributes);
+                }
                 plugin.mutate(attributes, reform).await?;
             }
         }

@@ -201,13 +201,19 @@ impl<'a> Writing<'a> {
         if self.api.admission.is_empty() {
             return Ok(object);
         }
-        let before = Metadata::of(&object).get("managedFields").cloned();
         let options = self.options(operation);
         let (gvk, gvr) = self.types();
         let mut attributes = self.attributes(operation, Some(object), old, &options, (&gvk, &gvr));
-        self.api.admission.mutate(&mut attributes, reform).await?;
+        let mut owners: Option<Option<Value>> = None;
+        let mut keep_owners = |attributes: &Attributes<'_>| {
+            let of_object = || attributes.object.as_ref().and_then(|object| Metadata::of(object).get("managedFields"));
+            owners.get_or_insert_with(|| of_object().cloned());
+        };
+        self.api.admission.mutate(&mut attributes, reform, &mut keep_owners).await?;
         let mut object = attributes.object.unwrap_or_default();
-        if let Some(warning) = ssa::keep_valid_entries(before, &mut object) {
+        if let Some(before) = owners
+            && let Some(warning) = ssa::keep_valid_entries(before, &mut object)
+        {
             self.context.warnings.add(warning);
         }
         Ok(object)
@@ -302,7 +308,7 @@ impl<'a> Writing<'a> {
         let mut attributes = self.attributes(Operation::Delete, None, Some(old), options, (&gvk, &gvr));
         attributes.dry_run = dry_run;
         attributes.name = if is_one_of_many { "" } else { Metadata::of(old).name() };
-        self.api.admission.mutate(&mut attributes, &|_| Ok(())).await?;
+        self.api.admission.mutate(&mut attributes, &|_| Ok(()), &mut |_| {}).await?;
         self.api.admission.validate(&attributes).await
     }
 

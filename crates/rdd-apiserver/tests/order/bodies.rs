@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    support::{World, definition},
+    support::{SPOILED, World, definition},
     wire::{JSON, JSON_PATCH, MERGE, YAML},
 };
 
@@ -21,6 +21,17 @@ async fn what_is_twice_in_yaml_is_a_warning_for_each_line() {
     assert_eq!(made.warnings, warnings);
     let strict = world.ask("POST", &format!("{MAPS}?fieldValidation=Strict"), YAML, text).await;
     assert_eq!(strict.code, 400, "{strict:?}");
+}
+
+#[tokio::test]
+async fn owners_of_fields_that_a_plug_in_spoils_are_put_back_with_a_warning() {
+    let world = World::open().await;
+    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": SPOILED}, "data": {"a": "b"}});
+    let made = world.ask("POST", &format!("{MAPS}?fieldManager=me"), JSON, &body).await;
+    let [owner] = made.body["metadata"]["managedFields"].as_array().unwrap().as_slice() else { panic!("{made:?}") };
+    assert_eq!((&owner["manager"], &owner["fieldsV1"]), (&json!("me"), &json!({"f:data": {".": {}, "f:a": {}}})));
+    let [warning] = made.warnings.as_slice() else { panic!("{made:?}") };
+    assert!(warning.contains(".metadata.managedFields was in an invalid state after admission"), "{warning}");
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use std::{
 };
 
 use rdd_apiserver::{
-    admission::{Admit, Attributes, Judgement, Operation},
+    admission::{Admit, Attributes, Judgement, Operation, Reform},
     builtin::TokenReviewer,
     controllers::Endowment,
     core::{Core, Parts},
@@ -76,9 +76,21 @@ impl Meddler {
     }
 }
 
+/// Objects of this name lose their owners of fields to the meddler.
+pub(crate) const SPOILED: &str = "spoiled";
+
 impl Admit for Meddler {
     fn handles(&self, _: &Attributes<'_>) -> bool {
         true
+    }
+
+    fn mutate<'f>(&'f self, attributes: &'f mut Attributes<'_>, _: Reform<'f>) -> Judgement<'f> {
+        if attributes.name == SPOILED
+            && let Some(object) = &mut attributes.object
+        {
+            object["metadata"]["managedFields"] = json!([{"manager": "meddler"}]);
+        }
+        Box::pin(async { Ok(()) })
     }
 
     fn validate<'f>(&'f self, attributes: &'f Attributes<'_>) -> Judgement<'f> {
