@@ -77,30 +77,41 @@ fn write_number(text: &mut String, number: &Number) {
     written.expect("writing to a string never fails");
 }
 
-/// By byte, whether it is to be escaped or may begin a character that is.
+/// Whether a byte is to be escaped or may begin a character that is: the last one begins U+2028 and U+2029. Without a branch,
+/// so that many bytes can be judged at once.
+const fn is_suspect(byte: u8) -> bool {
+    (byte < 0x20) | (byte == b'"') | (byte == b'\\') | (byte == b'<') | (byte == b'>') | (byte == b'&') | (byte == 0xe2)
+}
+
+/// The same by byte, which is quicker for one.
 const SUSPECT: [bool; 256] = {
     let mut suspect = [false; 256];
     let mut byte = 0;
-    while byte < 0x20 {
-        suspect[byte] = true;
+    while byte < suspect.len() {
+        suspect[byte] = is_suspect(byte as u8);
         byte += 1;
-    }
-    // The last one begins U+2028 and U+2029.
-    let others = [b'"', b'\\', b'<', b'>', b'&', 0xe2];
-    let mut at = 0;
-    while at < others.len() {
-        suspect[others[at] as usize] = true;
-        at += 1;
     }
     suspect
 };
+
+/// How many bytes are judged at once.
+const STRIDE: usize = 32;
+
+/// Where the first suspect is. Long texts mostly have none, which is seen without looking at each byte on its own.
+fn first_suspect(bytes: &[u8]) -> Option<usize> {
+    let has_none = |stride: &&[u8; STRIDE]| !stride.iter().fold(false, |found, byte| found | is_suspect(*byte));
+    let (strides, _) = bytes.as_chunks();
+    let passed = strides.iter().take_while(has_none).count() * STRIDE;
+    let ahead = bytes[passed..].iter().position(|byte| SUSPECT[usize::from(*byte)]);
+    ahead.map(|ahead| passed + ahead)
+}
 
 /// Appends a string in quotes.
 pub fn write_string(text: &mut String, string: &str) {
     text.push('"');
     let bytes = string.as_bytes();
     let (mut copied, mut looked) = (0, 0);
-    while let Some(ahead) = bytes[looked..].iter().position(|byte| SUSPECT[usize::from(*byte)]) {
+    while let Some(ahead) = first_suspect(&bytes[looked..]) {
         let at = looked + ahead;
         looked = at + 1;
         let short = match bytes[at] {
@@ -173,6 +184,18 @@ mod tests {
         let text = "\"a\\u0000\\b\\f\\n\\r\\t\\u001f\u{7f}\\\"\\\\/\\u003c\\u003e\\u0026\\u2028\\u2029\u{2027}€ü😀\"";
         assert_eq!(to_string(&value), text);
         assert_eq!(to_string(&json!({"<k>": 1})), r#"{"\u003ck\u003e":1}"#);
+    }
+
+    #[test]
+    fn a_suspect_is_found_wherever_it_is_in_a_long_text() {
+        for suspect in 0..=u8::MAX {
+            let is_one = suspect < b' ' || b"\"\\<>&\xe2".contains(&suspect);
+            for at in 0..100 {
+                let mut bytes = [b'x'; 100];
+                bytes[at] = suspect;
+                assert_eq!(first_suspect(&bytes), is_one.then_some(at), "{suspect} at {at}");
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Times as Kubernetes writes them, in seconds and in microseconds, and ages as people read them.
 
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
 mod parse;
 
@@ -52,25 +52,47 @@ impl Timestamp {
 
     /// As a `metav1.Time` is written: UTC, whole seconds.
     pub fn format_time(self) -> String {
-        self.date_and_time() + "Z"
+        let mut text = self.date_and_time();
+        text.push('Z');
+        text
     }
 
     /// As a `metav1.MicroTime` is written: UTC, six digits.
     pub fn format_micro_time(self) -> String {
-        format!("{}.{:06}Z", self.date_and_time(), self.nanoseconds / 1000)
+        let mut text = self.date_and_time();
+        write!(text, ".{:06}Z", self.nanoseconds / 1000).expect("writing to a string never fails");
+        text
     }
 
     fn date_and_time(self) -> String {
         let (year, month, day) = civil_from_days(self.seconds.div_euclid(DAY_SECONDS));
         let second = self.seconds.rem_euclid(DAY_SECONDS);
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
+        let mut text = String::with_capacity("2006-01-02T15:04:05.000000Z".len());
+        if (0..10_000).contains(&year) {
+            push_two_digits(&mut text, year / 100);
+            push_two_digits(&mut text, year % 100);
+        } else {
+            write!(text, "{year:04}").expect("writing to a string never fails");
+        }
+        for (mark, number) in [('-', month), ('-', day), ('T', hour), (':', minute), (':', second)] {
+            text.push(mark);
+            push_two_digits(&mut text, number);
+        }
+        text
     }
 
     /// How long ago `self` was at `now`, as kubectl's AGE column has it.
     pub fn age(self, now: Self) -> String {
         let total = |time: Self| i128::from(time.seconds) * NANOSECONDS + i128::from(time.nanoseconds);
         human_duration(total(now) - total(self))
+    }
+}
+
+/// Appends a number below a hundred. Every write formats some times, and the general machinery takes ten times as long.
+fn push_two_digits(text: &mut String, number: i64) {
+    for digit in [number / 10, number % 10] {
+        text.push(char::from(b'0' + (digit % 10) as u8));
     }
 }
 
@@ -185,5 +207,10 @@ mod tests {
         let now = Duration::new(1_794_739_712, 123_456_789);
         assert_eq!(format_time(now), "2026-11-15T10:48:32Z");
         assert_eq!(format_micro_time(now), "2026-11-15T10:48:32.123456Z");
+        // Beyond four digits of a year, which Go does not write either, nothing is cut.
+        assert_eq!(Timestamp::new(253_402_300_800, 5_000).format_time(), "10000-01-01T00:00:00Z");
+        assert_eq!(Timestamp::new(253_402_300_799, 5_000).format_micro_time(), "9999-12-31T23:59:59.000005Z");
+        assert_eq!(Timestamp::new(-62_167_219_200, 0).format_time(), "0000-01-01T00:00:00Z");
+        assert_eq!(Timestamp::new(-62_167_219_201, 0).format_time(), "-001-12-31T23:59:59Z");
     }
 }
