@@ -117,7 +117,12 @@ pub fn read(text: &[u8]) -> Result<Document, serde_json::Error> {
 pub(crate) fn as_go_reads(text: &[u8]) -> Cow<'_, [u8]> {
     let mut text = Cow::Borrowed(text);
     let (mut at, mut in_string) = (0, false);
-    while let Some(byte) = text.get(at) {
+    while let Some(rest) = text.get(at..) {
+        if in_string {
+            // Nothing else matters there, and most of a text is in strings.
+            at += memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+        }
+        let Some(byte) = text.get(at) else { break };
         at += match (byte, in_string) {
             (b'"', _) => {
                 in_string = !in_string;

@@ -1,7 +1,11 @@
 //! Namespaces and what is in them: nothing is made in one that is missing or going, and some never go.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{
+    borrow::Cow,
+    sync::{Arc, LazyLock},
+};
 
+use memchr::memmem::Finder;
 use rdd_meta::{
     Status,
     gvk::GroupResource,
@@ -57,14 +61,14 @@ impl Admit for NamespaceLifecycle {
         }
     }
 
-    fn mutate<'f>(&'f self, attributes: &'f mut Attributes<'_>, _: Reform<'f>) -> Judgement<'f> {
-        let judged = self.judge(attributes);
-        Box::pin(async { judged })
-    }
     fn only_judges(&self) -> bool {
         true
     }
 
+    fn mutate<'f>(&'f self, attributes: &'f mut Attributes<'_>, _: Reform<'f>) -> Judgement<'f> {
+        let judged = self.judge(attributes);
+        Box::pin(async { judged })
+    }
 
     fn confirm(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         self.judge(attributes)
@@ -103,10 +107,10 @@ fn terminating(attributes: &Attributes<'_>, namespace: &str) -> Status {
 
 /// Whether the phase of a Namespace is `Terminating`, which it is from the moment it is deleted.
 fn is_terminating(namespace: &Object) -> bool {
-    const WORD: &[u8] = b"\"Terminating\"";
+    static WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"Terminating\""));
     // Most namespaces are not, and that is seen without parsing.
     let json = namespace.wire();
-    json.windows(WORD.len()).any(|window| window == WORD)
+    WORD.find(json).is_some()
         && serde_json::from_slice(json).is_ok_and(|Outer { status }| status.phase.is_some_and(|it| it == "Terminating"))
 }
 

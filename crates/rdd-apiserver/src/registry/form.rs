@@ -9,6 +9,9 @@ use serde_json::Value;
 use super::{Origin, ResourceDef, Stored, VersionDef};
 use crate::state::Object;
 
+/// What most objects take as JSON, and many take less.
+const SIZE_BYTES: usize = 1024;
+
 /// What was read from the store is no object: damage, or a program that wrote it without us.
 #[derive(Debug, thiserror::Error)]
 #[error("read stored object {key}")]
@@ -91,7 +94,9 @@ pub fn type_meta(def: &ResourceDef, version: &VersionDef) -> Vec<u8> {
 
 /// JSON with the type and the metadata first, so that reads can replace the one and splice into the other without parsing.
 pub fn write(object: &Value) -> Vec<u8> {
-    let mut text = String::from("{");
+    // Most objects fit in it, and none has to be moved many times while it grows.
+    let mut text = String::with_capacity(SIZE_BYTES);
+    text.push('{');
     let mut member = |name: &str, value: &Value| {
         if text.len() > 1 {
             text.push(',');
