@@ -2,7 +2,7 @@
 
 use std::{
     error::Error,
-    mem,
+    fmt, mem,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -21,13 +21,11 @@ use serde::Serialize;
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// The body of a request or of a response. What is all there, as most are, needs no room of its own.
-#[derive(Debug)]
 pub struct Body(Content);
 
 /// Any body, of whatever makes it.
 pub type BoxedBody = UnsyncBoxBody<Bytes, BoxError>;
 
-#[derive(Debug)]
 enum Content {
     /// What is left of it.
     Whole(Bytes),
@@ -44,11 +42,26 @@ impl Body {
         Self(Content::Made(body.map_err(Into::into).boxed_unsync()))
     }
 
+    /// Whether it is all there.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self.0, Content::Whole(_))
+    }
+
     /// The same for those who take any.
     pub fn boxed(self) -> BoxedBody {
         match self.0 {
             Content::Made(body) => body,
             whole @ Content::Whole(_) => Self(whole).boxed_unsync(),
+        }
+    }
+}
+
+/// Nothing of what is in it, which may be a secret.
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Content::Whole(rest) => write!(f, "Body({} bytes)", rest.len()),
+            Content::Made(_) => f.write_str("Body(made)"),
         }
     }
 }
@@ -129,4 +142,22 @@ pub fn status(status: &Status) -> Response {
 /// What Go's `http.NotFound` writes, as the original does for every path that it does not know.
 pub fn not_found() -> Response {
     content(StatusCode::NOT_FOUND, TEXT, "404 page not found\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_comes_once_says_how_much_is_left_and_shows_nothing_of_itself() {
+        for mut body in [full("secret"), Body::new(full("secret")), full("secret").boxed().into()] {
+            assert_eq!((body.size_hint().exact(), body.is_end_stream()), (Some(6), false));
+            let shown = format!("{body:?}");
+            assert!(shown.starts_with("Body(") && !shown.contains("secret"), "{shown}");
+            assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "secret");
+            assert_eq!((body.size_hint().exact(), body.is_end_stream()), (Some(0), true));
+            assert!(body.frame().await.is_none());
+        }
+        assert!(full("").is_end_stream() && full("").is_whole() && !Body::new(full("")).is_whole());
+    }
 }

@@ -164,11 +164,12 @@ impl InFlight {
 
     /// One more of a kind; `None` if there are so many already.
     fn enter(self: &Arc<Self>, kind: Kind, limit: Option<usize>) -> Option<Flying> {
-        let before = usize::try_from(self.metrics.in_flight(kind).inc()).unwrap_or_default();
+        let limit = limit.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(i64::MAX);
+        let counted = self.metrics.in_flight(kind).inner();
+        let one_more = |before| (before < limit).then_some(before + 1);
+        counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
         self.count.fetch_add(1, Ordering::SeqCst);
-        // Dropped, it is no longer counted.
-        let flying = Flying { all: Arc::clone(self), kind };
-        limit.is_none_or(|limit| before < limit).then_some(flying)
+        Some(Flying { all: Arc::clone(self), kind })
     }
 }
 
@@ -364,8 +365,9 @@ impl Frame {
 
     /// What is not all there is in flight until it has been sent, and ends when its class says so.
     fn guard(&self, class: Class, response: Response, flying: Flying, deadline: impl FnOnce() -> Instant) -> Response {
-        // A client that reads slowly what is all there holds no one else up.
-        if response.body().size_hint().exact().is_some() && class.is_bounded() {
+        let is_all_there = response.body().is_whole();
+        // A client that reads slowly what needs no more of us holds no one else up.
+        if is_all_there || class.is_bounded() && response.body().size_hint().exact().is_some() {
             return response;
         }
         response.map(|body| {

@@ -177,3 +177,21 @@ async fn a_selector_that_cannot_be_read_is_told_in_the_answer() {
         assert_eq!(status["evaluationError"].as_str().unwrap_or_default(), ignored, "{attributes}");
     }
 }
+
+#[tokio::test]
+async fn a_get_of_a_revision_that_is_yet_to_come_is_answered_when_it_has() {
+    // The server's own controllers may still write a little.
+    const AHEAD: u64 = 30;
+    let world = World::open().await;
+    let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+    let first = world.ask("POST", MAPS, JSON, map("first")).await;
+    let revision: u64 = first.body["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+    let path = format!("{MAPS}/first?resourceVersion={}", revision + AHEAD);
+    let more = async {
+        for number in 0..AHEAD {
+            assert_eq!(world.ask("POST", MAPS, JSON, map(&format!("more-{number}"))).await.code, 201);
+        }
+    };
+    let (told, ()) = tokio::join!(world.get(&path), more);
+    assert_eq!((told.code, told.body), (200, first.body));
+}

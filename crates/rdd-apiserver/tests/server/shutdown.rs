@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
-use http_body_util::BodyExt;
-use rdd_apiserver::serve::{Drained, limits::CLOSE};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use rdd_apiserver::{
+    auth::Identity,
+    serve::{Drained, limits::CLOSE},
+};
 use rdd_client::http::Error;
 use rdd_stdx::task::Group;
 use tokio::io::AsyncWriteExt;
+use tower_service::Service as _;
 
 use crate::support::{PATIENCE, TestServer, body, code, read_to_end};
 
@@ -143,4 +148,15 @@ async fn an_idle_server_ends_at_once_although_clients_keep_connections_open() {
     let drained = server.server.shutdown(PATIENCE).await;
     assert!(drained.elapsed < CLOSE, "the clients close them when told, so there is no waiting: {drained:?}");
     assert_eq!(drained.cut_off, 0);
+}
+
+#[tokio::test]
+async fn a_watch_that_is_refused_while_the_server_ends_is_refused_in_full() {
+    let server = TestServer::start().await;
+    let mut door = server.server.in_process(Identity::admin());
+    server.server.shutdown(PATIENCE).await;
+    let request = http::Request::get("/watch-of-nothing").body(Empty::<Bytes>::new()).unwrap();
+    let response = door.call(request).await.unwrap();
+    assert_eq!(response.status(), 404);
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "404 page not found\n");
 }

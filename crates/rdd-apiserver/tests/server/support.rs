@@ -67,7 +67,7 @@ pub(crate) const LARGE_BYTES: usize = 5_000_000;
 impl Handler for TestHandler {
     fn classify(&self, head: &Head) -> (Classified, Found) {
         let classified = match head.uri.path() {
-            "/watch" => Classified { verb: "WATCH", class: Class::Endless },
+            path if path.starts_with("/watch") => Classified { verb: "WATCH", class: Class::Endless },
             // Whether or not it is: what turns out to take long has to be treated as well as what says so.
             _ if head.method == http::Method::GET => Classified { verb: "GET", class: Class::Brief },
             _ => Classified { verb: verb_of(&head.method), class: Class::Bounded },
