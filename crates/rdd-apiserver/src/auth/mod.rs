@@ -173,7 +173,7 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (Some(value), None) = (values.next(), values.next()) else { return None };
     let (scheme, token) = value.as_bytes().trim_ascii().split_at_checked(SCHEME.len())?;
     let token = token.trim_ascii_start();
-    let is_one = scheme.eq_ignore_ascii_case(SCHEME) && !token.is_empty() && !token.contains(&b' ');
+    let is_one = scheme.eq_ignore_ascii_case(SCHEME) && !token.is_empty() && token.iter().all(u8::is_ascii_graphic);
     std::str::from_utf8(token).ok().filter(|_| is_one)
 }
 
@@ -181,10 +181,10 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn bearer_of(values: &[&'static str]) -> Option<String> {
+    fn bearer_of(values: &[&str]) -> Option<String> {
         let mut headers = HeaderMap::new();
         for value in values {
-            headers.append(AUTHORIZATION, http::HeaderValue::from_static(value));
+            headers.append(AUTHORIZATION, http::HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
         bearer(&headers).map(str::to_owned)
     }
@@ -200,6 +200,7 @@ mod tests {
             &["Bearer "],
             &["Bearer a b"],
             &["Bearerabc"],
+            &["Bearer \u{e4}"],
             &["abc"],
             &[],
             &["Bearer abc"; 2],

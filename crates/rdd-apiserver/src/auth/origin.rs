@@ -23,7 +23,7 @@ pub enum Refusal {
 
 /// Checks the host, the origin and what the browser says about where it comes from. `port` is the one we serve on.
 pub fn check_origin(uri: &Uri, headers: &HeaderMap, port: u16) -> Result<(), Refusal> {
-    // One look at each header, for to look one up takes longer than there are headers.
+    // One pass over the few headers there are takes less than three look-ups.
     let (mut hosts, mut origins, mut is_cross_site) = (Vec::new(), Vec::new(), false);
     for (name, value) in headers {
         if *name == header::HOST {

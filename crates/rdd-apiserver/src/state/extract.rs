@@ -27,9 +27,8 @@ pub struct Parts {
     pub fields: Box<[(Symbol, Symbol)]>,
 }
 
-/// How an object's parts are read from its JSON, on which alone they depend. It is called once for each value: before it is
-/// committed, or when it is loaded or somebody else has committed it, in the task that publishes changes. It must not block, and
-/// what it costs is paid by every write.
+/// How an object's parts are read. They depend on nothing but its key and its JSON, for they may be read before it is committed,
+/// in the task that publishes changes, or in both. It must not block, and what it costs is paid by every write.
 pub trait Extract: Debug + Send + Sync {
     /// The parts of an object, or why its bytes are none. The texts go through `symbols`, so that equal ones are shared.
     fn extract(&self, key: &Key, json: &[u8], symbols: &mut Symbols) -> Result<Parts, Cause>;

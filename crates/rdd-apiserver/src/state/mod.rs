@@ -193,7 +193,8 @@ impl State {
             (Some(event), _) => event.current.clone().or_else(|| event.departed()),
             // So much was written since that history has let go of it.
             (None, Action::Put { value, .. }) => {
-                let reading = self.read(&write.key, value)?;
+                // It could be read before it was committed.
+                let reading = self.read(&write.key, value).map_err(|_| Error::Unseen { revision })?;
                 Some(Arc::new(Object::new(write.key.clone(), revision, value, reading)))
             }
             (None, Action::Delete) => {

@@ -9,8 +9,8 @@ use std::{
 };
 
 use rdd_apiserver::state::{
-    Cause, Error, Extract, Key, Limits, ListOptions, MetadataExtract, Parts, Resource, RevisionWant, State, Symbols,
-    WatchFrom, Write,
+    Cause, Error, Extract, Item, Key, Limits, ListOptions, MetadataExtract, Parts, Resource, RevisionWant, State,
+    Symbols, WatchFrom, Write,
 };
 use rdd_stdx::{
     clock::{ManualClock, SystemClock},
@@ -285,7 +285,31 @@ async fn writes_of_one_key_that_race_are_each_seen_as_they_were_written() {
         let wire: serde_json::Value = serde_json::from_slice(object.wire()).unwrap();
         assert_eq!(wire["spec"]["number"], number);
     }
-    assert_eq!(take(&mut watch, 51).await.len(), 51);
+    assert_eq!(next(&mut watch).await.unwrap(), "synced@0");
+    let mut told = Vec::new();
+    for _ in 0..50 {
+        let Item::Change(change) = bounded(watch.next()).await.unwrap() else {
+            panic!("there is nothing else to tell")
+        };
+        let wire: serde_json::Value = serde_json::from_slice(change.object.wire()).unwrap();
+        assert_eq!(change.object.label("number"), Some(wire["spec"]["number"].to_string().as_str()));
+        told.push(wire["spec"]["number"].as_u64().unwrap());
+    }
+    told.sort_unstable();
+    assert_eq!(told, (0..50).collect::<Vec<u64>>());
+}
+
+#[tokio::test]
+async fn a_commit_that_history_has_let_go_of_returns_what_it_wrote() {
+    let limits = Limits { history_events: 0, history_floor: 0, ..Limits::default() };
+    let opened = State::open(mk_store(), Arc::new(MetadataExtract), SystemClock::shared(), limits);
+    let state = bounded(opened).await.unwrap();
+    let write = Write::put(key("a"), Expect::Absent, r#"{"metadata":{"labels":{"a":"1"}}}"#);
+    let made = bounded(state.commit(write)).await.unwrap();
+    let object = made.object.unwrap();
+    let shown = format!(r#"{{"metadata":{{"resourceVersion":"{}","labels":{{"a":"1"}}}}}}"#, made.revision);
+    assert_eq!((object.wire(), object.label("a"), object.revision()), (&shown.into(), Some("1"), made.revision));
+    assert!(!Arc::ptr_eq(&object, &state.get(&key("a")).unwrap()), "it was made anew");
 }
 
 /// Reads objects as usual, and breaks down over one.
