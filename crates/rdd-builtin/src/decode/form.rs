@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{
     bytes,
-    reader::{Reader, is_empty, is_year_one},
+    reader::{Reader, is_left_out, is_year_one},
 };
 use crate::{
     quantity,
@@ -34,35 +34,35 @@ struct Form {
 
 impl Form {
     fn structure(self, structure: &'static Struct, entries: &mut Map<String, Value>) -> bool {
+        let mut absent = Reader::new(self.keeps_empty);
         let mut missing = Vec::new();
         let mut sent = entries.iter_mut().peekable();
         // Both are in the order of the names, so an entry that no field takes is unknown.
         let is_known = structure.fields.iter().all(|field| match sent.next_if(|(name, _)| *name == field.name) {
             Some((_, value)) => self.field(field, value),
-            None => {
-                if !is_left_out(field) {
-                    missing.push(field);
+            None => absent.zero(&field.kind).is_ok_and(|zero| {
+                if !is_left_out(field, zero.as_ref()) {
+                    missing.push((field.name, zero.unwrap_or_default()));
                 }
                 true
-            }
+            }),
         });
         let is_known = is_known && sent.next().is_none();
-        is_known && missing.into_iter().all(|field| self.add(field, entries))
-    }
-
-    /// Adds a field that is not there as Go writes it then.
-    fn add(self, field: &'static Field, entries: &mut Map<String, Value>) -> bool {
-        let Ok(zero) = Reader::new(self.keeps_empty).zero(&field.kind) else { return false };
-        entries.insert(field.name.to_owned(), zero.unwrap_or_default());
-        true
+        if is_known {
+            entries.extend(missing.into_iter().map(|(name, zero)| (name.to_owned(), zero)));
+        }
+        is_known
     }
 
     /// Whether a field that is there stays, and stays as it is.
     fn field(self, field: &'static Field, value: &mut Value) -> bool {
         if value.is_null() {
-            return is_written_as_null(field);
+            // It reads as if it had not been sent.
+            let zero = Reader::new(self.keeps_empty).zero(&field.kind);
+            return zero
+                .is_ok_and(|zero| zero.as_ref().is_none_or(Value::is_null) && !is_left_out(field, zero.as_ref()));
         }
-        !(field.omit_empty && is_empty(&field.kind, Some(value))) && self.value(&field.kind, value)
+        !is_left_out(field, Some(value)) && self.value(&field.kind, value)
     }
 
     /// Whether a value that is not null reads as itself.
@@ -100,31 +100,6 @@ impl Form {
 
     fn element(self, below: &'static Type, value: &mut Value) -> bool {
         !value.is_null() && self.value(below, value)
-    }
-}
-
-/// Whether Go writes nothing of a field that was not sent.
-fn is_left_out(field: &Field) -> bool {
-    match field.kind.underlying() {
-        Type::Bool | Type::Int32 | Type::Int64 | Type::Float64 | Type::String => field.omit_empty,
-        Type::Bytes | Type::Pointer(_) | Type::List(_) | Type::Map(_) => field.omit_empty || field.omit_zero,
-        Type::Time
-        | Type::MicroTime
-        | Type::FieldsV1
-        | Type::RawExtension
-        | Type::Json
-        | Type::SchemaOrArray
-        | Type::SchemaOrStringArray => field.omit_zero,
-        Type::Quantity | Type::IntOrString | Type::SchemaOrBool | Type::Struct(_) | Type::Named(..) => false,
-    }
-}
-
-/// Whether a field is null where nothing is in it.
-fn is_written_as_null(field: &Field) -> bool {
-    match field.kind.underlying() {
-        Type::Bytes | Type::Pointer(_) | Type::List(_) | Type::Map(_) => !field.omit_empty && !field.omit_zero,
-        Type::Time | Type::MicroTime | Type::FieldsV1 | Type::RawExtension | Type::Json => !field.omit_zero,
-        _ => false,
     }
 }
 

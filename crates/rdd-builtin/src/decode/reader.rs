@@ -137,9 +137,7 @@ impl Reader {
                     None => self.zero(&field.kind)?,
                 },
             };
-            let is_zero = field.omit_zero && read.as_ref().is_none_or(Value::is_null);
-            let is_empty = field.omit_empty && is_empty(&field.kind, read.as_ref());
-            if !is_zero && !is_empty {
+            if !is_left_out(field, read.as_ref()) {
                 out.insert(field.name.to_owned(), read.unwrap_or_default());
             }
         }
@@ -470,8 +468,14 @@ pub(super) fn is_year_one(time: Timestamp) -> bool {
     time.seconds() == YEAR_ONE && time.nanoseconds() == 0
 }
 
+/// Whether Go writes nothing of a field with this in it.
+pub(super) fn is_left_out(field: &Field, read: Option<&Value>) -> bool {
+    let is_zero = field.omit_zero && read.is_none_or(Value::is_null);
+    is_zero || field.omit_empty && is_empty(&field.kind, read)
+}
+
 /// Whether Go leaves it out under `omitempty`.
-pub(super) fn is_empty(kind: &Type, read: Option<&Value>) -> bool {
+fn is_empty(kind: &Type, read: Option<&Value>) -> bool {
     match (kind.underlying(), read) {
         (_, None) => true,
         (Type::Bool, Some(value)) => value == false,
