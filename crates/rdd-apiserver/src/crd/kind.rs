@@ -205,8 +205,7 @@ impl Kind for CustomKind {
             |_| Vec::new(),
             |schema| self.with_rules(self.resource(schema).validate_create(object), object, None),
         );
-        let last_look = || Metadata::of(object).validate_create(self.namespaced, NameRule::PathSegment);
-        if found.is_empty() { last_look() } else { found }
+        Metadata::of(object).last_look(self.namespaced, found)
     }
 
     fn validate_update(&self, subresource: &str, new: &Value, old: &Value) -> Vec<FieldError> {

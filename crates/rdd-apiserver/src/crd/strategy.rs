@@ -151,8 +151,7 @@ impl Kind for DefinitionKind {
             }
             Err(error) => unreadable(&error),
         };
-        let last_look = || Metadata::of(object).validate_create(false, NameRule::PathSegment);
-        if found.is_empty() { last_look() } else { found }
+        Metadata::of(object).last_look(false, found)
     }
 
     fn validate_update(&self, subresource: &str, new: &Value, old: &Value) -> Vec<FieldError> {

@@ -230,10 +230,9 @@ pub(crate) fn metadata_update_errors(new: &Value, old: &Value) -> Vec<FieldError
     errors
 }
 
-/// All that is wrong with a new object, after what its kind has found. Upstream has the last look at the metadata only
-/// if the kind found nothing.
+/// All that is wrong with a new object, after what its kind has found.
 pub(crate) fn created(object: &Value, namespaced: bool, errors: Vec<FieldError>) -> Vec<FieldError> {
-    if errors.is_empty() { Metadata::of(object).validate_create(namespaced, NameRule::PathSegment) } else { errors }
+    Metadata::of(object).last_look(namespaced, errors)
 }
 
 /// The same for a kind that has looked at the metadata itself, by a rule of its own for names. Whatever name passes one passes

@@ -22,6 +22,12 @@ const SUBRESOURCE_BYTES_MAX: usize = 256;
 const IMMUTABLE: &str = "field is immutable";
 
 impl Metadata<'_> {
+    /// All that is wrong with an object that is created: what its kind has found, and only if that is nothing what a last look at
+    /// the metadata finds, as upstream has it.
+    pub fn last_look(self, namespaced: bool, found: Vec<FieldError>) -> Vec<FieldError> {
+        if found.is_empty() { self.validate_create(namespaced, NameRule::PathSegment) } else { found }
+    }
+
     /// Checks the metadata of an object that is created, after its name has been generated. Paths begin with `metadata`.
     pub fn validate_create(self, namespaced: bool, rule: NameRule) -> Vec<FieldError> {
         let mut errors = Vec::new();
