@@ -69,12 +69,12 @@ impl FieldErrorKind {
 }
 
 /// How many bytes one value may take up in the errors of one rule, however many errors there are.
-const REPEATED_BYTES_MAX: usize = 1 << 20;
+const REPEATED_BYTES_MAX: usize = 64 * 1024;
 
 /// The text of a value that several errors show.
 ///
 /// Where each item of a list can be wrong and each error shows the whole list, upstream answers megabytes with gigabytes. Here the
-/// first error has the text, and so have the next ones as long as they take up no more than a mebibyte together; then it says no more.
+/// first error has the text, and so have the next ones as long as they take up no more than 64 KiB together; then it says no more.
 #[derive(Debug)]
 pub struct Repeated<F> {
     make: F,

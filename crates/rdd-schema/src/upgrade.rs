@@ -2,7 +2,7 @@
 //!
 //! Where the old definition already broke a rule that came later, the new one may break it too.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rdd_meta::go_json;
 
@@ -68,12 +68,12 @@ fn demands(new: &Crd, old: &Crd) -> Demands {
 }
 
 /// The versions whose selectable fields were too many and did not change.
-fn too_many_selectable(new: &Crd, old: &Crd) -> Vec<String> {
+fn too_many_selectable(new: &Crd, old: &Crd) -> HashSet<String> {
     let (new_shared, old_shared) = (shared_selectable(new), shared_selectable(old));
     let too_many = |fields: &[String]| fields.len() > crd::selectable_max();
-    let mut allowed = Vec::new();
+    let mut allowed = HashSet::new();
     if old_shared.is_some_and(too_many) && new_shared == old_shared {
-        allowed.push(String::new());
+        allowed.insert(String::new());
     }
     if new_shared.is_none() && old_shared.is_none() {
         let before: HashMap<&str, &[String]> =

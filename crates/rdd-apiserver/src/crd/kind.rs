@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    collections::HashSet,
     sync::{Arc, OnceLock},
 };
 
@@ -137,6 +138,10 @@ fn limits(old: Option<&Value>) -> Limits {
 }
 
 impl Kind for CustomKind {
+    fn is_expensive(&self) -> bool {
+        self.schema.is_expensive()
+    }
+
     fn decode(&self, object: &mut Value, origin: Origin) -> Result<Vec<Finding>, Status> {
         let schema = self.schema.structural().map_err(|error| Status::internal(error.to_string()))?;
         self.resource(schema).decode(object, origin).map_err(|error| {
@@ -307,7 +312,7 @@ fn count_generation(new: &mut Value, old: &Value) {
 
 /// Finalizers that are new and not well named.
 fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
-    let before = old.map(|old| Metadata::of(old).finalizers()).unwrap_or_default();
+    let before: HashSet<&str> = old.map(|old| Metadata::of(old).finalizers()).unwrap_or_default().into_iter().collect();
     let mut added: Vec<&str> = Metadata::of(new).finalizers();
     added.retain(|finalizer| !before.contains(finalizer));
     added.sort_unstable();

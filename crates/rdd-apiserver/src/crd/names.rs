@@ -1,6 +1,6 @@
 //! Which names a definition gets, and the conditions that say so: upstream's naming and establishing controllers as a function.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use rdd_meta::{go_text::quote, metadata::Metadata, time::Timestamp};
 use serde_json::{Map, Value, json};
@@ -98,7 +98,7 @@ fn resolve(wanted: &Value, accepted: &Value, taken: &Taken) -> (Value, Option<(&
 
 /// Short names are accepted together or not at all.
 fn short_names(names: &mut Map<String, Value>, wanted: &Value, accepted: &Value, taken: &Taken) -> Option<String> {
-    let held = texts(accepted, "shortNames");
+    let held: HashSet<String> = texts(accepted, "shortNames").into_iter().collect();
     let mut clashes = texts(wanted, "shortNames");
     clashes.retain(|name| !held.contains(name) && taken.resources.contains(name));
     if clashes.is_empty() {
@@ -126,12 +126,8 @@ fn in_use(name: &str) -> String {
 
 /// Several errors as Go's aggregate writes them: each text once.
 fn aggregate(names: &[String]) -> String {
-    let mut texts: Vec<String> = Vec::new();
-    for text in names.iter().map(|name| in_use(name)) {
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
+    let mut seen = HashSet::new();
+    let texts: Vec<String> = names.iter().filter(|name| seen.insert(*name)).map(|name| in_use(name)).collect();
     match texts.as_slice() {
         [alone] => alone.clone(),
         several => format!("[{}]", several.join(", ")),

@@ -83,6 +83,9 @@ fn build(
     let resource = resource.map_err(|source| DefinitionError::Keys { name: head.metadata.name.clone(), source })?;
     let storage = spec.versions.iter().position(|version| version.storage).unwrap_or_default();
     let alike = kinds.len() < 2 || schema::have_same_schema(kinds);
+    let preferred = preferred_version(spec);
+    let unserved = spec.versions.iter().zip(kinds).filter(|(version, _)| !version.served);
+    let unserved: Arc<[Arc<CustomKind>]> = unserved.map(|(_, kind)| Arc::clone(kind)).collect();
     let mut versions: Vec<VersionDef> = spec
         .versions
         .iter()
@@ -91,11 +94,15 @@ fn build(
         .filter(|(_, (version, _))| wanted(version))
         .map(|(at, (version, kind))| VersionDef {
             name: version.name.clone(),
-            deprecation: deprecation(spec, version, &kind.kind),
+            deprecation: deprecation(spec, version, preferred, &kind.kind),
             stored: match at {
                 at if at == storage => Stored::Same,
                 _ if alike => Stored::Renamed,
-                _ => Stored::Converted(Box::new(Between::new(kind, kinds, storage, spec))),
+                _ => Stored::Converted(Box::new(Between {
+                    version: Arc::clone(kind),
+                    storage: Arc::clone(&kinds[storage]),
+                    unserved: Arc::clone(&unserved),
+                })),
             },
             subresources: subresources(kind),
             kind: Arc::clone(kind) as Arc<dyn Kind>,
@@ -195,20 +202,27 @@ fn generic(column: rdd_builtin::columns::Column) -> Column {
     }
 }
 
+/// The version that users of a deprecated one are referred to, if it is newer than theirs.
+fn preferred_version(spec: &head::Spec) -> Option<&head::Version> {
+    let candidates = spec.versions.iter().filter(|version| version.served && !version.deprecated);
+    candidates.max_by(|left, right| gvk::compare_version_priority(&left.name, &right.name))
+}
+
 /// What users of a deprecated version are told.
-fn deprecation(spec: &head::Spec, version: &head::Version, kind: &str) -> Option<String> {
+fn deprecation(
+    spec: &head::Spec,
+    version: &head::Version,
+    preferred: Option<&head::Version>,
+    kind: &str,
+) -> Option<String> {
     if !version.deprecated {
         return None;
     }
     if let Some(text) = &version.deprecation_warning {
         return Some(text.clone());
     }
-    let newer = |other: &&head::Version| {
-        other.served && !other.deprecated && gvk::compare_version_priority(&version.name, &other.name) == Ordering::Less
-    };
-    let best = spec.versions.iter().filter(newer);
-    let best = best.max_by(|left, right| gvk::compare_version_priority(&left.name, &right.name));
-    let advice = best.map(|best| format!("; use {}/{} {kind}", spec.group, best.name)).unwrap_or_default();
+    let newer = preferred.filter(|best| gvk::compare_version_priority(&version.name, &best.name) == Ordering::Less);
+    let advice = newer.map(|best| format!("; use {}/{} {kind}", spec.group, best.name)).unwrap_or_default();
     Some(format!("{}/{} {kind} is deprecated{advice}", spec.group, version.name))
 }
 
@@ -218,18 +232,7 @@ struct Between {
     version: Arc<CustomKind>,
     storage: Arc<CustomKind>,
     /// Versions that are not served: nobody else brings what they once stored into form.
-    unserved: Vec<Arc<CustomKind>>,
-}
-
-impl Between {
-    fn new(version: &Arc<CustomKind>, kinds: &[Arc<CustomKind>], storage: usize, spec: &head::Spec) -> Self {
-        let unserved = spec.versions.iter().zip(kinds).filter(|(version, _)| !version.served);
-        Self {
-            version: Arc::clone(version),
-            storage: Arc::clone(&kinds[storage]),
-            unserved: unserved.map(|(_, kind)| Arc::clone(kind)).collect(),
-        }
-    }
+    unserved: Arc<[Arc<CustomKind>]>,
 }
 
 impl Conversion for Between {

@@ -9,7 +9,10 @@ use bytes::Bytes;
 use rdd_cel::RuleSet;
 use rdd_patch::shape::Shape;
 use rdd_schema::{Props, Structural};
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{
+    Deserialize,
+    de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
 use serde_json::Value;
 
 use super::{rules, shape};
@@ -51,6 +54,11 @@ impl Schema {
     pub(super) fn rules(&self) -> Option<&RuleSet> {
         let compile = || rules::compile(self.structural().ok()?, true).map(Box::new);
         self.rules.get_or_init(compile).as_deref()
+    }
+
+    /// Whether the next use may take long: it compiles the schema, or runs rules.
+    pub(super) fn is_expensive(&self) -> bool {
+        self.rules.get().is_none_or(Option::is_some)
     }
 
     /// How objects merge.
@@ -161,10 +169,39 @@ impl<'de> Visitor<'de> for At {
 }
 
 /// Whether all versions have the same schema, so that nothing is pruned between them.
-pub(super) fn have_same_schema(schemas: &[Arc<super::CustomKind>]) -> bool {
-    let mut sources = schemas.iter().map(|kind| kind.schema().source().ok());
-    let first = sources.next().flatten();
-    sources.all(|source| source.is_some() && source == first)
+pub(super) fn have_same_schema(kinds: &[Arc<super::CustomKind>]) -> bool {
+    let Some(first) = kinds.first() else { return true };
+    // All at once: to look for one after the other would read the definition as often as it has versions.
+    let Ok(sources) = serde_json::from_slice::<Sources>(&first.schema().definition) else { return false };
+    sources.spec.versions.windows(2).all(|pair| pair[0].source() == pair[1].source())
+}
+
+/// The schemas of all versions of a definition.
+#[derive(Deserialize)]
+struct Sources {
+    spec: SourceVersions,
+}
+
+#[derive(Deserialize)]
+struct SourceVersions {
+    versions: Vec<SourceVersion>,
+}
+
+#[derive(Deserialize)]
+struct SourceVersion {
+    schema: Option<SourceSchema>,
+}
+
+impl SourceVersion {
+    fn source(&self) -> Option<&Value> {
+        self.schema.as_ref()?.schema.as_ref()
+    }
+}
+
+#[derive(Deserialize)]
+struct SourceSchema {
+    #[serde(rename = "openAPIV3Schema")]
+    schema: Option<Value>,
 }
 
 #[cfg(test)]

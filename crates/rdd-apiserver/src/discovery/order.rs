@@ -1,6 +1,6 @@
 //! The order of groups and versions: the priorities that upstream gives its own groups, then everyone else by name.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, collections::HashSet};
 
 use rdd_meta::gvk::sort_by_priority;
 
@@ -43,12 +43,9 @@ pub fn group_priority(group: &str) -> u32 {
 
 /// The served versions of a group, the preferred one first; none if the group is not served.
 pub fn versions<'a>(served: &'a Served, group: &str) -> Vec<&'a str> {
-    let mut versions: Vec<&str> = Vec::new();
-    for version in served.in_group(group).flat_map(|def| &def.versions) {
-        if !versions.contains(&version.name.as_str()) {
-            versions.push(&version.name);
-        }
-    }
+    let mut seen = HashSet::new();
+    let all = served.in_group(group).flat_map(|def| &def.versions).map(|version| version.name.as_str());
+    let mut versions: Vec<&str> = all.filter(|name| seen.insert(*name)).collect();
     sort_by_priority(&mut versions);
     versions
 }

@@ -1,10 +1,13 @@
 //! What every write does on its way: ownership, admission, the checks that all kinds share.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use rdd_meta::{
     FieldError, Status,
-    metadata::{Metadata, MetadataMut, OwnerReference},
+    metadata::{Metadata, MetadataMut},
     names::NameRule,
     time::Timestamp,
 };
@@ -149,19 +152,12 @@ impl<'a> Writing<'a> {
         if owners.len() < 2 {
             return;
         }
-        let mut kept: Vec<OwnerReference> = Vec::new();
-        let mut dropped = Vec::new();
-        for owner in owners {
-            if kept.contains(&owner) {
-                dropped.push(owner.uid);
-            } else {
-                kept.push(owner);
-            }
-        }
-        if dropped.is_empty() {
+        let mut seen = HashSet::with_capacity(owners.len());
+        let (kept, again): (Vec<_>, Vec<_>) = owners.iter().partition(|owner| seen.insert(*owner));
+        if again.is_empty() {
             return;
         }
-        let uids = dropped.join(", ");
+        let uids = again.iter().map(|owner| owner.uid.as_str()).collect::<Vec<_>>().join(", ");
         self.context.warnings.add(if after_admission {
             format!(
                 ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups \
@@ -175,7 +171,7 @@ impl<'a> Writing<'a> {
             )
         });
         if let Some(mut metadata) = MetadataMut::of(object) {
-            metadata.set_owner_references(&kept);
+            metadata.set_owner_references(&kept.into_iter().cloned().collect::<Vec<_>>());
         }
     }
 

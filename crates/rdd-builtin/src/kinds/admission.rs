@@ -1,5 +1,7 @@
 //! What webhook configurations and admission policies have in common: rules, match conditions, selectors of resources.
 
+use std::collections::HashSet;
+
 use rdd_meta::{FieldError, names::path_segment_name};
 use serde_json::{Value, json};
 
@@ -101,7 +103,7 @@ fn resources_errors(path: &str, resources: &Value) -> Vec<FieldError> {
     if names.is_empty() {
         errors.push(FieldError::required(path, ""));
     }
-    let (mut all_parts, mut all_resources) = (Vec::new(), Vec::new());
+    let (mut all_parts, mut all_resources) = (HashSet::new(), HashSet::new());
     // Upstream looks only at the last resource without a part.
     let mut last_is_plain = false;
     for (index, name) in names.iter().enumerate() {
@@ -114,19 +116,19 @@ fn resources_errors(path: &str, resources: &Value) -> Vec<FieldError> {
             last_is_plain = *name != "*";
             continue;
         };
-        if all_parts.contains(&resource) {
+        if all_parts.contains(resource) {
             let why = format!("if '{resource}/*' is present, must not specify {name}");
             errors.push(FieldError::invalid_string(&path, name, why));
         }
-        if all_resources.contains(&part) {
+        if all_resources.contains(part) {
             let why = format!("if '*/{part}' is present, must not specify {name}");
             errors.push(FieldError::invalid_string(&path, name, why));
         }
         if part == "*" {
-            all_parts.push(resource);
+            all_parts.insert(resource);
         }
         if resource == "*" {
-            all_resources.push(part);
+            all_resources.insert(part);
         }
     }
     let refused = |why: &str| FieldError::invalid_text(path, shown_list(resources), why);
@@ -168,10 +170,11 @@ pub(crate) fn match_resources_errors(path: &str, matching: &Value) -> Vec<FieldE
 fn named_rule_errors(path: &str, rule: &Value) -> Vec<FieldError> {
     let names = texts(&rule["resourceNames"]);
     let mut errors = Vec::new();
+    let mut seen = HashSet::new();
     for (index, name) in names.iter().enumerate() {
         let path = format!("{path}.resourceNames[{index}]");
         errors.extend(invalid_each(&path, name, path_segment_name(name)));
-        if names[..index].contains(name) {
+        if !seen.insert(*name) {
             errors.push(FieldError::duplicate(path, &json!(name)));
         }
     }
@@ -186,6 +189,7 @@ pub(crate) fn match_conditions_errors(path: &str, conditions: &Value, compile: C
     if conditions.len() > CONDITIONS_MAX {
         errors.push(FieldError::too_many(path, conditions.len(), CONDITIONS_MAX));
     }
+    let mut names = HashSet::new();
     for (index, condition) in conditions.iter().enumerate() {
         let path = format!("{path}[{index}]");
         let expression = text(&condition["expression"]).trim();
@@ -201,7 +205,7 @@ pub(crate) fn match_conditions_errors(path: &str, conditions: &Value, compile: C
             continue;
         }
         errors.extend(qualified_name_errors(&path, name));
-        if conditions[..index].iter().any(|earlier| text(&earlier["name"]) == name) {
+        if !names.insert(name) {
             errors.push(FieldError::duplicate(path, &json!(name)));
         }
     }
@@ -213,12 +217,13 @@ pub(crate) fn actions_errors(path: &str, actions: &Value) -> Vec<FieldError> {
     let known = ["Audit", "Deny", "Warn"];
     let names = texts(actions);
     let mut errors = Vec::new();
+    let mut seen = HashSet::new();
     for (index, action) in names.iter().enumerate() {
         let path = format!("{path}[{index}]");
         if !known.contains(action) {
             errors.push(unsupported_named(&path, action, &known));
         }
-        if names[..index].contains(action) {
+        if !seen.insert(*action) {
             errors.push(duplicate_named(path, action));
         }
     }

@@ -1,5 +1,7 @@
 //! The rules for conditions, as `metav1.Condition` has them.
 
+use std::collections::HashSet;
+
 use rdd_meta::FieldError;
 use serde_json::{Value, json};
 
@@ -12,10 +14,11 @@ const MESSAGE_BYTES_MAX: usize = 32 * 1024;
 pub(crate) fn condition_errors(path: &str, conditions: &Value) -> Vec<FieldError> {
     let conditions = list(conditions);
     let mut errors = Vec::new();
+    let mut types = HashSet::new();
     for (index, condition) in conditions.iter().enumerate() {
         let path = format!("{path}[{index}]");
         let kind = text(&condition["type"]);
-        if conditions[..index].iter().any(|earlier| text(&earlier["type"]) == kind) {
+        if !types.insert(kind) {
             errors.push(FieldError::duplicate(format!("{path}.type"), &json!(kind)));
         }
         errors.extend(one_condition_errors(&path, condition));

@@ -1,5 +1,7 @@
 //! ValidatingAdmissionPolicy and its binding: all rules but the compilation of expressions.
 
+use std::collections::HashSet;
+
 use rdd_meta::{
     FieldError,
     metadata::Metadata,
@@ -114,11 +116,12 @@ fn checks_errors(object: &Value) -> Vec<FieldError> {
         let why = format!("must not have more than {ANNOTATIONS_MAX} auditAnnotations");
         errors.push(FieldError::invalid_text("spec.auditAnnotations", annotations_text(annotations), why));
     }
+    let mut keys = HashSet::new();
     for (index, annotation) in annotations.iter().enumerate() {
         let path = format!("spec.auditAnnotations[{index}]");
         errors.extend(annotation_errors(&path, annotation, Metadata::of(object).name()));
         let key = text(&annotation["key"]);
-        if annotations[..index].iter().any(|earlier| text(&earlier["key"]) == key) {
+        if !keys.insert(key) {
             errors.push(FieldError::duplicate(format!("{path}.key"), &json!(key)));
         }
     }

@@ -1,8 +1,8 @@
 //! ResourceQuota: what it may count, in which quantities, and for which objects.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::HashMap};
 
-use rdd_meta::{FieldError, labels, names::NameRule};
+use rdd_meta::{FieldError, field_error::Repeated, labels, names::NameRule};
 use serde_json::{Value, json};
 
 use super::{
@@ -165,9 +165,16 @@ fn is_valid_for(scope: &str, name: &str) -> bool {
     }
 }
 
-/// How many of the limits cannot be limited within a scope.
-fn misplaced_count(spec: &Value, scope: &str) -> usize {
-    members(&spec["hard"]).filter(|(name, _)| is_standard_for_quota(name) && !is_valid_for(scope, name)).count()
+/// How many of the limits cannot be limited within each of these scopes. Every scope is looked at once, however often it is named.
+fn count_misplaced<'a>(spec: &Value, scopes: &[&'a str]) -> HashMap<&'a str, usize> {
+    let mut counts = HashMap::new();
+    for scope in scopes {
+        counts.entry(*scope).or_insert_with(|| {
+            let limits = members(&spec["hard"]).filter(|(name, _)| is_standard_for_quota(name));
+            limits.filter(|(name, _)| !is_valid_for(scope, name)).count()
+        });
+    }
+    counts
 }
 
 fn conflict_count(scopes: &[&str]) -> usize {
@@ -177,34 +184,37 @@ fn conflict_count(scopes: &[&str]) -> usize {
 
 fn scopes_errors(spec: &Value) -> Vec<FieldError> {
     let scopes = texts(&spec["scopes"]);
-    let refused = |why: &str| FieldError::invalid_text("spec.scopes", shown_list(&spec["scopes"]), why);
+    let mut shown = Repeated::new(|| shown_list(&spec["scopes"]));
+    let mut refuse = |count: usize, why: &'static str| -> Vec<FieldError> {
+        let texts = shown.by_ref().take(count);
+        texts.map(|text| FieldError::invalid_text("spec.scopes", text, why)).collect()
+    };
+    let misplaced = count_misplaced(spec, &scopes);
     let mut errors = Vec::new();
     for scope in &scopes {
-        if !SCOPES.contains(scope) {
-            errors.push(refused("unsupported scope"));
-        }
-        let misplaced = misplaced_count(spec, scope);
-        errors.extend(std::iter::repeat_n(refused("unsupported scope applied to resource"), misplaced));
+        errors.extend(refuse(usize::from(!SCOPES.contains(scope)), "unsupported scope"));
+        errors.extend(refuse(misplaced[scope], "unsupported scope applied to resource"));
     }
-    errors.extend(std::iter::repeat_n(refused("conflicting scopes"), conflict_count(&scopes)));
+    errors.extend(refuse(conflict_count(&scopes), "conflicting scopes"));
     errors
 }
 
 fn scope_selector_errors(spec: &Value) -> Vec<FieldError> {
     let path = "spec.scopeSelector.matchExpressions";
     let requirements = list(&spec["scopeSelector"]["matchExpressions"]);
+    let scopes: Vec<&str> = requirements.iter().map(|requirement| text(&requirement["scopeName"])).collect();
+    let misplaced = count_misplaced(spec, &scopes);
+    let mut shown = Repeated::new(|| scope_selector_text(&spec["scopeSelector"]));
     let mut errors = Vec::new();
-    for requirement in requirements {
-        let scope = text(&requirement["scopeName"]);
+    for (requirement, scope) in requirements.iter().zip(scopes.iter().copied()) {
         if !SCOPES.contains(&scope) {
             errors.push(invalid_named(format!("{path}.scopeName"), scope, "unsupported scope"));
         }
-        let shown = scope_selector_text(&spec["scopeSelector"]);
-        let misplaced = FieldError::invalid_text(path, shown, "unsupported scope applied to resource");
-        errors.extend(std::iter::repeat_n(misplaced, misplaced_count(spec, scope)));
+        let why = "unsupported scope applied to resource";
+        let texts = shown.by_ref().take(misplaced[scope]);
+        errors.extend(texts.map(|text| FieldError::invalid_text(path, text, why)));
         errors.extend(operator_errors(path, requirement));
     }
-    let scopes: Vec<&str> = requirements.iter().map(|requirement| text(&requirement["scopeName"])).collect();
     let conflict = FieldError::invalid_text(path, shown_list(&spec["scopes"]), "conflicting scopes");
     errors.extend(std::iter::repeat_n(conflict, conflict_count(&scopes)));
     errors

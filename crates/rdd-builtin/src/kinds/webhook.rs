@@ -159,9 +159,10 @@ impl Rules<'_> {
             return vec![FieldError::required(path, format!("must specify one of {known}"))];
         }
         let mut errors = Vec::new();
+        let mut seen = HashSet::new();
         for (index, version) in versions.iter().enumerate() {
             let path = format!("{path}[{index}]");
-            if versions[..index].contains(version) {
+            if !seen.insert(*version) {
                 errors.push(FieldError::invalid_string(path, version, "duplicate version"));
             } else {
                 errors.extend(invalid_each(&path, version, dns_1035_label(version)));

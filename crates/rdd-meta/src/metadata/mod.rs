@@ -40,7 +40,7 @@ pub const FIELDS: [&str; 15] = [
 pub struct Metadata<'a>(Option<&'a Map<String, Value>>);
 
 /// Whom an object belongs to. Its fields are in the order in which Kubernetes writes them.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OwnerReference {
     /// Group and version of the owner.

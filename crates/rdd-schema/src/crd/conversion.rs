@@ -1,5 +1,7 @@
 //! How versions convert: the strategy, and the webhook it may need.
 
+use std::collections::HashSet;
+
 use rdd_meta::{go_text, names};
 
 use super::definition::{ClientConfig, Conversion, Service};
@@ -43,9 +45,10 @@ fn review_versions(path: &Path<'_>, versions: &[String], recognized: bool) -> Ve
         return vec![Error::required(path, "")];
     }
     let mut errors = Vec::new();
+    let mut seen = HashSet::new();
     for (index, version) in versions.iter().enumerate() {
         let place = path.index(index);
-        if versions[..index].contains(version) {
+        if !seen.insert(version) {
             errors.push(Error::invalid(place, version.as_str(), "duplicate version"));
             continue;
         }

@@ -94,7 +94,7 @@ pub(crate) struct Demands {
     pub(crate) atomic_set: bool,
     pub(crate) map_list_keys: bool,
     /// Versions that may keep too many selectable fields; the empty name stands for all versions together.
-    pub(crate) too_many_selectable: Vec<String>,
+    pub(crate) too_many_selectable: HashSet<String>,
 }
 
 impl Demands {
@@ -108,7 +108,7 @@ impl Demands {
             pruned_defaults: true,
             atomic_set: true,
             map_list_keys: true,
-            too_many_selectable: Vec::new(),
+            too_many_selectable: HashSet::new(),
         }
     }
 }

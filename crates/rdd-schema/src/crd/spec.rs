@@ -5,7 +5,7 @@
 
 use rdd_meta::{go_json, names as name_rules};
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::{
     Demands, RuleChecker, conversion, defaults,
@@ -65,15 +65,18 @@ pub(super) fn validate(crd: &Crd, demands: &Demands, rules: &mut dyn RuleChecker
     let structural = demands.structural || !crd.preserve_unknown_fields || needs_structure(crd);
     let versions = path.child("versions");
     let per_version = hoisted.versions.iter().any(|version| version.subresources.is_some());
+    // By name, as upstream looks them up: of two versions with one name the first counts.
+    let mut by_name: HashMap<&str, &Version> = HashMap::new();
+    for version in &hoisted.versions {
+        by_name.entry(&version.name).or_insert(version);
+    }
     for (index, version) in hoisted.versions.iter().enumerate() {
         let place = versions.index(index);
         let objections = name_rules::dns_1035_label(&version.name);
         if !objections.is_empty() {
             errors.push(Error::invalid(place.child("name"), version.name.as_str(), objections.join(",")));
         }
-        // By name, as upstream looks it up: of two versions with one name the first counts.
-        let named = hoisted.versions.iter().find(|other| other.name == version.name);
-        let own = named.and_then(|version| version.subresources.as_ref());
+        let own = by_name.get(version.name.as_str()).and_then(|version| version.subresources.as_ref());
         let subresources = if per_version { own } else { hoisted.subresources.as_ref() };
         errors.extend(version_errors(&place, version, has_status(subresources), structural, demands, rules));
     }

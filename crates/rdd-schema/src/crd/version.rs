@@ -147,7 +147,7 @@ pub(super) fn selectable(
             errors.push(Error::duplicate(place, field.as_str()));
         }
     }
-    if unique.len() > SELECTABLE_MAX && !demands.too_many_selectable.iter().any(|allowed| allowed == version) {
+    if unique.len() > SELECTABLE_MAX && !demands.too_many_selectable.contains(version) {
         errors.push(Error::too_many(path, unique.len(), SELECTABLE_MAX));
     }
     errors

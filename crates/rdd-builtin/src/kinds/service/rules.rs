@@ -206,17 +206,15 @@ fn port_list_errors(ports: &[Value], kind: &str) -> Vec<FieldError> {
             errors.push(FieldError::forbidden(path, "may not be used when `type` is 'ClusterIP'"));
         }
     }
-    let is_again = |index: usize, field: &str| {
-        let key = |port: &Value| (text(&port["protocol"]).to_owned(), number(&port[field]));
-        ports[..index].iter().any(|earlier| key(earlier) == key(&ports[index]))
-    };
+    let mut node_ports = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
-        if node_port(port) != 0 && is_again(index, "nodePort") {
+        if node_port(port) != 0 && !node_ports.insert((text(&port["protocol"]), node_port(port))) {
             errors.push(FieldError::duplicate(format!("spec.ports[{index}].nodePort"), &port["nodePort"]));
         }
     }
+    let mut numbers = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
-        if is_again(index, "port") {
+        if !numbers.insert((text(&port["protocol"]), number(&port["port"]))) {
             let path = format!("spec.ports[{index}]");
             errors.push(FieldError { value: Some(port_text(port)), ..FieldError::duplicate(path, &Value::Null) });
         }
