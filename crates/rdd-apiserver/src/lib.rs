@@ -16,6 +16,7 @@ pub mod discovery;
 mod endpoints;
 pub mod health;
 pub mod metrics;
+mod offload;
 pub mod openapi;
 pub mod passthrough;
 pub mod registry;

@@ -23,6 +23,7 @@ use uuid::Uuid;
 
 use crate::{
     auth::Identity,
+    offload,
     respond::{self, Body, Response},
 };
 
@@ -47,7 +48,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// Reads the whole body, or says in a `Status` why not: too large, or broken off.
+    /// Reads the whole body, or says in a `Status` why not: too large, or broken off. After a large one the caller continues off
+    /// the async workers.
     pub async fn read_body(&mut self) -> Result<Bytes, Status> {
         let limit = self.body_bytes_max;
         let mut read = BytesMut::new();
@@ -59,6 +61,7 @@ impl Request {
             }
             read.extend_from_slice(&data);
         }
+        offload::announce(read.len()).await;
         Ok(read.freeze())
     }
 

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use super::{Controller, queue::Queue};
 use crate::{
+    offload,
     registry::ResourceDef,
     rest::local::{Local, Named},
     state::{Key, Object},
@@ -102,6 +103,7 @@ impl Garbage {
     async fn look(&self, key: &Key) -> Result<(), Status> {
         let Some(object) = self.local.api().state.get(key) else { return Ok(()) };
         let Some(def) = self.def_of(key) else { return Ok(()) };
+        offload::announce(object.wire().len()).await;
         let value: Value =
             serde_json::from_slice(object.wire()).map_err(|error| Status::internal(error.to_string()))?;
         let metadata = Metadata::of(&value);
@@ -160,10 +162,16 @@ impl Garbage {
         references: &[OwnerReference],
     ) -> Result<Owners, Status> {
         let mut owners = Owners::default();
+        let served = self.local.api().registry.served();
+        // References that differ only in a version are one owner, which may be large: it is looked up once.
+        let mut seen = HashSet::new();
         for reference in references {
             let uid = reference.uid.clone();
             let GroupVersionKind { group, kind, .. } = reference.group_version_kind();
-            let served = self.local.api().registry.served();
+            if !seen.insert((group.clone(), kind.clone(), &reference.name, &reference.uid)) {
+                continue;
+            }
+            offload::pause().await;
             let Some(owner_def) = served.by_kind(&group, &kind) else {
                 let is_gone = self.gone().uids.contains(&uid);
                 (if is_gone { &mut owners.dangling } else { &mut owners.solid }).push(uid);

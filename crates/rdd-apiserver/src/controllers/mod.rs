@@ -13,6 +13,7 @@ use rdd_stdx::task::Group;
 
 use self::queue::Queue;
 use crate::{
+    offload::offload,
     rest::local::Local,
     state::{Object, Observe, Resource},
 };
@@ -91,7 +92,7 @@ fn spawn<C: Controller, E: Send + 'static>(group: &mut Group<E>, controller: &Ar
             }
             loop {
                 let item = controller.queue().next().await;
-                match controller.handle(&item).await {
+                match offload(controller.handle(&item)).await {
                     Ok(()) => controller.queue().done(&item),
                     Err(status) => {
                         tracing::debug!(controller = C::NAME, item = ?item, error = %status.message, "will try again");

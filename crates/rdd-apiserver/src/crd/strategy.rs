@@ -1,6 +1,6 @@
 //! CustomResourceDefinitions as a kind: checked as upstream checks them, and settled in the commit that writes them.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
 use rdd_meta::{
     FieldError, Status,
@@ -75,6 +75,10 @@ pub(super) fn now(clock: &SharedClock) -> Timestamp {
 }
 
 impl Kind for DefinitionKind {
+    fn is_expensive(&self) -> bool {
+        true
+    }
+
     fn decode(&self, object: &mut Value, origin: Origin) -> Result<Vec<Finding>, Status> {
         let findings = self.generic.decode(object, origin)?;
         crd::apply_defaults(object);
@@ -171,7 +175,7 @@ impl Kind for DefinitionKind {
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let formats = |object: &Value| Crd::parse(object).map(|crd| crd.unrecognized_formats()).unwrap_or_default();
-        let known = old.map(formats).unwrap_or_default();
+        let known: HashSet<String> = old.map(formats).unwrap_or_default().into_iter().collect();
         let introduced = formats(new).into_iter().filter(|format| !known.contains(format));
         introduced.map(|format| format!("unrecognized format {}", quote(&format))).collect()
     }

@@ -27,6 +27,11 @@ impl From<Unreadable> for rdd_meta::Status {
     }
 }
 
+/// Whether [`wire`] only hands out the stored bytes.
+pub fn is_stored_as_shown(def: &ResourceDef, version: &VersionDef, object: &Object) -> bool {
+    !needs_reform(def, object) && matches!(version.stored, Stored::Same)
+}
+
 /// The JSON of an object as a version shows it. Copies nothing where that is what is stored.
 pub fn wire(def: &ResourceDef, version: &VersionDef, object: &Object) -> Result<Bytes, Unreadable> {
     if !needs_reform(def, object) {

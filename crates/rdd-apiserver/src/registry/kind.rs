@@ -47,6 +47,12 @@ pub trait Kind: Debug + Send + Sync {
     /// What an endpoint takes no notice of, so that nobody comes to own it there.
     fn reset_fields(&self, subresource: &str) -> &ssa::Filter;
 
+    /// Whether even a small object may take long to read or to validate: schemas that are yet to be compiled, rules that are
+    /// programs. Writes of such objects run off the async workers.
+    fn is_expensive(&self) -> bool {
+        false
+    }
+
     /// What names may look like.
     fn name_rule(&self) -> NameRule;
 

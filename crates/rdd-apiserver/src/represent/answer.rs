@@ -217,6 +217,8 @@ struct Items {
     objects: std::vec::IntoIter<Arc<Object>>,
     opening: Option<Vec<u8>>,
     first: bool,
+    /// What was parsed for the frame that is being filled.
+    read_bytes: usize,
 }
 
 impl Items {
@@ -240,7 +242,14 @@ impl Items {
             Form::Object => typed(&target.def.list_kind, &target.def.api_version(&target.version().name)),
         };
         let (representation, target) = (*representation, target.clone());
-        Self { representation, target, objects: objects.into_iter(), opening: Some(opening), first: true }
+        Self {
+            representation,
+            target,
+            objects: objects.into_iter(),
+            opening: Some(opening),
+            first: true,
+            read_bytes: 0,
+        }
     }
 
     /// Adds the next item, or the end; `false` after that.
@@ -256,6 +265,7 @@ impl Items {
             gather.text(b",");
         }
         let (def, version) = (&self.target.def, self.target.version());
+        self.read_bytes += object.wire().len();
         match self.representation.form {
             Form::Object if def.manners.untyped_items => {
                 gather.text(b"{");
@@ -271,11 +281,20 @@ impl Items {
                 gather.shared(table::row(&self.target, meta, include, &json, &value, self.representation.now));
             }
         }
+        if self.representation.form != Form::Object && self.read_bytes >= frames::FRAME_BYTES {
+            // Rows are short whatever the objects are: a frame is not to wait for hundreds of large ones.
+            self.read_bytes = 0;
+            gather.close();
+        }
         Ok(true)
     }
 }
 
 impl Source for Items {
+    fn is_expensive(&self) -> bool {
+        self.representation.form != Form::Object
+    }
+
     fn fill(&mut self, gather: &mut Gather) -> Result<bool, BoxError> {
         self.add(gather).map_err(|status| {
             tracing::error!(error = status.message, "a list could not be completed");

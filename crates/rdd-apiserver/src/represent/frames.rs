@@ -12,7 +12,10 @@ use http::{HeaderValue, StatusCode, header};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
 use super::{Encoding, Representation};
-use crate::respond::{self, Body, BoxError, Response};
+use crate::{
+    offload,
+    respond::{self, Body, BoxError, Response},
+};
 
 /// Small pieces are gathered up to this size, so that neither TLS records nor chunks are tiny.
 pub(crate) const FRAME_BYTES: usize = 64 * 1024;
@@ -79,6 +82,11 @@ impl Gather {
 pub(super) trait Source: Send {
     /// Adds some more; `false` when there is no more. The error breaks the transfer off, so that nobody takes it for whole.
     fn fill(&mut self, gather: &mut Gather) -> Result<bool, BoxError>;
+
+    /// Whether a frame takes long to fill, because objects are parsed or compressed for it.
+    fn is_expensive(&self) -> bool {
+        false
+    }
 }
 
 /// A body from a source, which is asked only when the client has taken what was made before.
@@ -116,7 +124,9 @@ impl<S: Source + Unpin> HttpBody for Streamed<S> {
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        Poll::Ready(self.next().transpose().map(|piece| piece.map(Frame::data)))
+        let work = if self.source.is_expensive() { offload::UNBOUNDED } else { 0 };
+        let piece = offload::run(work, || self.next());
+        Poll::Ready(piece.transpose().map(|piece| piece.map(Frame::data)))
     }
 }
 
@@ -134,6 +144,10 @@ impl<S: Source> Zipped<S> {
 }
 
 impl<S: Source> Source for Zipped<S> {
+    fn is_expensive(&self) -> bool {
+        true
+    }
+
     fn fill(&mut self, gather: &mut Gather) -> Result<bool, BoxError> {
         use std::io::Write as _;
         let Some(encoder) = &mut self.encoder else { return Ok(false) };

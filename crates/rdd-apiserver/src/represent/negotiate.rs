@@ -32,6 +32,11 @@ pub struct Representation {
 }
 
 impl Representation {
+    /// Whether an object is sent as the JSON that is stored, without parsing it.
+    pub(crate) fn sends_stored_json(&self) -> bool {
+        self.form == Form::Object && self.encoding == (Encoding::Json { pretty: false })
+    }
+
     /// The same, with ages as of now.
     #[must_use]
     pub(crate) fn as_of(self, clock: &SharedClock) -> Self {

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     admission::Operation,
-    crd,
+    crd, offload,
     registry::{Backing, form},
     state::{Key, Write},
 };
@@ -32,6 +32,7 @@ pub async fn create(api: &Api, target: &Target, context: &Context, body: Documen
         named.name = Some(Metadata::of(&object).name().to_owned()).filter(|name| !name.is_empty());
     }
     let writing = Writing { target: &named, ..writing };
+    offload::pause().await;
     forget_system_fields(&mut object);
     writing.place(&mut object)?;
     crd::refuse_create(&target.def, writing.name())?;
@@ -40,6 +41,7 @@ pub async fn create(api: &Api, target: &Target, context: &Context, body: Documen
     }
     writing.dedupe_owners(&mut object, false);
     let object = writing.own(None, object);
+    offload::pause().await;
     let mut object = writing.mutate(Operation::Create, object, None).await?;
     writing.dedupe_owners(&mut object, true);
     if wants_a_name(&object) {
@@ -96,6 +98,7 @@ pub(super) async fn insert_at(writing: &Writing<'_>, mut object: Value, key: Opt
         return Err(writing.invalid(&object, &errors));
     }
     kind.warnings(&object, None).into_iter().for_each(|text| writing.context.warnings.add(text));
+    offload::pause().await;
     let object = writing.agree(Operation::Create, object, None).await?;
     if resource_version(&object)? != 0 {
         return Err(error::plain("resourceVersion should not be set on objects to be created"));

@@ -1,6 +1,6 @@
 //! Deleting an object: at once, or by a mark that it carries until its finalizers are gone.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use rdd_meta::{
     GroupResource, Status,
@@ -16,6 +16,7 @@ use super::{
     writing::{Content, Fate, Writing, Written},
 };
 use crate::{
+    offload,
     registry::{Manners, form},
     state::{Object, Write},
 };
@@ -79,6 +80,7 @@ async fn attempt(
 ) -> Result<Attempt, Status> {
     let def = &writing.target.def;
     let version = writing.target.version();
+    offload::announce(object.wire().len()).await;
     let old = Arc::new(form::value(def, version, object)?);
     check_preconditions(writing, &old, options)?;
     if def.manners.own_deletion && Metadata::of(&old).is_terminating() {
@@ -213,7 +215,8 @@ fn finalizers_after(object: &Value, options: &DeleteOptions, manners: &Manners) 
     let mut after: Vec<String> = others.map(|name| (*name).to_owned()).collect();
     after.extend(orphan.then(|| FINALIZER_ORPHAN.to_owned()));
     after.extend(foreground.then(|| FINALIZER_FOREGROUND.to_owned()));
-    let same = after.len() == before.len() && after.iter().all(|name| before.contains(&name.as_str()));
+    let known: HashSet<&str> = before.iter().copied().collect();
+    let same = after.len() == before.len() && after.iter().all(|name| known.contains(name.as_str()));
     (!same).then_some(after)
 }
 

@@ -8,6 +8,7 @@ use rdd_store::Revision;
 
 use super::{Api, Target, scale, selection};
 use crate::{
+    offload,
     registry::{Part, form},
     represent::{self, Wire},
     respond::Response,
@@ -25,6 +26,9 @@ pub async fn get(api: &Api, target: &Target, head: &Parts) -> Result<Response, S
     fresh(api, &GetOptions::from_query(&query).resource_version).await?;
     let object = target.object(&api.state)?;
     let (def, version) = (&target.def, target.version());
+    if !(representation.sends_stored_json() && form::is_stored_as_shown(def, version, &object)) {
+        offload::announce(object.wire().len()).await;
+    }
     let wire = match target.subresource().map(|subresource| &subresource.part) {
         Some(Part::Scale(_)) => Wire::Value(scale::shown(target, &form::value(def, version, &object)?)?),
         Some(Part::View | Part::Question(_)) | None => Wire::Bytes(form::wire(def, version, &object)?),

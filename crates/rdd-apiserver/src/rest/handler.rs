@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     admission::{self, Warnings},
-    discovery,
+    discovery, offload,
     openapi::{self, OpenApi},
     registry::{Part, form},
     represent::{self, Representation, Wire},
@@ -158,9 +158,10 @@ impl Asking {
     /// Answers, for as long as the client waits.
     async fn answer(&mut self, api: &Api) -> Response {
         let Some(patience) = self.request.patience.filter(|patience| *patience < PATIENCE) else {
-            return self.answer_some_time(api).await;
+            return offload::offload(self.answer_some_time(api)).await;
         };
-        match tokio::time::timeout(patience, self.answer_some_time(api)).await {
+        // The timeout is around the offloading, so that it also ends the wait for a slot.
+        match tokio::time::timeout(patience, offload::offload(self.answer_some_time(api))).await {
             Ok(response) => response,
             Err(_) => {
                 let status = Status::timeout("request did not complete within the allotted timeout");
@@ -193,6 +194,9 @@ async fn change(
     warnings: Warnings,
 ) -> Response {
     let context = context(request, query, warnings);
+    if target.version().kind.is_expensive() {
+        offload::announce(offload::UNBOUNDED).await;
+    }
     let answered = Change { api, target, request: &mut *request, query }.answer(verb, &context).await;
     finish(&request.head, answered, &context.warnings)
 }

@@ -13,7 +13,8 @@ use rdd_store::Revision;
 
 use super::{Api, Target, get::REVISION_WAIT, selection};
 use crate::{
-    represent::{self, ListMetadata},
+    offload,
+    represent::{self, Encoding, ListMetadata},
     respond::Response,
     state::{self, Object, Page, RevisionWant},
 };
@@ -33,6 +34,9 @@ pub async fn list(api: &Api, target: &Target, head: &Parts) -> Result<Response, 
     let representation = represent::negotiate(api, target, head)?;
     selection::complete(target, &mut options)?;
     let Listed { metadata, objects } = listed(api, target, &options).await?;
+    if representation.encoding != (Encoding::Json { pretty: false }) {
+        offload::announce(objects.iter().map(|object| object.wire().len()).sum()).await;
+    }
     represent::list(&representation, target, &metadata, objects)
 }
 
@@ -46,6 +50,10 @@ pub async fn listed(api: &Api, target: &Target, options: &ListOptions) -> Result
         ListVersion::NotOlderThan(version) => RevisionWant::NotOlderThan(Revision(version)),
         ListVersion::Exact(version) => RevisionWant::Exact(Revision(version)),
     };
+    if selection::needs_content(options) {
+        // Every object of the collection is parsed.
+        offload::announce(offload::UNBOUNDED).await;
+    }
     let filter = selection::filter(target, options);
     let prefix = prefix(target);
     let absolute = start.key.as_ref().map(|key| format!("{prefix}{key}"));

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{Api, Content, Context, PatchType, Target, create, delete, error, patch, update};
-use crate::{admission::Warnings, auth::Identity, registry::form, state};
+use crate::{admission::Warnings, auth::Identity, offload::offload, registry::form, state};
 
 /// How long one call may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -67,33 +67,36 @@ impl Local {
     /// Creates an object, and returns it as stored.
     pub async fn create(&self, named: Named<'_>, object: Value) -> Result<Value, Status> {
         let target = self.target(named)?;
-        let written = create(&self.api, &target, &self.context(), object.into()).await?;
+        let context = self.context();
+        let written = offload(create(&self.api, &target, &context, object.into())).await?;
         value(&target, written.content)
     }
 
     /// Replaces an object, or the part of it that the subresource names.
     pub async fn update(&self, named: Named<'_>, object: Value) -> Result<Value, Status> {
         let target = self.target(named)?;
-        let written = update(&self.api, &target, &self.context(), object.into()).await?;
+        let context = self.context();
+        let written = offload(update(&self.api, &target, &context, object.into())).await?;
         value(&target, written.content)
     }
 
     /// Merges a patch into an object.
     pub async fn merge(&self, named: Named<'_>, body: Value) -> Result<Value, Status> {
         let target = self.target(named)?;
-        let written = patch(&self.api, &target, &self.context(), PatchType::Merge, body.into()).await?;
+        let context = self.context();
+        let written = offload(patch(&self.api, &target, &context, PatchType::Merge, body.into())).await?;
         value(&target, written.content)
     }
 
     /// Deletes an object, or marks it; and whether it is gone.
     pub async fn delete(&self, named: Named<'_>, options: &DeleteOptions) -> Result<bool, Status> {
         let target = self.target(named)?;
-        Ok(delete(&self.api, &target, &self.context(), options).await?.gone)
+        Ok(offload(delete(&self.api, &target, &self.context(), options)).await?.gone)
     }
 
     /// The same for a resource that need not be served. One that is gone already is no error.
     pub async fn delete_target(&self, target: &Target, options: &DeleteOptions) -> Result<(), Status> {
-        match delete(&self.api, target, &self.context(), options).await {
+        match offload(delete(&self.api, target, &self.context(), options)).await {
             Err(status) if error::is_not_found(&status) => Ok(()),
             other => other.map(drop),
         }

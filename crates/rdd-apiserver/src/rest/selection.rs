@@ -58,14 +58,23 @@ pub(super) fn check_fields(target: &Target, selector: &FieldSelector) -> Result<
     checked.map_err(|error| Status::bad_request(error.to_string()))
 }
 
+/// Whether the options select by what is in an object, so that each has to be parsed.
+pub(super) fn needs_content(options: &ListOptions) -> bool {
+    options.field_selector.terms().iter().any(|term| !is_in_key(&term.field))
+}
+
+/// Whether the key of an object has this field.
+fn is_in_key(field: &str) -> bool {
+    matches!(field, "metadata.name" | "metadata.namespace")
+}
+
 /// What an object must be like, if not every object will do.
 pub(super) fn filter(target: &Target, options: &ListOptions) -> Option<Filter> {
     let (labels, fields) = (options.label_selector.clone(), options.field_selector.clone());
     if labels.is_empty() && fields.is_empty() {
         return None;
     }
-    let in_key = |field: &str| matches!(field, "metadata.name" | "metadata.namespace");
-    let needs_content = fields.terms().iter().any(|term| !in_key(&term.field));
+    let needs_content = needs_content(options);
     let target = target.clone();
     Some(Arc::new(move |object: &Object| {
         let by_key = |field: &str| match field {
@@ -86,7 +95,7 @@ pub(super) fn filter(target: &Target, options: &ListOptions) -> Option<Filter> {
             let found = by_key(&term.field);
             let equal = match found {
                 Some(found) => found == term.value,
-                None if in_key(&term.field) => term.value.is_empty(),
+                None if is_in_key(&term.field) => term.value.is_empty(),
                 None => kind.selectable_field(&value, &term.field) == term.value,
             };
             equal == term.equal

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     admission::Operation,
-    crd,
+    crd, offload,
     registry::form,
     state::{Object, Write},
 };
@@ -69,6 +69,7 @@ pub async fn update(api: &Api, target: &Target, context: &Context, body: Documen
     writing.place(&mut object)?;
     check_name(&writing, &object)?;
     writing.dedupe_owners(&mut object, false);
+    offload::pause().await;
     write(&writing, &Replace { object }).await
 }
 
@@ -145,6 +146,7 @@ async fn make(writing: &Writing<'_>, change: &dyn Change) -> Result<Attempt, Sta
     }
     crd::refuse_create(def, writing.name())?;
     let object = change.change(writing, None)?;
+    offload::pause().await;
     let mut object = writing.mutate(Operation::Create, object, None).await?;
     writing.dedupe_owners(&mut object, true);
     // A create by update says which version it replaces; there is none.
@@ -161,6 +163,7 @@ async fn replace(writing: &Writing<'_>, change: &dyn Change, object: &Arc<Object
     let def = &writing.target.def;
     let version = writing.target.version();
     let kind = writing.kind();
+    offload::announce(object.wire().len()).await;
     let old = Arc::new(form::value(def, version, object)?);
     if let Some(uid) = change.uid()
         && uid != Metadata::of(&old).uid()
@@ -168,6 +171,7 @@ async fn replace(writing: &Writing<'_>, change: &dyn Change, object: &Arc<Object
         return Err(precondition_failed(writing, "UID", uid, Metadata::of(&old).uid()));
     }
     let new = change.change(writing, Some(&old))?;
+    offload::pause().await;
     let mut new = if change.is_admitted() { new } else { writing.mutate(Operation::Update, new, Some(&old)).await? };
     writing.dedupe_owners(&mut new, true);
     check_version(writing, &mut new, &old)?;
@@ -181,6 +185,7 @@ async fn replace(writing: &Writing<'_>, change: &dyn Change, object: &Arc<Object
     }
     kind.warnings(&new, Some(&old)).into_iter().for_each(|text| writing.context.warnings.add(text));
     ssa::keep_timestamps_of_unchanged(&old, &mut new);
+    offload::pause().await;
     match change.stand_in(&new, &old)? {
         None => new = writing.agree(Operation::Update, new, Some(&old)).await?,
         Some(StandIn { target, new, old }) => {

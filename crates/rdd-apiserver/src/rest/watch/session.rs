@@ -14,6 +14,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    offload,
     registry::{Custom, Registry, ResourceDef, form},
     represent::{Encoding, Representation, Wire, frames::Gather, protobuf, shown},
     rest::{Api, Target},
@@ -128,6 +129,10 @@ impl Session {
                 self.redefine();
                 continue;
             }
+            if !self.representation.sends_stored_json() {
+                // Each event is parsed: other tasks have their turn after some of them.
+                tokio::task::coop::consume_budget().await;
+            }
             match self.try_item() {
                 Ok(Some(item)) => {
                     told |= self.tell(item, gather);
@@ -190,8 +195,12 @@ impl Session {
             Kind::Modified => "MODIFIED",
             Kind::Deleted => "DELETED",
         };
-        let wire = form::wire(&self.target.def, self.target.version(), &change.object);
-        match wire.map_err(Status::from).and_then(|bytes| self.shown(Wire::Bytes(bytes))) {
+        let work = if self.representation.sends_stored_json() { 0 } else { change.object.wire().len() };
+        let shown = offload::run(work, || {
+            let wire = form::wire(&self.target.def, self.target.version(), &change.object)?;
+            self.shown(Wire::Bytes(wire))
+        });
+        match shown {
             Ok(json) => self.event(kind, json, gather),
             Err(status) => {
                 tracing::error!(object = %change.object.key(), error = status.message, "a change could not be told");
