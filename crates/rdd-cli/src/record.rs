@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use jiff::{Timestamp, Zoned, tz::TimeZone};
+use rdd_meta::terminal::is_hostile;
 use rdd_stdx::clock::{Clock, SharedClock};
 
 use crate::{
@@ -277,8 +278,8 @@ fn rfc3339(time: &Zoned) -> String {
 
 /// Text for a terminal. Some of it comes from others, and must not move the cursor or change colours.
 pub fn visible(text: &str) -> String {
-    let is_plain = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
-    text.chars().map(|c| if is_plain(&c) { c.to_string() } else { c.escape_default().to_string() }).collect()
+    let spelled = |c: char| if is_hostile(c) { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(spelled).collect()
 }
 
 fn paint(color: bool, code: &str, text: &str) -> String {

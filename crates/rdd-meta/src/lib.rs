@@ -18,6 +18,7 @@ pub mod path;
 pub mod query;
 pub mod resource_version;
 pub mod status;
+pub mod terminal;
 pub mod time;
 
 #[cfg(test)]

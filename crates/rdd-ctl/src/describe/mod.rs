@@ -8,13 +8,7 @@ mod policy;
 use rdd_meta::metadata::Metadata;
 use serde_json::Value;
 
-use crate::{
-    api::Call,
-    context::Ctl,
-    error::Result,
-    print::{table::escape_terminal, tabs::Tabs},
-    selection::Info,
-};
+use crate::{api::Call, context::Ctl, error::Result, print::tabs::Tabs, selection::Info};
 
 /// Annotations that are longer are told on lines of their own, and cut.
 const ANNOTATION_MAX: usize = 140;
@@ -54,7 +48,7 @@ impl Default for Page {
 impl Page {
     /// Adds text at a level of indentation.
     fn write(&mut self, level: usize, text: &str) {
-        self.tabs.push(&escape_terminal(&format!("{}{text}", "  ".repeat(level))));
+        self.tabs.push(&rdd_meta::terminal::escape(&format!("{}{text}", "  ".repeat(level))));
     }
 
     /// What comes next has columns of its own.

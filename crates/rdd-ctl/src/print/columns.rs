@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{table::escape_terminal, tabs::Tabs};
+use super::tabs::Tabs;
 use crate::{
     error::{Error, Result},
     jsonpath::{Template, relaxed},
@@ -82,6 +82,6 @@ fn cell(path: &Template, object: &Value) -> Result<String> {
         return Ok("<none>".to_owned());
     }
     let texts: Vec<String> =
-        found.iter().flatten().map(|value| escape_terminal(&rdd_meta::go_text::plain(value))).collect();
+        found.iter().flatten().map(|value| rdd_meta::terminal::escape(&rdd_meta::go_text::plain(value))).collect();
     Ok(texts.join(","))
 }

@@ -1,6 +1,6 @@
 //! Tables that the server made, with the columns that the user asked for.
 
-use rdd_meta::{go_text, metadata::Metadata, time::Timestamp};
+use rdd_meta::{go_text, metadata::Metadata, terminal, time::Timestamp};
 use serde_json::Value;
 
 use super::tabs::Tabs;
@@ -170,16 +170,11 @@ fn cell_text(cell: &Value) -> String {
     match cell {
         Value::Null => String::new(),
         Value::String(text) => match text.find(['\u{c}', '\n', '\r']) {
-            Some(end) => format!("{}...", escape_terminal(&text[..end])),
-            None => escape_terminal(text),
+            Some(end) => format!("{}...", terminal::escape(&text[..end])),
+            None => terminal::escape(text),
         },
-        other => escape_terminal(&go_text::plain(other)),
+        other => terminal::escape(&go_text::plain(other)),
     }
-}
-
-/// Text from objects may be hostile to a terminal.
-pub(crate) fn escape_terminal(text: &str) -> String {
-    text.replace('\u{1b}', "^[").replace('\r', "\\r")
 }
 
 /// `a=b,c=d`, or `<none>`.

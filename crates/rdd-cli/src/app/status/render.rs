@@ -1,6 +1,7 @@
 //! The tree as text: for a terminal, and plain.
 
 use jiff::Timestamp;
+use rdd_meta::terminal::is_hostile;
 
 use super::tree::{Node, Report, State};
 use crate::app::{help, settle};
@@ -124,7 +125,7 @@ fn paint(look: Look, state: State, text: &str) -> String {
 
 /// Messages come from others: nothing in them moves the cursor or begins a line.
 pub fn plain(text: &str) -> String {
-    let visible: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let visible: String = text.chars().map(|c| if c == '\n' || is_hostile(c) { ' ' } else { c }).collect();
     visible.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -197,6 +198,6 @@ Next: rdd limavm log rd";
 
     #[test]
     fn messages_of_others_cannot_draw() {
-        assert_eq!(plain("a\u{1b}[2J\nb\t c\u{7}"), "a [2J b c");
+        assert_eq!(plain("a\u{1b}[2J\nb\t c\u{7} \u{202e}d\u{9b}"), "a [2J b c d");
     }
 }

@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use rdd_meta::terminal;
+
 use crate::{
     args::Log,
     record::Level,
@@ -29,8 +31,13 @@ pub fn run(plane: &ControlPlane<'_>, args: &Log) -> Outcome {
 pub fn print(plane: &ControlPlane<'_>, path: &Path, tail: Option<u64>, follow: bool) -> Outcome {
     let mut reader = Follower::new(path, tail);
     let mut told = false;
+    let mut filter = plane.context.stdout_terminal().map(|_| TerminalFilter::default());
+    let mut write = |bytes: &[u8]| match &mut filter {
+        Some(filter) => Ok(plane.context.printer.text(&filter.escape(bytes))?),
+        None => Ok(plane.context.printer.bytes(bytes)?),
+    };
     loop {
-        let found = reader.copy_new(&mut |bytes| Ok(plane.context.printer.bytes(bytes)?))?;
+        let found = reader.copy_new(&mut write)?;
         if !found && !told {
             told = true;
             let message = format!("Waiting for {} to appear...", path.display());
@@ -40,6 +47,26 @@ pub fn print(plane: &ControlPlane<'_>, path: &Path, tail: Option<u64>, follow: b
             return Ok(());
         }
         std::thread::sleep(POLL);
+    }
+}
+
+/// Makes a log safe to look at: what virtual machines and containers print is in it. Programs get it as it is.
+#[derive(Debug, Default)]
+struct TerminalFilter {
+    /// The beginning of a character whose end is in the next chunk.
+    rest: Vec<u8>,
+}
+
+impl TerminalFilter {
+    fn escape(&mut self, bytes: &[u8]) -> String {
+        self.rest.extend_from_slice(bytes);
+        let whole = match std::str::from_utf8(&self.rest) {
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            _ => self.rest.len(),
+        };
+        let rest = self.rest.split_off(whole);
+        let text = String::from_utf8_lossy(&std::mem::replace(&mut self.rest, rest)).into_owned();
+        terminal::escape(&text)
     }
 }
 
@@ -159,6 +186,15 @@ mod tests {
             })
             .unwrap();
         found.then(|| String::from_utf8(bytes).unwrap())
+    }
+
+    // Finding A-8
+    #[test]
+    fn a_terminal_is_shown_what_it_must_not_obey_also_across_chunks() {
+        let mut filter = TerminalFilter::default();
+        assert_eq!(filter.escape(b"a\x1b[2J\x07b \xe2\x80"), "a^[[2J^Gb ");
+        assert_eq!(filter.escape("\u{202e}c\n".as_bytes().get(2..).unwrap()), "\\u202ec\n");
+        assert_eq!(filter.escape(b"\xff\n"), "\u{fffd}\n");
     }
 
     #[test]
