@@ -7,7 +7,7 @@ use http::{Request, Response, Uri, header};
 use http_body_util::Empty;
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use rdd_stdx::task::Group;
+use rdd_stdx::{dns, task::Group};
 use rustls::{ClientConfig, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -145,10 +145,10 @@ async fn reach(means: &Means, host: &str, port: u16) -> Result<TcpStream, Failur
         move |source| Failure::Connect { host, source }
     };
     let Some(proxy) = means.proxy.as_ref().filter(|proxy| proxy.is_for(host)) else {
-        return TcpStream::connect((host, port)).await.map_err(failed(host));
+        return dns::connect(host, port).await.map_err(failed(host));
     };
     let (proxy_host, proxy_port) = proxy.address();
-    let mut stream = TcpStream::connect((proxy_host, proxy_port)).await.map_err(failed(proxy_host))?;
+    let mut stream = dns::connect(proxy_host, proxy_port).await.map_err(failed(proxy_host))?;
     stream.write_all(proxy.greeting(host, port).as_bytes()).await.map_err(failed(proxy_host))?;
     let mut answer = Vec::new();
     // Byte by byte: what comes after the empty line is the server's.

@@ -10,7 +10,6 @@ use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::situation::{Endpoint, Trust};
@@ -64,7 +63,7 @@ async fn ask(endpoint: &Endpoint) -> Result<u16, Answer> {
     let host = endpoint.server.host().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let port = endpoint.server.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-    let stream = TcpStream::connect((host, port)).await.map_err(|error| match error.kind() {
+    let stream = rdd_stdx::dns::connect(host, port).await.map_err(|error| match error.kind() {
         io::ErrorKind::ConnectionRefused => Answer::Refused,
         io::ErrorKind::TimedOut => Answer::TimedOut,
         _ => Answer::Unreachable(error.to_string()),

@@ -1,8 +1,9 @@
-//! What the standard library lacks: clock, locks, durable files, log files, processes, owned tasks and what they are about, error chains, growing delays.
+//! What the standard library lacks: clock, locks, durable files, log files, host names, processes, owned tasks and what they are about, error chains, growing delays.
 
 pub mod backoff;
 pub mod chain;
 pub mod clock;
+pub mod dns;
 pub mod file;
 pub mod lock;
 pub mod logfile;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use rdd_meta::{Status, go_json, go_text::quote, gvk::GroupResource, status::Outcome};
-use rdd_stdx::task::Group;
+use rdd_stdx::{dns::Resolver, task::Group};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -38,8 +38,8 @@ pub(super) enum Role {
 }
 
 impl Caller {
-    pub(super) fn new(local: Arc<Local>, services: Arc<dyn Resolve>) -> Self {
-        Self { local, network: Arc::new(Network::new(services)) }
+    pub(super) fn new(local: Arc<Local>, services: Arc<dyn Resolve>, resolver: Resolver) -> Self {
+        Self { local, network: Arc::new(Network::new(services, resolver)) }
     }
 
     /// Asks a webhook and passes its warnings on. `objects` are the new and the old one, as the webhook is to see them.

@@ -37,6 +37,7 @@ mod version;
 use std::sync::Arc;
 
 use rdd_meta::Status;
+use rdd_stdx::dns::Resolver;
 
 use self::{call::Caller, choose::Chooser, source::Source};
 pub use self::{
@@ -78,7 +79,7 @@ impl Webhooks {
             namespaces: Resource::new("", "namespaces").expect("two plain words"),
             mutating: Source::new(Arc::clone(&state), "mutatingwebhookconfigurations"),
             validating: Source::new(Arc::clone(&state), "validatingwebhookconfigurations"),
-            caller: Caller::new(local, services),
+            caller: Caller::new(local, services, Resolver::shared().clone()),
             state,
             registry,
         }

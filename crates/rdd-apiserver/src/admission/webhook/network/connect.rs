@@ -9,9 +9,9 @@ use hyper::{
     client::conn::{http1, http2},
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rdd_stdx::task::Group;
+use rdd_stdx::{dns::Resolver, task::Group};
 use rustls::pki_types::ServerName;
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::{super::endpoint::Endpoint, fault, pool::Key, trust};
@@ -67,9 +67,9 @@ impl Sender {
 }
 
 /// Connects, or says in Go's words why that failed.
-pub(super) async fn connect(key: Key, endpoint: &Endpoint) -> Result<Connection, String> {
+pub(super) async fn connect(key: Key, endpoint: &Endpoint, resolver: &Resolver) -> Result<Connection, String> {
     let config = endpoint.tls.get_or_try_init(|| trust::config(Arc::clone(&endpoint.ca_bundle), key.http2)).await?;
-    let stream = dial(&key.place).await?;
+    let stream = dial(&key.place, resolver).await?;
     let name = ServerName::try_from(key.server_name.clone());
     let name = name.map_err(|error| format!("tls: {}: {error}", key.server_name))?;
     let shaken = TlsConnector::from(Arc::clone(config)).connect(name, stream).await;
@@ -77,9 +77,10 @@ pub(super) async fn connect(key: Key, endpoint: &Endpoint) -> Result<Connection,
     speak(key, stream).await.map_err(|error| fault::http(&error))
 }
 
-async fn dial(place: &str) -> Result<TcpStream, String> {
-    let host = place.rsplit_once(':').map_or(place, |(host, _)| host);
-    let addresses = lookup_host(place).await.map_err(|error| fault::lookup(&error, host))?;
+async fn dial(place: &str, resolver: &Resolver) -> Result<TcpStream, String> {
+    let (host, port) = place.rsplit_once(':').ok_or_else(|| format!("dial tcp: address {place}: missing port"))?;
+    let port = port.parse().map_err(|_| format!("dial tcp: address {port}: invalid port"))?;
+    let addresses = resolver.lookup(host, port).await.map_err(|error| fault::lookup(&error, host))?;
     let mut first = None;
     for address in addresses {
         match TcpStream::connect(address).await {

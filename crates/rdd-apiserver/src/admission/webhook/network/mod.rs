@@ -14,6 +14,7 @@ use http::{
 };
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
+use rdd_stdx::dns::Resolver;
 use tokio::time::{Instant, timeout_at};
 
 use self::{
@@ -33,6 +34,7 @@ const DEADLINE: &str = "context deadline exceeded";
 #[derive(Debug)]
 pub(super) struct Network {
     services: Arc<dyn Resolve>,
+    resolver: Resolver,
     pool: Pool,
 }
 
@@ -55,8 +57,8 @@ pub(super) enum Unanswered {
 }
 
 impl Network {
-    pub(super) fn new(services: Arc<dyn Resolve>) -> Self {
-        Self { services, pool: Pool::default() }
+    pub(super) fn new(services: Arc<dyn Resolve>, resolver: Resolver) -> Self {
+        Self { services, resolver, pool: Pool::default() }
     }
 
     /// Posts JSON. Redirects are not followed: what is told to a webhook is told to nobody else.
@@ -100,7 +102,7 @@ impl Network {
                 return Ok((known, response));
             }
         }
-        let mut fresh = connect::connect(key, endpoint).await?;
+        let mut fresh = connect::connect(key, endpoint, &self.resolver).await?;
         let request = request(endpoint, query, &json, &fresh.sender)?;
         let response = fresh.sender.send(request).await.map_err(|error| fault::http(&error))?;
         Ok((fresh, response))
