@@ -20,6 +20,7 @@ use super::{
     review,
     version::Naming,
 };
+use crate::serve::limits::RETRY_AFTER_SECONDS;
 
 /// Asks webhooks, in this process or another.
 #[derive(Debug)]
@@ -58,6 +59,11 @@ impl Caller {
         };
         let endpoint = hook.endpoint.as_ref();
         let endpoint = endpoint.map_err(|why| Problem::Calling(format!("could not get REST client: {why}")))?;
+        let Ok(_call) = hook.calls.try_acquire() else {
+            let why =
+                format!("too many requests are waiting for admission webhook {}, try again later", quote(&hook.name));
+            return Err(Problem::Final(Status::too_many_requests(why, RETRY_AFTER_SECONDS)));
+        };
         let uid = uuid::Uuid::new_v4().to_string();
         let question = review::question(version, &uid, attributes, naming, objects);
         let left = attributes.deadline.saturating_duration_since(Instant::now());

@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use rdd_meta::labels::LabelSelector;
 use serde::Deserialize;
+use tokio::sync::Semaphore;
 
 use super::{
     condition::Conditions,
@@ -11,8 +12,12 @@ use super::{
     rule::{Rule, Scope},
     selector,
 };
+use crate::serve::limits::MUTATING_IN_FLIGHT;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// Calls in progress to one webhook. A request that waits for a webhook still counts as a write in flight, so a webhook that
+/// does not answer must not hold all of those.
+const CALLS_MAX: usize = MUTATING_IN_FLIGHT / 4;
 
 /// A webhook, with everything that can be prepared before it is called.
 #[derive(Debug)]
@@ -35,6 +40,8 @@ pub(super) struct Hook {
     /// Whether it wants to see what later ones changed: `reinvocationPolicy: IfNeeded`.
     pub(super) reinvoked: bool,
     pub(super) endpoint: Result<Arc<Endpoint>, String>,
+    /// One permit for each call in progress.
+    pub(super) calls: Semaphore,
 }
 
 /// What a webhook does beside its answer.
@@ -143,6 +150,7 @@ impl Stored {
             }),
             reinvoked: self.reinvocation_policy.is_some_and(|policy| policy == "IfNeeded"),
             endpoint: self.client_config.unwrap_or_default().compile().map(Arc::new),
+            calls: Semaphore::new(CALLS_MAX),
         }
     }
 }

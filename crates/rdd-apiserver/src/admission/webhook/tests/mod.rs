@@ -6,6 +6,7 @@ mod connection;
 mod core;
 mod server;
 mod stage;
+mod starving;
 
 use stage::{Stage, Way, answer, mk_map, said};
 
