@@ -46,6 +46,18 @@ pub enum Error {
     /// The load was not read on for too long; load again.
     #[error("the load was not read for too long and was given up")]
     LoadExpired,
+    /// A key is too long. The same request can never succeed.
+    #[error("the key has {bytes} bytes, the limit is {}", crate::KEY_BYTES_MAX)]
+    KeyTooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// A value is too large. The same request can never succeed.
+    #[error("the value has {bytes} bytes, the limit is {}", crate::VALUE_BYTES_MAX)]
+    ValueTooLarge {
+        /// Its length.
+        bytes: usize,
+    },
     /// A transaction that no store could do.
     #[error("refuse transaction: {reason}")]
     Invalid {

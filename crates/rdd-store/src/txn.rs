@@ -98,13 +98,16 @@ impl Txn {
         }
         let mut keys = BTreeSet::new();
         for op in &self.ops {
-            if op.key.is_empty() || op.key.len() > KEY_BYTES_MAX {
-                return invalid(format!("a key of {} bytes, 1 to {KEY_BYTES_MAX} are possible", op.key.len()));
+            if op.key.is_empty() {
+                return invalid("a key is empty".to_owned());
+            }
+            if op.key.len() > KEY_BYTES_MAX {
+                return Err(Error::KeyTooLong { bytes: op.key.len() });
             }
             if let Action::Put { value, .. } = &op.action
                 && value.len() > VALUE_BYTES_MAX
             {
-                return invalid(format!("a value of {} bytes, the most is {VALUE_BYTES_MAX}", value.len()));
+                return Err(Error::ValueTooLarge { bytes: value.len() });
             }
             if self.ops.len() > 1 && !keys.insert(&op.key) {
                 return invalid(format!("key {:?} appears twice", op.key));
@@ -160,9 +163,11 @@ mod tests {
             check(&Txn::put("a", Expect::Any, "1").with("a", Expect::Any, Action::Delete))
                 .contains("\"a\" appears twice")
         );
-        assert!(check(&Txn::delete("", Expect::Any)).contains("a key of 0 bytes"));
-        assert!(check(&Txn::delete("k".repeat(KEY_BYTES_MAX + 1), Expect::Any)).contains("a key of 4097 bytes"));
-        assert!(check(&Txn::put("a", Expect::Any, vec![0; VALUE_BYTES_MAX + 1])).contains("a value of 8388609 bytes"));
+        assert!(check(&Txn::delete("", Expect::Any)).contains("a key is empty"));
+        let long = Txn::delete("k".repeat(KEY_BYTES_MAX + 1), Expect::Any).check();
+        assert!(matches!(long, Err(Error::KeyTooLong { bytes: 4097 })), "{long:?}");
+        let large = Txn::put("a", Expect::Any, vec![0; VALUE_BYTES_MAX + 1]).check();
+        assert!(matches!(large, Err(Error::ValueTooLarge { bytes: 8_388_609 })), "{large:?}");
         let large = (0..5).fold(Txn::default(), |txn, number| {
             let put = Action::Put { value: vec![0; VALUE_BYTES_MAX].into(), ttl: None };
             txn.with(number.to_string(), Expect::Any, put)

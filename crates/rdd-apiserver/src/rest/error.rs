@@ -27,14 +27,25 @@ pub(crate) fn of_state(error: &state::Error) -> Status {
     match error {
         state::Error::TooLarge { wanted, current } => Status::resource_version_too_large(wanted.0, current.0, 1),
         state::Error::Closed => Status::service_unavailable("the server is shutting down"),
-        state::Error::Store { source } => {
-            tracing::error!(error = %Chain(error), "a write failed");
-            Status::service_unavailable(source.to_string())
-        }
+        state::Error::Store { source } => from_store(source),
         other => {
             tracing::error!(error = %Chain(other), "the state failed");
             Status::internal(other.to_string())
         }
+    }
+}
+
+/// The Status for a write that the store did not do. 503 invites clients to try again, so it is only for what may pass.
+fn from_store(error: &rdd_store::Error) -> Status {
+    use rdd_store::Error;
+    match error {
+        Error::ValueTooLarge { .. } => return Status::request_entity_too_large(rdd_store::VALUE_BYTES_MAX),
+        Error::KeyTooLong { .. } => return Status::bad_request(error.to_string()),
+        _ => tracing::error!(error = %Chain(error), "a write failed"),
+    }
+    match error {
+        Error::Invalid { .. } | Error::Unsupported { .. } => Status::internal(error.to_string()),
+        _ => Status::service_unavailable(error.to_string()),
     }
 }
 
@@ -59,4 +70,28 @@ pub(crate) fn of_ownership(error: ssa::Error) -> Status {
 /// Whether it says that the object is not there.
 pub(crate) fn is_not_found(status: &Status) -> bool {
     status.reason == Some(Reason::NotFound)
+}
+
+#[cfg(test)]
+mod tests {
+    use rdd_store::Error;
+
+    use super::*;
+
+    // Finding A-8
+    #[test]
+    fn only_a_failure_of_the_store_that_may_pass_is_503() {
+        let reason = || "two operations on one key".to_owned();
+        for (error, code) in [
+            (Error::ValueTooLarge { bytes: 9 << 20 }, 413),
+            (Error::KeyTooLong { bytes: 5_000 }, 400),
+            (Error::Invalid { reason: reason() }, 500),
+            (Error::Unsupported { what: "be backed up" }, 500),
+            (Error::Overloaded, 503),
+            (Error::Poisoned { cause: reason() }, 503),
+            (Error::Closed, 503),
+        ] {
+            assert_eq!(of_state(&state::Error::Store { source: error.clone() }).code, code, "{error}");
+        }
+    }
 }

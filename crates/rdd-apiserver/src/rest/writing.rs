@@ -12,7 +12,7 @@ use rdd_meta::{
     time::Timestamp,
 };
 use rdd_patch::ssa::{self, FieldManager, SameSchema};
-use rdd_store::{Action, Expect, Revision};
+use rdd_store::{Action, Expect, KEY_BYTES_MAX, Revision};
 use serde_json::{Value, json};
 
 use super::{Api, Context, Target, error};
@@ -252,8 +252,18 @@ impl<'a> Writing<'a> {
     }
 
     async fn commit(&self, write: Write) -> Result<Fate, Status> {
+        let name_bytes = write.key.name().len();
         match self.api.state.commit(write).await {
             Ok(committed) => Ok(Fate::Done(committed)),
+            // Names of most kinds are far shorter; some kinds, such as Events, have no limit of their own.
+            Err(state::Error::Store { source: rdd_store::Error::KeyTooLong { bytes } }) => {
+                let bytes_max = (name_bytes + KEY_BYTES_MAX).saturating_sub(bytes);
+                Err(Status::invalid(
+                    &self.target.def.group_kind(),
+                    "",
+                    &[FieldError::too_long("metadata.name", bytes_max)],
+                ))
+            }
             Err(state::Error::Conflict { actual, .. }) => Ok(Fate::Lost(actual)),
             Err(error) => Err(error::of_state(&error)),
         }

@@ -5,6 +5,7 @@
 mod bodies;
 mod collections;
 mod garbage;
+mod permanent;
 mod races;
 mod support;
 mod updates;
