@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
+use futures_util::{FutureExt as _, StreamExt as _, TryFutureExt as _, stream::FuturesUnordered};
 use hyper::{
     body::{Body as _, Incoming},
     server::conn::{http1, http2},
@@ -85,7 +85,14 @@ async fn serve_http1(stream: TlsStream<Placed>, peer: Arc<Peer>, frame: Arc<Fram
         .header_read_timeout(header_read_timeout)
         .max_headers(headers)
         .max_header_size(header_bytes as usize);
-    let service = service_fn(|request| answer(&frame, &peer, request).1);
+    let service = service_fn(|request| {
+        let (_, answering) = answer(&frame, &peer, request);
+        answering.inspect_ok(|response| {
+            if response.status() == http::StatusCode::SWITCHING_PROTOCOLS {
+                peer.mark_upgraded();
+            }
+        })
+    });
     let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
     drive(connection, http1::UpgradeableConnection::graceful_shutdown, &peer, &frame).await
 }

@@ -70,6 +70,7 @@ pub(super) enum Caller<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Visit {
     known: AtomicBool,
+    upgraded: AtomicBool,
     /// Cancelled when a stranger has to make room.
     pub(super) evicted: CancellationToken,
 }
@@ -82,6 +83,11 @@ impl Visit {
     pub(super) fn make_known(&self) {
         self.known.store(true, Ordering::Relaxed);
     }
+
+    /// Whether the connection has switched from HTTP to another protocol.
+    pub(super) fn is_upgraded(&self) -> bool {
+        self.upgraded.load(Ordering::Relaxed)
+    }
 }
 
 impl Peer {
@@ -92,6 +98,11 @@ impl Peer {
     /// Comes when it has to make room.
     pub(super) fn evicted(&self) -> WaitForCancellationFuture<'_> {
         self.visit.evicted.cancelled()
+    }
+
+    /// Records that the connection switches from HTTP to another protocol.
+    pub(super) fn mark_upgraded(&self) {
+        self.visit.upgraded.store(true, Ordering::Relaxed);
     }
 
     /// Whether any of its requests came from somebody we know.

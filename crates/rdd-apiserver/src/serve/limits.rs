@@ -46,6 +46,13 @@ pub const DRAIN: Duration = Duration::from_secs(60);
 /// How long shutdown waits for clients that have nothing in flight to close their connections.
 pub const CLOSE: Duration = Duration::from_secs(1);
 
+/// Bytes that are read and discarded after we have closed our side of a connection: one body of the greatest size and some.
+pub const LINGER_BYTES: usize = BODY_BYTES + 1024 * 1024;
+/// How long that may take in all. A client that has not authenticated may hold a connection for longer anyway.
+pub const LINGER_TIME: Duration = Duration::from_secs(5);
+/// How long the client may send nothing meanwhile: what Go's `net/http` waits.
+pub const LINGER_IDLE: Duration = Duration::from_millis(500);
+
 /// The limits that an owner, or a test, may choose. The defaults are the constants of this module.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {

@@ -235,8 +235,8 @@ async fn accept_all(
             (place, accepted) = next => match accepted {
                 Ok((stream, _)) => {
                     refused = false;
-                    let stream = Placed::new(stream, place, frame.metrics.connected());
                     let visit = strangers.receive(frame.limits.strangers);
+                    let stream = Placed::new(stream, visit.clone(), place, frame.metrics.connected());
                     connections.spawn("connection", connection::serve(stream, tls.clone(), frame.clone(), visit));
                 }
                 Err(error) => {

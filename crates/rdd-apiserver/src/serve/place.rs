@@ -1,29 +1,77 @@
-//! A connection's stream with the place that it takes, which it keeps when it has become something else than HTTP.
+//! A TCP stream that holds a connection permit, also after an upgrade, and that lingers when HTTP closes it.
 
 use std::{
     io,
     pin::Pin,
-    task::{Context, Poll},
+    sync::Arc,
+    task::{Context, Poll, ready},
 };
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
     sync::OwnedSemaphorePermit,
+    time::{Instant, Sleep},
 };
 
+use super::{
+    frame::Visit,
+    limits::{LINGER_BYTES, LINGER_IDLE, LINGER_TIME},
+};
 use crate::metrics::Entered;
 
 /// A stream that counts for as long as anybody has it.
 pub(super) struct Placed {
     stream: TcpStream,
+    visit: Arc<Visit>,
+    /// Set once our side is shut down.
+    linger: Option<Linger>,
     _place: OwnedSemaphorePermit,
     _counted: Entered,
 }
 
+/// Discards what the client still sends after we have closed our side.
+///
+/// A socket that is closed with unread data resets the connection, and a reset makes the client's kernel discard the
+/// response that the client has not read yet. So a server that answers before it has read the whole body must go on
+/// reading until the client has closed too. All of it is bounded, because the client may never close.
+struct Linger {
+    bytes_left: usize,
+    end: Instant,
+    idle: Pin<Box<Sleep>>,
+}
+
+impl Linger {
+    fn new() -> Self {
+        let now = Instant::now();
+        Self {
+            bytes_left: LINGER_BYTES,
+            end: now + LINGER_TIME,
+            idle: Box::pin(tokio::time::sleep_until(now + LINGER_IDLE)),
+        }
+    }
+
+    /// Ready when the client has closed, the connection has failed, or a limit is reached.
+    fn poll_drain(&mut self, stream: &mut TcpStream, context: &mut Context<'_>) -> Poll<()> {
+        let mut scratch = [0; 4096];
+        while self.bytes_left > 0 {
+            let mut buffer = ReadBuf::new(&mut scratch);
+            match Pin::new(&mut *stream).poll_read(context, &mut buffer) {
+                Poll::Pending => return self.idle.as_mut().poll(context),
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
+                    self.bytes_left = self.bytes_left.saturating_sub(buffer.filled().len());
+                    self.idle.as_mut().reset((Instant::now() + LINGER_IDLE).min(self.end));
+                }
+                Poll::Ready(_) => return Poll::Ready(()),
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
 impl Placed {
-    pub(super) fn new(stream: TcpStream, place: OwnedSemaphorePermit, counted: Entered) -> Self {
-        Self { stream, _place: place, _counted: counted }
+    pub(super) fn new(stream: TcpStream, visit: Arc<Visit>, place: OwnedSemaphorePermit, counted: Entered) -> Self {
+        Self { stream, visit, linger: None, _place: place, _counted: counted }
     }
 
     pub(super) fn set_nodelay(&self) -> io::Result<()> {
@@ -63,6 +111,15 @@ impl AsyncWrite for Placed {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        let this = &mut *self;
+        if this.linger.is_none() {
+            ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
+        }
+        // After an upgrade the client may go on sending when our side is done, and somebody reads what it sends.
+        if this.visit.is_upgraded() {
+            return Poll::Ready(Ok(()));
+        }
+        let linger = this.linger.get_or_insert_with(Linger::new);
+        linger.poll_drain(&mut this.stream, context).map(Ok)
     }
 }

@@ -4,6 +4,7 @@
 
 mod access;
 mod certificates;
+mod early;
 mod endpoints;
 mod kubectl;
 mod limits;

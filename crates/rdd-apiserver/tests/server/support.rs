@@ -106,7 +106,10 @@ impl Handler for TestHandler {
             "/panic" => Answer::later(async { panic!("on purpose") }),
             "/panic-at-once" => panic!("at once, on purpose"),
             "/panic-in-body" => Answer::later(async { Response::new(Body::new(panicking())) }),
-            _ => Answer::Now(respond::not_found()),
+            path => Answer::Now(match path.strip_prefix("/status/").and_then(|code| code.parse().ok()) {
+                Some(code) => respond::content(code, respond::TEXT, "refused".to_owned()),
+                None => respond::not_found(),
+            }),
         }
     }
 }
