@@ -1,4 +1,4 @@
-//! What the standard library lacks: clock, locks, durable files, log files, host names, processes, owned tasks and what they are about, error chains, growing delays.
+//! What the standard library lacks: clock, locks, durable files, log files, host names, processes, socket owners, owned tasks and what they are about, error chains, growing delays.
 
 pub mod backoff;
 pub mod chain;
@@ -10,4 +10,5 @@ pub mod logfile;
 pub mod pem;
 pub mod process;
 pub mod scope;
+pub mod socket;
 pub mod task;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 /// Connections at once; further ones wait to be accepted. Half of the file descriptors that a process usually has.
 pub const CONNECTIONS: usize = 512;
-/// Of these, connections that have authenticated nobody yet; beyond, the oldest of them is closed for the newest.
-pub const STRANGERS: usize = 128;
+/// Of these, connections that have not authenticated yet: so many of the user that the server runs as, and so many of all
+/// other users of the machine together. Where the platform does not tell users apart, so many in all.
+pub const PENDING_CONNECTIONS: usize = 128;
 /// From the first byte to the end of the TLS handshake.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// From the end of one request to the end of the next one's head on an HTTP/1.1 connection, so also how long it may be
@@ -58,8 +59,8 @@ pub const LINGER_IDLE: Duration = Duration::from_millis(500);
 pub struct Limits {
     /// See [`CONNECTIONS`].
     pub connections: usize,
-    /// See [`STRANGERS`].
-    pub strangers: usize,
+    /// See [`PENDING_CONNECTIONS`].
+    pub pending_connections: usize,
     /// See [`HANDSHAKE_TIMEOUT`].
     pub handshake_timeout: Duration,
     /// See [`HEADER_READ_TIMEOUT`].
@@ -90,7 +91,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: CONNECTIONS,
-            strangers: STRANGERS,
+            pending_connections: PENDING_CONNECTIONS,
             handshake_timeout: HANDSHAKE_TIMEOUT,
             header_read_timeout: HEADER_READ_TIMEOUT,
             authentication_timeout: AUTHENTICATION_TIMEOUT,

@@ -6,16 +6,11 @@ mod frame;
 mod inproc;
 pub mod limits;
 mod listener;
+mod pending;
 mod place;
 mod streams;
 
-use std::{
-    collections::VecDeque,
-    fmt,
-    net::SocketAddr,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
 use prometheus_client::collector::Collector;
 use rdd_stdx::{
@@ -29,8 +24,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    frame::{Frame, Visit},
+    frame::Frame,
     limits::CLOSE,
+    pending::{PeerUsers, PendingConnections},
     place::Placed,
 };
 pub use self::{
@@ -191,27 +187,6 @@ impl Server {
     }
 }
 
-/// Connections that have not authenticated anybody yet, oldest first.
-///
-/// Anyone on this machine can open connections and say nothing. They may not take the places of those who have a token,
-/// so beyond a number of them the oldest makes room for the newest.
-#[derive(Default)]
-struct Strangers(VecDeque<Weak<Visit>>);
-
-impl Strangers {
-    fn receive(&mut self, at_most: usize) -> Arc<Visit> {
-        self.0.retain(|visit| visit.upgrade().is_some_and(|visit| !visit.is_known()));
-        while self.0.len() >= at_most.max(1) {
-            if let Some(oldest) = self.0.pop_front().and_then(|visit| visit.upgrade()) {
-                oldest.evicted.cancel();
-            }
-        }
-        let visit = Arc::new(Visit::default());
-        self.0.push_back(Arc::downgrade(&visit));
-        visit
-    }
-}
-
 /// Accepts until told to stop, then waits for the connections to end.
 async fn accept_all(
     listener: TcpListener,
@@ -221,7 +196,8 @@ async fn accept_all(
     closed: oneshot::Sender<()>,
 ) {
     let mut connections = Group::default();
-    let mut strangers = Strangers::default();
+    let users = PeerUsers::open();
+    let mut pending = PendingConnections::new(frame.limits.pending_connections);
     let places = Arc::new(Semaphore::new(frame.limits.connections));
     let mut refused = false;
     loop {
@@ -233,9 +209,12 @@ async fn accept_all(
             () = accepting.cancelled() => break,
             Some(ended) = connections.next(), if !connections.is_empty() => note_end(&ended),
             (place, accepted) = next => match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, peer)) => {
                     refused = false;
-                    let visit = strangers.receive(frame.limits.strangers);
+                    let Some(visit) = pending.admit(users.identify(&stream, peer)) else {
+                        tracing::debug!("a connection was refused: its user has too many that are not authenticated");
+                        continue;
+                    };
                     let stream = Placed::new(stream, visit.clone(), place, frame.metrics.connected());
                     connections.spawn("connection", connection::serve(stream, tls.clone(), frame.clone(), visit));
                 }
@@ -301,26 +280,5 @@ mod tests {
         assert_eq!((code("/readyz"), code("/livez")), (200, 200));
         server.shutdown(Duration::from_secs(1)).await;
         assert_eq!((code("/readyz"), code("/livez")), (500, 200));
-    }
-
-    #[test]
-    fn beyond_their_number_the_oldest_stranger_makes_room_and_who_is_known_never_does() {
-        let mut strangers = Strangers::default();
-        let visits: Vec<_> = (0..3).map(|_| strangers.receive(3)).collect();
-        visits[0].make_known();
-        let _fourth = strangers.receive(3);
-        let evicted = || visits.iter().map(|visit| visit.evicted.is_cancelled()).collect::<Vec<_>>();
-        assert_eq!(evicted(), [false, false, false], "the known one no longer counts");
-        let _fifth = strangers.receive(3);
-        assert_eq!(evicted(), [false, true, false]);
-    }
-
-    #[test]
-    fn connections_that_ended_are_forgotten() {
-        let mut strangers = Strangers::default();
-        for _ in 0..10 {
-            drop(strangers.receive(100));
-        }
-        assert_eq!(strangers.0.len(), 1);
     }
 }

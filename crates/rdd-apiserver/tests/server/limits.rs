@@ -161,7 +161,7 @@ async fn an_http2_connection_that_authenticates_nobody_is_closed() {
 async fn silent_strangers_never_take_the_places_of_those_who_are_known() {
     let server = TestServer::start_limited(|limits| {
         limits.connections = 8;
-        limits.strangers = 4;
+        limits.pending_connections = 4;
     })
     .await;
     let mut known = server.connect_http2().await;

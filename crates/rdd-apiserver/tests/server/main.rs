@@ -6,6 +6,7 @@ mod access;
 mod certificates;
 mod early;
 mod endpoints;
+mod flood;
 mod kubectl;
 mod limits;
 mod log;

@@ -1,0 +1,157 @@
+//! Which user a connection on this machine comes from.
+
+pub use self::platform::SocketOwners;
+
+/// Asks the kernel's `sock_diag` for the other end of a connection, which on loopback is a socket of this machine too.
+///
+/// One small request and its reply, which the kernel has ready when the request returns: a few microseconds, however many
+/// sockets there are. `/proc/net/tcp` would have to be read as a whole.
+#[cfg(target_os = "linux")]
+mod platform {
+    use std::{
+        io,
+        net::{SocketAddr, SocketAddrV4},
+        sync::atomic::{AtomicU32, Ordering},
+    };
+
+    use rustix::{
+        fd::OwnedFd,
+        net::{
+            AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink::SOCK_DIAG, recv, send, socket_with,
+        },
+    };
+
+    /// `SOCK_DIAG_BY_FAMILY`: the type of the request and of its reply.
+    const BY_FAMILY: u16 = 20;
+    /// `NLM_F_REQUEST`.
+    const REQUEST: u16 = 1;
+    const IPPROTO_TCP: u8 = 6;
+    const AF_INET: u8 = 2;
+    /// Header (`nlmsghdr`) and `inet_diag_req_v2`.
+    const HEADER_BYTES: usize = 16;
+    const REQUEST_BYTES: usize = HEADER_BYTES + 56;
+    /// Where `inet_diag_msg` has the user and the inode.
+    const UID_AT: usize = HEADER_BYTES + 64;
+    const INODE_AT: usize = HEADER_BYTES + 68;
+    /// Replies to earlier requests that are skipped, at most.
+    const STALE_MAX: usize = 8;
+
+    /// Knows which user owns a socket of this machine.
+    #[derive(Debug)]
+    pub struct SocketOwners {
+        netlink: OwnedFd,
+        sequence: AtomicU32,
+        own_uid: u32,
+    }
+
+    impl SocketOwners {
+        /// Opens the channel to the kernel; fails where there is none.
+        pub fn open() -> io::Result<Self> {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let netlink = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(SOCK_DIAG))?;
+            let own_uid = rustix::process::geteuid().as_raw();
+            Ok(Self { netlink, sequence: AtomicU32::new(1), own_uid })
+        }
+
+        /// The effective user of this process.
+        pub fn own_uid(&self) -> u32 {
+            self.own_uid
+        }
+
+        /// The user who owns the TCP socket at `address` that is connected to `peer`. `None` if it is not a socket of this
+        /// machine, or its process has closed it: the kernel then no longer knows whose it was.
+        pub fn uid(&self, address: SocketAddr, peer: SocketAddr) -> Option<u32> {
+            let (SocketAddr::V4(address), SocketAddr::V4(peer)) = (address, peer) else { return None };
+            let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
+            send(&self.netlink, &request(sequence, address, peer), SendFlags::empty()).ok()?;
+            let mut reply = [0; 512];
+            for _ in 0..STALE_MAX {
+                let (length, _) = recv(&self.netlink, &mut reply, RecvFlags::empty()).ok()?;
+                let reply = &reply[..length];
+                if u32_at(reply, 8) == Some(sequence) {
+                    return owner(reply);
+                }
+            }
+            None
+        }
+    }
+
+    fn request(sequence: u32, address: SocketAddrV4, peer: SocketAddrV4) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(REQUEST_BYTES);
+        bytes.extend((REQUEST_BYTES as u32).to_ne_bytes());
+        bytes.extend(BY_FAMILY.to_ne_bytes());
+        bytes.extend(REQUEST.to_ne_bytes());
+        bytes.extend(sequence.to_ne_bytes());
+        bytes.extend(0u32.to_ne_bytes()); // from whom: the kernel fills it in
+        bytes.extend([AF_INET, IPPROTO_TCP, 0, 0]);
+        bytes.extend(u32::MAX.to_ne_bytes()); // in any state
+        bytes.extend(address.port().to_be_bytes());
+        bytes.extend(peer.port().to_be_bytes());
+        for end in [address, peer] {
+            bytes.extend(end.ip().octets());
+            bytes.extend([0; 12]); // room for IPv6
+        }
+        bytes.extend(0u32.to_ne_bytes()); // on any interface
+        bytes.extend([0xff; 8]); // no cookie
+        bytes
+    }
+
+    /// The user in a reply. A socket without an inode belongs to no process any more, and its user says nothing.
+    fn owner(reply: &[u8]) -> Option<u32> {
+        let is_found = reply.get(4..6)? == BY_FAMILY.to_ne_bytes();
+        (is_found && u32_at(reply, INODE_AT)? != 0).then(|| u32_at(reply, UID_AT)).flatten()
+    }
+
+    fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+        Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+    }
+}
+
+/// Other systems do not tell without unsafe code.
+#[cfg(not(target_os = "linux"))]
+mod platform {
+    use std::{io, net::SocketAddr};
+
+    /// Knows which user owns a socket of this machine.
+    #[derive(Debug)]
+    pub struct SocketOwners(std::convert::Infallible);
+
+    impl SocketOwners {
+        /// Opens the channel to the kernel; fails where there is none.
+        pub fn open() -> io::Result<Self> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        /// The effective user of this process.
+        pub fn own_uid(&self) -> u32 {
+            match self.0 {}
+        }
+
+        /// The user who owns the TCP socket at `address` that is connected to `peer`.
+        pub fn uid(&self, _address: SocketAddr, _peer: SocketAddr) -> Option<u32> {
+            match self.0 {}
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn the_owner_of_an_open_socket_is_known_and_that_of_a_closed_one_is_not() {
+        let owners = SocketOwners::open().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, peer) = listener.accept().unwrap();
+        let local = server.local_addr().unwrap();
+        assert_eq!(owners.uid(peer, local), Some(rustix::process::geteuid().as_raw()));
+        assert_eq!(owners.uid(local, peer), Some(rustix::process::geteuid().as_raw()), "this end is ours as well");
+        drop(client);
+        assert_eq!(owners.uid(peer, local), None, "the client has closed it");
+        assert_eq!(owners.uid("127.0.0.1:1".parse().unwrap(), local), None, "there is no such socket");
+        assert_eq!(owners.uid("[::1]:1".parse().unwrap(), local), None);
+    }
+}
