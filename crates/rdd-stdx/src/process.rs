@@ -12,6 +12,8 @@ use std::{
 use rustix::process::Pid;
 pub use rustix::process::Signal;
 
+use crate::open_files;
+
 /// A child that outlives us: its own process group, so that Ctrl-C in our terminal does not reach it, no standard input,
 /// a working folder of its own, so that it does not hold the user's folder busy, and none of the files that whoever
 /// started us had open, so that it holds neither their locks nor their pipes.
@@ -25,7 +27,9 @@ pub fn background(program: impl AsRef<OsStr>, cwd: &Path) -> Command {
 /// A child that belongs to our terminal: it shares our process group, standard streams and working folder.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that makes commands")]
 pub fn foreground(program: impl AsRef<OsStr>) -> Command {
-    Command::new(program)
+    let mut command = Command::new(program);
+    open_files::restore_in_child(&mut command);
+    command
 }
 
 /// What this program opens is closed in its children anyway; what it inherited is not, unless it is marked.

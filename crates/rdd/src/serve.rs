@@ -28,6 +28,7 @@ use rdd_stdx::{
     clock::{SharedClock, SystemClock},
     file,
     lock::{self, ProcessLock},
+    open_files,
 };
 use rdd_store::{Store, sqlite};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -68,6 +69,7 @@ fn run(options: &ServeOptions, notifier: &Notifier) -> anyhow::Result<()> {
     file::write_atomic(&paths.pid_file, std::process::id().to_string().as_bytes(), file::PRIVATE)?;
     tracing::info!(instance = %instance.name, version = build::INFO.version, verbosity = options.verbosity, "starting");
     refresh_links(options);
+    tracing::debug!(limit = open_files::raise_limit(), "open files");
 
     let workers = std::thread::available_parallelism().map_or(2, usize::from).min(4);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -263,7 +265,7 @@ async fn start_server(
             Arc::clone(passthroughs) as _,
             Arc::new(OpenId::new(accounts, address, core.endpoints())),
         )),
-        limits: Limits::default(),
+        limits: Limits::for_open_files(open_files::limit()),
         clock: clock.clone(),
     };
     Ok((Server::start_with(listener, parts, vec![metrics.collector()]), core))

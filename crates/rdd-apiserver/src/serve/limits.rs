@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Connections at once; further ones wait to be accepted. Half of the file descriptors that a process usually has.
+/// Connections at once; further ones wait to be accepted.
 pub const CONNECTIONS: usize = 512;
 /// Of these, connections that have not authenticated yet: so many of the user that the server runs as, and so many of all
 /// other users of the machine together. Where the platform does not tell users apart, so many in all.
@@ -104,6 +104,35 @@ impl Default for Limits {
             streams: STREAMS,
             ping_interval: PING_INTERVAL,
             ping_timeout: PING_TIMEOUT,
+        }
+    }
+}
+
+impl Limits {
+    /// The defaults, with fewer connections where the process may not have enough files open.
+    ///
+    /// A quarter is for these connections. The rest is for the store, for what requests open on the way, such as connections
+    /// to webhooks, and for the rest of the process.
+    pub fn for_open_files(open_files: u64) -> Self {
+        let share = usize::try_from(open_files / 4).unwrap_or(usize::MAX);
+        let connections = CONNECTIONS.min(share).max(1);
+        // Two limits of this size apply, and half of all connections are for those who have authenticated.
+        Self { connections, pending_connections: PENDING_CONNECTIONS.min(connections / 4).max(1), ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Finding A-8
+    #[test]
+    fn connections_are_limited_by_what_can_be_open() {
+        for (open_files, connections, pending) in
+            [(u64::MAX, 512, 128), (1 << 20, 512, 128), (2048, 512, 128), (1024, 256, 64), (64, 16, 4), (0, 1, 1)]
+        {
+            let limits = Limits::for_open_files(open_files);
+            assert_eq!((limits.connections, limits.pending_connections), (connections, pending), "{open_files}");
         }
     }
 }

@@ -96,7 +96,7 @@ async fn bind(wishes: impl IntoIterator<Item = u16>) -> io::Result<TcpListener> 
 }
 
 async fn serve(listener: TcpListener, route: Arc<Mutex<Option<Upstream>>>) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let room = Arc::new(Semaphore::new(connections_max(rdd_stdx::open_files::limit())));
     let mut connections = Group::default();
     loop {
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
@@ -114,6 +114,11 @@ async fn serve(listener: TcpListener, route: Arc<Mutex<Option<Upstream>>>) {
             Some(_) = connections.next() => {}
         }
     }
+}
+
+/// How many connections are handed on at once. Each has two ends, and a quarter of what can be open is for them.
+fn connections_max(open_files: u64) -> usize {
+    usize::try_from(open_files / 8).unwrap_or(usize::MAX).clamp(1, CONNECTIONS_MAX)
 }
 
 async fn pass(client: TcpStream, from: SocketAddr, upstream: Option<Upstream>, _room: OwnedSemaphorePermit) {
