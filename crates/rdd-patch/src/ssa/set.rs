@@ -9,8 +9,9 @@ use std::{cmp::Ordering, fmt, sync::Arc};
 /// Invariant: entries are sorted by element, and an entry that is no member has members below it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Set {
-    /// Shared: most of what algebra does is to pass whole subtrees on.
-    entries: Arc<Vec<Entry>>,
+    /// Shared: most of what algebra does is to pass whole subtrees on. `None` if there are none: most sets are those below a
+    /// leaf, and an allocation for each would double what a set takes.
+    entries: Option<Arc<Vec<Entry>>>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -34,7 +35,7 @@ enum Joined<'a> {
 }
 
 fn join<'a>(left: &'a Set, right: &'a Set) -> impl Iterator<Item = Joined<'a>> {
-    let (mut left, mut right) = (left.entries.iter().peekable(), right.entries.iter().peekable());
+    let (mut left, mut right) = (left.entries().iter().peekable(), right.entries().iter().peekable());
     std::iter::from_fn(move || {
         let order = match (left.peek(), right.peek()) {
             (None, None) => return None,
@@ -52,8 +53,8 @@ fn join<'a>(left: &'a Set, right: &'a Set) -> impl Iterator<Item = Joined<'a>> {
 
 /// The entries of one set, each with the entry of the same element in the other. Costs little more than the smaller set.
 fn pairs<'a>(left: &'a Set, right: &'a Set) -> impl Iterator<Item = (&'a Entry, Option<&'a Entry>)> {
-    let mut rest = right.entries.as_slice();
-    left.entries.iter().map(move |entry| {
+    let mut rest = right.entries();
+    left.entries().iter().map(move |entry| {
         rest = skip_below(rest, &entry.element);
         (entry, rest.first().filter(|other| other.element == entry.element))
     })
@@ -78,7 +79,17 @@ impl Set {
     /// A set of entries that are in order and of different elements; those without members are left out.
     pub(super) fn from_sorted(mut entries: Vec<Entry>) -> Self {
         entries.retain(|entry| !entry.is_dead());
-        Self { entries: Arc::new(entries) }
+        Self::from_entries(entries)
+    }
+
+    /// A set of entries that are in order, of different elements, and have members.
+    fn from_entries(entries: Vec<Entry>) -> Self {
+        Self { entries: (!entries.is_empty()).then(|| Arc::new(entries)) }
+    }
+
+    /// The entries to change; the caller leaves at least one.
+    fn entries_mut(&mut self) -> &mut Vec<Entry> {
+        Arc::make_mut(self.entries.get_or_insert_default())
     }
 
     /// A set of entries in any order. Of entries of one element any makes it a member, and the last that has something below
@@ -110,12 +121,12 @@ impl Set {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries().is_empty()
     }
 
     /// How many paths are members.
     pub fn len(&self) -> usize {
-        self.entries.iter().map(|entry| usize::from(entry.member) + entry.children.len()).sum()
+        self.entries().iter().map(|entry| usize::from(entry.member) + entry.children.len()).sum()
     }
 
     /// Adds a path. Its parents are not added by that.
@@ -135,27 +146,27 @@ impl Set {
             Ok(index) => index,
             Err(index) => {
                 let entry = Entry { element: element.clone(), member: false, children: Self::new() };
-                Arc::make_mut(&mut self.entries).insert(index, entry);
+                self.entries_mut().insert(index, entry);
                 index
             }
         };
-        &mut Arc::make_mut(&mut self.entries)[index]
+        &mut self.entries_mut()[index]
     }
 
     fn position(&self, element: &PathElement) -> Result<usize, usize> {
         // Sets are mostly built in order: look at the end first.
-        if self.entries.last().is_none_or(|last| last.element < *element) {
-            return Err(self.entries.len());
+        if self.entries().last().is_none_or(|last| last.element < *element) {
+            return Err(self.entries().len());
         }
-        self.entries.binary_search_by(|entry| entry.element.cmp(element))
+        self.entries().binary_search_by(|entry| entry.element.cmp(element))
     }
 
     pub(super) fn entry(&self, element: &PathElement) -> Option<&Entry> {
-        self.position(element).ok().map(|index| &self.entries[index])
+        self.position(element).ok().map(|index| &self.entries()[index])
     }
 
     pub(super) fn entries(&self) -> &[Entry] {
-        &self.entries
+        self.entries.as_ref().map_or(&[], |entries| entries)
     }
 
     pub fn contains(&self, path: &[PathElement]) -> bool {
@@ -182,7 +193,7 @@ impl Set {
                 children: left.children.union(&right.children),
             },
         });
-        Self { entries: Arc::new(merged.collect()) }
+        Self::from_entries(merged.collect())
     }
 
     #[must_use]
@@ -192,7 +203,7 @@ impl Set {
             member: left.member && right.member,
             children: left.children.intersection(&right.children),
         };
-        let entries: Vec<Entry> = if self.entries.len() <= other.entries.len() {
+        let entries: Vec<Entry> = if self.entries().len() <= other.entries().len() {
             pairs(self, other).filter_map(|(left, right)| Some(both(left, right?))).collect()
         } else {
             pairs(other, self).filter_map(|(right, left)| Some(both(left?, right))).collect()
@@ -243,7 +254,7 @@ impl Set {
         let atom = shape.map(Shape::atom);
         let map = atom.and_then(|atom| atom.map.as_ref());
         let list = atom.and_then(|atom| atom.list.as_ref());
-        let entries = self.entries.iter().map(|entry| {
+        let entries = self.entries().iter().map(|entry| {
             let (declared, inner) = match &entry.element {
                 PathElement::Field(name) => {
                     (map.is_some_and(|map| map.fields.contains_key(name)), map.and_then(|map| map.field_shape(name)))
@@ -257,18 +268,18 @@ impl Set {
                 children: entry.children.with_named_fields(inner),
             }
         });
-        Self { entries: Arc::new(entries.collect()) }
+        Self::from_entries(entries.collect())
     }
 
     /// The members that have no members below them.
     #[must_use]
     pub fn leaves(&self) -> Self {
-        let entries = self.entries.iter().map(|entry| Entry {
+        let entries = self.entries().iter().map(|entry| Entry {
             element: entry.element.clone(),
             member: entry.member && entry.children.is_empty(),
             children: entry.children.leaves(),
         });
-        Self { entries: Arc::new(entries.collect()) }
+        Self::from_entries(entries.collect())
     }
 
     /// Every member, parents before what is below them, level by level as upstream iterates.
@@ -279,12 +290,12 @@ impl Set {
     }
 
     fn collect_paths(&self, prefix: &mut Path, paths: &mut Vec<Path>) {
-        for entry in self.entries.iter().filter(|entry| entry.member) {
+        for entry in self.entries().iter().filter(|entry| entry.member) {
             let mut path = prefix.clone();
             path.push(entry.element.clone());
             paths.push(path);
         }
-        for entry in self.entries.iter() {
+        for entry in self.entries().iter() {
             prefix.push(entry.element.clone());
             entry.children.collect_paths(prefix, paths);
             prefix.pop();
