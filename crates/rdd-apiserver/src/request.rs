@@ -18,6 +18,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, request::Parts};
 use http_body_util::BodyExt;
 use rdd_meta::Status;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -25,6 +26,7 @@ use crate::{
     auth::Identity,
     offload,
     respond::{self, Body, Response},
+    serve::limits::{LARGE_BODIES_BYTES, LARGE_BODY_BYTES},
 };
 
 /// A request whose sender is known and which has passed every limit.
@@ -45,6 +47,28 @@ pub struct Request {
     pub found: Found,
     pub(crate) body: Body,
     pub(crate) body_bytes_max: usize,
+    pub(crate) body_budget: BodyBudget,
+}
+
+/// What a request takes of the bytes that large bodies may have in all while their requests are worked on.
+///
+/// A body of 1.5 MB becomes a hundred times as much while it is parsed, merged and written again, so that a few at the same
+/// time would exhaust a small machine. Small bodies take nothing.
+#[derive(Debug, Default)]
+pub(crate) struct BodyBudget {
+    /// One permit per byte; `None` for a request without a body.
+    pub(crate) available: Option<Arc<Semaphore>>,
+    /// Given back with the request.
+    pub(crate) taken: Option<OwnedSemaphorePermit>,
+}
+
+impl BodyBudget {
+    /// Waits until there is room for a body of this size. The request's own timeout bounds the wait.
+    async fn take(&mut self, bytes: usize) {
+        let Some(available) = self.available.take().filter(|_| bytes >= LARGE_BODY_BYTES) else { return };
+        let bytes = u32::try_from(bytes.min(LARGE_BODIES_BYTES)).unwrap_or(u32::MAX);
+        self.taken = available.acquire_many_owned(bytes).await.ok();
+    }
 }
 
 impl Request {
@@ -61,6 +85,8 @@ impl Request {
             }
             read.extend_from_slice(&data);
         }
+        // Not before it is all there: a client that sends slowly must not hold up others.
+        self.body_budget.take(read.len()).await;
         offload::announce(read.len()).await;
         Ok(read.freeze())
     }

@@ -20,17 +20,20 @@ use rdd_stdx::{
     scope::{self, Subject},
     task::panic_message,
 };
-use tokio::{sync::Notify, time::Instant};
+use tokio::{
+    sync::{Notify, Semaphore},
+    time::Instant,
+};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use super::{
     body::Guarded,
-    limits::{Limits, RETRY_AFTER_SECONDS},
+    limits::{LARGE_BODIES_BYTES, Limits, RETRY_AFTER_SECONDS},
 };
 use crate::{
     auth::{self, Authenticators, Credentials, Identity},
     metrics::{Kind, SharedMetrics},
-    request::{Answer, AuditId, Awaited, Class, Classified, Handler, Request, timeout, verb_of},
+    request::{Answer, AuditId, Awaited, BodyBudget, Class, Classified, Handler, Request, timeout, verb_of},
     respond::{self, Body, Response},
 };
 
@@ -48,6 +51,8 @@ pub(super) struct Frame {
     pub(super) ending: Arc<CancellationToken>,
     /// The requests in flight.
     pub(super) in_flight: Arc<InFlight>,
+    /// One permit for each byte of the large bodies that may be worked on at the same time.
+    large_bodies: Arc<Semaphore>,
 }
 
 /// The other end of a connection.
@@ -218,6 +223,7 @@ impl Frame {
             port,
             draining: CancellationToken::new(),
             ending: Arc::default(),
+            large_bodies: Arc::new(Semaphore::new(LARGE_BODIES_BYTES)),
         }
     }
 
@@ -315,7 +321,10 @@ impl Frame {
         };
         let stopping = Arc::clone(&self.ending);
         let audit_id = audit_id.clone();
-        let request = Request { head, identity, audit_id, stopping, patience, found, body, body_bytes_max };
+        let available = (!body.is_whole()).then(|| Arc::clone(&self.large_bodies));
+        let body_budget = BodyBudget { available, taken: None };
+        let request =
+            Request { head, identity, audit_id, stopping, patience, found, body, body_bytes_max, body_budget };
         let begun = match catch_unwind(AssertUnwindSafe(|| self.handler.handle(request))) {
             Ok(Answer::Now(response)) => {
                 Begun::Answered(self.guard(classified.class, response, flying, || self.deadline()))

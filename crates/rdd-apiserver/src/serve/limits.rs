@@ -20,6 +20,11 @@ pub const HEADER_BYTES: u32 = 64 * 1024;
 pub const HEADERS: usize = 100;
 /// Size of a request's body: Kubernetes' own limit.
 pub const BODY_BYTES: usize = 3 * 1024 * 1024;
+/// From this size on a body counts against [`LARGE_BODIES_BYTES`].
+pub const LARGE_BODY_BYTES: usize = 256 * 1024;
+/// Bytes of large bodies whose requests are worked on at the same time; further ones wait. A body that is larger counts
+/// as this much.
+pub const LARGE_BODIES_BYTES: usize = 2 * 1024 * 1024;
 /// Requests in flight that change something.
 pub const MUTATING_IN_FLIGHT: usize = 200;
 /// Requests in flight that do not.

@@ -1,6 +1,12 @@
 //! How much the server takes, and that one client's excess is nobody else's trouble.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use http_body_util::BodyExt as _;
 use rdd_apiserver::serve::Limits;
@@ -52,6 +58,54 @@ async fn one_request_too_many_is_429_and_a_watch_does_not_count() {
     server.handler.gate.0.add_permits(1);
     assert_eq!(tasks.next().await.unwrap().outcome, Ok(200));
     assert_eq!(server.get("/version").await.0, 200, "the place is free again");
+}
+
+/// Starts three requests with bodies of this size, and expects that so many of them are worked on at once.
+async fn expect_work_at_once(server: &TestServer, body_bytes: usize, expected: usize) {
+    let written = Arc::new(AtomicUsize::new(0));
+    let mut clients = Group::default();
+    for _ in 0..3 {
+        let (mut stream, token, written) = (server.connect().await, server.admin.reveal().to_owned(), written.clone());
+        clients.spawn("client", async move {
+            let head = format!(
+                "POST /work HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\
+                 Connection: close\r\nContent-Length: {body_bytes}\r\n\r\n"
+            );
+            stream.write_all(head.as_bytes()).await.unwrap();
+            stream.write_all(&vec![b'x'; body_bytes]).await.unwrap();
+            written.fetch_add(1, Ordering::SeqCst);
+            read_to_end(&mut stream).await
+        });
+    }
+    let worked = &server.handler.worked;
+    for done in 0..3 {
+        let expected = (done + expected).min(3);
+        let reached = async {
+            while written.load(Ordering::SeqCst) < 3 || worked.load(Ordering::SeqCst) < expected {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, reached).await.expect("those that waited come next");
+        // While these are answered, a further one that need not wait would have come as far.
+        for _ in 0..3 {
+            assert_eq!(server.get("/whoami").await.0, 200);
+        }
+        assert_eq!(worked.load(Ordering::SeqCst), expected, "with bodies of {body_bytes} bytes, {done} done");
+        server.handler.gate.0.add_permits(1);
+        let ended = tokio::time::timeout(PATIENCE, clients.next()).await.unwrap().unwrap();
+        assert!(ended.outcome.unwrap().ends_with("done"));
+    }
+    worked.store(0, Ordering::SeqCst);
+}
+
+// Finding A-8
+#[tokio::test]
+async fn large_bodies_are_worked_on_one_after_the_other_and_small_ones_are_not() {
+    let server = TestServer::start().await;
+    expect_work_at_once(&server, 1_500_000, 1).await;
+    expect_work_at_once(&server, 3 * 1024 * 1024, 1).await;
+    expect_work_at_once(&server, 900_000, 2).await;
+    expect_work_at_once(&server, 100_000, 3).await;
 }
 
 #[tokio::test]

@@ -49,7 +49,9 @@ pub(crate) struct TestServer {
 pub(crate) struct TestHandler {
     /// Requests of `/slow` that have begun.
     pub(crate) begun: AtomicUsize,
-    /// One permit lets one request of `/slow` end.
+    /// Requests of `/work` that have read their body.
+    pub(crate) worked: Arc<AtomicUsize>,
+    /// One permit lets one request of `/slow` or `/work` end.
     pub(crate) gate: Arc<GateInner>,
 }
 
@@ -95,6 +97,15 @@ impl Handler for TestHandler {
             "/slow" => {
                 self.begun.fetch_add(1, Ordering::SeqCst);
                 Answer::later(async move {
+                    gate.0.acquire().await.unwrap().forget();
+                    text("done".to_owned())
+                })
+            }
+            "/work" => {
+                let begun = Arc::clone(&self.worked);
+                Answer::later(async move {
+                    request.read_body().await.unwrap();
+                    begun.fetch_add(1, Ordering::SeqCst);
                     gate.0.acquire().await.unwrap().forget();
                     text("done".to_owned())
                 })
