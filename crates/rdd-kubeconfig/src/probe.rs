@@ -1,4 +1,4 @@
-//! Asks a server whether it is well, as the user's kubectl would reach it.
+//! Asks a server whether it is well, as the user's kubectl would reach it. Credentials are sent over verified TLS only.
 
 use std::{future::Future, io, sync::Arc, time::Duration};
 
@@ -69,17 +69,19 @@ async fn ask(endpoint: &Endpoint) -> Result<u16, Answer> {
         _ => Answer::Unreachable(error.to_string()),
     })?;
     if !is_tls {
-        return health(endpoint, TokioIo::new(stream)).await;
+        // Anybody on the path could read the token. kubectl sends none over plain HTTP either.
+        return health(endpoint, None, TokioIo::new(stream)).await;
     }
     let tls = |error: &dyn std::fmt::Display| Answer::Tls(error.to_string());
     let config = trust(endpoint).map_err(Answer::Tls)?;
     let name = endpoint.server_name.as_deref().unwrap_or(host).to_owned();
     let name = ServerName::try_from(name).map_err(|error| tls(&error))?;
     let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|error| tls(&error))?;
-    health(endpoint, TokioIo::new(stream)).await
+    health(endpoint, endpoint.token.as_deref(), TokioIo::new(stream)).await
 }
 
-async fn health<S>(endpoint: &Endpoint, stream: S) -> Result<u16, Answer>
+/// Sends one request for the health, with this bearer token, and does not follow redirects.
+async fn health<S>(endpoint: &Endpoint, token: Option<&str>, stream: S) -> Result<u16, Answer>
 where
     S: hyper::rt::Read + hyper::rt::Write + Unpin + Send,
 {
@@ -89,7 +91,8 @@ where
         if chain.contains("alert") { Answer::Tls(chain) } else { Answer::Unreachable(chain) }
     };
     let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.map_err(failed)?;
-    let request = request(endpoint).ok_or_else(|| Answer::Unreachable("no request can be made of it".to_owned()))?;
+    let request = request(endpoint, token);
+    let request = request.ok_or_else(|| Answer::Unreachable("no request can be made of it".to_owned()))?;
     let answer = sender.send_request(request);
     tokio::pin!(answer);
     let response = tokio::select! {
@@ -101,13 +104,14 @@ where
     response.map(|response| response.status().as_u16()).map_err(failed)
 }
 
-fn request(endpoint: &Endpoint) -> Option<Request<Empty<Bytes>>> {
+fn request(endpoint: &Endpoint, token: Option<&str>) -> Option<Request<Empty<Bytes>>> {
     let base = endpoint.server.path().trim_end_matches('/');
     let authority = endpoint.server.authority()?.as_str();
+    // A name and a password in the URL are credentials, too.
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let path: Uri = format!("{base}/healthz").parse().ok()?;
     let request = Request::get(path).header(header::HOST, host);
-    let request = match &endpoint.token {
+    let request = match token {
         Some(token) => request.header(header::AUTHORIZATION, format!("Bearer {token}")),
         None => request,
     };

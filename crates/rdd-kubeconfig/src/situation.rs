@@ -28,9 +28,9 @@ pub struct Endpoint {
     pub trust: Trust,
     /// The name in its certificate, where that is not the host of the URL.
     pub server_name: Option<String>,
-    /// Our certificate and its key, both PEM.
+    /// Our certificate and its key, both PEM. Shown to a server with a verified certificate only.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
-    /// Our bearer token.
+    /// Our bearer token. Sent to a server with a verified certificate only.
     pub token: Option<String>,
 }
 
@@ -45,7 +45,8 @@ pub enum Trust {
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint").field("server", &self.server).finish_non_exhaustive()
+        // Not the whole URL: it may hold a password.
+        f.debug_struct("Endpoint").field("host", &self.server.host()).finish_non_exhaustive()
     }
 }
 
@@ -110,6 +111,11 @@ fn describe(cluster: Option<&Value>, base: &Path, user: Option<&Value>, user_bas
     if server.host().is_none() || !matches!(server.scheme_str(), Some("http" | "https")) {
         return Err(unusable("its server is no URL"));
     }
+    let server_name = text(cluster, "tls-server-name").map(str::to_owned);
+    if server.scheme_str() == Some("http") {
+        // As kubectl does: without TLS the server is asked anonymously, and no file with a credential is read.
+        return Ok(Endpoint { server, trust: Trust::System, server_name, identity: None, token: None });
+    }
     let trust = data(cluster, "certificate-authority", base)?.map_or(Trust::System, Trust::Pem);
     let certificate = data(user, "client-certificate", user_base)?;
     let identity = certificate.zip(data(user, "client-key", user_base)?);
@@ -117,7 +123,6 @@ fn describe(cluster: Option<&Value>, base: &Path, user: Option<&Value>, user_bas
         Some(token) => Some(token.to_owned()),
         None => text(user, "tokenFile").map(|path| read_text(&user_base.join(path))).transpose()?,
     };
-    let server_name = text(cluster, "tls-server-name").map(str::to_owned);
     Ok(Endpoint { server, trust, server_name, identity, token })
 }
 

@@ -1,9 +1,12 @@
 //! The probe against servers that are well, unwell, slow, strange and absent.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rdd_kubeconfig::{Answer, Endpoint, NetworkProbe, Probe, Trust};
+use rdd_kubeconfig::{Answer, Endpoint, Keep, NetworkProbe, Probe, Trust, Verdict};
 use rdd_stdx::task::Group;
 use rustls::{RootCertStore, ServerConfig, pki_types::PrivateKeyDer, server::WebPkiClientVerifier};
 use tokio::{
@@ -11,6 +14,8 @@ use tokio::{
     net::TcpListener,
 };
 use tokio_rustls::TlsAcceptor;
+
+use crate::support::{self, Folder, cluster, merge};
 
 type Issuer = CertifiedIssuer<'static, KeyPair>;
 
@@ -137,11 +142,75 @@ async fn a_client_certificate_is_shown_where_there_is_one() {
     assert_eq!(ask(&endpoint).await, Answer::Status(200));
 }
 
+/// Answers every request with `answer`, and records everything that was sent to it.
+async fn record(answer: &'static str) -> (u16, Arc<Mutex<Vec<u8>>>, Group<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let received = Arc::<Mutex<Vec<u8>>>::default();
+    let recorder = Arc::clone(&received);
+    let mut group = Group::default();
+    group.spawn("recorder", async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut buffer = [0; 4096];
+            while let Ok(length @ 1..) = stream.read(&mut buffer).await {
+                recorder.lock().unwrap().extend_from_slice(&buffer[..length]);
+                if buffer[..length].ends_with(b"\r\n\r\n") {
+                    let _ = stream.write_all(answer.as_bytes()).await;
+                }
+            }
+        }
+    });
+    (port, received, group)
+}
+
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+
+// Finding A-3
 #[tokio::test]
-async fn a_server_without_tls_is_asked_without_it() {
-    let (port, _server) = serve(None).await;
-    assert_eq!(ask(&endpoint(format!("http://127.0.0.1:{port}/base"), Trust::System)).await, Answer::Status(200));
-    assert_eq!(ask(&endpoint(format!("http://127.0.0.1:{port}"), Trust::System)).await, Answer::Status(404));
+async fn no_credential_is_sent_over_plain_http() {
+    let (port, received, _server) = record(OK).await;
+    let issuer = issuer();
+    let (certificate, key) = signed(&issuer, "admin");
+    let mut endpoint = endpoint(format!("http://ann:hunter2@127.0.0.1:{port}/base"), Trust::System);
+    endpoint.identity = Some((certificate.pem().into_bytes(), key.serialize_pem().into_bytes()));
+    assert_eq!(ask(&endpoint).await, Answer::Status(200));
+    let received = String::from_utf8(received.lock().unwrap().clone()).unwrap();
+    let expected = format!("GET /base/healthz HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n\r\n");
+    assert_eq!(received, expected, "the request has no credential of any kind");
+    assert!(!format!("{endpoint:?}").contains("hunter2"), "{endpoint:?}");
+}
+
+// Finding A-3: the same through the files, as the daemon goes about it.
+#[tokio::test]
+async fn a_current_context_with_a_plain_http_server_is_asked_anonymously() {
+    let (port, received, _server) = record(OK).await;
+    for user in ["{token: hunter2}", "{tokenFile: token}", "{username: ann, password: hunter2}"] {
+        let folder = Folder::new();
+        folder.write("token", "hunter2");
+        let text = format!(
+            "apiVersion: v1\nclusters:\n- name: c\n  cluster: {{server: 'http://127.0.0.1:{port}'}}\ncontexts:\n- name: x\n  \
+             context: {{cluster: c, user: u}}\ncurrent-context: x\nusers:\n- name: u\n  user: {user}\n"
+        );
+        let merge = merge(&[&folder.write("config", &text)]);
+        merge.publish(&cluster(1), &support::user()).await.unwrap();
+        let verdict = merge.switch_current(&NetworkProbe { within: Duration::from_secs(10) }).await.unwrap();
+        assert_eq!(verdict, Verdict::Keep(Keep::Answers), "{user}");
+        let received = String::from_utf8(std::mem::take(&mut *received.lock().unwrap())).unwrap();
+        assert_eq!(received, format!("GET /healthz HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n\r\n"), "{user}");
+    }
+}
+
+// Finding A-3
+#[tokio::test]
+async fn a_redirect_is_an_answer_and_is_not_followed() {
+    let (elsewhere, received, _other) = record(OK).await;
+    let answer = format!(
+        "HTTP/1.1 307 Temporary Redirect\r\nlocation: http://127.0.0.1:{elsewhere}/\r\ncontent-length: 0\r\n\r\n"
+    );
+    let (port, _, _server) = record(answer.leak()).await;
+    assert_eq!(ask(&endpoint(format!("http://127.0.0.1:{port}"), Trust::System)).await, Answer::Status(307));
+    assert!(received.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
