@@ -1,11 +1,15 @@
 //! Files that are whole or absent, and private under any umask.
 
 use std::{
-    fs::{self, File, OpenOptions, Permissions},
-    io::{self, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    fs::{self, File, Permissions},
+    io,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
+
+use rustix::fs::OFlags;
+
+use crate::owned::{self, TrustedFolder};
 
 /// Owner may read and write, nobody else anything.
 pub const PRIVATE: u32 = 0o600;
@@ -31,48 +35,22 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error 
 
 /// Replaces `path` by `content` so that a reader, or a machine that loses power, sees the old file or the new one.
 ///
-/// The mode is set explicitly, so a hostile umask neither opens the file nor locks its owner out.
+/// The mode is set explicitly, so a hostile umask neither opens the file nor locks its owner out. The folder must belong to
+/// the effective user or to the system; see [`owned`].
 pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> Result<(), Error> {
-    let staged = staging_name(path);
-    if let Err(source) = write_and_rename(&staged, path, content, mode) {
-        // The staging file is ours alone; if removing it fails too, the first failure is still the one to tell.
-        let _ = fs::remove_file(&staged);
-        return Err(failed("write", path)(source));
-    }
-    sync_dir(parent(path))
+    owned::replace(path, content, mode).map_err(failed("write", path))
 }
 
-fn write_and_rename(staged: &Path, path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(staged)?;
-    file.set_permissions(Permissions::from_mode(mode))?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    fs::rename(staged, path)
-}
-
-/// Makes `path` and its missing parents, each for the owner alone; tightens `path` if it was there and laxer.
+/// Makes `path` and its missing parents, each for the owner alone; tightens `path` if it was there and laxer. One that
+/// belongs to another user is refused.
 pub fn create_dir_private(path: &Path) -> Result<(), Error> {
-    if let Some(parent) = path.parent()
-        && !parent.as_os_str().is_empty()
-        && !parent.exists()
-    {
-        create_dir_private(parent)?;
-    }
-    match fs::create_dir(path) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
-        Err(error) => return Err(failed("create folder", path)(error)),
-    }
-    let mode = fs::metadata(path).map_err(failed("inspect", path))?.permissions().mode() & 0o7777;
-    if mode == PRIVATE_DIR {
-        return Ok(());
-    }
-    fs::set_permissions(path, Permissions::from_mode(PRIVATE_DIR)).map_err(failed("make private", path))
+    TrustedFolder::create(path).map(drop).map_err(failed("create folder", path))
 }
 
-/// Opens `path` for appending, created private if missing.
+/// Opens `path` for appending, created private if missing. A file of another user is refused.
 pub fn open_append_private(path: &Path) -> Result<File, Error> {
-    let file = OpenOptions::new().append(true).create(true).mode(PRIVATE).open(path).map_err(failed("open", path))?;
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
+    let file = owned::open_file(path, flags, PRIVATE).map_err(failed("open", path))?;
     file.set_permissions(Permissions::from_mode(PRIVATE)).map_err(failed("make private", path))?;
     Ok(file)
 }
@@ -97,16 +75,6 @@ fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
-}
-
-fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Beside the target, so that the rename stays on one file system; with our PID, so that two writers do not share it.
-fn staging_name(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    parent(path).join(format!(".{name}.{}.tmp", std::process::id()))
 }
 
 #[cfg(test)]

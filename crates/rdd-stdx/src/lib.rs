@@ -1,4 +1,4 @@
-//! What the standard library lacks: clock, locks, durable files, log files, host names, the limit of open files, processes, socket owners, owned tasks and what they are about, error chains, growing delays.
+//! What the standard library lacks: clock, locks, durable files, files with a trusted owner, log files, host names, the limit of open files, processes, socket owners, owned tasks and what they are about, error chains, growing delays.
 
 pub mod backoff;
 pub mod chain;
@@ -8,6 +8,7 @@ pub mod file;
 pub mod lock;
 pub mod logfile;
 pub mod open_files;
+pub mod owned;
 pub mod pem;
 pub mod process;
 pub mod scope;

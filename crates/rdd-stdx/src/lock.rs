@@ -6,9 +6,9 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{File, OpenOptions, Permissions},
+    fs::{File, Permissions},
     io,
-    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard},
 };
@@ -19,7 +19,7 @@ use rustix::{
     process::{Flock, FlockType, fcntl_getlk},
 };
 
-use crate::process::Process;
+use crate::{owned, process::Process};
 
 /// Held until dropped, or until the process ends.
 #[derive(Debug)]
@@ -77,8 +77,7 @@ impl ProcessLock {
         if identity_of(path).is_ok_and(|identity| held.contains(&identity)) {
             return Err(Error::Held { path: path.to_owned(), holder: Some(std::process::id()) });
         }
-        let file = open_regular(OpenOptions::new().write(true).create(true).truncate(false).mode(0o600), path)
-            .map_err(fail)?;
+        let file = open_regular(path, OFlags::CREATE).map_err(fail)?;
         // Under a hostile umask nobody else could open it to ask who holds it.
         file.set_permissions(Permissions::from_mode(0o600)).map_err(fail)?;
         match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -131,7 +130,7 @@ pub fn holder(path: &Path) -> Result<Holder, Error> {
     if held.contains(&identity) {
         return Ok(Holder::Process(Some(std::process::id())));
     }
-    let file = open_regular(OpenOptions::new().write(true), path).map_err(fail)?;
+    let file = open_regular(path, OFlags::empty()).map_err(fail)?;
     holder_of(&file).map_err(fail)
 }
 
@@ -146,18 +145,10 @@ pub fn open_holder(path: &Path) -> Result<Option<Process>, Error> {
     Ok((holder(path)? == Holder::Process(Some(pid))).then_some(process))
 }
 
-/// A lock is a file of its own: a pipe would hang whoever opens it, a link could lead anywhere.
-fn open_regular(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let irregular = || io::Error::other("it is not a regular file; remove it");
-    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
-    match options.custom_flags(flags.bits().cast_signed()).open(path) {
-        Ok(file) if file.metadata()?.is_file() => Ok(file),
-        Ok(_) => Err(irregular()),
-        // How a pipe that nobody reads, and a folder, refuse to be written to.
-        Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => Err(irregular()),
-        Err(error) if error.kind() == io::ErrorKind::IsADirectory => Err(irregular()),
-        Err(error) => Err(error),
-    }
+/// A lock is a file of its own: a pipe would hang whoever opens it, a link could lead anywhere, and a file of another user
+/// would let them say who runs.
+fn open_regular(path: &Path, flags: OFlags) -> io::Result<File> {
+    owned::open_file(path, OFlags::WRONLY | flags, 0o600)
 }
 
 fn held_here() -> MutexGuard<'static, BTreeSet<Identity>> {

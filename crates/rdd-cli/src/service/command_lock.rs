@@ -201,7 +201,10 @@ mod tests {
         make_pipe(&paths.lock_file);
         for line in ["svc status", "svc stop", "svc start", "svc delete"] {
             let ran = user.run(line);
-            let expected = format!("lock {}: it is not a regular file; remove it", paths.lock_file.display());
+            let expected = {
+                let path = paths.lock_file.display();
+                format!("lock {path}: refusing to use {path}: it is not a regular file; remove it")
+            };
             assert_eq!((ran.code, ran.messages()), (1, vec![expected]), "{line}");
         }
         std::fs::remove_file(&paths.lock_file).unwrap();

@@ -1,0 +1,759 @@
+//! Files and folders that the effective user owns, reached without following a link that another user could have made.
+//!
+//! A process that runs as root must not trust what another user put into its folders: a key, a database, a socket or a link.
+//! Everything here works on descriptors. A path is walked component by component with `openat` and `O_NOFOLLOW`, and owners
+//! are read with `fstat` from what was opened, so that nothing can be exchanged between the check and the use.
+//!
+//! Who is trusted with what:
+//! - A link on the way to a folder must belong to the effective user or to the system (root, or the owner of `/`). `/home`
+//!   may lead to another disk, and so may a folder that the user moved there.
+//! - The folder that contains a file must belong to one of these, too. `/tmp` does.
+//! - The file itself, or the folder that is created, must belong to the effective user and must not be a link.
+
+use std::{
+    collections::VecDeque,
+    ffi::{OsStr, OsString},
+    fmt,
+    fs::{File, Metadata, Permissions},
+    hash::{BuildHasher, Hasher, RandomState},
+    io::{self, Read, Write},
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd},
+        unix::{
+            ffi::OsStringExt,
+            fs::{MetadataExt, PermissionsExt},
+        },
+    },
+    path::{Component, Path, PathBuf},
+};
+
+pub use rustix::fs::OFlags;
+use rustix::{
+    fs::{AtFlags, FileType, Mode, Stat},
+    io::Errno,
+    process::geteuid,
+};
+
+/// Links that a path may lead through, as in the kernel.
+const LINKS_MAX: usize = 40;
+/// How many random names are tried before it is an error that all of them are taken.
+const STAGING_ATTEMPTS: usize = 16;
+
+/// Opens a folder to go on from, without reading it.
+#[cfg(target_os = "linux")]
+const SEARCH: OFlags = OFlags::PATH;
+#[cfg(not(target_os = "linux"))]
+const SEARCH: OFlags = OFlags::RDONLY;
+
+/// A user, as people know them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// The number that the kernel knows.
+    pub uid: u32,
+    /// The name in `/etc/passwd`, if the user is there.
+    pub name: Option<String>,
+}
+
+impl Account {
+    /// The user with this number.
+    pub fn from_uid(uid: u32) -> Self {
+        let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+        Self { uid, name: find_name(&passwd, uid) }
+    }
+
+    /// The name, or else the number, for a command line.
+    fn argument(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.uid.to_string())
+    }
+}
+
+impl fmt::Display for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "{name} (uid {})", self.uid),
+            None => write!(f, "uid {}", self.uid),
+        }
+    }
+}
+
+fn find_name(passwd: &str, uid: u32) -> Option<String> {
+    let uid = uid.to_string();
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        let is_printable = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
+        (fields.nth(1)? == uid && is_printable).then(|| name.to_owned())
+    })
+}
+
+/// Why a file or a folder is not used. It is the inner error of the [`io::Error`]s of this module.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Another user owns it.
+    #[error("refusing to use {}: it belongs to user {owner}, and rdd runs as {runner}; {}", path.display(), fix(path, owner, runner))]
+    ForeignOwner {
+        /// The file, the folder or the link.
+        path: PathBuf,
+        /// Its owner.
+        owner: Account,
+        /// The effective user.
+        runner: Account,
+    },
+    /// It is a link, where rdd creates files and folders only.
+    #[error("refusing to use {}: it is a symbolic link; remove it, or put what it leads to in its place", path.display())]
+    Link {
+        /// The link.
+        path: PathBuf,
+    },
+    /// It is a pipe, a device or a folder, where rdd creates files only.
+    #[error("refusing to use {}: it is not a regular file; remove it", path.display())]
+    NotRegular {
+        /// The path.
+        path: PathBuf,
+    },
+}
+
+fn fix(path: &Path, owner: &Account, runner: &Account) -> String {
+    let (owner_name, runner_name) = (owner.argument(), runner.argument());
+    match (owner.uid, runner.uid) {
+        (_, 0) => format!("run rdd as {owner_name}, or set HOME to a folder of {runner_name}'s"),
+        // Left by an earlier `sudo rdd`.
+        (0, _) => format!("give it back with `sudo chown -R {runner_name} '{}'`", path.display()),
+        _ => format!("remove it, or set HOME to a folder of {runner_name}'s"),
+    }
+}
+
+impl From<Refusal> for io::Error {
+    // Not `PermissionDenied`: that would be a refusal of the kernel's, with another way out.
+    fn from(refusal: Refusal) -> Self {
+        Self::other(refusal)
+    }
+}
+
+/// Whether an error, or one of its causes, is a [`Refusal`].
+pub fn is_refusal(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(link) = next {
+        // An `io::Error` is transparent: its `source` is that of the inner error, not the inner error itself.
+        let inner = link.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        if link.is::<Refusal>() || inner.is_some_and(|inner| inner.is::<Refusal>()) {
+            return true;
+        }
+        next = link.source();
+    }
+    false
+}
+
+fn effective_uid() -> u32 {
+    geteuid().as_raw()
+}
+
+fn refuse_owner(path: &Path, owner: u32) -> io::Error {
+    let (owner, runner) = (Account::from_uid(owner), Account::from_uid(effective_uid()));
+    Refusal::ForeignOwner { path: path.to_owned(), owner, runner }.into()
+}
+
+/// Checks that the effective user owns what was opened at `path`.
+pub fn check_owner(file: &File, path: &Path) -> io::Result<()> {
+    let owner = file.metadata()?.uid();
+    if owner == effective_uid() { Ok(()) } else { Err(refuse_owner(path, owner)) }
+}
+
+/// Checks that a link belongs to the effective user or to the system, before it is followed. `meta` is the link's own.
+pub fn check_link(link: &Path, meta: &Metadata) -> io::Result<()> {
+    if is_trusted(meta.uid(), std::fs::metadata("/")?.uid()) { Ok(()) } else { Err(refuse_owner(link, meta.uid())) }
+}
+
+/// Whether this user may decide where a path leads. `system` is the owner of `/`.
+fn is_trusted(uid: u32, system: u32) -> bool {
+    uid == effective_uid() || uid == 0 || uid == system
+}
+
+/// Checks the folder that contains the state: it must belong to the effective user or to the system, or be absent.
+///
+/// Whoever owns it can exchange everything below it. A link there must belong to one of the two as well.
+pub fn check_home(home: &Path) -> io::Result<()> {
+    absent_is_fine(TrustedFolder::open(home).map(drop)).map(|_| ())
+}
+
+fn absent_is_fine<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// An open folder that nobody can exchange but the effective user and the system.
+#[derive(Debug)]
+pub struct TrustedFolder {
+    folder: OwnedFd,
+    path: PathBuf,
+}
+
+impl TrustedFolder {
+    /// Opens a folder that belongs to the effective user or to the system.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let (folder, system) = walk(path, OnMissing::Fail)?;
+        let owner = rustix::fs::fstat(&folder)?.st_uid;
+        if !is_trusted(owner, system) {
+            return Err(refuse_owner(path, owner));
+        }
+        Ok(Self { folder, path: path.to_owned() })
+    }
+
+    /// Opens a folder that belongs to the effective user; `None` if there is none.
+    pub fn open_own(path: &Path) -> io::Result<Option<Self>> {
+        let Some((folder, _)) = absent_is_fine(walk(path, OnMissing::Fail))? else { return Ok(None) };
+        Self::own(folder, path).map(Some)
+    }
+
+    /// Creates a folder and its missing parents, each for the effective user alone, or opens the one that is there. One that
+    /// was laxer becomes private.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let (folder, _) = walk(path, OnMissing::Create)?;
+        let folder = Self::own(folder, path)?;
+        folder.make_private()?;
+        Ok(folder)
+    }
+
+    /// Opens a folder in this one that belongs to the effective user and is not a link; `None` if there is none.
+    pub fn enter(&self, name: impl AsRef<OsStr>) -> io::Result<Option<Self>> {
+        let name = name.as_ref();
+        let path = self.path.join(name);
+        match open_folder(&self.folder, name) {
+            Ok(folder) => Self::own(folder, &path).map(Some),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => match self.stat(name) {
+                Ok(stat) if is_link(&stat) => Err(Refusal::Link { path }.into()),
+                _ => Err(errno.into()),
+            },
+        }
+    }
+
+    fn own(folder: OwnedFd, path: &Path) -> io::Result<Self> {
+        let owner = rustix::fs::fstat(&folder)?.st_uid;
+        if owner != effective_uid() {
+            return Err(refuse_owner(path, owner));
+        }
+        Ok(Self { folder, path: path.to_owned() })
+    }
+
+    fn make_private(&self) -> io::Result<()> {
+        let mode = rustix::fs::fstat(&self.folder)?.st_mode & 0o7777;
+        if u32::from(mode) == crate::file::PRIVATE_DIR {
+            return Ok(());
+        }
+        let private = Permissions::from_mode(crate::file::PRIVATE_DIR);
+        match self.open_to_read() {
+            Ok(folder) => folder.set_permissions(private),
+            // Closed to its owner, by a strict umask for one: its mode cannot be set through a descriptor for search, but
+            // through the name that the kernel has for that.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                std::fs::set_permissions(format!("/proc/self/fd/{}", self.folder.as_raw_fd()), private)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn open_to_read(&self) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(&self.folder, ".", flags, Mode::empty())?))
+    }
+
+    fn stat(&self, name: &OsStr) -> io::Result<Stat> {
+        Ok(rustix::fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Checks that everything which is directly in this folder belongs to the effective user.
+    pub fn check_entries(&self) -> io::Result<()> {
+        for entry in rustix::fs::Dir::read_from(self.open_to_read()?)? {
+            let entry = entry?;
+            let name = OsString::from_vec(entry.file_name().to_bytes().to_vec());
+            if name != "." && name != ".." {
+                self.check(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that what has this name, if anything, belongs to the effective user. A link is not followed.
+    pub fn check(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        let name = name.as_ref();
+        match absent_is_fine(self.stat(name))? {
+            Some(stat) if stat.st_uid != effective_uid() => Err(refuse_owner(&self.path.join(name), stat.st_uid)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that what has this name, if anything, is a regular file of the effective user, without opening it.
+    pub fn check_file(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        let name = name.as_ref();
+        self.check(name)?;
+        let Some(stat) = absent_is_fine(self.stat(name))? else { return Ok(()) };
+        let path = self.path.join(name);
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(()),
+            FileType::Symlink => Err(Refusal::Link { path }.into()),
+            _ => Err(Refusal::NotRegular { path }.into()),
+        }
+    }
+
+    /// Opens a regular file that belongs to the effective user. A link is not followed.
+    pub fn open_file(&self, name: impl AsRef<OsStr>, flags: OFlags, mode: u32) -> io::Result<File> {
+        let name = name.as_ref();
+        let path = || self.path.join(name);
+        // A pipe would block us until somebody opens its other end.
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = match rustix::fs::openat(&self.folder, name, flags, Mode::from_raw_mode(mode as _)) {
+            Ok(file) => File::from(file),
+            Err(Errno::LOOP) => return Err(Refusal::Link { path: path() }.into()),
+            // How a pipe that nobody reads, and a folder, refuse to be written to.
+            Err(Errno::NXIO | Errno::ISDIR) => return Err(Refusal::NotRegular { path: path() }.into()),
+            Err(errno) => return Err(errno.into()),
+        };
+        check_owner(&file, &path())?;
+        if !file.metadata()?.is_file() {
+            return Err(Refusal::NotRegular { path: path() }.into());
+        }
+        Ok(file)
+    }
+
+    /// Reads a whole file that belongs to the effective user.
+    pub fn read(&self, name: impl AsRef<OsStr>) -> io::Result<Vec<u8>> {
+        let mut content = Vec::new();
+        self.open_file(name, OFlags::RDONLY, 0)?.read_to_end(&mut content)?;
+        Ok(content)
+    }
+
+    /// Replaces a file so that a reader, or a machine that loses power, sees the old content or the new one.
+    ///
+    /// The new file is written under a random name that did not exist, so that nothing planted there is written to.
+    pub fn replace(&self, name: impl AsRef<OsStr>, content: &[u8], mode: u32) -> io::Result<()> {
+        let name = name.as_ref();
+        let (staged, file) = self.create_staging(name)?;
+        if let Err(error) = self.write_and_rename(file, &staged, name, content, mode) {
+            // The staging file is ours alone; if removing it fails too, the first failure is still the one to report.
+            let _ = rustix::fs::unlinkat(&self.folder, &staged, AtFlags::empty());
+            return Err(error);
+        }
+        self.sync()
+    }
+
+    fn write_and_rename(
+        &self,
+        mut file: File,
+        staged: &OsStr,
+        name: &OsStr,
+        content: &[u8],
+        mode: u32,
+    ) -> io::Result<()> {
+        file.set_permissions(Permissions::from_mode(mode))?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        Ok(rustix::fs::renameat(&self.folder, staged, &self.folder, name)?)
+    }
+
+    fn create_staging(&self, name: &OsStr) -> io::Result<(OsString, File)> {
+        for _ in 0..STAGING_ATTEMPTS {
+            let staged = staging_name(name);
+            match self.create_new(&staged) {
+                Ok(file) => return Ok((staged, file)),
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Err(io::Error::other("every name for a temporary file is taken"))
+    }
+
+    /// Creates a private file where there was none, not even a link.
+    fn create_new(&self, name: &OsStr) -> rustix::io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR).map(File::from)
+    }
+
+    /// Makes renames, creations and removals in this folder durable.
+    pub fn sync(&self) -> io::Result<()> {
+        self.open_to_read()?.sync_all()
+    }
+}
+
+/// A name beside `name` that nobody can foresee.
+pub fn staging_name(name: &OsStr) -> OsString {
+    let mut staged = OsString::from(".");
+    staged.push(name);
+    staged.push(format!(".{:016x}.tmp", random()));
+    staged
+}
+
+/// A random number. The standard library keys its hash maps from the system's random source.
+pub fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// Splits a path into the folder to open and the name in it.
+fn split(path: &Path) -> io::Result<(TrustedFolder, &OsStr)> {
+    let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok((TrustedFolder::open(parent)?, name))
+}
+
+/// Opens a regular file that belongs to the effective user, with these flags.
+pub fn open_file(path: &Path, flags: OFlags, mode: u32) -> io::Result<File> {
+    let (folder, name) = split(path)?;
+    folder.open_file(name, flags, mode)
+}
+
+/// Checks that what is at `path`, if anything, belongs to the effective user. A link is not followed.
+pub fn check(path: &Path) -> io::Result<()> {
+    match absent_is_fine(split(path))? {
+        Some((folder, name)) => folder.check(name),
+        None => Ok(()),
+    }
+}
+
+/// Checks that what is at `path`, if anything, is a regular file of the effective user, without opening it.
+pub fn check_file(path: &Path) -> io::Result<()> {
+    match absent_is_fine(split(path))? {
+        Some((folder, name)) => folder.check_file(name),
+        None => Ok(()),
+    }
+}
+
+/// Reads a whole file that belongs to the effective user. A link is not followed.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let (folder, name) = split(path)?;
+    folder.read(name)
+}
+
+/// As [`read`], for text. What is not UTF-8 is [`io::ErrorKind::InvalidData`], as in the standard library.
+pub fn read_to_string(path: &Path) -> io::Result<String> {
+    String::from_utf8(read(path)?).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
+}
+
+/// Replaces a file as [`TrustedFolder::replace`] does.
+pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let (folder, name) = split(path)?;
+    folder.replace(name, content, mode)
+}
+
+/// What to do about a component of a path that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OnMissing {
+    Fail,
+    Create,
+}
+
+/// A walk from `/` to a folder.
+struct Walk {
+    here: OwnedFd,
+    /// Where it is, for messages.
+    path: PathBuf,
+    pending: VecDeque<OsString>,
+    links: usize,
+    /// The owner of `/`. In a user namespace that is not 0.
+    system: u32,
+}
+
+/// Opens the folder at `path` for search, and says who owns `/`.
+fn walk(path: &Path, on_missing: OnMissing) -> io::Result<(OwnedFd, u32)> {
+    let path = std::path::absolute(path)?;
+    let here = open_root()?;
+    let system = rustix::fs::fstat(&here)?.st_uid;
+    let mut walk = Walk { here, path: PathBuf::from("/"), pending: names(&path).collect(), links: 0, system };
+    while let Some(name) = walk.pending.pop_front() {
+        walk.step(&name, on_missing)?;
+    }
+    Ok((walk.here, system))
+}
+
+impl Walk {
+    fn step(&mut self, name: &OsStr, on_missing: OnMissing) -> io::Result<()> {
+        match open_folder(&self.here, name) {
+            Ok(folder) => self.arrive(folder, name),
+            Err(Errno::NOENT) if on_missing == OnMissing::Create => self.create(name)?,
+            // A link is not a folder.
+            Err(errno @ (Errno::NOTDIR | Errno::LOOP | Errno::MLINK)) => self.follow(name, errno)?,
+            Err(errno) => return Err(errno.into()),
+        }
+        Ok(())
+    }
+
+    fn arrive(&mut self, folder: OwnedFd, name: &OsStr) {
+        self.here = folder;
+        self.path.push(name);
+    }
+
+    fn create(&mut self, name: &OsStr) -> io::Result<()> {
+        match rustix::fs::mkdirat(&self.here, name, Mode::RWXU) {
+            // Somebody else may have been quicker.
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let path = self.path.join(name);
+        let folder = TrustedFolder::own(open_folder(&self.here, name)?, &path)?;
+        // The mode that was asked for is subject to the umask.
+        folder.make_private()?;
+        self.arrive(folder.folder, name);
+        Ok(())
+    }
+
+    fn follow(&mut self, name: &OsStr, errno: Errno) -> io::Result<()> {
+        let before = rustix::fs::statat(&self.here, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if !is_link(&before) {
+            return Err(errno.into());
+        }
+        if !is_trusted(before.st_uid, self.system) {
+            return Err(refuse_owner(&self.path.join(name), before.st_uid));
+        }
+        let target = rustix::fs::readlinkat(&self.here, name, Vec::new())?;
+        let after = rustix::fs::statat(&self.here, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        self.links += 1;
+        // What a link says never changes, so the one that was read is the one that was checked.
+        if (before.st_dev, before.st_ino) != (after.st_dev, after.st_ino) || self.links > LINKS_MAX {
+            return Err(Errno::LOOP.into());
+        }
+        let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+        if target.is_absolute() {
+            self.here = open_root()?;
+            self.path = PathBuf::from("/");
+        }
+        for name in names(&target).collect::<Vec<_>>().into_iter().rev() {
+            self.pending.push_front(name);
+        }
+        Ok(())
+    }
+}
+
+/// What has to be opened one after the other; `..` is the folder that contains the one that was reached.
+fn names(path: &Path) -> impl Iterator<Item = OsString> {
+    path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some(OsString::from("..")),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    })
+}
+
+fn open_root() -> rustix::io::Result<OwnedFd> {
+    rustix::fs::open("/", SEARCH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn open_folder(within: impl AsFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+    let flags = SEARCH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(within, name, flags, Mode::empty())
+}
+
+fn is_link(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Symlink
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs,
+        os::unix::fs::{chown, lchown, symlink},
+    };
+
+    use super::*;
+
+    /// A user who is neither root nor the one that runs these tests.
+    const STRANGER: u32 = 4_242;
+
+    /// Only root can give files away; elsewhere there is nothing to try.
+    fn is_root() -> bool {
+        geteuid().is_root()
+    }
+
+    fn refusal(result: io::Result<impl fmt::Debug>) -> Refusal {
+        let error = result.unwrap_err();
+        assert!(is_refusal(&error), "{error}");
+        error.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>()).expect("it is one").clone()
+    }
+
+    fn refused_owner(result: io::Result<impl fmt::Debug>) -> PathBuf {
+        match refusal(result) {
+            Refusal::ForeignOwner { path, owner, .. } if owner.uid == STRANGER => path,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    // Finding A-1
+    #[test]
+    fn a_refusal_names_owner_user_and_fix() {
+        let account = |uid, name: &str| Account { uid, name: Some(name.to_owned()) };
+        let (root, ann, bob) = (account(0, "root"), account(1000, "ann"), account(1001, "bob"));
+        let stranger = Account { uid: 1002, name: None };
+        for (owner, runner, fix) in [
+            (
+                &ann,
+                &root,
+                "belongs to user ann (uid 1000), and rdd runs as root (uid 0); run rdd as ann, or set HOME to a folder of root's",
+            ),
+            (
+                &root,
+                &ann,
+                "belongs to user root (uid 0), and rdd runs as ann (uid 1000); give it back with `sudo chown -R ann '/h/.rd2'`",
+            ),
+            (
+                &bob,
+                &ann,
+                "belongs to user bob (uid 1001), and rdd runs as ann (uid 1000); remove it, or set HOME to a folder of ann's",
+            ),
+            (
+                &stranger,
+                &root,
+                "belongs to user uid 1002, and rdd runs as root (uid 0); run rdd as 1002, or set HOME to a folder of root's",
+            ),
+        ] {
+            let (path, owner, runner) = (PathBuf::from("/h/.rd2"), owner.clone(), runner.clone());
+            let text = Refusal::ForeignOwner { path, owner, runner }.to_string();
+            assert_eq!(text, format!("refusing to use /h/.rd2: it {fix}"));
+        }
+    }
+
+    #[test]
+    fn names_come_from_the_list_of_users() {
+        let passwd = "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\n\u{1b}[31m:x:7:7::/:\nbroken\n";
+        assert_eq!(find_name(passwd, 1000).as_deref(), Some("ann"));
+        assert_eq!((find_name(passwd, 1), find_name(passwd, 7)), (None, None));
+    }
+
+    // Finding A-1
+    #[test]
+    fn a_file_of_another_user_is_neither_read_nor_written_to() {
+        if !is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ca.key");
+        fs::write(&path, "planted").unwrap();
+        assert_eq!(read_to_string(&path).unwrap(), "planted");
+        chown(&path, Some(STRANGER), None).unwrap();
+        assert_eq!(refused_owner(read(&path)), path);
+        assert_eq!(refused_owner(open_file(&path, OFlags::WRONLY | OFlags::APPEND, 0)), path);
+        assert_eq!(refused_owner(check(&path)), path);
+        assert_eq!(refused_owner(check_file(&path)), path);
+        assert_eq!(refused_owner(TrustedFolder::open(dir.path()).unwrap().check_entries()), path);
+        let error = crate::lock::ProcessLock::acquire(&path).unwrap_err();
+        assert!(is_refusal(&error), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "planted");
+        // To replace it is safe: what is there then is ours.
+        replace(&path, b"ours", 0o600).unwrap();
+        assert_eq!(read_to_string(&path).unwrap(), "ours");
+    }
+
+    // Finding A-1
+    #[test]
+    fn a_folder_of_another_user_is_refused_and_stays_as_it_is() {
+        if !is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tls");
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        chown(&path, Some(STRANGER), None).unwrap();
+        assert_eq!(refused_owner(TrustedFolder::create(&path)), path);
+        assert_eq!(refused_owner(TrustedFolder::open_own(&path)), path);
+        assert_eq!(refused_owner(TrustedFolder::open(dir.path()).unwrap().enter("tls")), path);
+        assert_eq!(refused_owner(check_home(&path)), path);
+        assert_eq!(refused_owner(replace(&path.join("ca.key"), b"", 0o600)), path);
+        assert_eq!(refused_owner(read(&path.join("ca.key"))), path);
+        let meta = fs::metadata(&path).unwrap();
+        assert_eq!((meta.mode() & 0o7777, fs::read_dir(&path).unwrap().count()), (0o755, 0));
+    }
+
+    // Finding A-1
+    #[test]
+    fn a_link_of_another_user_is_refused_at_every_place_of_a_path() {
+        if !is_root() {
+            return;
+        }
+        let parts = ["a", "b", "c"];
+        for at in 0..parts.len() {
+            let dir = tempfile::tempdir().unwrap();
+            let real = dir.path().join("real");
+            fs::create_dir(&real).unwrap();
+            fs::create_dir_all(real.join("b/c")).unwrap();
+            fs::create_dir_all(real.join("c")).unwrap();
+            let folder = dir.path().join(parts[..at].join("/"));
+            fs::create_dir_all(&folder).unwrap();
+            let link = folder.join(parts[at]);
+            // The name after the link exists in what it leads to.
+            symlink(&real, &link).unwrap();
+            let path = dir.path().join(parts.join("/"));
+            assert!(TrustedFolder::create(&path).is_ok(), "one's own link is one's own choice: {}", link.display());
+            lchown(&link, Some(STRANGER), None).unwrap();
+            for result in [TrustedFolder::create(&path).map(drop), read(&path.join("file")).map(drop)] {
+                // The walk has the path without links, as far as it came.
+                assert_eq!(refused_owner(result).file_name(), link.file_name());
+            }
+        }
+    }
+
+    // Finding A-1
+    #[test]
+    fn a_link_in_the_place_of_a_file_or_of_a_folder_below_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (victim, link) = (dir.path().join("victim"), dir.path().join("link"));
+        fs::create_dir(&victim).unwrap();
+        symlink(&victim, &link).unwrap();
+        let folder = TrustedFolder::open(dir.path()).unwrap();
+        assert_eq!(refusal(folder.enter("link")), Refusal::Link { path: link.clone() });
+        fs::remove_dir(&victim).unwrap();
+        assert_eq!(refusal(check_file(&link)), Refusal::Link { path: link.clone() });
+        for flags in [OFlags::RDONLY, OFlags::WRONLY | OFlags::CREATE, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE]
+        {
+            assert_eq!(refusal(open_file(&link, flags, 0o600)), Refusal::Link { path: link.clone() });
+        }
+        assert!(!victim.exists());
+        // A link that is replaced is gone; what it led to is not written to.
+        fs::write(&victim, "old").unwrap();
+        replace(&link, b"new", 0o600).unwrap();
+        assert_eq!((fs::read_to_string(&victim).unwrap().as_str(), read(&link).unwrap()), ("old", b"new".to_vec()));
+    }
+
+    // Finding A-1
+    #[test]
+    fn a_staging_file_is_new_and_has_a_name_that_cannot_be_foreseen() {
+        let dir = tempfile::tempdir().unwrap();
+        let victim = dir.path().join("victim");
+        for planted in [".ca.key.1.tmp", "existing"] {
+            symlink(&victim, dir.path().join(planted)).unwrap();
+            let created = TrustedFolder::open(dir.path()).unwrap().create_new(planted.as_ref());
+            assert_eq!(created.unwrap_err(), Errno::EXIST);
+        }
+        assert!(!victim.exists(), "the link was not followed");
+        let names: std::collections::BTreeSet<OsString> = (0..100).map(|_| staging_name("ca.key".as_ref())).collect();
+        assert_eq!(names.len(), 100);
+    }
+
+    #[test]
+    fn folders_closed_by_the_umask_and_paths_with_dots_are_walked() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a/b");
+        let created = TrustedFolder::create(&path).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0)).unwrap();
+        created.make_private().unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o700);
+        symlink("../a/./b", dir.path().join("a/up")).unwrap();
+        replace(&dir.path().join("a/up/../b/file"), b"x", 0o600).unwrap();
+        assert_eq!(fs::read(path.join("file")).unwrap(), b"x");
+        symlink("loop", dir.path().join("loop")).unwrap();
+        assert!(TrustedFolder::open(&dir.path().join("loop")).is_err());
+        let error = TrustedFolder::create(&path.join("file/below")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotADirectory);
+        assert!(TrustedFolder::open_own(&dir.path().join("none")).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_pipe_is_refused_and_blocks_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RWXU).unwrap();
+        for flags in [OFlags::RDONLY, OFlags::WRONLY] {
+            assert_eq!(refusal(open_file(&pipe, flags, 0)), Refusal::NotRegular { path: pipe.clone() });
+        }
+    }
+}
