@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use rdd_stdx::file;
+use rdd_stdx::{file, owned};
 use rusqlite::{
     Connection,
     backup::{Backup, StepResult},
@@ -101,9 +101,9 @@ fn refuse_existing(target: &Path) -> Result<(), Error> {
 }
 
 fn stage(target: &Path) -> Result<Staged, Error> {
-    let staged = place::beside(target, &format!(".{}.partial", std::process::id()));
-    file::remove_if_present(&staged)?;
-    place::create_private(&staged)?;
+    // The target may be in a folder that others can write to, where they could plant a link under a name that they foresee.
+    let staged = place::beside(target, &format!(".{:016x}.partial", owned::random()));
+    place::create_new_private(&staged).map_err(io_error("create", &staged))?;
     Ok(Staged(staged))
 }
 

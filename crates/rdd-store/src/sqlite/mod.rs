@@ -93,6 +93,7 @@ pub fn open(path: &Path, options: Options) -> Result<SqliteStore, Error> {
         return start(path, options, connection, index, None);
     }
     place::prepare_folder(path, options.allow_network)?;
+    place::check_owner(path)?;
     let lock = acquire(path)?;
     let (connection, index) = open_locked(path, &options, layout::STEPS)?;
     start(path, options, connection, index, Some(lock))

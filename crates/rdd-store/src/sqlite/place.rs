@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rdd_stdx::file;
+use rdd_stdx::{file, owned};
 
 use super::{Error, io_error};
 
@@ -38,6 +38,16 @@ pub(super) fn prepare_folder(path: &Path, allow_network: bool) -> Result<(), Err
     }
 }
 
+/// Refuses a datastore of which another user owns a file, or of which a file is a link. None is opened: closing it again would
+/// drop a lock that this process holds on it.
+pub(super) fn check_owner(path: &Path) -> Result<(), Error> {
+    for suffix in ["", "-wal", "-shm", "-journal", ".restoring"] {
+        let file = beside(path, suffix);
+        owned::check_file(&file).map_err(io_error("open", &file))?;
+    }
+    Ok(())
+}
+
 /// A main file that is missing while others are there is not a new datastore.
 pub(super) fn check_not_interrupted(path: &Path) -> Result<(), Error> {
     for suffix in ["-wal", ".restoring"] {
@@ -53,13 +63,16 @@ pub(super) fn check_not_interrupted(path: &Path) -> Result<(), Error> {
 /// Makes an empty private file unless something is there. A file that is there is not even opened: closing it again
 /// would drop a lock that this process holds on it.
 pub(super) fn create_private(path: &Path) -> Result<(), Error> {
-    match OpenOptions::new().write(true).create_new(true).mode(file::PRIVATE).open(path) {
-        Ok(created) => {
-            created.set_permissions(Permissions::from_mode(file::PRIVATE)).map_err(io_error("make private", path))
-        }
+    match create_new_private(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(io_error("create", path)(error)),
+        created => created.map_err(io_error("create", path)),
     }
+}
+
+/// Makes an empty private file where there was nothing, not even a link.
+pub(super) fn create_new_private(path: &Path) -> io::Result<()> {
+    let created = OpenOptions::new().write(true).create_new(true).mode(file::PRIVATE).open(path)?;
+    created.set_permissions(Permissions::from_mode(file::PRIVATE))
 }
 
 /// Tightens the modes of files that were laxer.

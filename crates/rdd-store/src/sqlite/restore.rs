@@ -102,6 +102,7 @@ fn restore_until(
         return Err(io_error("open", backup)(std::io::ErrorKind::NotFound.into()));
     }
     place::prepare_folder(path, options.allow_network)?;
+    place::check_owner(path)?;
     let _lock = acquire(path)?;
     let present = examine(path, options).map_or(0, |(_, index)| index.head);
     let staged = place::beside(path, ".restoring");
