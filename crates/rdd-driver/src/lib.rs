@@ -22,6 +22,8 @@ mod run;
 pub mod suite;
 pub mod template;
 #[cfg(target_os = "linux")]
+mod trust;
+#[cfg(target_os = "linux")]
 mod watch;
 
 use std::{fmt::Debug, future::Future, pin::Pin, time::Duration};

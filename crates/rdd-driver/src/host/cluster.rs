@@ -12,6 +12,7 @@ use rdd_stdx::{
     backoff::Backoff,
     chain::Chain,
     file::{self, PRIVATE},
+    owned,
 };
 use tokio::time::Instant;
 
@@ -57,7 +58,7 @@ impl Machine {
         if let (Some(started), Some(_)) = (self.cluster_started(), self.cluster_process()) {
             return ClusterFound::Running { version: started.version };
         }
-        match std::fs::read_to_string(k3s::version_file(&self.engine)) {
+        match owned::read_to_string(&k3s::version_file(&self.engine)) {
             Ok(version) => ClusterFound::Stopped { version: version.trim().to_owned() },
             Err(_) => ClusterFound::Absent,
         }
@@ -273,7 +274,7 @@ async fn remove_pods(pods: &Pods) -> Result<(), Error> {
 
 /// What is in a file; `None` if it is not there, or nothing is in it yet.
 fn read_whole(path: &Path) -> Result<Option<String>, Error> {
-    match std::fs::read_to_string(path) {
+    match owned::read_to_string(path) {
         Ok(text) => Ok(Some(text).filter(|text| !text.trim().is_empty())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::at("read", path)(error)),

@@ -1,7 +1,7 @@
 //! One machine on disk: its folder, whether it is whole, and what of it runs.
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -11,6 +11,7 @@ use rdd_instance::Engine;
 use rdd_stdx::{
     clock::SharedClock,
     file::{self, PRIVATE},
+    owned,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -22,7 +23,7 @@ use super::{
     programs::Programs,
     settings::{Kind, Settings},
 };
-use crate::{Error, Found, Running, template};
+use crate::{Error, Found, Running, template, trust::check_machine_folder};
 
 /// What all machines of a driver share.
 #[derive(Debug)]
@@ -116,10 +117,15 @@ impl Machine {
         }
     }
 
+    /// Refuses a machine of which another user owns the folder or a file that the engine is started with.
+    pub(super) fn check_owner(&self) -> Result<(), Error> {
+        check_machine_folder(&self.engine.folder, &[TEMPLATE, NETWORK, DAEMON_CONFIG, CONTAINERD_CONFIG])
+    }
+
     /// The template of the next start.
     pub(super) fn template(&self) -> Result<String, Error> {
         let path = self.template_file();
-        fs::read_to_string(&path).map_err(Error::at("read", path))
+        owned::read_to_string(&path).map_err(Error::at("read", path))
     }
 
     pub(super) fn write_template(&self, template: &str) -> Result<(), Error> {
@@ -183,7 +189,7 @@ impl Machine {
     /// The template of the start that is under way, if one is.
     pub(super) fn started_with(&self) -> Result<Option<String>, Error> {
         let path = self.started_file();
-        match fs::read_to_string(&path) {
+        match owned::read_to_string(&path) {
             Ok(template) => Ok(Some(template)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::at("read", path)(error)),
@@ -278,7 +284,7 @@ fn broken(marked: &[Seen]) -> Found {
 }
 
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+    serde_json::from_slice(&owned::read(path).ok()?).ok()
 }
 
 pub(super) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {

@@ -19,6 +19,7 @@ use crate::{Error, LogOptions};
 
 /// Starts an engine. Nothing of it runs, and nothing is left of an earlier start.
 pub(super) async fn start(machine: &Machine, log: &LogOptions) -> Result<Engine, Error> {
+    machine.check_owner()?;
     let template = machine.template()?;
     let settings = machine.settings_of(&template)?;
     let socket = machine.docker_socket(&settings);

@@ -54,6 +54,7 @@ pub(super) struct Agent {
 impl Agent {
     /// Starts one. Nothing of the machine runs, and nothing is left of an earlier start.
     pub(super) fn start(machine: &Machine, options: &LogOptions) -> Result<Self, Error> {
+        machine.check_owner()?;
         let template = machine.template()?;
         // Everything that may be missing is asked for before anything is made.
         let limactl = machine.host.usable_limactl()?;

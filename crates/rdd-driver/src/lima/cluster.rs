@@ -10,7 +10,10 @@ use std::{
     time::Duration,
 };
 
-use rdd_stdx::file::{self, PRIVATE};
+use rdd_stdx::{
+    file::{self, PRIVATE},
+    owned,
+};
 use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
@@ -209,7 +212,7 @@ impl Machine {
 
     /// What is known without asking the guest.
     fn recorded_cluster(&self) -> ClusterFound {
-        match std::fs::read_to_string(self.record()) {
+        match owned::read_to_string(&self.record()) {
             Ok(version) => ClusterFound::Stopped { version: version.trim().to_owned() },
             Err(_) => ClusterFound::Absent,
         }

@@ -12,7 +12,10 @@ use std::{
     time::SystemTime,
 };
 
-use rdd_stdx::file::{self, PRIVATE};
+use rdd_stdx::{
+    file::{self, PRIVATE},
+    owned,
+};
 use serde_json::Value;
 
 use super::{
@@ -24,6 +27,7 @@ use crate::{
     assets::{self, Need, Program},
     identity::{self, LIMA_MARK, Record, Seen},
     template,
+    trust::check_machine_folder,
 };
 
 /// The `vmType` of what runs here.
@@ -217,7 +221,7 @@ impl Machine {
     }
 
     fn is_of_another_driver(&self) -> bool {
-        let text = fs::read_to_string(self.within(TEMPLATE)).unwrap_or_default();
+        let text = owned::read_to_string(&self.within(TEMPLATE)).unwrap_or_default();
         template::vm_type(&text).is_ok_and(|vm_type| vm_type.as_deref() == Some(HOST_VM_TYPE))
     }
 
@@ -230,6 +234,11 @@ impl Machine {
         }
     }
 
+    /// Refuses a machine of which another user owns the folder or a file that `limactl` is started with.
+    pub(super) fn check_owner(&self) -> Result<(), Error> {
+        check_machine_folder(&self.folder, &[TEMPLATE, SOURCE])
+    }
+
     /// The template of the next start, as it was given.
     pub(super) fn template(&self) -> Result<String, Error> {
         let source = read(&self.within(SOURCE))?;
@@ -237,7 +246,7 @@ impl Machine {
             Some(source) => Ok(source),
             None => {
                 let path = self.within(TEMPLATE);
-                fs::read_to_string(&path).map_err(Error::at("read", path))
+                owned::read_to_string(&path).map_err(Error::at("read", path))
             }
         }
     }
@@ -319,7 +328,7 @@ impl Machine {
 
     /// The process that a PID file names, if it was told to write that very file.
     fn stranger(&self, pid_file: &Path, option: &str) -> Option<Seen> {
-        let pid = fs::read_to_string(pid_file).ok()?.trim().parse().ok()?;
+        let pid = owned::read_to_string(pid_file).ok()?.trim().parse().ok()?;
         let seen = identity::alive(pid)?;
         let words = seen.arguments();
         let is_its =
@@ -330,7 +339,8 @@ impl Machine {
     /// The host agent among these processes: the one that was written down, or else (we were killed before we could, or it is
     /// not ours) the one that was started like it.
     pub(super) fn agent(&self, processes: &[Seen]) -> Option<Seen> {
-        let recorded = fs::read(self.within(AGENT)).ok().and_then(|text| serde_json::from_slice::<Record>(&text).ok());
+        let recorded =
+            owned::read(&self.within(AGENT)).ok().and_then(|text| serde_json::from_slice::<Record>(&text).ok());
         if let Some(seen) = recorded.and_then(|record| record.find_by(LIMA_MARK, &self.folder)) {
             return Some(seen);
         }
@@ -407,7 +417,7 @@ impl Machine {
 }
 
 fn read(path: &Path) -> Result<Option<String>, Error> {
-    match fs::read_to_string(path) {
+    match owned::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::at("read", path)(error)),
