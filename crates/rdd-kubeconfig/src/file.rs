@@ -5,12 +5,12 @@ use std::{
     io::{self, Read, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
 use rdd_stdx::{
     file::{self as durable, PRIVATE},
+    owned::{self, OFlags, TrustedFolder},
     process::Process,
 };
 
@@ -132,6 +132,8 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf, Error> {
     for _ in 0..LINKS_MAX {
         match fs::symlink_metadata(&target) {
             Ok(meta) if meta.is_symlink() => {
+                // The user may keep the file elsewhere. A link of somebody else would have root write where they like.
+                owned::check_link(&target, &meta).map_err(fail)?;
                 let next = fs::read_link(&target).map_err(fail)?;
                 target = target.parent().unwrap_or(Path::new("/")).join(next);
             }
@@ -162,7 +164,8 @@ fn read_at(path: &Path, target: &Path) -> Result<Snapshot, Error> {
     };
     let mut bytes = Vec::new();
     let limit = BYTES_MAX as u64 + 1;
-    File::open(target).and_then(|file| file.take(limit).read_to_end(&mut bytes)).map_err(fail)?;
+    let file = owned::open_file(target, OFlags::RDONLY, 0).map_err(fail)?;
+    file.take(limit).read_to_end(&mut bytes).map_err(fail)?;
     let after = fs::metadata(target).map_err(fail)?;
     let moment = |meta: &fs::Metadata| (meta.ino(), meta.size(), meta.ctime(), meta.ctime_nsec());
     let is_doubtful = was_held || moment(&before) != moment(&after) || lock::is_held([path, target]);
@@ -179,6 +182,41 @@ fn read_at(path: &Path, target: &Path) -> Result<Snapshot, Error> {
 /// The new text is made and written aside without the lock. Under the lock it is looked whether the old one is still what
 /// it was made from, and then it is replaced. So kubectl, which does not wait for a lock, hardly ever meets ours.
 pub(crate) fn modify(
+    path: &Path,
+    patience: &Patience,
+    plan: impl Fn(&str) -> Result<Vec<Change>, Refused>,
+) -> Result<bool, Error> {
+    modify_on(&SystemDisk, path, patience, plan)
+}
+
+/// What decides whether a replaced file survives a loss of power. Tests record the order in which it is called.
+trait Disk {
+    /// Makes the content of a file durable.
+    fn sync_file(&self, file: &File) -> io::Result<()>;
+    /// Gives a file the name of another one, whose place it takes.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Makes the names in a folder durable.
+    fn sync_folder(&self, folder: &Path) -> io::Result<()>;
+}
+
+struct SystemDisk;
+
+impl Disk for SystemDisk {
+    fn sync_file(&self, file: &File) -> io::Result<()> {
+        file.sync_all()
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        durable::sync_dir(folder).map_err(|error| error.source)
+    }
+}
+
+fn modify_on(
+    disk: &impl Disk,
     path: &Path,
     patience: &Patience,
     plan: impl Fn(&str) -> Result<Vec<Change>, Refused>,
@@ -206,16 +244,16 @@ pub(crate) fn modify(
             Ok(None) => return Ok(false),
             Err(error) => return Err(error),
         };
-        let staged = Staged::write(path, &target, &text, seen.meta.as_ref())?;
+        let staged = Staged::write(disk, path, &target, &text, seen.meta.as_ref())?;
         if held.is_none() {
             held = Some(acquire(path, &target, patience)?);
         }
         if read_at(path, &target).is_ok_and(|now| now.text == seen.text && now.exists() == seen.exists()) {
-            staged.commit(path, &target)?;
+            staged.commit(disk, path, &target)?;
             drop(held);
             // Whether it survives a loss of power concerns no other writer.
-            let synced = durable::sync_dir(target.parent().unwrap_or(Path::new("/")));
-            return synced.map(|()| true).map_err(|error| Error::Write { path: path.to_owned(), source: error.source });
+            let synced = disk.sync_folder(target.parent().unwrap_or(Path::new("/")));
+            return synced.map(|()| true).map_err(|source| Error::Write { path: path.to_owned(), source });
         }
         attempt += 1;
         if attempt > 10 * ATTEMPTS {
@@ -240,7 +278,13 @@ struct Staged {
 }
 
 impl Staged {
-    fn write(path: &Path, target: &Path, text: &str, old: Option<&fs::Metadata>) -> Result<Self, Error> {
+    fn write(
+        disk: &impl Disk,
+        path: &Path,
+        target: &Path,
+        text: &str,
+        old: Option<&fs::Metadata>,
+    ) -> Result<Self, Error> {
         let fail = |source| Error::Write { path: path.to_owned(), source };
         let mode = old.map_or(PRIVATE, |meta| meta.permissions().mode() & 0o7777);
         if mode & 0o222 == 0 || old.is_some() && rustix::fs::access(target, rustix::fs::Access::WRITE_OK).is_err() {
@@ -250,6 +294,8 @@ impl Staged {
         if !folder.exists() {
             durable::create_dir_private(folder).map_err(|error| fail(error.source))?;
         }
+        // Whoever owns the folder could exchange the new file, which holds credentials.
+        TrustedFolder::open(folder).map_err(fail)?;
         let staging = staging_path(target);
         let staged = Self { path: Some(staging.clone()) };
         let mut file = OpenOptions::new().write(true).create_new(true).mode(PRIVATE).open(&staging).map_err(fail)?;
@@ -258,13 +304,15 @@ impl Staged {
             let _ = fchown(&file, Some(old.uid()), Some(old.gid()));
         }
         file.set_permissions(Permissions::from_mode(mode)).map_err(fail)?;
-        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(fail)?;
+        file.write_all(text.as_bytes()).map_err(fail)?;
+        // Before the rename: a name that is durable before its content would be an empty file after a loss of power.
+        disk.sync_file(&file).map_err(fail)?;
         Ok(staged)
     }
 
-    fn commit(mut self, path: &Path, target: &Path) -> Result<(), Error> {
+    fn commit(mut self, disk: &impl Disk, path: &Path, target: &Path) -> Result<(), Error> {
         let Some(staging) = self.path.take() else { return Ok(()) };
-        let renamed = fs::rename(&staging, target);
+        let renamed = disk.rename(&staging, target);
         if renamed.is_err() {
             self.path = Some(staging);
         }
@@ -281,13 +329,12 @@ impl Drop for Staged {
     }
 }
 
-/// A name beside a file that nobody else uses. What others left under such names is removed.
+/// A name beside a file that nobody else uses and nobody can foresee. What others left under such names is removed.
 pub(crate) fn staging_path(beside: &Path) -> PathBuf {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
     let folder = beside.parent().unwrap_or(Path::new("/"));
     let prefix = format!(".{}.rdd-", beside.file_name().unwrap_or_default().to_string_lossy());
     remove_leftovers(folder, &prefix);
-    folder.join(format!("{prefix}{}-{}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
+    folder.join(format!("{prefix}{}-{:016x}.tmp", std::process::id(), owned::random()))
 }
 
 /// Removes what a writer left that was killed: it is full of secrets.
@@ -301,5 +348,57 @@ fn remove_leftovers(folder: &Path, prefix: &str) {
         if pid.is_some_and(|pid| matches!(Process::open(pid), Ok(None))) {
             let _ = fs::remove_file(entry.path());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::RefCell, collections::BTreeSet};
+
+    use rdd_stdx::clock::SystemClock;
+
+    use super::*;
+
+    /// A disk that forgets everything that was not synced, as one may at a loss of power.
+    #[derive(Default)]
+    struct ForgetfulDisk {
+        synced: RefCell<BTreeSet<u64>>,
+        steps: RefCell<Vec<&'static str>>,
+        /// What would be in the file if the power were lost right after the rename.
+        left: RefCell<Option<String>>,
+    }
+
+    impl Disk for ForgetfulDisk {
+        fn sync_file(&self, file: &File) -> io::Result<()> {
+            self.steps.borrow_mut().push("sync file");
+            self.synced.borrow_mut().insert(file.metadata()?.ino());
+            SystemDisk.sync_file(file)
+        }
+
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            self.steps.borrow_mut().push("rename");
+            let is_durable = self.synced.borrow().contains(&fs::metadata(from)?.ino());
+            self.left.replace(Some(if is_durable { fs::read_to_string(from)? } else { String::new() }));
+            SystemDisk.rename(from, to)
+        }
+
+        fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+            self.steps.borrow_mut().push("sync folder");
+            SystemDisk.sync_folder(folder)
+        }
+    }
+
+    // Finding A-11
+    #[test]
+    fn a_loss_of_power_after_the_rename_leaves_the_whole_new_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        fs::write(&path, "current-context: old\n").unwrap();
+        let disk = ForgetfulDisk::default();
+        let patience = Patience { clock: SystemClock::shared(), wait: Duration::from_secs(5) };
+        let plan = |_: &str| Ok(vec![Change::SetCurrent("new".to_owned())]);
+        assert!(modify_on(&disk, &path, &patience, plan).unwrap());
+        assert_eq!(disk.left.borrow().as_deref(), Some("current-context: new\n"));
+        assert_eq!(*disk.steps.borrow(), ["sync file", "rename", "sync folder"]);
     }
 }

@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use rdd_stdx::file::{self, PRIVATE};
+use rdd_stdx::{
+    file::{self, PRIVATE},
+    owned,
+};
 
 use crate::{
     edit::{Change, List, edit},
@@ -30,7 +33,7 @@ impl OwnFile {
     /// Writes it, for its owner alone; `false` if it was so already.
     pub fn write(&self, cluster: &Cluster, user: &User) -> Result<bool, file::Error> {
         let text = render(&self.name, cluster, user);
-        if std::fs::read(&self.path).is_ok_and(|old| old == text.as_bytes()) {
+        if owned::read(&self.path).is_ok_and(|old| old == text.as_bytes()) {
             return Ok(false);
         }
         if let Some(folder) = self.path.parent()

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink},
     path::Path,
     time::Duration,
 };
@@ -120,6 +120,55 @@ async fn a_link_stays_a_link_and_its_target_is_replaced() {
     let error = merge(&[&looped]).publish(&cluster(1), &user()).await.unwrap_err();
     assert_eq!(Chain(&error).to_string(), format!("resolve {}: too many links", looped.display()));
     assert!(fs::symlink_metadata(&looped).unwrap().is_symlink());
+}
+
+// Finding A-11: kubectl locks the path that it was given, which may be the link or the file that it leads to.
+#[tokio::test]
+async fn the_lock_of_a_link_and_that_of_the_file_it_leads_to_are_both_honoured() {
+    let folder = Folder::new();
+    let (target, link) = (folder.write("real", WORK), folder.path("config"));
+    symlink("real", &link).unwrap();
+    for locked in ["real.lock", "config.lock"] {
+        let lock = folder.write(locked, "");
+        let merge = merge(&[&link]).with_patience(SystemClock::shared(), Duration::from_millis(50));
+        let error = merge.publish(&cluster(1), &user()).await.unwrap_err();
+        assert!(matches!(&error, Error::Locked { path } if *path == lock), "{locked}: {error}");
+        assert_eq!(read(&target), WORK, "{locked}");
+        fs::remove_file(&lock).unwrap();
+        assert_eq!(merge.publish(&cluster(1), &user()).await.unwrap(), written(&[&link]), "{locked}");
+        merge.withdraw().await.unwrap();
+        assert_eq!((read(&target).as_str(), folder.names().len()), (WORK, 2), "no lock is left");
+    }
+}
+
+// Finding A-1
+#[tokio::test]
+async fn a_kubeconfig_of_another_user_is_neither_read_nor_written() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    const STRANGER: u32 = 4_242;
+    let folder = Folder::new();
+    let (path, link) = (folder.write("theirs/config", WORK), folder.path("link"));
+    symlink(&path, &link).unwrap();
+    let planted = folder.write("planted", WORK);
+    let their_link = folder.path("their-link");
+    symlink(&planted, &their_link).unwrap();
+    let new = folder.path("theirs/new");
+    chown(&path, Some(STRANGER), None).unwrap();
+    chown(path.parent().unwrap(), Some(STRANGER), None).unwrap();
+    lchown(&their_link, Some(STRANGER), None).unwrap();
+    let mut before = folder.names();
+    before.sort();
+    for path in [&path, &link, &their_link, &new] {
+        let merge = merge(&[path]);
+        let error = merge.publish(&cluster(1), &user()).await.unwrap_err();
+        let said = Chain(&error).to_string();
+        assert!(said.contains("refusing to use ") && said.contains("it belongs to user uid 4242"), "{said}");
+        assert!(said.ends_with("run rdd as 4242, or set HOME to a folder of root's"), "{said}");
+    }
+    assert_eq!((read(&path).as_str(), read(&planted).as_str(), folder.names()), (WORK, WORK, before));
+    assert!(!new.exists());
 }
 
 #[tokio::test]
