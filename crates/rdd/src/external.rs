@@ -24,7 +24,7 @@ use rdd_runtime::{
 use rdd_stdx::{
     chain::Chain,
     clock::{SharedClock, SystemClock},
-    process,
+    owned, process,
 };
 use tokio::time::timeout;
 use tracing::Level;
@@ -169,7 +169,7 @@ async fn start(options: &ExternalOptions, clock: &SharedClock, kubeconfig: &str)
 async fn next_kubeconfig(path: &Path, known: &str, at_most: Duration) -> Option<String> {
     let deadline = tokio::time::Instant::now() + at_most;
     loop {
-        if let Ok(text) = fs::read_to_string(path)
+        if let Ok(text) = owned::read_to_string(path)
             && text != known
         {
             return Some(text);

@@ -41,6 +41,8 @@ pub(super) enum Error {
 
 /// Sends a request and returns the answer, which streams, with what has to go on for that.
 pub(super) async fn send(path: &Path, mut request: Request<Body>) -> Result<(Response, Conversation), Error> {
+    // What another user listens at would get the requests of the administrator.
+    rdd_stdx::owned::check(path)?;
     let stream = timeout(CONNECT, UnixStream::connect(path)).await.map_err(|_| Error::Timeout)??;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let client = request.extensions_mut().remove::<OnUpgrade>();

@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use rdd_stdx::file::{self, PRIVATE};
+use rdd_stdx::{
+    file::{self, PRIVATE},
+    owned,
+};
 
 use super::{
     decide::{CA_LEFT_AT_START, Decision, Found, decide},
@@ -161,7 +164,7 @@ impl Read {
 fn read_pair(folder: &Path, certificate: &str, key: &str) -> Result<Read, Error> {
     let read = |name: &str| {
         let path = folder.join(name);
-        match fs::read_to_string(&path) {
+        match owned::read_to_string(&path) {
             Ok(text) => Ok(Ok(text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Err(Read::Missing)),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Err(Read::NotText)),

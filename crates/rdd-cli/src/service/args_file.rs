@@ -1,8 +1,8 @@
 //! `args.json`: the arguments that every start of the daemon begins with.
 
-use std::{ffi::OsString, fs, io, path::Path};
+use std::{ffi::OsString, io, path::Path};
 
-use rdd_stdx::file;
+use rdd_stdx::{file, owned};
 
 use crate::{
     args::{Command, Service},
@@ -52,7 +52,7 @@ pub fn write(path: &Path, args: &[String]) -> Outcome {
 
 /// Reads them back; `None` if the instance was not created.
 pub fn read(path: &Path) -> Outcome<Option<Vec<String>>> {
-    let text = match fs::read(path) {
+    let text = match owned::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Failure::caused(format!("read {}", path.display()), error)),
@@ -114,6 +114,8 @@ fn with_remedies(failure: Failure) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::testing::mode;
 

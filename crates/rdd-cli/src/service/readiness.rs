@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, fs, time::Duration};
 
+use rdd_stdx::owned;
+
 use super::{ControlPlane, api::Api, deadline::Deadline, state};
 use crate::{
     progress::Progress,
@@ -284,8 +286,9 @@ pub fn connect(plane: &ControlPlane<'_>) -> Outcome<Api> {
 /// The text of the daemon's kubeconfig.
 pub fn read_config(plane: &ControlPlane<'_>) -> Outcome<String> {
     let path = &plane.paths().config;
-    fs::read_to_string(path).map_err(|error| {
-        let reason = format!("{error} (control plane may still be starting)");
+    owned::read_to_string(path).map_err(|error| {
+        let may_come = if owned::is_refusal(&error) { "" } else { " (control plane may still be starting)" };
+        let reason = format!("{error}{may_come}");
         Failure::message(format!("could not read config from {}: {reason}", path.display()))
     })
 }

@@ -6,12 +6,13 @@
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use rdd_driver::Upstream;
-use rdd_stdx::{chain::Chain, task::Group};
+use rdd_stdx::{chain::Chain, owned, task::Group};
 use tokio::{
     io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes},
     net::{TcpListener, TcpStream, UnixStream},
@@ -131,7 +132,7 @@ async fn pass(client: TcpStream, from: SocketAddr, upstream: Option<Upstream>, _
             }
             Err(error) => Err(error),
         },
-        Upstream::Unix(path) => match within(UnixStream::connect(path)).await {
+        Upstream::Unix(path) => match within(connect_own(path)).await {
             Ok(server) => splice(client, server).await,
             Err(error) => Err(error),
         },
@@ -139,6 +140,12 @@ async fn pass(client: TcpStream, from: SocketAddr, upstream: Option<Upstream>, _
     if let Err(error) = passed {
         tracing::debug!(%from, to = %upstream, error = %Chain(&error), "a connection to Kubernetes broke");
     }
+}
+
+/// Connects to a socket of the effective user: clients send their credentials for Kubernetes through it.
+async fn connect_own(path: &Path) -> io::Result<UnixStream> {
+    owned::check(path)?;
+    UnixStream::connect(path).await
 }
 
 async fn within<T>(connecting: impl Future<Output = io::Result<T>>) -> io::Result<T> {

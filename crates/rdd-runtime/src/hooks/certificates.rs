@@ -1,7 +1,7 @@
 //! The certificates of webhooks: one authority for all managers of an instance, one serving certificate for each.
 
 use std::{
-    fs, io,
+    io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     path::Path,
     time::{Duration, Instant},
@@ -16,6 +16,7 @@ use rdd_stdx::{
     clock::Clock,
     file,
     lock::{self, ProcessLock},
+    owned,
 };
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use x509_parser::{certificate::X509Certificate, extensions::GeneralName, parse_x509_certificate};
@@ -135,7 +136,7 @@ fn held(path: &Path) -> Result<ProcessLock, Error> {
 }
 
 fn read(certificate: &Path, key: &Path) -> Result<Option<Pair>, Error> {
-    let text = |path| match fs::read_to_string(path) {
+    let text = |path| match owned::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         // What is no text is no certificate either, and made anew.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => Ok(None),
@@ -177,6 +178,8 @@ fn has_names(certificate: &X509Certificate<'_>, names: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use rdd_stdx::clock::ManualClock;
 
     use super::*;

@@ -1,7 +1,6 @@
 //! Controllers of anybody's, in a process of their own beside a daemon: all that such a program needs, in one call.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     pin::pin,
     sync::Arc,
@@ -12,7 +11,7 @@ use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use rdd_stdx::{chain::Chain, clock::SystemClock};
+use rdd_stdx::{chain::Chain, clock::SystemClock, owned};
 
 use super::{Manager, Options, Place, Role, Started};
 use crate::{Error, Registered, hooks::Https, metrics::Metrics, probe::Unhurt};
@@ -106,7 +105,7 @@ impl Beside {
 
     async fn start(&self, make: &impl Fn(&Client) -> Vec<Registered>) -> Result<(Manager, String), Error> {
         let told = || format!("read the kubeconfig {}", self.kubeconfig.display());
-        let text = fs::read_to_string(&self.kubeconfig).map_err(|error| Error::because(told(), error))?;
+        let text = owned::read_to_string(&self.kubeconfig).map_err(|error| Error::because(told(), error))?;
         let config = Kubeconfig::from_yaml(&text).map_err(|error| Error::because(told(), error))?;
         let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await;
         let config = config.map_err(|error| Error::because(told(), error))?;
@@ -155,7 +154,7 @@ impl Beside {
 async fn changed(path: &Path, known: &str) {
     loop {
         tokio::time::sleep(LOOK).await;
-        if fs::read_to_string(path).is_ok_and(|text| text != known) {
+        if owned::read_to_string(path).is_ok_and(|text| text != known) {
             return;
         }
     }

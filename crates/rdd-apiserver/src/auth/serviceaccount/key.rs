@@ -1,12 +1,13 @@
 //! The key that tokens are signed with: made once, kept for the owner alone, and what it signs.
 
-use std::{fs, io, path::Path};
+use std::{io, path::Path};
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData};
 use rdd_stdx::{
     chain::Chain,
     file::{self, PRIVATE},
+    owned,
 };
 use ring::{
     digest,
@@ -58,7 +59,7 @@ impl SigningKey {
     /// it signed are worth nothing then.
     pub fn ensure(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(FILE);
-        match fs::read_to_string(&path) {
+        match owned::read_to_string(&path) {
             Ok(pem) => match Self::parse(&pem) {
                 Ok(key) => return Ok(key),
                 Err(error) => tracing::warn!(error = %Chain(&error), "the key of service accounts is replaced"),

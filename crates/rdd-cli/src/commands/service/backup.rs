@@ -9,7 +9,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use rdd_stdx::{file, lock};
+use rdd_stdx::{file, lock, owned};
 
 use crate::{
     args::Backup,
@@ -104,8 +104,7 @@ fn refuse_existing(target: &Path) -> Outcome {
 
 /// Makes a private file that is whole or absent, and replaces none.
 fn write_new(target: &Path, fill: impl FnOnce(&mut (dyn Write + Send)) -> Outcome) -> Outcome {
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    let staged = target.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
+    let staged = target.with_file_name(owned::staging_name(target.file_name().unwrap_or_default()));
     let fail = |error: io::Error| Failure::caused(format!("write {}", target.display()), error);
     let written = || {
         let file = OpenOptions::new().write(true).create_new(true).mode(file::PRIVATE).open(&staged).map_err(fail)?;
