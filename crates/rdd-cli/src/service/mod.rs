@@ -7,6 +7,7 @@ pub mod datastore;
 pub mod deadline;
 pub mod logfile;
 pub mod notify;
+pub mod ownership;
 pub mod readiness;
 pub mod spawn;
 pub mod start;
@@ -37,8 +38,15 @@ pub struct ControlPlane<'a> {
 }
 
 impl<'a> ControlPlane<'a> {
-    /// The daemon that this command line means.
+    /// The daemon that this command line means. An instance whose files belong to another user is refused.
     pub fn of(context: &'a Context<'a>) -> Outcome<Self> {
+        let plane = Self::unchecked(context)?;
+        ownership::check(plane.paths(), &context.environment)?;
+        Ok(plane)
+    }
+
+    /// As [`of`](Self::of), for commands that neither read nor create files of the instance.
+    pub fn unchecked(context: &'a Context<'a>) -> Outcome<Self> {
         Ok(Self { context, instance: context.instance()? })
     }
 

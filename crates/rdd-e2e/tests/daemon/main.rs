@@ -6,5 +6,6 @@ mod data;
 mod hostile;
 mod lifecycle;
 mod output;
+mod ownership;
 mod support;
 mod wire;

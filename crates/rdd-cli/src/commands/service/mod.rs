@@ -28,6 +28,10 @@ pub fn dispatch(context: &Context<'_>, global: &Global, verb: Service) -> Outcom
     if let Service::Serve(serve) = &verb {
         return serve::run(context, global, serve);
     }
+    // It prints what follows from the name of the instance, and uses none of it.
+    if let Service::Paths(args) = &verb {
+        return paths::run(&ControlPlane::unchecked(context)?, args);
+    }
     let plane = ControlPlane::of(context)?;
     match verb {
         Service::Backup(args) => backup::run(&plane, &args),
@@ -35,10 +39,9 @@ pub fn dispatch(context: &Context<'_>, global: &Global, verb: Service) -> Outcom
         Service::Create(args) => create::run(&plane, &args),
         Service::Delete(args) => delete::run(&plane, &args),
         Service::Log(args) => log::run(&plane, &args),
-        Service::Paths(args) => paths::run(&plane, &args),
         Service::Reset(args) => reset::run(&plane, &args),
         Service::Restore(args) => restore::run(&plane, &args),
-        Service::Serve(_) => unreachable!("handled above"),
+        Service::Serve(_) | Service::Paths(_) => unreachable!("handled above"),
         Service::Start(args) => start::run(&plane, &args),
         Service::Status(args) => status::run(&plane, &args),
         Service::Stop(args) => stop::run(&plane, &args),
