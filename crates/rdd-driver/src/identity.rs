@@ -1,19 +1,37 @@
-//! Which processes are a machine's: by a mark in their environment that only they have, and by their age.
+//! Which processes belong to a machine: what `/proc` shows of them has to prove it.
 //!
-//! Everything that we start for a machine has the variable [`MARK`] or [`LIMA_MARK`] with the path of the machine's
-//! folder, and hands it down to what it starts itself: proxies of published ports, shims of containers, QEMU. (The processes
-//! inside containers have environments of their own; they are found as descendants of the shims.) A mark is compared as a
-//! whole, so `rd` is never taken for `rd-app`.
+//! Everything that we start for a machine gets two variables, which it hands down to what it starts itself (proxies of
+//! published ports, shims of containers, QEMU): a mark ([`MARK`], [`LIMA_MARK`]) with the path of the machine's folder, and
+//! [`NONCE`] with a random value that is new for every start and is stored in a private file ([`Launch`]).
+//!
+//! Anybody can put a mark into the environment of a process, so a mark alone proves nothing. A process belongs to a machine if
+//! - its mark names exactly this folder, so `rd` is never taken for `rd-app`;
+//! - it has the nonce of the machine's last start, which other users and containers cannot read;
+//! - its real and its effective user are ours;
+//! - it is in our PID namespace, which processes of containers are not.
+//!
+//! The host driver adds that it is not in a control group of the machine's containers (`host::machine`). The processes inside
+//! containers belong to the machine as well: they are found as descendants of the shims, and in those control groups.
+//!
+//! Versions before the nonce left processes with a mark only. They are accepted while a [`Record`] of such a version names a
+//! process of this boot, and then only processes that are no older than the recorded one. Such a process is adopted by its
+//! record (PID, start time, boot) and never by its mark.
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fmt, fs, io,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
+    process::Command,
 };
 
-use rdd_stdx::process::{Process, Signal};
+use rdd_stdx::{
+    file::{self, PRIVATE},
+    process::{Process, Signal},
+};
 use serde::{Deserialize, Serialize};
+
+use crate::Error;
 
 /// The variable that marks what belongs to an engine of this host.
 pub(crate) const MARK: &str = "RDD_HOST_ENGINE";
@@ -21,6 +39,135 @@ pub(crate) const MARK: &str = "RDD_HOST_ENGINE";
 pub(crate) const LIMA_MARK: &str = "RDD_LIMA_MACHINE";
 /// The variable that marks what of a machine belongs to its Kubernetes, with the path of the cluster's data.
 pub(crate) const CLUSTER_MARK: &str = "RDD_HOST_CLUSTER";
+/// The variable with the nonce of the start that a process belongs to.
+const NONCE: &str = "RDD_MACHINE_NONCE";
+
+/// A random value that only processes of one start of a machine have. It is not printed.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+struct Nonce(String);
+
+impl fmt::Debug for Nonce {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Nonce(…)")
+    }
+}
+
+/// One start of a machine, as it is stored for the next daemon.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Launch {
+    nonce: Nonce,
+    boot: String,
+    pid_namespace: String,
+}
+
+impl Launch {
+    /// Begins a new start: processes of earlier ones no longer belong to the machine.
+    pub(crate) fn renew(path: &Path) -> Result<Self, Error> {
+        let nonce = Nonce(uuid::Uuid::new_v4().simple().to_string());
+        let launch = Self { nonce, boot: boot(), pid_namespace: pid_namespace() };
+        let text = serde_json::to_vec(&launch).map_err(|error| Error::at("write", path)(error.into()))?;
+        file::write_atomic(path, &text, PRIVATE)?;
+        Ok(launch)
+    }
+
+    /// The start that is under way. One is begun if there is none: a version without nonces made this machine.
+    pub(crate) fn current(path: &Path) -> Result<Self, Error> {
+        Self::read(path).map_or_else(|| Self::renew(path), Ok)
+    }
+
+    /// The last start, if its processes can still run: it was in this boot, and in this PID namespace.
+    fn read(path: &Path) -> Option<Self> {
+        let launch: Self = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+        (launch.boot == boot() && launch.pid_namespace == pid_namespace()).then_some(launch)
+    }
+
+    /// Makes what this command starts a part of the machine with this folder.
+    pub(crate) fn mark(&self, command: &mut Command, mark: &str, folder: &Path) {
+        command.env(mark, folder).env(NONCE, &self.nonce.0);
+    }
+}
+
+/// Finds the processes of one machine, or of its Kubernetes.
+#[derive(Debug)]
+pub(crate) struct ProcessScope {
+    mark: &'static str,
+    folder: PathBuf,
+    nonce: Option<Nonce>,
+    /// When the oldest process was started that a version without nonces recorded in this boot.
+    legacy_since: Option<u64>,
+}
+
+impl ProcessScope {
+    /// The processes with this mark of this folder. `launch` is where the last start is stored, `records` are those of the machine.
+    pub(crate) fn new(
+        mark: &'static str,
+        folder: &Path,
+        launch: &Path,
+        records: impl IntoIterator<Item = Record>,
+    ) -> Self {
+        let boot = boot();
+        let legacy = records.into_iter().filter(|record| record.nonce.is_none() && record.boot == boot);
+        Self {
+            mark,
+            folder: folder.to_owned(),
+            nonce: Launch::read(launch).map(|launch| launch.nonce),
+            legacy_since: legacy.map(|record| record.started).min(),
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn list(&self) -> Vec<Seen> {
+        if self.nonce.is_none() && self.legacy_since.is_none() {
+            return Vec::new();
+        }
+        all().into_iter().filter(|seen| !seen.is_zombie && self.contains(seen)).collect()
+    }
+
+    /// The process of a record, if it lives and is one of them.
+    pub(crate) fn find(&self, record: &Record) -> Option<Seen> {
+        let seen = look(record.pid)?;
+        (record.describes(&seen) && self.contains(&seen)).then_some(seen)
+    }
+
+    /// The one that leads its group and runs this program: what we started ourselves. One that a version without nonces
+    /// started has to have a record.
+    pub(crate) fn leader<'a>(&self, among: &'a [Seen], program: &str) -> Option<&'a Seen> {
+        let is_leader = |seen: &&Seen| seen.pid == seen.group && seen.program() == program;
+        among.iter().filter(is_leader).find(|seen| self.proof_of(&seen.environment()) == Proof::Nonce)
+    }
+
+    fn contains(&self, seen: &Seen) -> bool {
+        let environment = seen.environment();
+        let is_marked = has_variable(&environment, self.mark, self.folder.as_os_str().as_bytes());
+        is_marked && self.admits(&environment, seen.started) && is_ours(seen.pid)
+    }
+
+    fn admits(&self, environment: &[u8], started: u64) -> bool {
+        match self.proof_of(environment) {
+            Proof::Nonce => true,
+            Proof::MarkOnly => self.legacy_since.is_some_and(|since| started >= since),
+            Proof::OtherNonce => false,
+        }
+    }
+
+    fn proof_of(&self, environment: &[u8]) -> Proof {
+        match (variable(environment, NONCE), &self.nonce) {
+            (None, _) => Proof::MarkOnly,
+            (Some(found), Some(nonce)) if found == nonce.0.as_bytes() => Proof::Nonce,
+            (Some(_), _) => Proof::OtherNonce,
+        }
+    }
+}
+
+/// What the environment of a marked process says about the start that it belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Proof {
+    Nonce,
+    OtherNonce,
+    /// A version without nonces started it, or somebody who does not know the nonce.
+    MarkOnly,
+}
 
 /// A process as `/proc` showed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,63 +211,84 @@ impl Seen {
         words.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect()
     }
 
-    /// Whether it has this mark of this folder.
-    fn is_marked(&self, mark: &str, folder: &Path) -> bool {
-        let environment = fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default();
-        has_mark(&environment, mark, folder)
+    /// Its environment; empty if we may not read it.
+    fn environment(&self) -> Vec<u8> {
+        fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default()
     }
 }
 
-fn has_mark(environment: &[u8], mark: &str, folder: &Path) -> bool {
-    let expected = [mark.as_bytes(), b"=", folder.as_os_str().as_bytes()].concat();
-    environment.split(|byte| *byte == 0).any(|variable| variable == expected)
+/// The value of the first variable of this name.
+fn variable<'a>(environment: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let variables = environment.split(|byte| *byte == 0);
+    variables.filter_map(|text| text.strip_prefix(name.as_bytes())?.strip_prefix(b"=")).next()
 }
 
-/// A process of a machine, as it is written down for the next daemon.
+fn has_variable(environment: &[u8], name: &str, value: &[u8]) -> bool {
+    variable(environment, name) == Some(value)
+}
+
+/// Who runs a process, and where its PID counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Credentials {
+    real_uid: u32,
+    effective_uid: u32,
+    /// How many PID namespaces it is below ours.
+    nested_namespaces: usize,
+}
+
+impl Credentials {
+    /// Whether this user runs it, in our PID namespace.
+    fn are_of(self, uid: u32) -> bool {
+        self.real_uid == uid && self.effective_uid == uid && self.nested_namespaces == 0
+    }
+}
+
+/// Whether we run this process ourselves: as our user, and not inside of a container.
+pub(crate) fn is_ours(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    parse_status(&status).is_some_and(|found| found.are_of(rustix::process::geteuid().as_raw()))
+}
+
+/// `/proc/<pid>/status`. The name of the program comes before these lines, and the kernel escapes line ends in it.
+fn parse_status(status: &str) -> Option<Credentials> {
+    let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::split_ascii_whitespace);
+    let mut uids = line("Uid:")?.map(|field| field.parse().ok());
+    let (real_uid, effective_uid) = (uids.next()??, uids.next()??);
+    // One PID for each namespace from ours down to its own. A kernel without namespaces does not have the line.
+    let pids = line("NSpid:").map_or(1, Iterator::count);
+    Some(Credentials { real_uid, effective_uid, nested_namespaces: pids.saturating_sub(1) })
+}
+
+/// A process of a machine, as it is stored for the next daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     pid: u32,
     started: u64,
     boot: String,
+    /// Absent in records of versions without nonces, as is the nonce.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pid_namespace: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    nonce: Option<Nonce>,
 }
 
 impl Record {
-    /// What to write down of a process that was just started; `None` if it has ended already.
-    pub(crate) fn of(pid: u32) -> Option<Self> {
-        look(pid).map(|seen| Self { pid, started: seen.started, boot: boot() })
+    /// What to store of a process that was just started; `None` if it has ended already.
+    pub(crate) fn new(pid: u32, launch: &Launch) -> Option<Self> {
+        let Launch { nonce, boot, pid_namespace } = launch.clone();
+        let started = look(pid)?.started;
+        Some(Self { pid, started, boot, pid_namespace: Some(pid_namespace), nonce: Some(nonce) })
     }
 
-    /// The process, if it lives and is that of this folder.
-    pub(crate) fn find(&self, folder: &Path) -> Option<Seen> {
-        self.find_by(MARK, folder)
+    /// Whether this is the very process: PIDs are given away again, but not with the same start time in one boot.
+    fn describes(&self, seen: &Seen) -> bool {
+        let same_namespace = self.pid_namespace.as_ref().is_none_or(|namespace| *namespace == pid_namespace());
+        self.pid == seen.pid
+            && self.started == seen.started
+            && !seen.is_zombie
+            && self.boot == boot()
+            && same_namespace
     }
-
-    /// The process, if it lives and has this mark of this folder.
-    pub(crate) fn find_by(&self, mark: &str, folder: &Path) -> Option<Seen> {
-        let seen = look(self.pid)?;
-        let same = seen.started == self.started && !seen.is_zombie && self.boot == boot();
-        (same && seen.is_marked(mark, folder)).then_some(seen)
-    }
-}
-
-/// The processes that have the mark of this folder.
-pub(crate) fn marked(folder: &Path) -> Vec<Seen> {
-    marked_by(MARK, folder)
-}
-
-/// The processes that have this mark of this folder.
-pub(crate) fn marked_by(mark: &str, folder: &Path) -> Vec<Seen> {
-    all().into_iter().filter(|seen| !seen.is_zombie && seen.is_marked(mark, folder)).collect()
-}
-
-/// The processes of the cluster whose data is here.
-pub(crate) fn of_cluster(data: &Path) -> Vec<Seen> {
-    marked_by(CLUSTER_MARK, data)
-}
-
-/// The leader of a group that runs this program, among marked processes: what we started ourselves.
-pub(crate) fn leader<'a>(marked: &'a [Seen], program: &str) -> Option<&'a Seen> {
-    marked.iter().find(|seen| seen.pid == seen.group && seen.program() == program)
 }
 
 /// The process that has this PID now, unless it has ended.
@@ -175,21 +343,30 @@ fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
+/// The PID namespace that our PIDs count in, like `pid:[4026531836]`.
+fn pid_namespace() -> String {
+    fs::read_link("/proc/self/ns/pid").unwrap_or_default().to_string_lossy().into_owned()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::{os::unix::fs::PermissionsExt, time::Duration};
+
     use rdd_stdx::process::background;
 
     use super::*;
+
+    const SOON: Duration = Duration::from_secs(10);
 
     // Finding 295-S9
     #[test]
     fn a_mark_is_compared_as_a_whole() {
         let environment = b"PATH=/bin\0RDD_HOST_ENGINE=/home/ann/.rd2/lima/rd-app\0HOME=/root\0";
-        assert!(has_mark(environment, MARK, Path::new("/home/ann/.rd2/lima/rd-app")));
+        assert!(has_variable(environment, MARK, b"/home/ann/.rd2/lima/rd-app"));
         for other in ["/home/ann/.rd2/lima/rd", "/home/ann/.rd2/lima/rd-app/x", "/home/ann/.rd2/lima/rd-app2", ""] {
-            assert!(!has_mark(environment, MARK, Path::new(other)), "{other}");
+            assert!(!has_variable(environment, MARK, other.as_bytes()), "{other}");
         }
-        assert!(!has_mark(b"X=RDD_HOST_ENGINE=/a\0", MARK, Path::new("/a")));
+        assert!(!has_variable(b"X=RDD_HOST_ENGINE=/a\0", MARK, b"/a"));
     }
 
     #[test]
@@ -202,28 +379,125 @@ mod tests {
         }
     }
 
+    // Finding A-4
+    #[test]
+    fn only_a_process_of_our_user_in_our_pid_namespace_is_ours() {
+        let of = |uids: &str, pids: &str| {
+            let status = format!("Name:\tsleep\nPid:\t7\nUid:\t{uids}\nGid:\t0\t0\t0\t0\n{pids}");
+            parse_status(&status).is_some_and(|found| found.are_of(1000))
+        };
+        assert!(of("1000\t1000\t1000\t1000", "NSpid:\t7\n"));
+        assert!(of("1000\t1000\t1000\t1000", ""), "a kernel without PID namespaces");
+        for (uids, pids) in [
+            ("1001\t1001\t1001\t1001", "NSpid:\t7\n"),
+            ("1001\t1000\t1000\t1000", "NSpid:\t7\n"),
+            ("1000\t0\t0\t0", "NSpid:\t7\n"),
+            ("1000\t1000\t1000\t1000", "NSpid:\t7\t1\n"),
+            ("1000", "NSpid:\t7\n"),
+            ("", ""),
+        ] {
+            assert!(!of(uids, pids), "{uids:?} {pids:?}");
+        }
+        assert!(is_ours(std::process::id()));
+        assert!(!is_ours(u32::MAX), "a process that is not there");
+    }
+
+    // Finding A-4
+    #[test]
+    fn a_mark_without_the_nonce_of_the_last_start_proves_nothing() {
+        let scope = |legacy_since| ProcessScope {
+            mark: MARK,
+            folder: PathBuf::from("/m"),
+            nonce: Some(Nonce("new".to_owned())),
+            legacy_since,
+        };
+        let (right, stale) = (&b"RDD_HOST_ENGINE=/m\0RDD_MACHINE_NONCE=new\0"[..], &b"RDD_MACHINE_NONCE=old\0"[..]);
+        let none = &b"RDD_HOST_ENGINE=/m\0"[..];
+        for (environment, legacy_since, admitted) in [
+            (right, None, true),
+            (right, Some(100), true),
+            (stale, None, false),
+            (stale, Some(0), false),
+            (none, None, false),
+            (none, Some(51), false),
+            (none, Some(50), true),
+        ] {
+            let shown = String::from_utf8_lossy(environment);
+            assert_eq!(scope(legacy_since).admits(environment, 50), admitted, "{shown} {legacy_since:?}");
+        }
+        let without = ProcessScope { nonce: None, ..scope(None) };
+        assert!(!without.admits(right, 50), "nothing was started");
+    }
+
+    /// A process with a mark of this folder, and what else it is given.
+    fn marked_sleep(folder: &Path, launch: Option<&Launch>) -> std::process::Child {
+        let mut command = background("sleep", Path::new("/"));
+        command.arg("600").env(MARK, folder);
+        if let Some(launch) = launch {
+            launch.mark(&mut command, MARK, folder);
+        }
+        command.spawn().unwrap()
+    }
+
     #[test]
     fn a_process_is_found_by_its_mark_and_by_its_record_and_not_after_its_end() {
         let dir = tempfile::tempdir().unwrap();
-        let mut command = background("sleep", Path::new("/"));
-        let mut child = command.arg("600").env(MARK, dir.path()).spawn().unwrap();
-        let record = Record::of(child.id()).unwrap();
-        let find = || record.find(dir.path());
+        let file = dir.path().join("launch.json");
+        let launch = Launch::renew(&file).unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(!format!("{launch:?}").contains(&launch.nonce.0), "it is not printed");
+        let mut child = marked_sleep(dir.path(), Some(&launch));
+        let record = Record::new(child.id(), &launch).unwrap();
+        let scope = ProcessScope::new(MARK, dir.path(), &file, [record.clone()]);
         // Between fork and exec a child has its parent's environment.
-        rdd_testkit::eventually("the mark", std::time::Duration::from_secs(10), find);
-        let found = marked(dir.path());
+        rdd_testkit::eventually("the mark", SOON, || scope.find(&record));
+        let found = scope.list();
         assert_eq!(found.iter().map(|seen| seen.pid).collect::<Vec<_>>(), [child.id()]);
-        assert_eq!(leader(&found, "sleep").map(|seen| seen.pid), Some(child.id()));
-        assert_eq!(leader(&found, "dockerd"), None);
-        assert_eq!(record.find(Path::new("/elsewhere")), None);
-        assert_eq!(Record { started: record.started + 1, ..record.clone() }.find(dir.path()), None, "a recycled PID");
-        assert_eq!(Record { boot: "another".to_owned(), ..record.clone() }.find(dir.path()), None);
+        assert_eq!(scope.leader(&found, "sleep").map(|seen| seen.pid), Some(child.id()));
+        assert_eq!(scope.leader(&found, "dockerd"), None);
+        assert_eq!(ProcessScope::new(MARK, Path::new("/elsewhere"), &file, []).find(&record), None);
+        assert_eq!(scope.find(&Record { started: record.started + 1, ..record.clone() }), None, "a recycled PID");
+        assert_eq!(scope.find(&Record { boot: "another".to_owned(), ..record.clone() }), None);
+        let elsewhere = Some("pid:[1]".to_owned());
+        assert_eq!(scope.find(&Record { pid_namespace: elsewhere, ..record.clone() }), None, "another namespace's PID");
         let me = look(std::process::id()).unwrap();
         assert!(descendants(&[me]).iter().any(|seen| seen.pid == child.id()));
+        // Finding A-4: after the next start it is a stranger.
+        Launch::renew(&file).unwrap();
+        let next = ProcessScope::new(MARK, dir.path(), &file, [record.clone()]);
+        assert_eq!((next.list(), next.find(&record)), (Vec::new(), None));
         found[0].signal(Signal::KILL).unwrap();
-        rdd_testkit::eventually("its end", std::time::Duration::from_secs(10), || find().is_none().then_some(()));
-        assert!(marked(dir.path()).is_empty(), "a zombie has ended");
+        rdd_testkit::eventually("its end", SOON, || scope.find(&record).is_none().then_some(()));
+        assert!(scope.list().is_empty(), "a zombie has ended");
         assert!(found[0].open().unwrap().is_none());
         child.wait().unwrap();
+    }
+
+    // Finding A-4
+    #[test]
+    fn what_a_version_without_nonces_started_is_found_by_its_record() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("launch.json");
+        let mut child = marked_sleep(dir.path(), None);
+        let started = look(child.id()).unwrap().started;
+        let old = serde_json::json!({ "pid": child.id(), "started": started, "boot": boot() });
+        let record: Record = serde_json::from_value(old).unwrap();
+        let scope = ProcessScope::new(MARK, dir.path(), &file, [record.clone()]);
+        rdd_testkit::eventually("the mark", SOON, || scope.find(&record));
+        let found = scope.list();
+        assert_eq!(found.iter().map(|seen| seen.pid).collect::<Vec<_>>(), [child.id()]);
+        assert_eq!(scope.leader(&found, "sleep"), None, "a mark alone is never adopted");
+        // What this version starts beside it has a nonce, and both belong to the machine.
+        let launch = Launch::current(&file).unwrap();
+        assert_eq!(Launch::current(&file).unwrap(), launch, "one start has one nonce");
+        let mut second = marked_sleep(dir.path(), Some(&launch));
+        let both = ProcessScope::new(MARK, dir.path(), &file, [record.clone()]);
+        rdd_testkit::eventually("both", SOON, || (both.list().len() == 2).then_some(()));
+        let stranger = ProcessScope::new(MARK, dir.path(), &dir.path().join("none"), []);
+        assert!(stranger.list().is_empty(), "without its record it is nobody's");
+        for child in [&mut child, &mut second] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
     }
 }

@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
+mod forged;
 mod room;
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
@@ -171,6 +172,90 @@ fn processes_that_only_look_like_ours_are_left_alone() {
         assert!(look_alike.try_wait().unwrap().is_none(), "it lives");
         look_alike.kill().unwrap();
         look_alike.wait().unwrap();
+    });
+}
+
+// Finding A-4
+#[test]
+fn a_forged_mark_is_neither_adopted_nor_signalled_and_does_not_delay_a_stop() {
+    if !room::enter("a_forged_mark_is_neither_adopted_nor_signalled_and_does_not_delay_a_stop") {
+        return;
+    }
+    suite::run(async {
+        let place = Place::new("2");
+        let driver = place.host();
+        drop(up(&driver, "vmType: host\n").await);
+        let engine = place.engine(VM);
+        let mark = format!("RDD_HOST_ENGINE={}", engine.folder.display());
+        let nonce = forged::read_nonce(&engine.folder.join("launch.json"));
+        let pose = ["bash", "-c", "exec -a dockerd sleep 600"];
+        let mut strangers = forged::start_all(&mark, &nonce, &pose);
+        let dockerd = place.part(VM, "dockerd").unwrap();
+        // Two containers pose as well, with the nonce: one of them shares our PID namespace.
+        place.import_image(VM);
+        let nonce = format!("{}={nonce}", forged::NONCE);
+        for namespace in [&["--pid=host"][..], &[]] {
+            let variables = ["run", "-d", "-e", &mark, "-e", &nonce];
+            let words = ["box", "/bin/sh", "-c", "exec -a dockerd sleep 600"];
+            place.docker(VM, &[&variables[..], namespace, &words].concat());
+        }
+        // A daemon that was killed between starting a process and recording it is the worst case.
+        drop(driver);
+        fs::remove_file(engine.run_dir.join("dockerd.json")).unwrap();
+        let driver = place.host();
+        assert!(driver.adopt(VM).await.unwrap().is_some());
+        // The containers end when they are asked, and the engine with them: what else there is would be waited for.
+        let began = std::time::Instant::now();
+        assert_eq!(driver.stop(VM, GRACE).await.unwrap(), Stopped::Graceful);
+        assert!(began.elapsed() < GRACE, "{:?}", began.elapsed());
+        assert!(dockerd.wait(Duration::ZERO).unwrap(), "the real one was asked to stop");
+        assert_eq!(driver.inspect(VM).await.unwrap(), Found::Stopped);
+        assert!(driver.adopt(VM).await.unwrap().is_none());
+        let began = std::time::Instant::now();
+        assert_eq!(driver.stop(VM, GRACE).await.unwrap(), Stopped::Already);
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        driver.delete(VM).await.unwrap();
+        strangers.iter_mut().for_each(forged::Forged::expect_alive);
+    });
+}
+
+// Finding A-4
+#[test]
+fn an_engine_that_a_version_without_nonces_started_is_adopted_and_ended_as_a_whole() {
+    if !room::enter("an_engine_that_a_version_without_nonces_started_is_adopted_and_ended_as_a_whole") {
+        return;
+    }
+    suite::run(async {
+        let place = Place::new("2");
+        let driver = place.host();
+        driver.create(VM, "vmType: host\nparam: {CONTAINER_ENGINE: containerd}\n").await.unwrap();
+        let engine = place.engine(VM);
+        drop(up_again(&driver).await);
+        drop(driver);
+        // As it was before: the variable is in no environment, the fields are in no record, and there is no launch file.
+        place.kill(VM, "containerd");
+        fs::remove_file(engine.folder.join("launch.json")).unwrap();
+        let mut commands = ["containerd", "sleep"].map(|name| {
+            let mut command = process::background("bash", Path::new("/"));
+            command.args(["-c", &format!("exec -a {name} sleep 600")]).env("RDD_HOST_ENGINE", &engine.folder);
+            command.spawn().unwrap()
+        });
+        let stat = fs::read_to_string(format!("/proc/{}/stat", commands[0].id())).unwrap();
+        let started: u64 = stat.rsplit_once(") ").unwrap().1.split(' ').nth(19).unwrap().parse().unwrap();
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        let record = serde_json::json!({ "pid": commands[0].id(), "started": started, "boot": boot.trim() });
+        fs::write(engine.run_dir.join("containerd.json"), record.to_string()).unwrap();
+        let driver = place.host();
+        let up = Found::Running(Running { outdated: false });
+        eventually("the mark of both", SOON, || {
+            let marked = running_leftovers(&place, VM).iter().filter(|left| left.starts_with("process")).count();
+            (marked == 2).then_some(())
+        });
+        assert_eq!(driver.inspect(VM).await.unwrap(), up);
+        assert!(driver.adopt(VM).await.unwrap().is_some());
+        driver.delete(VM).await.unwrap();
+        commands.iter_mut().for_each(|command| assert!(!command.wait().unwrap().success()));
+        assert_eq!(room::leftovers(&place, VM), Vec::<String>::new());
     });
 }
 

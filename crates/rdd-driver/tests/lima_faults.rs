@@ -2,14 +2,15 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
+mod forged;
 mod standin;
 
-use std::{fs, os::unix::net::UnixListener, path::Path, time::Duration};
+use std::{fs, os::unix::net::UnixListener, path::Path, process::Stdio, time::Duration};
 
 use rdd_driver::{Driver, Error, Found, Health, LogOptions, Run, Running, State, Stopped, lima::LimaDriver};
 use rdd_instance::{Environment, Instance, Platform};
-use rdd_stdx::process;
-use rdd_testkit::eventually;
+use rdd_stdx::process::{self, Process};
+use rdd_testkit::{capability::require, eventually};
 use standin::{Place, TEMPLATE, kill, processes};
 
 const VM: &str = "rd";
@@ -106,10 +107,16 @@ fn a_creation_that_outlived_its_daemon_is_ended_and_redone() {
             let mut command = process::background(limactl, Path::new("/"));
             fs::create_dir_all(place.own_dir()).unwrap();
             fs::write(place.own_dir().join("rd.preparing"), "").unwrap();
+            let launch = serde_json::json!({
+                "nonce": "n",
+                "boot": fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().trim(),
+                "pid_namespace": fs::read_link("/proc/self/ns/pid").unwrap(),
+            });
+            fs::write(place.launch_file(VM), launch.to_string()).unwrap();
             let template = place.own_dir().join("x.yaml");
             fs::write(&template, TEMPLATE).unwrap();
             command.args(["create", "--name=rd"]).arg(template).env("LIMA_HOME", &place.instance.paths.lima_home);
-            drop(command.env(standin::MARK, place.folder(VM)).spawn().unwrap());
+            drop(command.env(standin::MARK, place.folder(VM)).env(forged::NONCE, "n").spawn().unwrap());
         }
         eventually("the creation", SOON, || place.bin().join("creating").exists().then_some(()));
         assert_eq!(driver.inspect(VM).await.unwrap(), Found::HalfMade);
@@ -193,6 +200,67 @@ fn a_process_that_looks_alike_is_left_alone() {
         assert!(processes().iter().any(|(pid, _)| *pid == look_alike.id()), "it is not ours");
         kill(look_alike.id());
         look_alike.wait().unwrap();
+    });
+}
+
+// Finding A-4
+#[test]
+fn a_forged_mark_is_neither_adopted_nor_signalled_and_does_not_delay_a_stop() {
+    if !require("root") {
+        return;
+    }
+    let place = Place::new();
+    run(async {
+        let driver = place.driver();
+        let mut run = started(&place, &driver).await;
+        until(&mut run, |state| *state == State::Running(Health::GOOD)).await;
+        let folder = place.folder(VM);
+        let mark = format!("{}={}", standin::MARK, folder.display());
+        let pid_file = folder.join("ha.pid").display().to_string();
+        // They look like a host agent to those who go by words.
+        let pose = ["bash", "-c", "read line", "limactl", "hostagent", "--pidfile", &pid_file];
+        let mut strangers = forged::start_all(&mark, &forged::read_nonce(&place.launch_file(VM)), &pose);
+        let agent = Process::open(place.agent(VM)).unwrap().unwrap();
+        drop((run, driver));
+        fs::remove_file(folder.join("agent.json")).unwrap();
+        let driver = place.driver();
+        let mut run = driver.adopt(VM).await.unwrap().unwrap();
+        until(&mut run, |state| *state == State::Running(Health::GOOD)).await;
+        let began = std::time::Instant::now();
+        assert_eq!(driver.stop(VM, SOON).await.unwrap(), Stopped::Graceful);
+        // Helpers of a machine that has ended are given three seconds.
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        assert!(agent.wait(Duration::ZERO).unwrap(), "the real one was asked to stop");
+        assert_eq!(driver.inspect(VM).await.unwrap(), Found::Stopped);
+        assert!(driver.adopt(VM).await.unwrap().is_none());
+        driver.delete(VM).await.unwrap();
+        strangers.iter_mut().for_each(forged::Forged::expect_alive);
+    });
+}
+
+// Finding A-4
+#[test]
+fn a_pid_file_that_names_a_process_of_another_user_is_stale() {
+    if !require("root") {
+        return;
+    }
+    let place = Place::new();
+    run(async {
+        let driver = place.driver();
+        driver.create(VM, TEMPLATE).await.unwrap();
+        let pid_file = place.folder(VM).join("ha.pid");
+        let mut command = process::background("setpriv", Path::new("/"));
+        command.args(["--reuid=65533", "--regid=65533", "--clear-groups", "bash", "-c", "read line"]);
+        command.args(["limactl", "hostagent", "--pidfile"]).arg(&pid_file).stdin(Stdio::piped());
+        let mut stranger = command.spawn().unwrap();
+        fs::write(&pid_file, stranger.id().to_string()).unwrap();
+        let is_stranger = |(pid, words): &(u32, String)| *pid == stranger.id() && words.starts_with("bash");
+        eventually("the stranger", SOON, || processes().iter().any(is_stranger).then_some(()));
+        assert_eq!(driver.inspect(VM).await.unwrap(), Found::Stopped);
+        driver.delete(VM).await.unwrap();
+        assert_eq!(stranger.try_wait().unwrap(), None, "it lives");
+        kill(stranger.id());
+        stranger.wait().unwrap();
     });
 }
 

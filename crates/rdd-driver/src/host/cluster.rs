@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use super::{
     HostDriver, Slot, ask,
     command::run,
-    identity::{self, Seen, descendants},
+    identity::{Seen, descendants},
     images,
     k3s::{self, Layout, Pods, Started},
     machine::{Machine, Shape, read_json, write_json},
@@ -51,7 +51,7 @@ impl Machine {
     }
 
     fn cluster_process(&self) -> Option<Seen> {
-        self.process_of(Part::K3s, &identity::of_cluster(&self.engine.k3s_root))
+        self.process_of(Part::K3s, &self.cluster_processes())
     }
 
     fn find_cluster(&self) -> ClusterFound {
@@ -201,7 +201,7 @@ async fn supervise(machine: &Machine, mut alive: Alive, reporter: &Reporter) {
 /// Asks K3s to end, kills what of the cluster has not when `grace` is over, and removes what only a running one needs.
 async fn teardown_cluster(machine: &Machine, grace: Duration) -> Result<Stopped, Error> {
     let engine = &machine.engine;
-    let was_running = !identity::of_cluster(&engine.k3s_root).is_empty();
+    let was_running = !machine.cluster_processes().is_empty();
     let is_marked_running = machine.cluster_started().is_some();
     let asked = teardown::ask(machine, Part::K3s, Instant::now() + grace).await?;
     // Without K3s nobody else keeps what it started: shims, and the containers of pods below them.
@@ -232,7 +232,7 @@ async fn sweep_cluster(machine: &Machine) -> Result<(), Error> {
     let deadline = Instant::now() + KILL_TAKES;
     let mut delays = BACKOFF.delays();
     loop {
-        let mut left = identity::of_cluster(&machine.engine.k3s_root);
+        let mut left = machine.cluster_processes();
         left.extend(descendants(&left));
         left.retain(|seen| seen.pid != std::process::id());
         if left.is_empty() {

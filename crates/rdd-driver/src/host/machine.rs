@@ -1,6 +1,7 @@
 //! One machine on disk: its folder, whether it is whole, and what of it runs.
 
 use std::{
+    collections::BTreeSet,
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -17,7 +18,8 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     command::run_within,
-    identity::{self, Record, Seen},
+    identity::{CLUSTER_MARK, Launch, MARK, ProcessScope, Record, Seen},
+    mounts,
     network::{Remembered, Tools},
     parts::Part,
     programs::Programs,
@@ -55,6 +57,8 @@ const DAEMON_CONFIG: &str = "daemon.json";
 const CONTAINERD_CONFIG: &str = "containerd.toml";
 /// The template of the start that is under way: there as long as something may run.
 const STARTED: &str = "started.yaml";
+/// The last start: what proves that a process belongs to it.
+const LAUNCH: &str = "launch.json";
 
 /// How long another program may take to remove an engine's data.
 const REMOVAL_TAKES: Duration = Duration::from_secs(600);
@@ -182,6 +186,7 @@ impl Machine {
 
     /// Notes that something may run from now on, started with this template.
     pub(super) fn note_start(&self, template: &str) -> Result<(), Error> {
+        Launch::renew(&self.launch_file())?;
         file::create_dir_private(&self.engine.run_dir)?;
         Ok(file::write_atomic(&self.started_file(), template.as_bytes(), PRIVATE)?)
     }
@@ -209,20 +214,59 @@ impl Machine {
         self.engine.run_dir.join(format!("{}.json", part.name()))
     }
 
-    /// Writes down which process a part is.
-    pub(super) fn record(&self, part: Part, pid: u32) -> Result<(), Error> {
-        match Record::of(pid) {
+    fn launch_file(&self) -> PathBuf {
+        self.engine.folder.join(LAUNCH)
+    }
+
+    /// The start that is under way.
+    pub(super) fn launch(&self) -> Result<Launch, Error> {
+        Launch::current(&self.launch_file())
+    }
+
+    fn read_record(&self, part: Part) -> Option<Record> {
+        read_json(&self.record_file(part))
+    }
+
+    /// Stores which process a part is.
+    pub(super) fn record(&self, part: Part, pid: u32, launch: &Launch) -> Result<(), Error> {
+        match Record::new(pid, launch) {
             Some(record) => write_json(&self.record_file(part), &record),
-            None => Ok(()), // it has ended already, and whoever watches it will hear
+            None => Ok(()), // it has ended already, and its supervisor will notice
         }
     }
 
-    /// The process that is this part: the one that was written down, or else (we were killed before we could) the one
-    /// that was started like it.
-    pub(super) fn process_of(&self, part: Part, marked: &[Seen]) -> Option<Seen> {
-        let recorded = read_json::<Record>(&self.record_file(part));
-        let found = recorded.and_then(|record| record.find(&self.engine.folder));
-        found.or_else(|| part.programs().iter().find_map(|program| identity::leader(marked, program)).cloned())
+    fn scope(&self, mark: &'static str, folder: &Path) -> ProcessScope {
+        let records = Part::ALL.iter().filter_map(|part| self.read_record(*part));
+        ProcessScope::new(mark, folder, &self.launch_file(), records)
+    }
+
+    /// The processes of the machine, without those inside of containers.
+    pub(super) fn processes(&self) -> Vec<Seen> {
+        self.outside_containers(self.scope(MARK, &self.engine.folder).list())
+    }
+
+    /// The processes of the machine's Kubernetes, without those inside of containers.
+    pub(super) fn cluster_processes(&self) -> Vec<Seen> {
+        self.outside_containers(self.scope(CLUSTER_MARK, &self.engine.k3s_root).list())
+    }
+
+    /// A container that shares our PID namespace and knows the nonce is still a container. Without root the engine chooses its
+    /// control groups itself, and the PID namespace has to do.
+    fn outside_containers(&self, mut found: Vec<Seen>) -> Vec<Seen> {
+        if !found.is_empty() {
+            let groups = mounts::cgroups(&self.engine.cgroup);
+            let inside: BTreeSet<u32> = groups.iter().flat_map(|group| mounts::cgroup_processes(group)).collect();
+            found.retain(|seen| !inside.contains(&seen.pid));
+        }
+        found
+    }
+
+    /// The process that is this part: the recorded one, or else (we were killed before we could record it) the one among
+    /// these that was started like it.
+    pub(super) fn process_of(&self, part: Part, processes: &[Seen]) -> Option<Seen> {
+        let scope = self.scope(MARK, &self.engine.folder);
+        let recorded = self.read_record(part).and_then(|record| scope.find(&record));
+        recorded.or_else(|| part.programs().iter().find_map(|program| scope.leader(processes, program)).cloned())
     }
 
     /// The parts that these settings need.
@@ -243,33 +287,33 @@ impl Machine {
 
     /// Looks at everything.
     pub(super) fn look(&self) -> Result<Found, Error> {
-        let marked = identity::marked(&self.engine.folder);
+        let processes = self.processes();
         let shape = self.shape();
         let started = self.started_with()?;
         let Some(started) = started.filter(|_| shape == Shape::Whole) else {
             return Ok(match shape {
-                Shape::Absent if marked.is_empty() => Found::Absent,
+                Shape::Absent if processes.is_empty() => Found::Absent,
                 Shape::Absent | Shape::HalfMade => Found::HalfMade,
-                Shape::Whole if marked.is_empty() => Found::Stopped,
-                Shape::Whole => broken(&marked),
+                Shape::Whole if processes.is_empty() => Found::Stopped,
+                Shape::Whole => broken(&processes),
             });
         };
         // One that was valid when it was started may not be any more, for a newer version of us.
         let Ok(settings) = self.settings_of(&started) else {
-            return Ok(if marked.is_empty() { Found::Stopped } else { broken(&marked) });
+            return Ok(if processes.is_empty() { Found::Stopped } else { broken(&processes) });
         };
         let parts = self.parts(&settings);
         if parts.is_empty() {
             let attached = self.docker_socket(&settings).symlink_metadata().is_ok_and(|meta| meta.is_symlink());
             return Ok(if attached { self.running(&started)? } else { Found::Stopped });
         }
-        let alive = parts.iter().filter(|part| self.process_of(**part, &marked).is_some()).count();
+        let alive = parts.iter().filter(|part| self.process_of(**part, &processes).is_some()).count();
         if alive == parts.len() {
             self.running(&started)
-        } else if marked.is_empty() {
+        } else if processes.is_empty() {
             Ok(Found::Stopped)
         } else {
-            Ok(broken(&marked))
+            Ok(broken(&processes))
         }
     }
 
@@ -278,8 +322,8 @@ impl Machine {
     }
 }
 
-fn broken(marked: &[Seen]) -> Found {
-    let names: Vec<String> = marked.iter().map(|seen| format!("{} ({})", seen.program(), seen.pid)).collect();
+fn broken(processes: &[Seen]) -> Found {
+    let names: Vec<String> = processes.iter().map(|seen| format!("{} ({})", seen.program(), seen.pid)).collect();
     Found::Broken { why: format!("processes are left of an engine that is not whole: {}", names.join(", ")) }
 }
 

@@ -25,6 +25,8 @@ pub(super) enum Part {
 }
 
 impl Part {
+    pub(super) const ALL: &[Self] = &[Self::Containerd, Self::Dockerd, Self::K3s];
+
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Containerd => "containerd",
@@ -120,14 +122,16 @@ pub(super) fn spawn(
     for name in MISLEADING {
         command.env_remove(name);
     }
-    command.env("PATH", machine.host.programs.path()).env(MARK, &engine.folder);
+    let launch = machine.launch()?;
+    command.env("PATH", machine.host.programs.path());
+    launch.mark(&mut command, MARK, &engine.folder);
     if part == Part::K3s {
         command.env(CLUSTER_MARK, &engine.k3s_root);
     }
     command.env("DOCKERD_ROOTLESS_ROOTLESSKIT_STATE_DIR", &engine.rootless_state);
     let child = Command::from(command).spawn().map_err(failed)?;
     let pid = child.id().unwrap_or_default();
-    machine.record(part, pid)?;
+    machine.record(part, pid, &launch)?;
     // The child is not reaped yet, so its PID is its own.
     match Process::open(pid).map_err(failed)? {
         Some(process) => Ok(Alive { part, process, child: Some(child) }),

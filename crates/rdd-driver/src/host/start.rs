@@ -6,7 +6,7 @@ use rdd_instance::Pool;
 use rdd_stdx::file;
 
 use super::{
-    ask, identity,
+    ask,
     journal::Journal,
     machine::{Host, Machine},
     network::{Remembered, Tools, Wiring},
@@ -55,10 +55,10 @@ pub(super) async fn start(machine: &Machine, log: &LogOptions) -> Result<Engine,
 pub(super) fn adopt(machine: &Machine) -> Result<Option<Engine>, Error> {
     let Some(template) = machine.started_with()? else { return Ok(None) };
     let settings = machine.settings_of(&template)?;
-    let marked = identity::marked(&machine.engine.folder);
+    let processes = machine.processes();
     let mut alive = Vec::new();
     for part in machine.parts(&settings) {
-        let Some(seen) = machine.process_of(*part, &marked) else { return Ok(None) };
+        let Some(seen) = machine.process_of(*part, &processes) else { return Ok(None) };
         let Some(adopted) = Alive::adopt(*part, &seen)? else { return Ok(None) };
         alive.push(adopted);
     }

@@ -11,7 +11,7 @@ use rdd_stdx::{backoff::Backoff, chain::Chain, file, process::Signal};
 use tokio::time::Instant;
 
 use super::{
-    identity::{self, Seen, descendants, marked},
+    identity::{self, Seen, descendants},
     machine::Machine,
     mounts,
     network::Wiring,
@@ -32,7 +32,7 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_m
 /// needs: mounts, control groups, network, sockets.
 pub(super) async fn teardown(machine: &Machine, grace: Duration) -> Result<Stopped, Error> {
     let deadline = Instant::now() + grace;
-    let was_running = !marked(&machine.engine.folder).is_empty() || is_attached(machine)?;
+    let was_running = !machine.processes().is_empty() || is_attached(machine)?;
     let mut graceful = true;
     // Kubernetes first: it would start again what the engine stops.
     graceful &= ask(machine, Part::K3s, deadline).await?;
@@ -61,7 +61,7 @@ fn signal_failed(action: &str) -> impl FnOnce(io::Error) -> Error + use<> {
 
 /// Asks a part to end. `false` if it has not by the deadline.
 pub(super) async fn ask(machine: &Machine, part: Part, deadline: Instant) -> Result<bool, Error> {
-    let seen = machine.process_of(part, &marked(&machine.engine.folder));
+    let seen = machine.process_of(part, &machine.processes());
     let failed = || signal_failed(&format!("stop {}", part.name()));
     let Some(process) = seen.map(|seen| seen.open()).transpose().map_err(failed())?.flatten() else { return Ok(true) };
     process.signal(Signal::TERM).map_err(failed())?;
@@ -78,9 +78,9 @@ fn thaw(machine: &Machine) {
 
 /// Processes of a machine that stand between the engine and one container each.
 fn shims(machine: &Machine) -> Vec<Seen> {
-    let mut marked = marked(&machine.engine.folder);
-    marked.retain(|seen| seen.program().starts_with("containerd-shim"));
-    marked
+    let mut processes = machine.processes();
+    processes.retain(|seen| seen.program().starts_with("containerd-shim"));
+    processes
 }
 
 /// Asks containers to end that no engine asked. `false` if some have not by the deadline.
@@ -142,9 +142,9 @@ pub(super) fn kill(seen: &Seen) -> Result<(), Error> {
     }
 }
 
-/// Everything that belongs to a machine: what carries its mark, what descends from that, what is in its control group.
+/// Everything that belongs to a machine: its processes, what descends from them, what is in its control group.
 fn left_of(machine: &Machine) -> Vec<Seen> {
-    let mut left = marked(&machine.engine.folder);
+    let mut left = machine.processes();
     // We ourselves may descend from a container of this engine, and our own daemon is no part of it.
     let own = std::process::id();
     for seen in descendants(&left) {

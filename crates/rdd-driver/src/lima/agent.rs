@@ -66,7 +66,7 @@ impl Agent {
             logfile::set_aside(&machine.folder.join(console), options.keep_all)?;
         }
         let mut command = limactl.command(&machine.folder);
-        command.args(arguments).env(LIMA_MARK, &machine.folder);
+        command.args(arguments);
         if has_port_to_socket(&template) {
             command.env(SSH_FORWARDER, "true");
         }
@@ -78,11 +78,12 @@ impl Agent {
             command.env(accelerator::qemu_variable(), value);
         }
         command.stdout(events).stderr(messages);
-        machine.note_start(&template)?;
+        let launch = machine.note_start(&template)?;
+        launch.mark(&mut command, LIMA_MARK, &machine.folder);
         let failed = |source| Error::System { action: format!("start {}", limactl.program.display()), source };
         let child = Command::from(command).spawn().map_err(failed)?;
         let pid = child.id().unwrap_or_default();
-        machine.record_agent(pid)?;
+        machine.record_agent(pid, &launch)?;
         // The child is not reaped yet, so its PID is its own.
         match Process::open(pid).map_err(failed)? {
             Some(process) => Ok(Self { machine: machine.clone(), process, child: Some(child) }),

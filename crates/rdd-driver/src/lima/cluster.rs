@@ -68,13 +68,14 @@ impl<'a> Guest<'a> {
         Err(Error::NotRunning { vm: machine.vm.clone() })
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    fn command(&self, words: &[&str]) -> Result<Command, Error> {
         let mut command = self.limactl.command(&self.machine.folder);
         command.args(["shell", "--workdir", "/", &self.machine.vm, "sudo"]).args(words);
-        command.env(LIMA_MARK, &self.machine.folder).stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.machine.launch()?.mark(&mut command, LIMA_MARK, &self.machine.folder);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut command = Command::from(command);
         command.kill_on_drop(true);
-        command
+        Ok(command)
     }
 
     fn failed(words: &[&str]) -> impl Fn(String) -> Error + use<> {
@@ -99,7 +100,7 @@ impl<'a> Guest<'a> {
     /// Begins to run the script with these words.
     async fn start(&self, words: &[&str]) -> Result<Child, Error> {
         let failed = Self::failed(words);
-        let mut command = self.command(&[&["/bin/sh", "-s", "--"], words].concat());
+        let mut command = self.command(&[&["/bin/sh", "-s", "--"], words].concat())?;
         let mut child = command.stdin(Stdio::piped()).spawn().map_err(|error| failed(error.to_string()))?;
         if let Some(mut stdin) = child.stdin.take() {
             // One that ends without reading has its reasons, and says them.
@@ -113,7 +114,7 @@ impl<'a> Guest<'a> {
         let failed = Self::failed(&["copying a file"]);
         let source = File::open(from).map_err(Error::at("open", from))?;
         let place = format!("of={to}");
-        let mut command = self.command(&["dd", &place, "bs=1M", "status=none"]);
+        let mut command = self.command(&["dd", &place, "bs=1M", "status=none"])?;
         let child = command.stdin(source).spawn().map_err(|error| failed(error.to_string()))?;
         let output = tokio::time::timeout(COPY_TAKES, child.wait_with_output())
             .await

@@ -17,7 +17,10 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use super::words;
-use crate::{Error, identity::LIMA_MARK};
+use crate::{
+    Error,
+    identity::{LIMA_MARK, Launch},
+};
 
 /// Where a `limactl` may be.
 #[derive(Debug, Clone, Default)]
@@ -198,13 +201,20 @@ impl Limactl {
         folders.map(|entry| entry.path()).find(is_it).map(|folder| folder.join("data")).filter(|data| data.is_file())
     }
 
-    /// Makes a machine from a template, stopped. What it starts has the mark of the machine's folder.
-    pub(super) async fn create(&self, vm: &str, template: &str, folder: &Path) -> Result<(), Error> {
+    /// Makes a machine from a template, stopped. What it starts belongs to the machine.
+    pub(super) async fn create(
+        &self,
+        vm: &str,
+        template: &str,
+        folder: &Path,
+        launch: &Launch,
+    ) -> Result<(), Error> {
         let file = self.written(template)?;
         let log = Scratch::new(&self.scratch, "log")?;
         let mut command = self.command(&self.home);
         command.args(["--log-format=json", "create", "--tty=false"]).arg(format!("--name={vm}")).arg(&file.path);
-        command.env(LIMA_MARK, folder).stderr(log.create()?);
+        launch.mark(&mut command, LIMA_MARK, folder);
+        command.stderr(log.create()?);
         let failed = |said: String| Error::Program { program: "limactl create".to_owned(), said };
         let mut child = Command::from(command).kill_on_drop(true).spawn().map_err(|error| failed(error.to_string()))?;
         match tokio::time::timeout(CREATE_TAKES, child.wait()).await {

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     Error, Found, Running, Template,
     assets::{self, Need, Program},
-    identity::{self, LIMA_MARK, Record, Seen},
+    identity::{self, LIMA_MARK, Launch, ProcessScope, Record, Seen},
     template,
     trust::check_machine_folder,
 };
@@ -45,7 +45,9 @@ const TEMPLATE: &str = "lima.yaml";
 const SOURCE: &str = "template.yaml";
 /// The template of the start that is under way: there as long as something may run.
 const STARTED: &str = "started.yaml";
-/// Which process the host agent is, as we wrote it down.
+/// The last start, beside the machine's folder: what proves that a process belongs to it.
+const LAUNCH: &str = "launch.json";
+/// Which process the host agent is, as we recorded it.
 const AGENT: &str = "agent.json";
 /// What the host agent writes its PID to, and QEMU.
 const AGENT_PID: &str = "ha.pid";
@@ -196,6 +198,16 @@ impl Machine {
         self.host.own_dir.join(format!("{}.{PREPARING}", self.vm))
     }
 
+    fn launch_file(&self) -> PathBuf {
+        self.host.own_dir.join(format!("{}.{LAUNCH}", self.vm))
+    }
+
+    /// The start that is under way.
+    pub(super) fn launch(&self) -> Result<Launch, Error> {
+        file::create_dir_private(&self.host.own_dir)?;
+        Launch::current(&self.launch_file())
+    }
+
     pub(super) fn agent_pid_file(&self) -> PathBuf {
         self.within(AGENT_PID)
     }
@@ -267,7 +279,8 @@ impl Machine {
     pub(super) async fn make(&self, limactl: &Limactl, template: &str) -> Result<(), Error> {
         file::create_dir_private(&self.host.own_dir)?;
         file::write_atomic(&self.sentinel(), b"", PRIVATE)?;
-        limactl.create(&self.vm, template, &self.folder).await?;
+        let launch = Launch::renew(&self.launch_file())?;
+        limactl.create(&self.vm, template, &self.folder, &launch).await?;
         file::create_dir_private(&self.folder)?;
         self.write_template(limactl, template)?;
         file::sync_dir(&self.folder)?;
@@ -284,6 +297,7 @@ impl Machine {
         file::write_atomic(&self.sentinel(), b"", PRIVATE)?;
         self.release_disks()?;
         file::remove_dir_if_present(&self.folder)?;
+        file::remove_if_present(&self.launch_file())?;
         Ok(file::remove_if_present(&self.sentinel())?)
     }
 
@@ -299,8 +313,11 @@ impl Machine {
     }
 
     /// Notes that something may run from now on, started with this template.
-    pub(super) fn note_start(&self, template: &str) -> Result<(), Error> {
-        Ok(file::write_atomic(&self.within(STARTED), template.as_bytes(), PRIVATE)?)
+    pub(super) fn note_start(&self, template: &str) -> Result<Launch, Error> {
+        file::create_dir_private(&self.host.own_dir)?;
+        let launch = Launch::renew(&self.launch_file())?;
+        file::write_atomic(&self.within(STARTED), template.as_bytes(), PRIVATE)?;
+        Ok(launch)
     }
 
     /// The template of the start that is under way, if one is.
@@ -308,17 +325,25 @@ impl Machine {
         read(&self.within(STARTED))
     }
 
-    /// Writes down which process the host agent is.
-    pub(super) fn record_agent(&self, pid: u32) -> Result<(), Error> {
-        let Some(record) = Record::of(pid) else { return Ok(()) };
+    /// Stores which process the host agent is.
+    pub(super) fn record_agent(&self, pid: u32, launch: &Launch) -> Result<(), Error> {
+        let Some(record) = Record::new(pid, launch) else { return Ok(()) };
         let path = self.within(AGENT);
         let text = serde_json::to_vec(&record).map_err(|error| Error::at("write", &path)(error.into()))?;
         Ok(file::write_atomic(&path, &text, PRIVATE)?)
     }
 
-    /// Every process of the machine: what has its mark, and what the original started, which has none.
+    fn recorded_agent(&self) -> Option<Record> {
+        serde_json::from_slice(&owned::read(&self.within(AGENT)).ok()?).ok()
+    }
+
+    fn scope(&self) -> ProcessScope {
+        ProcessScope::new(LIMA_MARK, &self.folder, &self.launch_file(), self.recorded_agent())
+    }
+
+    /// Every process of the machine: what proves that we started it, and what the original started, which has no mark.
     pub(super) fn processes(&self) -> Vec<Seen> {
-        let mut found = identity::marked_by(LIMA_MARK, &self.folder);
+        let mut found = self.scope().list();
         for (file, option) in [(AGENT_PID, "--pidfile"), (QEMU_PID, "-pidfile")] {
             let stranger = self.stranger(&self.within(file), option);
             found.extend(stranger.filter(|stranger| found.iter().all(|known| known.pid != stranger.pid)));
@@ -326,22 +351,20 @@ impl Machine {
         found
     }
 
-    /// The process that a PID file names, if it was told to write that very file.
+    /// The process that a PID file names, if it is ours and was told to write that very file.
     fn stranger(&self, pid_file: &Path, option: &str) -> Option<Seen> {
         let pid = owned::read_to_string(pid_file).ok()?.trim().parse().ok()?;
         let seen = identity::alive(pid)?;
         let words = seen.arguments();
         let is_its =
             words.windows(2).any(|pair| pair[0] == option.as_bytes() && pair[1] == pid_file.as_os_str().as_bytes());
-        is_its.then_some(seen)
+        (is_its && identity::is_ours(pid)).then_some(seen)
     }
 
-    /// The host agent among these processes: the one that was written down, or else (we were killed before we could, or it is
-    /// not ours) the one that was started like it.
+    /// The host agent among these processes: the recorded one, or else (we were killed before we could record it, or the
+    /// original started it) the one that was started like it.
     pub(super) fn agent(&self, processes: &[Seen]) -> Option<Seen> {
-        let recorded =
-            owned::read(&self.within(AGENT)).ok().and_then(|text| serde_json::from_slice::<Record>(&text).ok());
-        if let Some(seen) = recorded.and_then(|record| record.find_by(LIMA_MARK, &self.folder)) {
+        if let Some(seen) = self.recorded_agent().and_then(|record| self.scope().find(&record)) {
             return Some(seen);
         }
         let pid_file = self.agent_pid_file();

@@ -288,7 +288,12 @@ impl Subject for HostSubject {
             [_] => {
                 // One part is all there is: what can be left is a process that it started.
                 let mut command = process::background("sleep", Path::new("/"));
-                let child = command.arg("600").env("RDD_HOST_ENGINE", self.place.engine(vm).folder).spawn().unwrap();
+                let folder = self.place.engine(vm).folder;
+                let launch = fs::read(folder.join("launch.json")).unwrap();
+                let launch: serde_json::Value = serde_json::from_slice(&launch).unwrap();
+                command.env("RDD_HOST_ENGINE", folder).env("RDD_MACHINE_NONCE", launch["nonce"].as_str().unwrap());
+                command.arg("600");
+                let child = command.spawn().unwrap();
                 self.place.kill(vm, self.parts[0]);
                 std::thread::spawn(move || {
                     let mut child = child;

@@ -142,6 +142,10 @@ impl Place {
         self.instance.paths.lima_home.join(".rdd")
     }
 
+    pub(crate) fn launch_file(&self, vm: &str) -> PathBuf {
+        self.own_dir().join(format!("{vm}.launch.json"))
+    }
+
     /// The processes of a machine, with their words.
     pub(crate) fn processes(&self, vm: &str) -> Vec<(u32, String)> {
         let mark = format!("{MARK}={}", self.folder(vm).display());
@@ -237,7 +241,7 @@ impl Subject for Place {
 
     fn leftovers(&self, vm: &str) -> Vec<String> {
         let mut left: Vec<String> = self.processes(vm).into_iter().map(|(_, words)| words).collect();
-        let files = [self.folder(vm), self.own_dir().join(format!("{vm}.preparing"))];
+        let files = [self.folder(vm), self.own_dir().join(format!("{vm}.preparing")), self.launch_file(vm)];
         left.extend(files.iter().filter(|path| path.exists()).map(|path| path.display().to_string()));
         left.extend(scratch_of(&self.own_dir()));
         left
