@@ -5,7 +5,13 @@ use std::{ffi::OsString, path::Path};
 use clap::Parser;
 use rdd_instance::{Environment, Instance, Platform};
 
-use crate::{World, early_recorder, record::Level, report::Failure};
+pub use crate::klog::{LogFile, Severity};
+use crate::{
+    World, early_recorder,
+    klog::{KlogFlags, rewrite_go_flags},
+    record::Level,
+    report::Failure,
+};
 
 /// Each program, and the group of controllers that it runs, which is also the name of its manager.
 const PROGRAMS: [(&str, &str); 5] = [
@@ -29,6 +35,8 @@ pub struct ExternalOptions {
     pub health_port: u16,
     /// `-v`, or what `RDD_LOG_LEVEL` stands for.
     pub verbosity: u8,
+    /// Where to log instead of standard error.
+    pub log_file: Option<LogFile>,
     /// The environment the program started with.
     pub environment: Environment,
 }
@@ -42,9 +50,8 @@ struct Args {
     /// Port that answers 200 or 503 on /healthz; another one if it is taken
     #[arg(long)]
     health_port: Option<u16>,
-    /// Number for the log level verbosity
-    #[arg(short = 'v', long = "v", value_name = "LEVEL")]
-    verbosity: Option<u8>,
+    #[command(flatten)]
+    klog: KlogFlags,
 }
 
 /// Runs one of these programs, if this is one; the exit code then.
@@ -54,7 +61,8 @@ pub fn run(
     start: &dyn Fn(ExternalOptions) -> anyhow::Result<()>,
 ) -> Option<i32> {
     let (program, group) = program_named_by(Path::new(argv.first()?))?;
-    let args = match Args::try_parse_from(std::iter::once(program.into()).chain(argv[1..].iter().cloned())) {
+    let words = rewrite_go_flags(&argv[1..]);
+    let args = match Args::try_parse_from(std::iter::once(program.into()).chain(words)) {
         Ok(args) => args,
         Err(error) => {
             // What cannot be printed has nobody to read it.
@@ -65,7 +73,7 @@ pub fn run(
     let record = early_recorder(&World::of_process(), environment);
     let outcome = Instance::resolve(environment, Platform::current())
         .map_err(anyhow::Error::from)
-        .and_then(|instance| start(options(group, instance, &args, environment)));
+        .and_then(|instance| start(options(program, group, instance, &args, environment)));
     Some(match outcome {
         Ok(()) => 0,
         Err(error) => {
@@ -76,13 +84,20 @@ pub fn run(
     })
 }
 
-fn options(group: &'static str, instance: Instance, args: &Args, environment: &Environment) -> ExternalOptions {
+fn options(
+    program: &str,
+    group: &'static str,
+    instance: Instance,
+    args: &Args,
+    environment: &Environment,
+) -> ExternalOptions {
     let level = environment.log_level.as_deref().and_then(|level| Level::parse(level).ok());
     ExternalOptions {
         group,
         metrics_port: args.metrics_port.unwrap_or(instance.ports.external_metrics),
         health_port: args.health_port.unwrap_or(instance.ports.external_health),
-        verbosity: args.verbosity.or_else(|| level.map(Level::verbosity)).unwrap_or(0),
+        log_file: args.klog.log_file(program),
+        verbosity: args.klog.verbosity.or_else(|| level.map(Level::verbosity)).unwrap_or(0),
         instance,
         environment: environment.clone(),
     }

@@ -21,6 +21,7 @@ pub mod context;
 pub mod external;
 pub mod go;
 pub mod help;
+mod klog;
 pub mod multicall;
 pub mod parse;
 pub mod printer;

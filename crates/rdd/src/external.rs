@@ -50,7 +50,8 @@ pub(crate) fn run(options: ExternalOptions) -> anyhow::Result<()> {
         2 | 3 => Level::DEBUG,
         4.. => Level::TRACE,
     };
-    logging::install(logging::Form::Text, level, clock.clone(), None);
+    let output = logging::Output::open(options.log_file.as_ref()).context("open the log file")?;
+    logging::install(logging::Form::Text, level, clock.clone(), output);
     let kubeconfig = ask_for_kubeconfig(&options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

@@ -2,12 +2,14 @@
 
 use std::{
     fmt::{self, Write as _},
+    fs::File,
     io::{self, Write as _},
     path::PathBuf,
     sync::Mutex,
 };
 
-use rdd_stdx::{clock::SharedClock, scope};
+use rdd_cli::external::{LogFile, Severity};
+use rdd_stdx::{clock::SharedClock, file::open_append_private, scope};
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
@@ -38,9 +40,9 @@ pub(crate) trait Rotate: Send {
 }
 
 /// Makes this the process's log. Events below `level` cost next to nothing.
-pub(crate) fn install(form: Form, level: Level, clock: SharedClock, rotation: Option<Box<dyn Rotate>>) {
-    let written = rotation.as_ref().map_or(0, |_| size_of_stderr());
-    let layer = Lines { form, level, clock, pid: std::process::id(), sink: Mutex::new(Sink { written, rotation }) };
+pub(crate) fn install(form: Form, level: Level, clock: SharedClock, output: Output) {
+    let written = output.size();
+    let layer = Lines { form, level, clock, pid: std::process::id(), sink: Mutex::new(Sink { written, output }) };
     let subscriber = tracing_subscriber::registry().with(layer);
     // A second installation can only come from a test; the first one stays.
     let _ = tracing::subscriber::set_global_default(subscriber);
@@ -69,21 +71,79 @@ struct Lines {
 
 struct Sink {
     written: u64,
-    rotation: Option<Box<dyn Rotate>>,
+    output: Output,
 }
 
 impl Sink {
     /// A log that cannot be written must not take the daemon down with it, so failures end here.
-    fn write(&mut self, line: &str) {
-        if self.written >= FILE_SIZE_MAX
-            && let Some(rotation) = &self.rotation
-        {
+    fn write(&mut self, level: Level, line: &str) {
+        if self.output.size_max().is_some_and(|most| self.written >= most) {
             // If it failed the old file simply goes on growing until the next attempt, a file's length later.
-            let _ = rotation.rotate();
+            let _ = self.output.rotate();
             self.written = 0;
         }
-        let _ = io::stderr().lock().write_all(line.as_bytes());
+        let _ = self.output.write(level, line);
         self.written += line.len() as u64;
+    }
+}
+
+/// Where lines go.
+pub(crate) enum Output {
+    /// To standard error, which may be a file that can be rotated.
+    Stderr(Option<Box<dyn Rotate>>),
+    /// To a file; the worst of them to standard error as well.
+    File(File, LogFile),
+}
+
+impl Output {
+    /// Standard error, or this file.
+    pub(crate) fn open(log_file: Option<&LogFile>) -> Result<Self, rdd_stdx::file::Error> {
+        let Some(log_file) = log_file else { return Ok(Self::Stderr(None)) };
+        Ok(Self::File(open_append_private(&log_file.path)?, log_file.clone()))
+    }
+
+    /// How much is in the file already.
+    fn size(&self) -> u64 {
+        match self {
+            Self::Stderr(Some(_)) => size_of_stderr(),
+            Self::Stderr(None) => 0,
+            Self::File(file, _) => file.metadata().map_or(0, |meta| meta.len()),
+        }
+    }
+
+    fn size_max(&self) -> Option<u64> {
+        match self {
+            Self::Stderr(rotation) => rotation.as_ref().map(|_| FILE_SIZE_MAX),
+            Self::File(_, log_file) => log_file.bytes_max,
+        }
+    }
+
+    fn rotate(&mut self) -> io::Result<()> {
+        match self {
+            Self::Stderr(rotation) => rotation.as_ref().map_or(Ok(()), |rotation| rotation.rotate()),
+            Self::File(file, log_file) => {
+                *file = rdd_stdx::logfile::rotate(&log_file.path, false, None).map_err(io::Error::other)?;
+                Ok(())
+            }
+        }
+    }
+
+    fn write(&mut self, level: Level, line: &str) -> io::Result<()> {
+        if let Self::File(file, log_file) = self {
+            file.write_all(line.as_bytes())?;
+            if severity(level) < log_file.stderr_from {
+                return Ok(());
+            }
+        }
+        io::stderr().lock().write_all(line.as_bytes())
+    }
+}
+
+fn severity(level: Level) -> Severity {
+    match level {
+        Level::ERROR => Severity::Error,
+        Level::WARN => Severity::Warning,
+        _ => Severity::Info,
     }
 }
 
@@ -123,7 +183,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
         let now = jiff::Timestamp::from_duration(self.clock.wall().try_into().unwrap_or_default()).unwrap_or_default();
         let line = self.line(event, &context, now);
         // A panic while this lock is held would have to come from the formatting above it; the log goes on regardless.
-        self.sink.lock().unwrap_or_else(std::sync::PoisonError::into_inner).write(&line);
+        self.sink.lock().unwrap_or_else(std::sync::PoisonError::into_inner).write(*event.metadata().level(), &line);
     }
 }
 
@@ -255,7 +315,7 @@ mod tests {
         }
         let kept = Arc::new(Mutex::new(Vec::new()));
         let clock = rdd_stdx::clock::SystemClock::shared();
-        let sink = Mutex::new(Sink { written: 0, rotation: None });
+        let sink = Mutex::new(Sink { written: 0, output: Output::Stderr(None) });
         let layer = Keep(kept.clone(), Lines { form, level, clock, pid: 7, sink });
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), body);
         Arc::into_inner(kept).unwrap().into_inner().unwrap()
@@ -313,9 +373,28 @@ mod tests {
             }
         }
         let count = Arc::new(Mutex::new(0));
-        let mut sink = Sink { written: FILE_SIZE_MAX, rotation: Some(Box::new(Count(count.clone()))) };
-        sink.write("");
-        sink.write("");
+        let output = Output::Stderr(Some(Box::new(Count(count.clone()))));
+        let mut sink = Sink { written: FILE_SIZE_MAX, output };
+        sink.write(Level::INFO, "");
+        sink.write(Level::INFO, "");
         assert_eq!(*count.lock().unwrap(), 1);
+    }
+
+    // Finding A-13
+    #[test]
+    fn a_log_file_gets_every_line_and_is_set_aside_when_it_is_full() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mock.log");
+        let log_file = LogFile { path: path.clone(), bytes_max: Some(8), stderr_from: Severity::Error };
+        let output = Output::open(Some(&log_file)).unwrap();
+        let mut sink = Sink { written: output.size(), output };
+        for line in ["one\n", "two\n", "three\n"] {
+            sink.write(Level::INFO, line);
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "three\n");
+        assert_eq!(std::fs::read_to_string(folder.path().join("mock.1.log")).unwrap(), "one\ntwo\n");
+        let missing = LogFile { path: folder.path().join("none/x.log"), ..log_file };
+        let error = Output::open(Some(&missing)).err().map(|error| error.to_string());
+        assert!(error.is_some_and(|error| error.contains("none/x.log")), "it names the file");
     }
 }

@@ -97,7 +97,8 @@ fn start_logging(options: &ServeOptions, clock: &SharedClock) {
         if options.log_format == rdd_cli::record::Format::Json { logging::Form::Json } else { logging::Form::Text };
     let log = options.instance.paths.stderr_log.clone();
     let rotation = RotateStderr::for_log(log, options.environment.keep_logs);
-    logging::install(form, level, clock.clone(), rotation.map(|rotation| Box::new(rotation) as Box<_>));
+    let output = logging::Output::Stderr(rotation.map(|rotation| Box::new(rotation) as Box<_>));
+    logging::install(form, level, clock.clone(), output);
 }
 
 /// A command that tidies up after a stopped daemon holds the lock too, for a moment.

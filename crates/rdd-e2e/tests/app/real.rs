@@ -1,7 +1,8 @@
 //! The whole chain, with the product's own controllers and a container engine of this machine.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
+use rdd_docker::fake::FakeEngine;
 use rdd_stdx::process::background;
 use rdd_testkit::{Sandbox, capability::require};
 use serde_json::Value;
@@ -55,6 +56,59 @@ fn from_nothing_to_containers_and_back() {
 
     sandbox.rdd(&["delete", "--yes"]).expect_success();
     assert_eq!(state(&status(&sandbox).1, "app"), "off");
+    sandbox.rdd(&["svc", "delete"]).expect_success();
+}
+
+fn machine(sandbox: &Sandbox) -> Value {
+    let output = sandbox.rdd(&["ctl", "get", "limavm", "x", "-o", "json"]).expect_success();
+    serde_json::from_str(&output.stdout).unwrap()
+}
+
+// Finding A-13
+#[test]
+fn values_of_a_machine_are_changed_and_a_reset_makes_it_anew() {
+    let sandbox = talkative().build();
+    let socket = sandbox.home().join("engine.sock");
+    // The machine uses an engine that somebody else runs, so nothing but files and a link is made.
+    let _engine = FakeEngine::start(&socket).unwrap();
+    let file = sandbox.home().join("x.yaml");
+    fs::write(&file, format!("vmType: host\nparam:\n  HOST_ENGINE_SOCKET: {}\n", socket.display())).unwrap();
+    sandbox.rdd(&["limavm", "create", "x", file.to_str().unwrap(), "--start"]).expect_success();
+    let lima_home = sandbox.rdd(&["svc", "paths", "lima_home"]).expect_success().stdout;
+    let folder = Path::new(lima_home.trim()).join("x");
+    let values = || sandbox.rdd(&["limavm", "params", "x"]).expect_success().stdout;
+    let in_effect = || fs::read_to_string(folder.join("lima.yaml")).unwrap();
+
+    assert_eq!(values(), "");
+    let starts = machine(&sandbox)["status"]["restartCount"].as_i64().unwrap_or_default();
+    sandbox.rdd(&["limavm", "params", "x", "CITY=Oslo", "COLOUR=red"]).expect_success();
+    assert_eq!(values(), "CITY=Oslo\nCOLOUR=red\n");
+    assert!(in_effect().contains("CITY: \"Oslo\"") || in_effect().contains("CITY: Oslo"), "{}", in_effect());
+    let vm = machine(&sandbox);
+    assert!(vm["status"]["restartCount"].as_i64() > Some(starts), "it was started with them: {vm}");
+    sandbox.rdd(&["limavm", "params", "x", "COLOUR-"]).expect_success();
+    assert_eq!(values(), "CITY=Oslo\n");
+    assert!(!in_effect().contains("COLOUR"), "{}", in_effect());
+    let refused = sandbox.rdd(&["limavm", "params", "x", "CITY"]);
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    assert!(refused.stderr.contains("write NAME=VALUE to set one"), "{}", refused.stderr);
+    assert_eq!(values(), "CITY=Oslo\n", "what was refused changed nothing");
+
+    fs::write(folder.join("left"), "").unwrap();
+    let unasked = sandbox.rdd(&["limavm", "reset", "x"]);
+    assert_ne!(unasked.code, Some(0), "nobody said yes: {}", unasked.stderr);
+    assert!(folder.join("left").exists());
+    let output = sandbox.rdd(&["limavm", "reset", "x", "--yes"]).expect_success();
+    let messages = messages_of(&output.stderr);
+    assert_eq!(messages.last().unwrap(), "LimaVM \"x\" reset in namespace \"default\"");
+    assert!(!folder.join("left").exists(), "the folder is another one");
+    assert!(in_effect().contains("Oslo"), "and its values are the same: {}", in_effect());
+    let vm = machine(&sandbox);
+    let conditions = vm["status"]["conditions"].as_array().unwrap();
+    let runs = conditions.iter().any(|found| found["type"] == "Running" && found["status"] == "True");
+    assert!(runs, "{vm}");
+    let annotations = &vm["metadata"]["annotations"];
+    assert!(annotations["lima.rancherdesktop.io/resetRequested"].is_null(), "{annotations}");
     sandbox.rdd(&["svc", "delete"]).expect_success();
 }
 

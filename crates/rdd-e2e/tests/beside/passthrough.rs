@@ -4,13 +4,14 @@ use std::{
     fs,
     os::unix::{fs::PermissionsExt as _, net::UnixListener, process::CommandExt as _},
     path::Path,
-    process::Command,
+    process::{Command, Stdio},
 };
 
 use rdd_stdx::process::background;
 use rdd_testkit::{
     Daemon,
     api::{PATIENCE, Server, Wire},
+    eventually,
 };
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::{
@@ -18,7 +19,7 @@ use tokio_tungstenite::tungstenite::{
     client::{IntoClientRequest, client},
 };
 
-use crate::support::{Beside, daemon_with, until_code};
+use crate::support::{Beside, SOON, daemon_with, until_code};
 
 const MANAGERS: &str = "/api/v1/namespaces/rdd-system/configmaps/rdd-controller-manager";
 
@@ -114,6 +115,24 @@ fn a_process_beside_the_daemon_answers_through_its_socket_and_not_once_it_is_gon
     expect_greeting(&wire);
     beside.terminate();
     until_code(&wire, "/passthrough/demo/hello", 404);
+}
+
+// Finding A-13
+#[test]
+fn a_process_beside_the_daemon_takes_the_log_flags_of_kubernetes_programs() {
+    let daemon = daemon_with("");
+    let wire = Wire::of(&daemon);
+    let log = daemon.home().join("mock.log");
+    let mut command = background(daemon.binary(), Path::new("/"));
+    command.arg0("mock-controller").args(["-v", "2", "--logtostderr=false"]);
+    command.arg(format!("-log_file={}", log.display())).stderr(Stdio::piped());
+    let beside = Beside::start(&daemon, command);
+    eventually("the manager", SOON, || wire.get(MANAGERS).expect(200)["data"]["mock"].is_string().then_some(()));
+    // A line at debug level shows that -v counts.
+    let is_written = |text: &String| text.contains("starting") && text.starts_with('I');
+    eventually("the log", SOON, || fs::read_to_string(&log).ok().filter(is_written));
+    let said = beside.terminate_and_read();
+    assert!(!said.contains("starting"), "what is in the file is not on standard error: {said}");
 }
 
 #[test]

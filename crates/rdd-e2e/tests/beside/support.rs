@@ -1,6 +1,7 @@
 //! Small words that the scenarios share.
 
 use std::{
+    io::Read as _,
     process::{Child, Command},
     time::Duration,
 };
@@ -38,6 +39,16 @@ impl Beside {
     pub(crate) fn kill(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
+    }
+
+    /// As [`terminate`](Self::terminate), and returns what it wrote to standard error, which is a pipe.
+    #[track_caller]
+    pub(crate) fn terminate_and_read(mut self) -> String {
+        let mut stderr = self.0.stderr.take().expect("a pipe");
+        self.terminate();
+        let mut said = String::new();
+        stderr.read_to_string(&mut said).unwrap();
+        said
     }
 
     /// Asks it to end, which it does, well.
