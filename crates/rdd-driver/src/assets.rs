@@ -1,7 +1,7 @@
 //! What virtual machines need from elsewhere, each with how it is known to be right: the one manifest (`assets.json`).
 //!
-//! Images have a digest here. Lima's archives are checked against the list that their publisher has beside them. Programs come
-//! with the packages of this machine, which vouch for them; they are named here with the package, and never downloaded.
+//! Images have a digest here. Lima's archives have one as well, or else they are checked against the list that their publisher
+//! has beside them (docs/security.md tells what upstream signs). Programs come with the packages of this machine, which vouch for them; they are named here with the package, and never downloaded.
 //!
 //! A file is taken from the folder that `RDD_OFFLINE_DIR` names, by its name here, before anybody is asked for it; an image's name is the last part of its address.
 
@@ -35,6 +35,8 @@ struct GuestImage {
 #[serde(deny_unknown_fields)]
 struct Lima {
     version: String,
+    /// Whether `make test-vm` boots machines with this version.
+    tested: bool,
     list: List,
     archives: Vec<Archive>,
 }
@@ -53,6 +55,8 @@ struct Archive {
     name: String,
     architecture: String,
     url: String,
+    /// Without it the digest is the one in the publisher's list.
+    sha256: Option<String>,
 }
 
 /// A program that has to be on this machine.
@@ -95,14 +99,33 @@ pub fn images(vm_type: &str) -> String {
     text
 }
 
-/// The archive with `limactl` for this processor, and the version that is in it.
-pub(crate) fn lima(architecture: &str) -> Option<(Asset, &'static str)> {
-    let Lima { version, list, archives } = &manifest().lima;
+/// A release of Lima that can be downloaded.
+#[derive(Debug)]
+pub(crate) struct LimaRelease {
+    /// The archive with `limactl`.
+    pub(crate) archive: Asset,
+    pub(crate) version: &'static str,
+    /// Whether our tests boot machines with it.
+    pub(crate) is_tested: bool,
+}
+
+/// The release of Lima for this processor.
+pub(crate) fn lima(architecture: &str) -> Option<LimaRelease> {
+    let Lima { version, tested, list, archives } = &manifest().lima;
     let archive = archives.iter().find(|archive| archive.architecture == architecture)?;
+    let asset = Asset {
+        name: archive.name.clone(),
+        urls: vec![archive.url.clone()],
+        check: check_of(archive, list),
+        bytes: None,
+    };
+    Some(LimaRelease { archive: asset, version, is_tested: *tested })
+}
+
+fn check_of(archive: &Archive, list: &List) -> Check {
+    let pinned = archive.sha256.as_deref().map(|digest| Sha256::parse(digest).expect("a test reads it"));
     let list = PublishedList { name: list.name.clone(), urls: vec![list.url.clone()] };
-    let check = Check::Published { list, entry: archive.name.clone() };
-    let asset = Asset { name: archive.name.clone(), urls: vec![archive.url.clone()], check, bytes: None };
-    Some((asset, version))
+    pinned.map_or_else(|| Check::Published { list, entry: archive.name.clone() }, Check::Sha256)
 }
 
 /// The programs that this takes on a machine with this processor.
@@ -133,7 +156,7 @@ mod tests {
             assert!(image.url.ends_with(&asset.name), "its name in the offline folder is the one that people see");
         }
         for architecture in ["x86_64", "aarch64"] {
-            let (asset, _) = lima(architecture).unwrap();
+            let asset = lima(architecture).unwrap().archive;
             assert!(asset.urls[0].starts_with("https://") && asset.urls[0].ends_with(&asset.name));
             assert!(images("qemu").contains(&format!("arch: {architecture}\n")));
         }
@@ -150,11 +173,27 @@ mod tests {
         }
     }
 
+    // Finding A-9
     #[test]
-    fn the_lima_that_is_downloaded_is_the_one_that_is_tested() {
+    fn the_lima_that_is_downloaded_has_no_known_flaw_and_is_called_tested_only_if_it_is() {
         let modules = include_str!("../../../vm/limactl/go.mod");
-        let (_, version) = lima("x86_64").unwrap();
-        assert!(modules.contains(&format!("github.com/lima-vm/lima v{version}")), "{version}");
+        let LimaRelease { version, is_tested, .. } = lima("x86_64").unwrap();
+        let parts: Vec<u32> = version.split('.').map(|part| part.parse().unwrap()).collect();
+        assert!(parts >= vec![2, 1, 3], "{version} lets every user of a guest become root there");
+        let is_built = modules.lines().any(|line| {
+            line.trim_start().starts_with("github.com/lima-vm/lima")
+                && line.split(' ').any(|word| word == format!("v{version}"))
+        });
+        assert_eq!(is_tested, is_built, "{version}");
+    }
+
+    #[test]
+    fn an_archive_without_a_digest_is_checked_against_the_published_list() {
+        let list = List { name: "SHA256SUMS".to_owned(), url: "https://example.com/SHA256SUMS".to_owned() };
+        let digest = "a".repeat(64);
+        let archive = |sha256| Archive { name: "a".into(), architecture: "x".into(), url: "u".into(), sha256 };
+        assert_eq!(check_of(&archive(Some(digest.clone())), &list), Check::Sha256(Sha256::parse(&digest).unwrap()));
+        assert!(matches!(check_of(&archive(None), &list), Check::Published { entry, .. } if entry == "a"));
     }
 
     #[test]

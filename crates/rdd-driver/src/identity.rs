@@ -283,11 +283,7 @@ impl Record {
     /// Whether this is the very process: PIDs are given away again, but not with the same start time in one boot.
     fn describes(&self, seen: &Seen) -> bool {
         let same_namespace = self.pid_namespace.as_ref().is_none_or(|namespace| *namespace == pid_namespace());
-        self.pid == seen.pid
-            && self.started == seen.started
-            && !seen.is_zombie
-            && self.boot == boot()
-            && same_namespace
+        self.pid == seen.pid && self.started == seen.started && !seen.is_zombie && self.boot == boot() && same_namespace
     }
 }
 

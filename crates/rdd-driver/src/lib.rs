@@ -94,6 +94,11 @@ pub trait Driver: Debug + Send + Sync {
         None
     }
 
+    /// A known flaw of what a machine runs on, for people: `rdd status` shows it while the machine runs.
+    fn warning(&self, _vm: &str) -> Option<String> {
+        None
+    }
+
     /// Kubernetes in this driver's machines, if it can have any.
     fn kubernetes(&self) -> Option<&dyn Cluster> {
         None

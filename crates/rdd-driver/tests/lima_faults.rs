@@ -264,6 +264,47 @@ fn a_pid_file_that_names_a_process_of_another_user_is_stale() {
     });
 }
 
+// Finding A-9
+#[test]
+fn an_old_limactl_is_used_with_a_warning() {
+    let place = Place::new();
+    run(async {
+        let driver = place.driver();
+        let mut run = started(&place, &driver).await;
+        until(&mut run, |state| *state == State::Running(Health::GOOD)).await;
+        let warning = driver.warning(VM).unwrap();
+        assert!(
+            warning.starts_with("limactl 1.2.1 ") && warning.ends_with("update Lima to 2.1.3 or later"),
+            "{warning}"
+        );
+        assert_eq!(driver.warning("other"), None);
+        drop((run, driver));
+        let driver = place.driver();
+        assert!(driver.adopt(VM).await.unwrap().is_some());
+        assert_eq!(driver.warning(VM), Some(warning), "the next daemon says so as well");
+        driver.delete(VM).await.unwrap();
+    });
+}
+
+// Finding A-9
+#[test]
+fn a_disk_that_refers_to_a_file_of_the_host_is_never_given_to_qemu() {
+    let place = Place::new();
+    let mut backed = b"QFI\xfb\0\0\0\x02".to_vec();
+    backed.extend(72_u64.to_be_bytes());
+    backed.extend([0; 64]);
+    run(async {
+        let driver = place.driver();
+        driver.create(VM, TEMPLATE).await.unwrap();
+        fs::write(place.folder(VM).join("basedisk"), &backed).unwrap();
+        let refused = driver.start(VM, &LogOptions::default()).await.unwrap_err().to_string();
+        assert!(refused.contains("basedisk is refused: it has a backing file"), "{refused}");
+        assert!(place.processes(VM).is_empty(), "nothing was started");
+        assert!(!place.calls().contains("hostagent"), "{}", place.calls());
+        driver.delete(VM).await.unwrap();
+    });
+}
+
 #[test]
 fn a_killed_agent_takes_its_machine_with_it() {
     let place = Place::new();

@@ -19,7 +19,7 @@ fn run<T>(work: impl Future<Output = T>) -> T {
 }
 
 fn archive_name() -> String {
-    format!("lima-1.2.1-Linux-{}.tar.gz", std::env::consts::ARCH)
+    format!("lima-2.1.3-Linux-{}.tar.gz", std::env::consts::ARCH)
 }
 
 /// A folder with Lima as its publisher packs it, and with the list of digests.
@@ -30,7 +30,7 @@ fn offline(place: &Place) -> tempfile::TempDir {
     let packed = command.arg("-czf").arg(&archive).args(["bin/limactl", "share"]).status().unwrap();
     assert!(packed.success());
     let digest = Sha256::of(&fs::read(&archive).unwrap());
-    fs::write(folder.path().join("lima-1.2.1-SHA256SUMS"), format!("{digest}  {}\n", archive_name())).unwrap();
+    fs::write(folder.path().join("lima-2.1.3-SHA256SUMS"), format!("{digest}  {}\n", archive_name())).unwrap();
     folder
 }
 
@@ -100,6 +100,26 @@ fn an_image_with_a_digest_is_in_limas_cache_before_lima_looks_for_it() {
         driver.delete(VM).await.unwrap();
         driver.create(VM, &template).await.unwrap();
         driver.delete(VM).await.unwrap();
+    });
+}
+
+// Finding A-9
+#[test]
+fn an_image_with_a_backing_file_is_refused_although_its_digest_is_right() {
+    let mut place = Place::new();
+    let offline = tempfile::tempdir().unwrap();
+    let image = [&b"QFI\xfb\0\0\0\x02"[..], &72_u64.to_be_bytes(), &[0; 64]].concat();
+    fs::write(offline.path().join("guest.img"), &image).unwrap();
+    place.environment.offline_dir = Some(offline.path().into());
+    let digest = Sha256::of(&image);
+    let template =
+        format!("vmType: qemu\nimages:\n- location: https://images.example.com/guest.img\n  digest: sha256:{digest}\n");
+    run(async {
+        let driver = place.driver();
+        let error = driver.create(VM, &template).await.unwrap_err().to_string();
+        assert!(error.contains("it has a backing file"), "{error}");
+        assert!(!place.calls().contains("create"), "Lima did not see it: {}", place.calls());
+        assert_eq!(driver.inspect(VM).await.unwrap(), Found::Absent);
     });
 }
 

@@ -56,6 +56,13 @@ pub static STARTED_DEGRADED: Saying = running(
     "<Lima instance is running, but degraded: what it complains about>",
     "It reported that it runs, and that something in it does not.",
 );
+/// Up, on something that has a known flaw.
+pub static STARTED_WITH_WARNING: Saying = running(
+    "True",
+    "Started",
+    "<Lima instance is running; warning: what is known to be wrong>",
+    "It reported that it runs, with a version of Lima that has a known flaw.",
+);
 /// Found stopped.
 pub static STOPPED: Saying =
     running("False", "Stopped", "Lima instance is stopped", "It shall not run, and was found not running.");
@@ -85,7 +92,7 @@ pub static STOP_FAILED: Saying = running(
 );
 
 /// All of the above, in the order of the reference.
-pub static ALL: [&Saying; 13] = [
+pub static ALL: [&Saying; 14] = [
     &PENDING,
     &INSTANCE_CREATED,
     &INSTANCE_EXISTS,
@@ -94,12 +101,18 @@ pub static ALL: [&Saying; 13] = [
     &STARTING,
     &STARTED,
     &STARTED_DEGRADED,
+    &STARTED_WITH_WARNING,
     &STOPPED,
     &STOPPED_ON_REQUEST,
     &STOPPED_FOR_RESTART,
     &START_FAILED,
     &STOP_FAILED,
 ];
+
+/// The text of [`STARTED_WITH_WARNING`].
+pub fn warning_message(warning: &str) -> String {
+    format!("Lima instance is running; warning: {warning}")
+}
 
 /// The text of [`STARTED_DEGRADED`].
 pub fn degraded_message(complaint: &str) -> String {

@@ -187,6 +187,11 @@ impl Machines {
         self.shared.drivers.iter().find_map(|driver| driver.progress(vm))
     }
 
+    /// A known flaw of what a VM runs on, for people.
+    pub fn warning(&self, vm: &str) -> Option<String> {
+        self.shared.drivers.iter().find_map(|driver| driver.warning(vm))
+    }
+
     /// Writes the template for the next start.
     pub async fn apply_template(&self, vm: &str, template: &str) -> Result<(), rdd_driver::Error> {
         match self.shared.find(vm).await? {

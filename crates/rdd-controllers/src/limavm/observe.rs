@@ -23,7 +23,7 @@ pub(super) async fn observe(machines: &Machines, object: &Arc<LimaVM>, cx: &Cont
     let Some(vm) = vms.get_opt(&name).await?.filter(|vm| vm.uid() == object.uid()) else {
         let (vm, template) = (Arc::clone(object), Template::Absent);
         let (disk, machine) = (Disk::NotLooked, Machine::Idle);
-        return Ok(Observed { vm, is_gone: true, template, disk, machine, progress: None, now });
+        return Ok(Observed { vm, is_gone: true, template, disk, machine, progress: None, warning: None, now });
     };
     let maps: Api<ConfigMap> = Api::namespaced(cx.client.clone(), &namespace);
     let map = maps.get_opt(&LimaVM::template_config_map(&name)).await?;
@@ -34,7 +34,8 @@ pub(super) async fn observe(machines: &Machines, object: &Arc<LimaVM>, cx: &Cont
         _ => machines.look(&name).await.unwrap_or_else(|error| Disk::Unreadable { why: Chain(&error).to_string() }),
     };
     let progress = matches!(machine, Machine::Busy(Job::Create)).then(|| machines.progress(&name)).flatten();
-    Ok(Observed { vm: Arc::new(vm), is_gone: false, template, disk, machine, progress, now })
+    let warning = machines.warning(&name);
+    Ok(Observed { vm: Arc::new(vm), is_gone: false, template, disk, machine, progress, warning, now })
 }
 
 fn template_of(map: &ConfigMap, vm: &LimaVM) -> Template {

@@ -23,6 +23,8 @@ pub struct Observed {
     pub machine: Machine,
     /// What it waits for while it is being made, for people.
     pub progress: Option<String>,
+    /// A known flaw of what it runs on, for people.
+    pub warning: Option<String>,
     /// When this was seen.
     pub now: Timestamp,
 }

@@ -410,9 +410,10 @@ impl Draft<'_> {
         if counts {
             self.status.restart_count = self.status.restart_count.saturating_add(1);
         }
-        self.say(match complaint {
-            Some(complaint) => says::STARTED_DEGRADED.with(&says::degraded_message(complaint)),
-            None => says::STARTED.say(),
+        self.say(match (complaint, &self.seen.warning) {
+            (Some(complaint), _) => says::STARTED_DEGRADED.with(&says::degraded_message(complaint)),
+            (None, Some(warning)) => says::STARTED_WITH_WARNING.with(&says::warning_message(warning)),
+            (None, None) => says::STARTED.say(),
         });
     }
 

@@ -33,7 +33,7 @@ fn seen() -> Seen {
     vm.metadata.finalizers = Some(vec![finalizer::CLEANUP.to_owned()]);
     let template = Template::Present { text: Some("a".to_owned()), resource_version: "7".to_owned(), ours: true };
     let (disk, machine, now) = (Disk::Absent, Machine::Idle, at(NOW));
-    Seen(Observed { vm: Arc::new(vm), is_gone: false, template, disk, machine, progress: None, now })
+    Seen(Observed { vm: Arc::new(vm), is_gone: false, template, disk, machine, progress: None, warning: None, now })
 }
 
 impl Seen {
@@ -260,6 +260,14 @@ fn that_it_is_up_is_said_and_counted_in_one_write() {
         "say Running=True/Started \"Lima instance is running\" restartCount=1",
     );
     check(seen().running(), "");
+}
+
+// Finding A-9
+#[test]
+fn a_known_flaw_of_what_it_runs_on_is_a_warning_and_no_refusal() {
+    let mut seen = seen().created().said(&says::STARTING.say()).machine(Machine::Held(UP)).disk(mk_running("a", false));
+    seen.0.warning = Some("limactl is old".to_owned());
+    check(seen, "say Running=True/Started \"Lima instance is running; warning: limactl is old\" restartCount=1");
 }
 
 // Finding O-4

@@ -58,6 +58,7 @@ impl Agent {
         let template = machine.template()?;
         // Everything that may be missing is asked for before anything is made.
         let limactl = machine.host.usable_limactl()?;
+        machine.check_disk()?;
         let arguments = arguments(machine, &limactl, &template, options)?;
         let emulation = emulation(machine)?;
         let events = log::rotate(&machine.folder.join(log::EVENTS), options)?;

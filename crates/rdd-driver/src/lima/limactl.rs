@@ -2,6 +2,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
+    fmt,
     fs::File,
     path::{Path, PathBuf},
     process::Stdio,
@@ -75,6 +76,12 @@ impl Version {
         let word = said.split_ascii_whitespace().last()?.trim_start_matches('v');
         let mut parts = word.split(['.', '-', '+']).map(|part| part.parse::<u32>());
         Some(Self(parts.next()?.ok()?, parts.next()?.ok()?, parts.next().and_then(Result::ok).unwrap_or_default()))
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}.{}.{}", self.0, self.1, self.2)
     }
 }
 
@@ -202,13 +209,7 @@ impl Limactl {
     }
 
     /// Makes a machine from a template, stopped. What it starts belongs to the machine.
-    pub(super) async fn create(
-        &self,
-        vm: &str,
-        template: &str,
-        folder: &Path,
-        launch: &Launch,
-    ) -> Result<(), Error> {
+    pub(super) async fn create(&self, vm: &str, template: &str, folder: &Path, launch: &Launch) -> Result<(), Error> {
         let file = self.written(template)?;
         let log = Scratch::new(&self.scratch, "log")?;
         let mut command = self.command(&self.home);

@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use super::{
     accelerator::{self, Accelerator},
+    image::check_image,
     limactl::{Limactl, Places, Version, find_limactl},
 };
 use crate::{
@@ -51,6 +52,8 @@ const LAUNCH: &str = "launch.json";
 const AGENT: &str = "agent.json";
 /// What the host agent writes its PID to, and QEMU.
 const AGENT_PID: &str = "ha.pid";
+/// The image that the machine was made of, as Lima keeps it.
+const BASE_DISK: &str = "basedisk";
 const QEMU_PID: &str = "qemu.pid";
 const AGENT_SOCKET: &str = "ha.sock";
 pub(super) const QMP_SOCKET: &str = "qmp.sock";
@@ -111,13 +114,18 @@ impl Host {
     pub(super) fn usable_limactl(&self) -> Result<Limactl, Error> {
         let limactl = self.limactl()?;
         let version = self.version_of(&limactl)?;
-        if version < Version::WITHOUT_SOCKET_FLAW && !self.has_warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                program = %limactl.program.display(),
-                "this limactl is older than 2.1.3: every user of a guest can reach the socket of its guest agent"
-            );
+        if let Some(warning) = warning_of(version)
+            && !self.has_warned.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!(program = %limactl.program.display(), "{warning}");
         }
         Ok(limactl)
+    }
+
+    /// What is known to be wrong with the `limactl` that was used last.
+    pub(super) fn warning(&self) -> Option<String> {
+        let known = self.version.lock().unwrap_or_else(PoisonError::into_inner);
+        known.as_ref().and_then(|(_, _, version)| warning_of(*version))
     }
 
     /// Asked once of each program: the same file says the same, and a start need not wait for that.
@@ -156,6 +164,16 @@ impl Host {
         let qemu = self.qemu()?;
         Ok(self.accelerator.get_or_init(|| accelerator::try_out(&qemu)))
     }
+}
+
+/// A known flaw of this version of Lima.
+fn warning_of(version: Version) -> Option<String> {
+    (version < Version::WITHOUT_SOCKET_FLAW).then(|| {
+        format!(
+            "limactl {version} lets every user of the guest become root there (CVE-2026-53657); \
+             update Lima to 2.1.3 or later"
+        )
+    })
 }
 
 /// What to say of programs that are missing; there is one at least.
@@ -281,11 +299,17 @@ impl Machine {
         file::write_atomic(&self.sentinel(), b"", PRIVATE)?;
         let launch = Launch::renew(&self.launch_file())?;
         limactl.create(&self.vm, template, &self.folder, &launch).await?;
+        self.check_disk()?;
         file::create_dir_private(&self.folder)?;
         self.write_template(limactl, template)?;
         file::sync_dir(&self.folder)?;
         file::remove_if_present(&self.sentinel())?;
         Ok(file::sync_dir(&self.host.own_dir)?)
+    }
+
+    /// Refuses a machine whose first disk refers to other files: QEMU would show them to the guest.
+    pub(super) fn check_disk(&self) -> Result<(), Error> {
+        check_image(&self.within(BASE_DISK))
     }
 
     /// Removes the folder; nothing of the machine runs any more. One that is cut short leaves a half-made machine.

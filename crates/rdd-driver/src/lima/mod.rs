@@ -13,6 +13,7 @@ mod agent;
 mod clock;
 mod cluster;
 mod events;
+mod image;
 mod limactl;
 mod machine;
 mod supply;
@@ -168,6 +169,9 @@ impl LimaDriver {
         slot.watched.end().await;
         match machine.look()? {
             Found::Running(_) => {
+                // Which version it is counts for the warning only; one that is gone does not keep the machine from running.
+                let host = Arc::clone(&self.host);
+                let _ = tokio::task::spawn_blocking(move || host.usable_limactl().map(drop)).await;
                 if let Some(seen) = machine.agent(&machine.processes())
                     && let Some(agent) = Agent::adopt(machine, &seen)?
                 {
@@ -343,6 +347,11 @@ impl Driver for LimaDriver {
 
     fn progress(&self, vm: &str) -> Option<String> {
         self.supply.progress(vm)
+    }
+
+    fn warning(&self, vm: &str) -> Option<String> {
+        let machine = self.machine(vm).ok()?;
+        if machine.shape() == Shape::Whole { self.host.warning() } else { None }
     }
 
     fn kubernetes(&self) -> Option<&dyn Cluster> {

@@ -19,10 +19,10 @@ use rdd_stdx::{
 use serde_json::Value;
 use tokio::process::Command;
 
-use super::machine::Host;
+use super::{image::check_image, machine::Host};
 use crate::{
     Error,
-    assets::{self, Need},
+    assets::{self, LimaRelease, Need},
 };
 
 /// How long an archive of some ten megabytes may take to be unpacked.
@@ -71,7 +71,8 @@ impl Supply {
         if !host.lacks_limactl() {
             return Ok(());
         }
-        let Some((asset, version)) = assets::lima(std::env::consts::ARCH) else { return Ok(()) };
+        let Some(release) = assets::lima(std::env::consts::ARCH) else { return Ok(()) };
+        let LimaRelease { archive: asset, version, is_tested } = release;
         // What could not be used is not downloaded.
         host.require(Need::Machine)?;
         host.require(Need::LimaArchive)?;
@@ -86,6 +87,9 @@ impl Supply {
         })?;
         let folder = host.own_dir.join(format!("lima-{version}"));
         unpack(&archive, &folder, &host.path).await?;
+        if !is_tested {
+            tracing::warn!(version, "downloaded a Lima that this version of rdd has not been tested with");
+        }
         link(&folder.join("bin/limactl"), &host.places.bin_dir)
     }
 
@@ -125,6 +129,7 @@ impl Supply {
                     asset.name
                 ),
             })?;
+            check_image(&path)?;
             keep(&path, &entry, location, digest)?;
         }
         Ok(())

@@ -55,11 +55,7 @@ pub(crate) fn start_all(mark: &str, nonce: &str, words: &[&str]) -> Vec<Forged> 
     let kinds: [(&'static str, Command, &[&str]); 4] = [
         ("the nonce", prefix("nice", &["-n0"]), &[mark]),
         ("the nonce of this start", prefix("nice", &["-n0"]), &[mark, &stale]),
-        (
-            "our user",
-            prefix("setpriv", &["--reuid=65533", "--regid=65533", "--clear-groups"]),
-            &[mark, &right],
-        ),
+        ("our user", prefix("setpriv", &["--reuid=65533", "--regid=65533", "--clear-groups"]), &[mark, &right]),
         ("our PID namespace", prefix("unshare", &["--pid", "--fork", "--kill-child", "setsid"]), &[mark, &right]),
     ];
     let before = count_marked(mark);
