@@ -134,6 +134,36 @@ fn the_budget_of_an_object_ends_all_rules() {
     );
 }
 
+/// The cost of one rule is what is missing from the budget afterwards.
+fn cost_of(schema: &Json) -> i64 {
+    let limits = Limits::default();
+    let budget = limits.budget;
+    budget - set(schema).validate("", &json!({}), None, limits).remaining_budget
+}
+
+// Finding A-11
+#[test]
+fn a_rule_that_costs_exactly_the_budget_runs_and_one_unit_more_does_not() {
+    let schema = object(json!([{"rule": "lists.range(20).all(x, x >= 0)"}]));
+    let cost = cost_of(&schema);
+    assert!(cost > 20, "{cost}");
+    for (budget, failures, left) in [(cost + 1, 0, 1), (cost, 0, 0), (cost - 1, 1, -1)] {
+        let verdict = set(&schema).validate("", &json!({}), None, Limits { budget, ..Limits::default() });
+        assert_eq!((verdict.failures.len(), verdict.remaining_budget), (failures, left), "budget {budget} of {cost}");
+    }
+}
+
+// Finding A-11
+#[test]
+fn a_call_that_costs_exactly_the_limit_runs_and_one_unit_more_does_not() {
+    let schema = object(json!([{"rule": "lists.range(20).all(x, x >= 0)"}]));
+    let cost = u64::try_from(cost_of(&schema)).unwrap();
+    for (per_call, expected) in [(cost + 1, 0), (cost, 0), (cost - 1, 1)] {
+        let verdict = set(&schema).validate("", &json!({}), None, Limits { per_call, ..Limits::default() });
+        assert_eq!(verdict.failures.len(), expected, "limit {per_call} of {cost}");
+    }
+}
+
 #[test]
 fn what_did_not_change_is_only_warned_about_when_ratcheting() {
     let schema = object(json!([{"rule": "self.min <= self.max"}, {"rule": "self.min > oldSelf.min"}]));

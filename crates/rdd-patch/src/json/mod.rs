@@ -421,4 +421,16 @@ mod tests {
         let result = Patch::decode(&Value::Array(copies)).unwrap().apply(&json!({"a": {"b": "x".repeat(100)}}));
         assert!(matches!(result, Err(ApplyError::CopiesTooMuch { .. })));
     }
+
+    // Finding A-11
+    #[test]
+    fn the_sizes_of_all_copies_are_summed_against_the_limit() {
+        let document = json!({"a": "x".repeat(98)}); // 100 bytes of JSON
+        let copies = |count: usize| {
+            let copies = (0..count).map(|index| json!({"op": "copy", "from": "/a", "path": format!("/b{index}")}));
+            Patch::decode(&Value::Array(copies.collect())).unwrap().apply_limited(&document, 300)
+        };
+        assert!(copies(3).is_ok(), "three copies are exactly the limit");
+        assert_eq!(copies(4), Err(ApplyError::CopiesTooMuch { accumulated: 400, limit: 300 }));
+    }
 }
