@@ -90,7 +90,7 @@ pub(super) fn copy_whole(source: &Connection, target: &Path) -> Result<(), Error
     copy.close().map_err(|(_, error)| sqlite_error("close", target)(error))?;
     place::sync(&staged.0)?;
     fs::rename(&staged.0, target).map_err(io_error("create", target))?;
-    Ok(file::sync_dir(place::folder(target))?)
+    place::sync_name(target)
 }
 
 fn refuse_existing(target: &Path) -> Result<(), Error> {
@@ -130,5 +130,46 @@ fn publish(staged: &Staged, target: &Path) -> Result<(), Error> {
         // Some file systems have no links.
         Err(_) => fs::rename(&staged.0, target).map_err(io_error("create", target))?,
     }
-    Ok(file::sync_dir(place::folder(target))?)
+    place::sync_name(target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::place::sync_journal, *};
+
+    fn database(folder: &Path) -> Connection {
+        let source = Connection::open(folder.join("source.db")).unwrap();
+        source.execute_batch("CREATE TABLE t (v BLOB); INSERT INTO t VALUES (randomblob(100000))").unwrap();
+        source
+    }
+
+    /// Asserts that the whole copy was synced before its folder was, and its folder with the name of the copy in it.
+    fn assert_durable(folder: &Path, target: &Path) {
+        let records = sync_journal::of_folder(folder);
+        let size = fs::metadata(target).unwrap().len();
+        let content = records.iter().position(|record| record.path != folder && record.bytes == size);
+        let name = target.file_name().unwrap().to_string_lossy().into_owned();
+        let named = records.iter().position(|record| record.path == folder && record.names.contains(&name));
+        assert!(content.is_some() && named.is_some() && content < named, "of {size} bytes: {records:?}");
+    }
+
+    // Finding A-11
+    #[test]
+    fn a_backup_is_acknowledged_after_its_content_and_its_name_are_synced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, target) = (folder.path().join("state.db"), folder.path().join("backup.db"));
+        let store = crate::sqlite::open(&path, crate::sqlite::Options::default()).unwrap();
+        crate::Store::commit(&store, crate::Txn::put("key", crate::Expect::Any, vec![1; 50_000])).wait().unwrap();
+        crate::Store::backup(&store, &target).wait().unwrap();
+        assert_durable(folder.path(), &target);
+    }
+
+    // Finding A-11
+    #[test]
+    fn a_copy_made_at_once_is_synced_with_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("copy.db");
+        copy_whole(&database(folder.path()), &target).unwrap();
+        assert_durable(folder.path(), &target);
+    }
 }

@@ -93,7 +93,56 @@ pub(super) fn make_private(path: &Path) -> Result<(), Error> {
 
 /// Makes a file's content durable.
 pub(super) fn sync(path: &Path) -> Result<(), Error> {
-    fs::File::open(path).and_then(|file| file.sync_all()).map_err(io_error("sync", path))
+    let synced = fs::File::open(path).and_then(|file| file.sync_all()).map_err(io_error("sync", path));
+    #[cfg(test)]
+    sync_journal::record(path, synced.is_ok());
+    synced
+}
+
+/// Makes the name of a file durable: fsync of its folder.
+pub(super) fn sync_name(path: &Path) -> Result<(), Error> {
+    let synced = file::sync_dir(folder(path));
+    #[cfg(test)]
+    sync_journal::record(folder(path), synced.is_ok());
+    Ok(synced?)
+}
+
+/// What was synced and how it looked at that moment: no test can see from outside whether fsync was called.
+#[cfg(test)]
+pub(super) mod sync_journal {
+    use std::{
+        fs,
+        path::{Path, PathBuf},
+        sync::Mutex,
+    };
+
+    static RECORDS: Mutex<Vec<SyncRecord>> = Mutex::new(Vec::new());
+
+    /// One successful fsync.
+    #[derive(Debug, Clone)]
+    pub(in crate::sqlite) struct SyncRecord {
+        pub(in crate::sqlite) path: PathBuf,
+        /// Of a file: its size when it was synced.
+        pub(in crate::sqlite) bytes: u64,
+        /// Of a folder: the names in it when it was synced.
+        pub(in crate::sqlite) names: Vec<String>,
+    }
+
+    pub(super) fn record(path: &Path, was_synced: bool) {
+        if !was_synced {
+            return;
+        }
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        let record = SyncRecord { path: path.to_owned(), bytes: super::size(path), names };
+        RECORDS.lock().unwrap().push(record);
+    }
+
+    /// The records of `folder` and of files in it, oldest first. Tests run in parallel, each in its own folder.
+    pub(in crate::sqlite) fn of_folder(folder: &Path) -> Vec<SyncRecord> {
+        let records = RECORDS.lock().unwrap();
+        records.iter().filter(|record| record.path.starts_with(folder)).cloned().collect()
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -111,7 +111,8 @@ fn write_new(target: &Path, fill: impl FnOnce(&mut (dyn Write + Send)) -> Outcom
         file.set_permissions(Permissions::from_mode(file::PRIVATE)).map_err(fail)?;
         let mut writer = BufWriter::new(file);
         fill(&mut writer)?;
-        writer.into_inner().map_err(io::IntoInnerError::into_error).and_then(|file| file.sync_all()).map_err(fail)?;
+        let file = writer.into_inner().map_err(|error| fail(error.into_error()))?;
+        sync(&staged, || file.sync_all()).map_err(fail)?;
         publish(&staged, target).map_err(fail)
     };
     let outcome = written();
@@ -119,7 +120,17 @@ fn write_new(target: &Path, fill: impl FnOnce(&mut (dyn Write + Send)) -> Outcom
     let _ = fs::remove_file(&staged);
     outcome?;
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Ok(file::sync_dir(folder)?)
+    Ok(sync(folder, || file::sync_dir(folder))?)
+}
+
+/// Syncs a file or a folder. Tests see the call here: nothing outside of the kernel shows whether fsync happened.
+fn sync<E>(path: &Path, fsync: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+    fsync()?;
+    #[cfg(test)]
+    tests::SYNCED.with_borrow_mut(|synced| synced.push((path.to_owned(), tests::names_in(path))));
+    #[cfg(not(test))]
+    let _ = path;
+    Ok(())
 }
 
 /// A hard link is the one way to give a name that fails if the name is taken; some file systems have none.
@@ -135,6 +146,28 @@ fn publish(staged: &Path, target: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::testing::{User, mode};
+    use std::cell::RefCell;
+
+    thread_local! {
+        /// What this test synced, each with the names that it held then if it is a folder.
+        pub(super) static SYNCED: RefCell<Vec<(PathBuf, Vec<String>)>> = const { RefCell::new(Vec::new()) };
+    }
+
+    pub(super) fn names_in(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    }
+
+    // Finding A-11
+    #[test]
+    fn a_backup_is_reported_after_its_content_and_its_name_are_synced() {
+        let dir = tempfile::tempdir().unwrap();
+        write_new(&dir.path().join("b.db"), |writer| Ok(writer.write_all(b"whole")?)).unwrap();
+        let synced = SYNCED.take();
+        let [(staged, _), (folder, names)] = &synced[..] else { panic!("two syncs are due: {synced:?}") };
+        assert_eq!(staged.parent(), Some(dir.path()), "the content first");
+        assert_eq!((folder.as_path(), &names[..]), (dir.path(), &["b.db".to_owned()][..]), "then the name");
+    }
 
     #[test]
     fn the_default_name_has_the_instance_and_the_time() {
