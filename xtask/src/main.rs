@@ -26,7 +26,10 @@ usage: cargo xtask <command>
       --follow               show what the tests print while they run
   api-reference [--check]    write docs/reference/api.md, or check that it is current
   env-reference [--check]    write docs/reference/environment.md, or check that it is current
-  mutants [FILTER]           plant each known mutation in a copy of the tree; the oracle that it names must fail
+  mutants [FILTER] [options] plant known defects in a copy of the tree, one at a time; the test of each must fail
+      --changed              only those whose source file, test or patch changed
+      --base REV             compare with this revision; the main branch or the last commit by default
+      --at-most SECONDSs     stop then, and list what was not tried, which is not a failure
 
 environment of test:
   RDD_TEST_TIMEOUT           seconds that each test binary may take; 0 switches the limit off
@@ -54,8 +57,7 @@ fn run(words: &[&str]) -> Result<bool> {
         ["api-reference", "--check"] => tidy::report(&api_reference::check(&workspace_root())?),
         ["env-reference"] => env_reference::write(&workspace_root()).map(|()| true),
         ["env-reference", "--check"] => tidy::report(&env_reference::check(&workspace_root())),
-        ["mutants"] => mutants::run(&workspace_root(), ""),
-        ["mutants", filter] => mutants::run(&workspace_root(), filter),
+        ["mutants", rest @ ..] => mutants::run(&workspace_root(), &mutants::Options::parse(rest)?),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(true)

@@ -1,30 +1,87 @@
-//! A copy of the tree that can be spoiled: what git knows or would know, and nothing that is newer than it has to be.
+//! A copy of the tree that can be spoiled, and a target folder for it that starts with what is built already.
+//!
+//! Cargo knows a package of a workspace by its path below the workspace, and a file by its time. So a copy of the sources
+//! with the same times finds everything fresh in a copy of the target folder, and only spoiled packages are built again.
 
 use std::{
     collections::BTreeSet,
-    fs,
+    fs::{self, File},
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, ensure};
 use rdd_stdx::process::foreground;
 
-/// Makes `tree` equal to the sources below `root`. A file that is right already keeps its time, so that little is built again.
-pub(super) fn refresh(root: &Path, tree: &Path) -> Result<()> {
-    let wanted = sources(root)?;
-    for file in &wanted {
-        let content = fs::read(root.join(file)).with_context(|| format!("read {}", file.display()))?;
-        let target = tree.join(file);
-        if fs::read(&target).is_ok_and(|present| present == content) {
-            continue;
-        }
-        if let Some(folder) = target.parent() {
-            fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
-        }
-        fs::write(&target, content).with_context(|| format!("write {}", target.display()))?;
+/// Makes `tree` a copy of the sources below `root`, with their times.
+pub(super) fn copy_sources(root: &Path, tree: &Path) -> Result<()> {
+    for file in sources(root)? {
+        copy_file(&root.join(&file), &tree.join(&file))?;
     }
-    for file in present(tree, Path::new(""))?.difference(&wanted) {
-        fs::remove_file(tree.join(file)).with_context(|| format!("remove {}", file.display()))?;
+    Ok(())
+}
+
+/// Seeds `target` with what `built` holds of the dev profile: dependencies as links, what may be rewritten as copies.
+pub(super) fn seed_target(built: &Path, target: &Path) -> Result<()> {
+    let (from, to) = (built.join("debug"), target.join("debug"));
+    for folder in [".fingerprint", "build", "deps", "incremental"] {
+        for file in files_below(&from, Path::new(folder)).unwrap_or_default() {
+            match seeding(&file) {
+                Seeding::Skip => {}
+                Seeding::Link => link_file(&from.join(&file), &to.join(&file))?,
+                Seeding::Copy => copy_file(&from.join(&file), &to.join(&file))?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How a file gets from one target folder to the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seeding {
+    Skip,
+    /// Nobody writes into the file: it is replaced as a whole, or never.
+    Link,
+    Copy,
+}
+
+fn seeding(file: &Path) -> Seeding {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    // These are written or locked in place.
+    let is_lock = file.extension().is_some_and(|extension| extension == "lock");
+    if file.starts_with(".fingerprint") || is_lock || (file.starts_with("build") && file.extension().is_none()) {
+        return Seeding::Copy;
+    }
+    if !file.starts_with("deps") {
+        return Seeding::Link;
+    }
+    let is_ours =
+        ["librdd", "rdd", "libxtask", "xtask", "libexample", "example"].iter().any(|own| name.starts_with(own));
+    match file.extension().and_then(|extension| extension.to_str()) {
+        Some("rlib" | "rmeta" | "d") if is_ours => Seeding::Copy,
+        // Programs: large, built again anyway, and some linkers write into the file that is there.
+        None | Some("o") => Seeding::Skip,
+        _ => Seeding::Link,
+    }
+}
+
+fn make_parent(path: &Path) -> Result<()> {
+    let parent = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(parent).with_context(|| format!("make {}", parent.display()))
+}
+
+fn link_file(from: &Path, to: &Path) -> Result<()> {
+    make_parent(to)?;
+    if fs::hard_link(from, to).is_ok() { Ok(()) } else { copy_file(from, to) }
+}
+
+fn copy_file(from: &Path, to: &Path) -> Result<()> {
+    make_parent(to)?;
+    fs::copy(from, to).with_context(|| format!("copy {} to {}", from.display(), to.display()))?;
+    let modified = fs::metadata(from).and_then(|meta| meta.modified());
+    let kept = modified.and_then(|time| File::options().append(true).open(to)?.set_modified(time));
+    // A file that may not be written keeps the time of the copy: the worst of it is a build too many.
+    if !fs::metadata(to).is_ok_and(|meta| meta.permissions().readonly()) {
+        kept.with_context(|| format!("set the time of {}", to.display()))?;
     }
     Ok(())
 }
@@ -43,18 +100,53 @@ fn sources(root: &Path) -> Result<BTreeSet<PathBuf>> {
     Ok(files.filter(|file| root.join(file).is_file()).collect())
 }
 
-/// The files in a copy, relative to it.
-fn present(tree: &Path, below: &Path) -> Result<BTreeSet<PathBuf>> {
+/// The files below a folder of `root`, relative to `root`.
+pub(super) fn files_below(root: &Path, below: &Path) -> Result<BTreeSet<PathBuf>> {
     let mut files = BTreeSet::new();
-    let folder = tree.join(below);
+    let folder = root.join(below);
     for entry in fs::read_dir(&folder).with_context(|| format!("list {}", folder.display()))? {
         let entry = entry.with_context(|| format!("list {}", folder.display()))?;
         let path = below.join(entry.file_name());
         if entry.path().is_dir() {
-            files.extend(present(tree, &path)?);
+            files.extend(files_below(root, &path)?);
         } else {
             files.insert(path);
         }
     }
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_never_rewritten_in_place_is_linked() {
+        for (file, expected) in [
+            ("deps/libtokio-1.rlib", Seeding::Link),
+            ("deps/librdd_store-1.rlib", Seeding::Copy),
+            ("deps/rdd_store-1.d", Seeding::Copy),
+            ("deps/contract-1", Seeding::Skip),
+            ("deps/rdd_store-1", Seeding::Skip),
+            ("deps/rdd_store-1.rcgu.o", Seeding::Skip),
+            (".fingerprint/rdd-store-1/lib-rdd_store", Seeding::Copy),
+            ("build/ring-1/output", Seeding::Copy),
+            ("build/ring-1/out/libring.a", Seeding::Link),
+            ("incremental/rdd_store-1/s-1.lock", Seeding::Copy),
+            ("incremental/rdd_store-1/s-1/dep-graph.bin", Seeding::Link),
+        ] {
+            assert_eq!(seeding(Path::new(file)), expected, "{file}");
+        }
+    }
+
+    #[test]
+    fn a_copy_has_the_time_of_its_source() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("a"), folder.path().join("new/b"));
+        fs::write(&from, "x").unwrap();
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
+        File::options().append(true).open(&from).unwrap().set_modified(time).unwrap();
+        copy_file(&from, &to).unwrap();
+        assert_eq!(fs::metadata(&to).unwrap().modified().unwrap(), time);
+    }
 }

@@ -1,122 +1,233 @@
-//! The oracle of one crate, built from the copy of the tree and asked for its opinion.
+//! Builds test programs from the copy of the tree, and runs the test that must catch a mutant.
 
 use std::{
+    cell::RefCell,
     collections::BTreeSet,
     fmt,
     fs::{self, File},
     io::BufReader,
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{ExitStatus, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail, ensure};
 use cargo_metadata::Message;
-use rdd_stdx::process::{Process, foreground};
+use rdd_stdx::process::Process;
+use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::test::cargo_command;
+use super::{Mutant, TestName, copy};
+use crate::test::{SingleTests, cargo_command};
 
-/// Ten times what the slowest oracle takes: a mutation may also make the code run for ever, which is a way of being caught.
-const JUDGE_AT_MOST: Duration = Duration::from_secs(600);
+/// Ten times what the slowest test takes: a mutant may also make the code run forever, which its test then catches.
+const TEST_TIMEOUT: Duration = Duration::from_secs(600);
+/// A build takes a fraction of this; without a bound a hung linker would hang the run.
+const BUILD_TIMEOUT: Duration = Duration::from_secs(1800);
+/// Packages without a library that between them use nearly every feature of every dependency. Cargo unifies features over the
+/// packages that it is given: with these beside it, a package finds the dependencies that the whole workspace was built with.
+const FEATURE_PACKAGES: &[&str] = &["rdd", "rdd-bench", "xtask"];
 
-pub(super) struct Oracle<'a> {
-    pub(super) tree: &'a Path,
-    pub(super) target: PathBuf,
-    pub(super) log: PathBuf,
-    pub(super) package: &'a str,
-}
-
+/// What became of a mutant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Caught,
     /// The test did not end.
-    CaughtByTime,
+    CaughtByTimeout,
     Survived,
+    /// The compiler refuses it, which says nothing about the test.
+    NotBuilt,
+    /// The test fails without the mutant too.
+    Unsound,
+    /// There was no time.
+    NotTried,
+}
+
+impl Outcome {
+    pub(super) fn is_caught(&self) -> bool {
+        matches!(self, Self::Caught | Self::CaughtByTimeout)
+    }
 }
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Caught => "caught",
-            Self::CaughtByTime => "never ended",
+            Self::CaughtByTimeout => "caught by time",
             Self::Survived => "SURVIVED",
+            Self::NotBuilt => "DOES NOT BUILD",
+            Self::Unsound => "FAILS WITHOUT",
+            Self::NotTried => "not tried",
         })
     }
 }
 
-impl Oracle<'_> {
-    /// Without a mutation these tests pass, or nothing that they say means anything.
-    pub(super) fn expect_no_objection(&self, tests: &BTreeSet<&str>) -> Result<()> {
-        let program = self.build()?;
-        for test in tests {
-            let passed = self.ask(&program, test)?.is_some_and(|status| status.success());
-            ensure!(passed, "{test} of {} fails without any mutation; see {}", self.package, self.log.display());
+/// The result of a build.
+enum Build {
+    Program(PathBuf),
+    Refused,
+    OutOfTime,
+}
+
+pub(super) struct Judge {
+    folder: PathBuf,
+    started: Instant,
+    deadline: Option<Instant>,
+    tests: RefCell<SingleTests>,
+}
+
+impl Judge {
+    /// Makes the copy of the tree and its target folder anew.
+    pub(super) fn prepare(root: &Path, at_most: Option<Duration>) -> Result<Self> {
+        let started = Instant::now();
+        let built = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+        let folder = root.join("target/mutants");
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
         }
-        Ok(())
+        copy::copy_sources(root, &folder.join("tree"))?;
+        copy::seed_target(&built, &folder.join("target"))?;
+        fs::create_dir_all(folder.join("log")).context("make a folder for logs")?;
+        let target = folder.join("target");
+        // Under CI a test that lacks something fails, where it would else be skipped and seem to pass.
+        let variables = vec![("CI", PathBuf::from("true")), ("CARGO_TARGET_DIR", target.clone())];
+        let tests = SingleTests::new(target.join("debug/rdd"), variables)?;
+        let deadline = at_most.map(|limit| started + limit);
+        Ok(Self { folder, started, deadline, tests: RefCell::new(tests) })
     }
 
-    /// What this test says of the tree as it is now.
-    pub(super) fn judge(&self, test: &str) -> Result<Outcome> {
-        let program = self.build()?;
-        Ok(match self.ask(&program, test)? {
-            None => Outcome::CaughtByTime,
-            Some(status) if status.success() => Outcome::Survived,
-            Some(_) => Outcome::Caught,
-        })
+    pub(super) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
     }
 
-    /// The test program. That it does not build is an error: a compiler is no oracle.
-    fn build(&self) -> Result<PathBuf> {
+    /// Those of the tests, all of one program, which fail without any mutant; `None` if there is no time to know.
+    pub(super) fn find_failing<'t>(&self, tests: &BTreeSet<&'t TestName>) -> Result<Option<BTreeSet<&'t TestName>>> {
+        let Some(first) = tests.first() else { return Ok(Some(BTreeSet::new())) };
+        let program = match self.build(first)? {
+            Build::Program(program) => program,
+            Build::Refused => bail!("{} {} does not build without any mutant", first.package, first.target),
+            Build::OutOfTime => return Ok(None),
+        };
+        let mut failing = BTreeSet::new();
+        for test in tests {
+            match self.run(&program, test)? {
+                Outcome::Survived => {}
+                Outcome::NotTried => return Ok(None),
+                _ => drop(failing.insert(*test)),
+            }
+        }
+        Ok(Some(failing))
+    }
+
+    /// Plants the mutant, builds, runs its test, and restores the copy.
+    pub(super) fn try_mutant(&self, mutant: &Mutant) -> Result<Outcome> {
+        if self.time_left().is_zero() {
+            return Ok(Outcome::NotTried);
+        }
+        let saved = mutant.plant(&self.tree()).with_context(|| format!("plant mutant {:?}", mutant.name))?;
+        let outcome = self.build(&mutant.test).and_then(|build| match build {
+            Build::Program(program) => self.run(&program, &mutant.test),
+            Build::Refused => Ok(Outcome::NotBuilt),
+            Build::OutOfTime => Ok(Outcome::NotTried),
+        });
+        for (path, content) in saved {
+            // Written now, so that cargo sees that the spoiled build is out of date.
+            let restored = match content {
+                Some(content) => fs::write(&path, content),
+                None => fs::remove_file(&path),
+            };
+            restored.with_context(|| format!("restore {}", path.display()))?;
+        }
+        outcome.with_context(|| format!("judge mutant {:?}", mutant.name))
+    }
+
+    fn tree(&self) -> PathBuf {
+        self.folder.join("tree")
+    }
+
+    fn time_left(&self) -> Duration {
+        let now = Instant::now();
+        self.deadline.map_or(BUILD_TIMEOUT, |deadline| deadline.saturating_duration_since(now))
+    }
+
+    /// Builds the program of a test; for tests of the real binary, that one first.
+    fn build(&self, test: &TestName) -> Result<Build> {
+        if test.package == "rdd-e2e" {
+            let built = self.cargo(&["build", "--bin", "rdd"], "rdd", "rdd")?;
+            if !matches!(built, Build::Program(_)) {
+                return Ok(built);
+            }
+        }
+        let name = match test.target.as_str() {
+            "lib" => test.package.replace('-', "_"),
+            "bin" => test.package.clone(),
+            name => name.to_owned(),
+        };
+        let target: Vec<&str> = match test.target.as_str() {
+            "lib" => vec!["--lib"],
+            "bin" => vec!["--bin", &test.package],
+            name => vec!["--test", name],
+        };
+        self.cargo(&[&["test", "--no-run"][..], &target].concat(), &test.package, &name)
+    }
+
+    /// Runs cargo in the copy until it ends or time does, and finds the program of the target.
+    fn cargo(&self, words: &[&str], package: &str, target: &str) -> Result<Build> {
+        let output = self.folder.join("log/cargo.json");
+        let mut packages = BTreeSet::from([package]);
+        packages.extend(FEATURE_PACKAGES);
         let mut child = cargo_command()
-            .current_dir(self.tree)
-            .env("CARGO_TARGET_DIR", &self.target)
-            .args(["test", "--no-run", "--locked", "--quiet", "--message-format=json"])
-            .args(["--package", self.package, "--test", "oracle"])
-            .stdout(Stdio::piped())
+            .current_dir(self.tree())
+            .env("CARGO_TARGET_DIR", self.folder.join("target"))
+            .args(words)
+            .args(["--locked", "--quiet", "--message-format=json"])
+            .args(packages.iter().flat_map(|package| ["--package", package]))
+            .stdout(File::create(&output).with_context(|| format!("write {}", output.display()))?)
+            // A group of its own, so that compilers end with it when time is up.
+            .process_group(0)
             .spawn()
             .context("run cargo")?;
-        let stream = child.stdout.take().context("read what cargo says")?;
-        let (mut program, mut said) = (None, String::new());
-        for message in Message::parse_stream(BufReader::new(stream)) {
-            match message.context("read what cargo says")? {
-                Message::CompilerArtifact(artifact) if artifact.target.name == "oracle" => {
+        let process = Process::open(child.id()).context("watch cargo")?;
+        let ended = process.is_none_or(|process| process.wait(self.time_left()).unwrap_or(false));
+        if !ended {
+            let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+            let killed = group.map(|group| kill_process_group(group, Signal::KILL));
+            killed.transpose().context("stop cargo")?;
+            child.wait().context("wait for cargo")?;
+            return Ok(Build::OutOfTime);
+        }
+        let succeeded = child.wait().context("wait for cargo")?.success();
+        let log = BufReader::new(File::open(&output).context("read the output of cargo")?);
+        let (mut program, mut messages) = (None, String::new());
+        for message in Message::parse_stream(log) {
+            match message.context("read the output of cargo")? {
+                Message::CompilerArtifact(artifact) if artifact.target.name == target => {
                     program = artifact.executable.map(PathBuf::from).or(program);
                 }
-                // A mutation may leave an import unused, which is nobody's concern.
-                Message::CompilerMessage(message) => said.extend(message.message.rendered),
+                Message::CompilerMessage(message) => messages.extend(message.message.rendered),
                 _ => {}
             }
         }
-        let built = child.wait().context("wait for cargo")?.success();
-        ensure!(built, "the oracle of {} does not build:\n{said}", self.package);
-        program.context("cargo names no test program")
+        if !succeeded {
+            println!("{messages}");
+            return Ok(Build::Refused);
+        }
+        program.map(Build::Program).with_context(|| format!("cargo names no program for {package} {target}"))
     }
 
-    /// How the test ended; none if it did not. What it said is in the log.
-    fn ask(&self, program: &Path, test: &str) -> Result<Option<ExitStatus>> {
-        fs::create_dir_all(&self.log).with_context(|| format!("make {}", self.log.display()))?;
-        let log = self.log.join(format!("{}.txt", test.replace("::", "-")));
-        let log = File::create(&log).with_context(|| format!("write {}", log.display()))?;
-        let mut child = foreground(program)
-            .args(["--exact", test])
-            .current_dir(self.tree.join("crates").join(self.package))
-            // Under CI an oracle that cannot be built is a failure, and not silence that looks like consent.
-            .env("CI", "true")
-            .env("CARGO_TARGET_DIR", &self.target)
-            .stdout(log.try_clone().context("share the log")?)
-            .stderr(log)
-            .spawn()
-            .with_context(|| format!("run {}", program.display()))?;
-        let handle = Process::open(child.id()).context("watch the oracle")?;
-        if handle.is_some_and(|handle| !handle.wait(JUDGE_AT_MOST).unwrap_or(false)) {
-            child.kill().context("stop the oracle")?;
-            child.wait().context("wait for the oracle")?;
-            return Ok(None);
-        }
-        let status = child.wait().context("wait for the oracle")?;
-        if status.code().is_none() {
-            bail!("{test} was stopped from outside: {status}");
-        }
-        Ok(Some(status))
+    /// Runs one test: `Survived` if it passes.
+    fn run(&self, program: &Path, test: &TestName) -> Result<Outcome> {
+        let limit = self.time_left().min(TEST_TIMEOUT);
+        let folder = self.tree().join(test.folder());
+        let result = self.tests.borrow_mut().run(program, &folder, &test.name, limit)?;
+        ensure!(!result.is_interrupted && !self.tests.borrow().is_interrupted(), "interrupted");
+        let log = self.folder.join("log").join(format!("{}.txt", test.name.replace("::", "-")));
+        fs::write(&log, &result.output).with_context(|| format!("write {}", log.display()))?;
+        Ok(match () {
+            () if result.timed_out && limit < TEST_TIMEOUT => Outcome::NotTried,
+            () if result.timed_out => Outcome::CaughtByTimeout,
+            () if !result.problems.is_empty() => Outcome::Caught,
+            () if result.passed == 0 => bail!("{} {} has no test {}", test.package, test.target, test.name),
+            () => Outcome::Survived,
+        })
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
 }
 
 /// Programs that are run only where they are named, and by whom: they take long, or need what others do not.
-const APART: &[(&str, &str)] = &[("rdd-e2e/vm", "make test-vm")];
+const APART: &[(&str, &str)] = &[("rdd-e2e/soak", "make soak"), ("rdd-e2e/vm", "make test-vm")];
 
 impl Arguments {
     pub(crate) fn parse(words: &[&str]) -> Result<Self> {
@@ -70,17 +70,15 @@ struct Program {
 pub(crate) fn run(root: &Path, arguments: Arguments) -> Result<bool> {
     let built = build::Built { programs: given(root, &arguments)?, rdd: None };
     let build::Built { programs, rdd } = if built.programs.is_empty() { build_all(root, &arguments)? } else { built };
-    let home =
-        tempfile::Builder::new().prefix("rdd-").rand_bytes(6).tempdir_in("/tmp").context("make a temporary folder")?;
-    // Tests that run as another user must be able to pass through it.
-    fs::set_permissions(home.path(), Permissions::from_mode(0o711)).context("open the temporary folder to others")?;
+    let home = temporary_home()?;
     let runner = Runner {
         root: home.path().to_owned(),
         evidence: evidence_folder(root),
         limits: limit::Limits::from_environment()?,
         interrupt: interrupt::watch()?,
         follow: arguments.follow,
-        rdd: rdd.unwrap_or_else(|| root.join("target/debug/rdd")),
+        rdd: chosen_rdd().or(rdd).unwrap_or_else(|| root.join("target/debug/rdd")),
+        variables: Vec::new(),
     };
     runner.adopt_orphans()?;
     let mut finished = Vec::new();
@@ -94,6 +92,72 @@ pub(crate) fn run(root: &Path, arguments: Arguments) -> Result<bool> {
         }
     }
     conclude(&finished, arguments.count_file.as_deref())
+}
+
+/// Runs single tests of programs that are built already, each supervised and cleaned up after like those of a full run.
+#[derive(Debug)]
+pub(crate) struct SingleTests {
+    runner: Runner,
+    home: tempfile::TempDir,
+}
+
+/// How a single test ended.
+#[derive(Debug)]
+pub(crate) struct SingleResult {
+    /// How many tests of that name passed: one, or none.
+    pub(crate) passed: u64,
+    pub(crate) problems: Vec<String>,
+    pub(crate) is_interrupted: bool,
+    pub(crate) timed_out: bool,
+    pub(crate) output: String,
+}
+
+impl SingleTests {
+    /// `rdd` is the product's binary, for tests that start it.
+    pub(crate) fn new(rdd: PathBuf, variables: Vec<(&'static str, PathBuf)>) -> Result<Self> {
+        let home = temporary_home()?;
+        let runner = Runner {
+            root: home.path().to_owned(),
+            evidence: home.path().join("evidence"),
+            limits: limit::Limits::Off,
+            interrupt: interrupt::watch()?,
+            follow: false,
+            rdd,
+            variables,
+        };
+        runner.adopt_orphans()?;
+        Ok(Self { runner, home })
+    }
+
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.runner.interrupt.is_set()
+    }
+
+    /// Runs one test of a program in the folder of its package.
+    pub(crate) fn run(&mut self, path: &Path, folder: &Path, name: &str, at_most: Duration) -> Result<SingleResult> {
+        self.runner.limits = limit::Limits::Fixed(at_most);
+        let arguments = ["--exact", name].map(str::to_owned).to_vec();
+        let label = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let program = Program { label, path: path.to_owned(), arguments, folder: folder.to_owned(), has_parts: false };
+        let finished = self.runner.run(&program)?;
+        // What the next test finds is its own.
+        let _ = fs::remove_dir_all(self.home.path().join("evidence"));
+        Ok(SingleResult {
+            passed: finished.counts.passed,
+            timed_out: finished.problems.iter().any(|problem| problem.starts_with("timed out")),
+            problems: finished.problems,
+            is_interrupted: finished.interrupted,
+            output: finished.output,
+        })
+    }
+}
+
+fn temporary_home() -> Result<tempfile::TempDir> {
+    let home =
+        tempfile::Builder::new().prefix("rdd-").rand_bytes(6).tempdir_in("/tmp").context("make a temporary folder")?;
+    // Tests that run as another user must be able to pass through it.
+    fs::set_permissions(home.path(), Permissions::from_mode(0o711)).context("open the temporary folder to others")?;
+    Ok(home)
 }
 
 /// The programs that were named and are built already.
@@ -131,6 +195,11 @@ fn is_wanted(label: &str, only: Option<&str>) -> bool {
         println!("apart: {name}, by {command}");
     }
     apart.is_none()
+}
+
+/// The binary that `RDD_BIN` names, for tests of another build than this one.
+fn chosen_rdd() -> Option<PathBuf> {
+    std::env::var_os("RDD_BIN").filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 fn evidence_folder(root: &Path) -> PathBuf {
@@ -209,6 +278,8 @@ mod tests {
     fn what_is_run_apart_is_run_when_it_is_named() {
         for (label, only, expected) in [
             ("rdd-e2e/vm", None, false),
+            ("rdd-e2e/soak", None, false),
+            ("rdd-e2e/soak", Some("rdd-e2e/soak"), true),
             ("rdd-e2e/vm", Some("rdd-e2e/vm"), true),
             ("rdd-e2e/api", None, true),
             ("rdd-e2e/api", Some("rdd-e2e/vm"), false),

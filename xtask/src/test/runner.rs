@@ -42,6 +42,8 @@ pub(super) struct Runner {
     pub(super) follow: bool,
     /// The product's binary.
     pub(super) rdd: PathBuf,
+    /// Further environment variables of every binary.
+    pub(super) variables: Vec<(&'static str, PathBuf)>,
 }
 
 /// A binary that is over.
@@ -123,6 +125,7 @@ impl Runner {
         command.args(&program.arguments).stdout(file.try_clone().context("share the output file")?).stderr(file);
         command.env("CARGO_MANIFEST_DIR", &program.folder).env("TMPDIR", &temporary);
         command.env("RDD_TEST_ROOT", &self.root).env("RDD_EVIDENCE_DIR", &self.evidence).env("RDD_BIN", &self.rdd);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         if std::env::var_os("RUST_BACKTRACE").is_none() {
             command.env("RUST_BACKTRACE", "1");
         }

@@ -47,7 +47,7 @@ pub(super) const RULES: &Rules = &Rules {
         },
         Layer {
             name: "kits",
-            crates: &["greeter", "rdd-testkit", "rdd-e2e", "rdd-bench", "xtask"],
+            crates: &["greeter", "rdd-testkit", "rdd-e2e", "rdd-bench", "rdd-fuzz", "xtask"],
             reason: "tests and tools never ship: dev-dependencies only",
         },
     ],

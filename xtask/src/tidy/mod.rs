@@ -32,6 +32,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     problems.extend(packages::check(&packages::from_metadata(&metadata), &policy));
     problems.extend(crate::api_reference::check(root)?);
     problems.extend(crate::env_reference::check(root));
+    problems.extend(crate::mutants::check(root)?);
     for line in longest::report(&files) {
         println!("{line}");
     }

@@ -1,4 +1,4 @@
-//! The mutations: each a plausible slip, and the test that must notice it. Sorted by crate, then by what they break.
+//! Slips that tests against upstream's own functions must notice. Sorted by crate, then by what they break.
 
 use super::Mutation;
 
@@ -11,6 +11,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "field sets: a union has only what the left one has",
         package: "rdd-patch",
+        target: "oracle",
         file: "src/ssa/set.rs",
         text: "member: left.member || right.member,",
         replacement: "member: left.member,",
@@ -19,6 +20,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "field sets: an intersection has what either has",
         package: "rdd-patch",
+        target: "oracle",
         file: "src/ssa/set.rs",
         text: "member: left.member && right.member,",
         replacement: "member: left.member || right.member,",
@@ -27,6 +29,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "field sets: a difference takes nothing away",
         package: "rdd-patch",
+        target: "oracle",
         file: "src/ssa/set.rs",
         text: "member: left.member && !right.member,",
         replacement: "member: left.member,",
@@ -35,6 +38,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "field sets: a recursive difference spares what has fields of its own",
         package: "rdd-patch",
+        target: "oracle",
         file: "src/ssa/set.rs",
         text: "Some(right) if right.member => None,",
         replacement: "Some(right) if right.member && left.children.is_empty() => None,",
@@ -43,6 +47,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "merge: atomic lists are merged item by item",
         package: "rdd-patch",
+        target: "oracle",
         file: "src/ssa/typed/merge.rs",
         text: "if list.kind == ListKind::Atomic || is_empty {",
         replacement: "if is_empty {",
@@ -51,6 +56,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "removal: atomic lists lose single items",
         package: "rdd-patch",
+        target: "oracle",
         file: "src/ssa/typed/remove.rs",
         text: "if items.is_empty() || list.kind == ListKind::Atomic {",
         replacement: "if items.is_empty() {",
@@ -59,6 +65,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "reconciliation: a list that is owned whole is owned anew",
         package: "rdd-patch",
+        target: "oracle",
         file: "src/ssa/typed/reconcile.rs",
         text: "if !is_whole && list.kind == ListKind::Atomic {",
         replacement: "if list.kind == ListKind::Atomic {",
@@ -67,6 +74,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "prune: what others own is not put back",
         package: "rdd-patch",
+        target: "oracle",
         file: "src/ssa/prune.rs",
         text: "let keep = in_version.named(&pruned_set).union(&in_version.named(owned));",
         replacement: "let _ = owned;\n        let keep = in_version.named(&pruned_set);",
@@ -75,6 +83,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "prune: what was never applied goes with its parent",
         package: "rdd-patch",
+        target: "oracle",
         file: "src/ssa/prune.rs",
         text: "Ok(merged.without(&removed.intersection(&merged.named(&last.set))))",
         replacement: "Ok(merged.without(&removed))",
@@ -83,6 +92,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "conflicts: a single owner is not asked",
         package: "rdd-patch",
+        target: "oracle",
         file: "src/ssa/updater.rs",
         text: "if !force && !lost.is_empty() {",
         replacement: "if !force && lost.len() > 1 {",
@@ -91,6 +101,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "ownership: who lost a field keeps it",
         package: "rdd-patch",
+        target: "oracle",
         file: "src/ssa/updater.rs",
         text: "owned.set = owned.set.difference(&lost.set);",
         replacement: "owned.set = owned.set.difference(&Set::new()).union(&lost.set);",
@@ -99,6 +110,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "ownership: an eleventh updater is kept",
         package: "rdd-patch",
+        target: "oracle",
         file: "src/ssa/upkeep.rs",
         text: "const UPDATERS_MAX: usize = 10;",
         replacement: "const UPDATERS_MAX: usize = 11;",
@@ -107,6 +119,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "strategic merge: $retainKeys retains all",
         package: "rdd-patch",
+        target: "oracle",
         file: "src/strategic/mod.rs",
         text: "original.retain(|name, _| is_kept(name));",
         replacement: "original.retain(|_, _| true);",
@@ -115,6 +128,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "strategic merge: $deleteFromPrimitiveList keeps what it names",
         package: "rdd-patch",
+        target: "oracle",
         file: "src/strategic/list.rs",
         text: "if index.get(item)?.is_none() {",
         replacement: "if index.get(item)?.is_some() {",
@@ -123,6 +137,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "strategic merge: $patch: replace merges",
         package: "rdd-patch",
+        target: "oracle",
         file: "src/strategic/list.rs",
         text: r#"Some("replace") => is_replaced = true,"#,
         replacement: r#"Some("replace") => is_replaced = false,"#,
@@ -131,6 +146,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "JSON patch: nothing can be added at the end by index",
         package: "rdd-patch",
+        target: "oracle",
         file: "src/json/pointer.rs",
         text: "resolve_index(index, items.len() + 1)?",
         replacement: "resolve_index(index, items.len())?",
@@ -139,6 +155,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "merge patch: nulls inside of what is new stay",
         package: "rdd-patch",
+        target: "oracle",
         file: "src/merge.rs",
         text: "target.insert(name.clone(), without_nulls(patch));",
         replacement: "target.insert(name.clone(), patch.clone());",
@@ -147,6 +164,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "pruning: type and metadata at the root are reported",
         package: "rdd-schema",
+        target: "oracle",
         file: "src/prune.rs",
         text: "if self.steps > 0 || !META_FIELDS.contains(&key.as_str()) {",
         replacement: "if self.steps > 0 || !key.is_empty() {",
@@ -155,6 +173,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "pruning: items of preserved lists are pruned by the rules of fields",
         package: "rdd-schema",
+        target: "oracle",
         file: "src/prune.rs",
         text: "pruner.preserve(item, below, below.embedded_resource)",
         replacement: "pruner.prune(item, Some(below), below.embedded_resource)",
@@ -163,6 +182,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "defaulting: nulls that are allowed are replaced",
         package: "rdd-schema",
+        target: "oracle",
         file: "src/default.rs",
         text: "Some(present) => present.is_null() && !property.nullable,",
         replacement: "Some(present) => present.is_null(),",
@@ -171,6 +191,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "validation: oneOf takes more than one",
         package: "rdd-schema",
+        target: "oracle",
         file: "src/validate/mod.rs",
         text: "if valid == 1 {",
         replacement: "if valid >= 1 {",
@@ -179,6 +200,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "validation: 1.5 is an integer",
         package: "rdd-schema",
+        target: "oracle",
         file: "src/validate/mod.rs",
         text: r#"(actual == "number" && types.contains(&"integer") && whole())"#,
         replacement: r#"(actual == "number" && types.contains(&"integer") && (whole() || true))"#,
@@ -187,6 +209,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "list types: a value is reported each time it comes back",
         package: "rdd-schema",
+        target: "oracle",
         file: "src/listtype.rs",
         text: "if *times == 2 {",
         replacement: "if *times >= 2 {",
@@ -195,6 +218,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "ratcheting: of items with one key the last is the old one",
         package: "rdd-schema",
+        target: "oracle",
         file: "src/ratchet.rs",
         text: "found.entry(identity).or_insert(item);",
         replacement: "found.insert(identity, item);",
@@ -203,6 +227,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "ratcheting: an object that lost fields is unchanged",
         package: "rdd-schema",
+        target: "oracle",
         file: "src/ratchet.rs",
         text: "new.len() == old.len() && new.keys().all(",
         replacement: "new.len() <= old.len() && new.keys().all(",
@@ -211,6 +236,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "CRDs: the root of a schema may be a string",
         package: "rdd-schema",
+        target: "oracle",
         file: "src/crd/invariants.rs",
         text: r#"if level == Level::Root && !kind.is_empty() && kind != "object" {"#,
         replacement: r#"if level == Level::Root && kind == "array" {"#,
@@ -219,6 +245,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "CRDs: nine selectable fields are not too many",
         package: "rdd-schema",
+        target: "oracle",
         file: "src/crd/version.rs",
         text: "const SELECTABLE_MAX: usize = 8;",
         replacement: "const SELECTABLE_MAX: usize = 9;",
@@ -227,6 +254,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "CRDs: names are immutable before they are established",
         package: "rdd-schema",
+        target: "oracle",
         file: "src/upgrade.rs",
         text: "immutable_names: old.established,",
         replacement: "immutable_names: true,",
@@ -235,6 +263,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "strict reading: a duplicate is reported again and again",
         package: "rdd-schema",
+        target: "oracle",
         file: "src/strict.rs",
         text: "if !self.is_full() && !self.kept.contains(&finding) {",
         replacement: "if !self.is_full() && (!self.kept.is_empty() || !self.kept.contains(&finding)) {",
@@ -243,6 +272,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "CEL: an error on the left is not absorbed",
         package: "rdd-cel",
+        target: "oracle",
         file: "src/eval.rs",
         text: "Err(fault) => failed = failed.or(Some(fault)),",
         replacement: "Err(fault) => return Err(fault),",
@@ -251,6 +281,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "CEL: subtraction wraps around",
         package: "rdd-cel",
+        target: "oracle",
         file: "src/libs/operators.rs",
         text: "(Value::Int(a), Value::Int(b)) => a.checked_sub(*b).map(Value::Int).ok_or_else(overflow),",
         replacement: "(Value::Int(a), Value::Int(b)) => Ok(Value::Int(a.wrapping_sub(*b))),",
@@ -259,6 +290,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "CEL: the last empty text is at the beginning",
         package: "rdd-cel",
+        target: "oracle",
         file: "src/libs/strings.rs",
         text: "None if wanted.is_empty() => return Ok(Value::Int(length)),",
         replacement: "None if wanted.is_empty() => return Ok(Value::Int(0)),",
@@ -267,6 +299,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "CEL rules: the last of two old items with one key is oldSelf",
         package: "rdd-cel",
+        target: "oracle",
         file: "src/rules/run.rs",
         text: "by_key.entry(key).or_insert(old);",
         replacement: "by_key.insert(key, old);",
