@@ -209,6 +209,18 @@ mod tests {
         list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
+    /// Finding 355-S1. The compiler checks what callers pass; this checks that what they pass are values: an object of the API,
+    /// or a part of one, would bring fields along that the template must not depend on.
+    #[test]
+    fn rendering_takes_values_and_no_object_of_the_api() {
+        let (code, _) = include_str!("template.rs").split_once("#[cfg(test)]").unwrap();
+        let imports: Vec<&str> = code.lines().filter(|line| line.contains("rdd_types")).collect();
+        assert_eq!(imports, ["use rdd_types::app::EngineName;"]);
+        for object in ["Status", "Spec", "LimaVM", "ConfigMap", "Condition"] {
+            assert!(!code.contains(object), "rendering knows {object}");
+        }
+    }
+
     // Finding 355-D1, 355-I3
     #[test]
     fn without_kubernetes_no_parameter_of_it_is_there_but_that_it_is_off() {

@@ -203,9 +203,9 @@ fn end_of_a_machine(stage: &Stage) {
     stage.until_nothing_is_left();
 }
 
-/// Says in the list of managers that somebody runs the engine's controller and that of Kubernetes: managers of tests are not on it.
-fn announce(stage: &Stage) {
-    let value = json!({"enabledControllers": ["engine", "kubernetes"]}).to_string();
+/// Puts these controllers on the list of managers, where `Settled` looks for its peers: managers of tests are not on it.
+pub(crate) fn announce(stage: &Stage, controllers: &[&str]) {
+    let value = json!({ "enabledControllers": controllers }).to_string();
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": DISCOVERY_CONFIG_MAP}, "data": {"test": value}});
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}});
     let (namespaces, maps): (Api<Namespace>, _) = (Api::all(stage.client.clone()), stage.maps(SYSTEM_NAMESPACE));
@@ -226,7 +226,7 @@ fn say(stage: &Stage, condition: &str, status: &str, reason: &str, generation: i
 
 /// What `Settled` makes of every word of the others. Some of it lasts for so short a time that nobody would see it: here the others are slow.
 fn slow_neighbours(stage: &Stage) {
-    announce(stage);
+    announce(stage, &["engine", "kubernetes"]);
     stage.create_app(true);
     until_settled(stage, "False/WaitingForEngine");
     let generation = || stage.app().unwrap().metadata.generation.unwrap();
@@ -258,7 +258,7 @@ fn every_row_of_the_apps_conditions_is_seen_and_nothing_else_is() {
         let stage = Stage::dark(Cast::Whole, Arc::new(Unhurt));
         stage.world.cluster_serves(Some(&kubeconfig(365)), Some(Upstream::unix("/nonexistent/k3s.sock")));
         stage.start();
-        announce(&stage);
+        announce(&stage, &["engine", "kubernetes"]);
         let witness = Witness::of(&stage);
         life_of_a_machine(&stage);
         life_of_a_cluster(&stage);

@@ -9,8 +9,9 @@ use std::{
 };
 
 use kube::api::{DeleteParams, PostParams};
-use rdd_controllers::kubernetes::{self, plan::Step, prober::Answer, releases::Release};
+use rdd_controllers::kubernetes::{self, contexts::Files, plan::Step, prober::Answer, releases::Release};
 use rdd_driver::{ClusterFound, Upstream};
+use rdd_instance::{Environment, Instance, Platform};
 use rdd_runtime::{
     Step as _,
     probe::{Point, Probe, Unhurt, Verdict, When},
@@ -20,6 +21,7 @@ use rdd_types::{app::App, names::annotation};
 use serde_json::{Value, json};
 
 use crate::{
+    conditions::announce,
     stage::{Cast, NAMESPACE, PATIENCE, Stage, app_says, condition},
     town::{founded, kubeconfig},
 };
@@ -81,10 +83,7 @@ fn it_comes_up_is_published_and_goes_without_a_restart_of_the_machine() {
 #[test]
 fn a_virtual_machine_gets_and_loses_it_without_a_restart_and_is_told_at_its_next_boot() {
     let stage = stage(Arc::new(Unhurt));
-    let spec = json!({"running": true, "namespace": NAMESPACE, "backend": "lima"});
-    let app = serde_json::from_value(json!({"metadata": {"name": "app"}, "spec": spec})).unwrap();
-    let app = stage.block(stage.apps().create(&PostParams::default(), &app)).unwrap();
-    stage.app_until_settled(&app);
+    create_lima_app(&stage);
     let app = enabled_now(&stage);
     let app = stage.app_until_settled(&app);
     let line = format!("KUBERNETES_PORT: {}", port(&app));
@@ -136,6 +135,133 @@ fn what_the_cluster_answers_is_what_is_said() {
     let app = until(&stage, "False/NotRunning");
     assert_ne!(port(&app), 0, "it is held as long as Kubernetes is enabled");
     stage.until("nothing to be published", || stage.town.published().is_none().then_some(()));
+}
+
+/// The App's machine is a virtual one: only its template names the port.
+fn create_lima_app(stage: &Stage) {
+    let spec = json!({"running": true, "namespace": NAMESPACE, "backend": "lima"});
+    let app = serde_json::from_value(json!({"metadata": {"name": "app"}, "spec": spec})).unwrap();
+    let app = stage.block(stage.apps().create(&PostParams::default(), &app)).unwrap();
+    stage.app_until_settled(&app);
+}
+
+/// The port in the App's template; none while Kubernetes is off.
+fn template_port(stage: &Stage) -> Option<u16> {
+    let map = stage.block(stage.maps(NAMESPACE).get("rd-template")).unwrap();
+    let text = map.data.unwrap().remove("template").unwrap();
+    let line = text.lines().find_map(|line| line.trim().strip_prefix("KUBERNETES_PORT: "));
+    line.map(|port| port.parse().unwrap())
+}
+
+/// Waits until status, kubeconfig, template and listener have the same port, and returns it.
+#[track_caller]
+fn until_ports_agree(stage: &Stage) -> u16 {
+    let port = port(&until(stage, "True/Ready"));
+    stage.until("the ports to agree", || {
+        let found = (stage.town.published(), template_port(stage));
+        (found == (Some(port), Some(port))).then_some(())
+    });
+    assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok(), "{port} is bound");
+    assert_eq!(self::port(&stage.app().unwrap()), port);
+    port
+}
+
+/// Reads the status, changes something of its own in it and writes all of it back, as a client that knows only GET and PUT.
+fn write_status(stage: &Stage, round: u32) {
+    let label = format!("{round}");
+    stage.until("a write of the status", || {
+        let mut app = stage.app().unwrap();
+        let status = app.status.as_mut().unwrap();
+        status.conditions.retain(|one| one.type_ != "Other");
+        let mut own = status.conditions[0].clone();
+        (own.type_, own.reason, own.message) = ("Other".to_owned(), "Round".to_owned(), label.clone());
+        status.conditions.push(own);
+        match stage.block(stage.apps().replace_status("app", &PostParams::default(), &app)) {
+            Ok(_) => Some(()),
+            Err(kube::Error::Api(status)) if status.code == 409 => None,
+            Err(error) => panic!("{error}"),
+        }
+    });
+}
+
+// Finding 355-I1, 355-T1
+#[test]
+fn template_kubeconfig_and_status_agree_when_the_first_port_is_taken_over_toggles_restarts_and_other_writers() {
+    let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let first = taken.local_addr().unwrap().port();
+    let stage = Stage::dark(Cast::All, Arc::new(Unhurt));
+    stage.world.cluster_serves(Some(&kubeconfig(365)), Some(Upstream::unix("/nonexistent/k3s.sock")));
+    stage.town.prefers(first);
+    stage.start();
+    create_lima_app(&stage);
+    for cycle in 0..3 {
+        enabled_now(&stage);
+        let port = until_ports_agree(&stage);
+        assert_ne!(port, first, "somebody else has it");
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| (0..20).for_each(|round| write_status(&stage, round)));
+            stage.restart();
+            writer.join().unwrap();
+        });
+        assert_eq!(until_ports_agree(&stage), port, "the port that is there is kept, in cycle {cycle}");
+        stage.try_patch_app(&json!({"spec": {"kubernetes": {"enabled": false}}})).unwrap();
+        let app = until(&stage, "False/NotApplicable");
+        assert_eq!((self::port(&app), stage.town.published()), (0, None));
+        stage.until("a template without a port", || template_port(&stage).is_none().then_some(()));
+    }
+    drop(taken);
+    enabled_now(&stage);
+    assert_eq!(until_ports_agree(&stage), first, "chosen afresh");
+}
+
+/// The files of an instance whose home is this folder.
+fn files(home: &std::path::Path) -> Arc<Files> {
+    let environment = Environment { home: Some(home.as_os_str().to_owned()), ..Environment::default() };
+    let instance = Instance::resolve(&environment, Platform::Linux).unwrap();
+    Arc::new(Files::of(&instance, &environment))
+}
+
+// Finding 361-S2
+#[test]
+fn a_kubeconfig_that_cannot_be_written_gives_merge_failed_reaches_settled_and_heals() {
+    let home = tempfile::tempdir().unwrap();
+    // Not a matter of permissions, so that it holds for root too.
+    std::fs::write(home.path().join(".kube"), "in the way").unwrap();
+    let stage = Stage::dark(Cast::All, Arc::new(Unhurt));
+    stage.world.cluster_serves(Some(&kubeconfig(365)), Some(Upstream::unix("/nonexistent/k3s.sock")));
+    stage.town.publishes_to(files(home.path()));
+    stage.start();
+    announce(&stage, &["kubernetes"]);
+    stage.create_app(true);
+    stage.try_patch_app(&json!({"spec": {"kubernetes": {"enabled": true}}})).unwrap();
+    let message = message(&until(&stage, "False/MergeFailed"));
+    assert!(message.starts_with("Failed to publish Kubernetes context: ") && message.contains(".kube"), "{message}");
+    let app = stage.app_until("Settled", |app| app_says(app, "Settled", "False/MergeFailed"));
+    assert_eq!(condition(&app.status.as_ref().unwrap().conditions, "Settled").unwrap().message, message);
+    std::fs::remove_file(home.path().join(".kube")).unwrap();
+    let app = until(&stage, "True/Ready");
+    stage.app_until_settled(&app);
+    let published = std::fs::read_to_string(home.path().join(".kube/config")).unwrap();
+    assert!(published.contains(&format!("https://127.0.0.1:{}", port(&app))), "{published}");
+}
+
+// Finding 361-S2: without a kubeconfig of the cluster there is nothing to publish, and that is not readiness.
+#[test]
+fn a_cluster_without_a_kubeconfig_is_not_ready_not_settled_and_not_published_until_it_has_one() {
+    let stage = Stage::dark(Cast::All, Arc::new(Unhurt));
+    stage.world.cluster_serves(None, Some(Upstream::unix("/nonexistent/k3s.sock")));
+    stage.start();
+    announce(&stage, &["kubernetes"]);
+    stage.create_app(true);
+    stage.try_patch_app(&json!({"spec": {"kubernetes": {"enabled": true}}})).unwrap();
+    until(&stage, "False/Probing");
+    stage.app_until("Settled", |app| app_says(app, "Settled", "False/Probing"));
+    assert_eq!((stage.town.published(), stage.town.counts().0), (None, 0));
+    stage.world.cluster_serves(Some(&kubeconfig(365)), Some(Upstream::unix("/nonexistent/k3s.sock")));
+    stage.try_patch_app(&json!({"metadata": {"labels": {"look": "again"}}})).unwrap();
+    let app = until(&stage, "True/Ready");
+    stage.app_until_settled(&app);
+    assert_eq!(stage.town.published(), Some(port(&app)));
 }
 
 // Finding 361-S2, 361-S3

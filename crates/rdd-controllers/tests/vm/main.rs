@@ -6,6 +6,7 @@ mod admission;
 mod app;
 mod conditions;
 mod findings_236;
+mod findings_295;
 mod kill_points;
 mod kubernetes;
 mod limavm;

@@ -438,9 +438,12 @@ pub(crate) fn refusal<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> (u1
     }
 }
 
-/// Requests that do not get through.
+/// Requests of the controllers that do not get through, and those that were answered with a conflict.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Faults(Arc<Mutex<Vec<Fault>>>);
+pub(crate) struct Faults {
+    planned: Arc<Mutex<Vec<Fault>>>,
+    conflicts: Arc<Mutex<Vec<String>>>,
+}
 
 #[derive(Debug)]
 struct Fault {
@@ -454,16 +457,21 @@ struct Fault {
 impl Faults {
     /// The next `times` requests of the controllers with this method for a path that ends like this fail on their way.
     pub(crate) fn plan(&self, method: &'static str, path: &str, times: u32) {
-        self.0.lock().unwrap().push(Fault { method, path: path.to_owned(), times });
+        self.planned.lock().unwrap().push(Fault { method, path: path.to_owned(), times });
+    }
+
+    /// The requests that were answered with 409, as method and path.
+    pub(crate) fn conflicts(&self) -> Vec<String> {
+        self.conflicts.lock().unwrap().clone()
     }
 
     /// How often planned faults of this method have still to happen.
     pub(crate) fn left(&self, method: &str) -> u32 {
-        self.0.lock().unwrap().iter().filter(|fault| fault.method == method).map(|fault| fault.times).sum()
+        self.planned.lock().unwrap().iter().filter(|fault| fault.method == method).map(|fault| fault.times).sum()
     }
 
     fn strikes(&self, request: &http::Request<Body>) -> bool {
-        let mut planned = self.0.lock().unwrap();
+        let mut planned = self.planned.lock().unwrap();
         let hit = planned.iter_mut().find(|fault| {
             fault.times > 0 && request.method() == fault.method && request.uri().path().ends_with(&fault.path)
         });
@@ -491,7 +499,15 @@ impl Service<http::Request<Body>> for Faulty {
         if self.faults.strikes(&request) {
             return Box::pin(async { Err(std::io::Error::other("the line is cut")) });
         }
+        let asked = format!("{} {}", request.method(), request.uri().path());
+        let conflicts = Arc::clone(&self.faults.conflicts);
         let answer = self.door.call(request);
-        Box::pin(async move { answer.await.map_err(|never: Infallible| match never {}) })
+        Box::pin(async move {
+            let answer = answer.await.map_err(|never: Infallible| -> std::io::Error { match never {} })?;
+            if answer.status() == http::StatusCode::CONFLICT {
+                conflicts.lock().unwrap().push(asked);
+            }
+            Ok(answer)
+        })
     }
 }

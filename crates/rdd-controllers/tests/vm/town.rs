@@ -32,6 +32,10 @@ struct State {
     release: Release,
     /// So many answers are still to be missed.
     misses: u32,
+    /// The port that is tried first; 0 stands for any free one, because tests run side by side.
+    first_port: u16,
+    /// Where contexts are published instead of here.
+    files: Option<Arc<dyn Contexts>>,
 }
 
 impl Default for Town {
@@ -44,6 +48,8 @@ impl Default for Town {
             refusal: None,
             release: Release::Absent,
             misses: 0,
+            first_port: 0,
+            files: None,
         })))
     }
 }
@@ -54,12 +60,15 @@ impl Town {
     }
 
     pub(crate) fn setup(&self, drivers: Drivers, clock: SharedClock) -> Setup {
+        let (first_port, files) = {
+            let state = self.lock();
+            (state.first_port, state.files.clone())
+        };
         Setup {
             drivers,
-            // Any free one: tests run side by side.
-            first_port: 0,
+            first_port,
             releases: Arc::new(self.clone()),
-            contexts: Arc::new(self.clone()),
+            contexts: files.unwrap_or_else(|| Arc::new(self.clone())),
             ask: Arc::new(self.clone()),
             clock,
             pace: Pace {
@@ -68,6 +77,16 @@ impl Town {
                 stable: Duration::from_secs(3600),
             },
         }
+    }
+
+    /// The port that controllers try first when they are started from now on.
+    pub(crate) fn prefers(&self, port: u16) {
+        self.lock().first_port = port;
+    }
+
+    /// Controllers that are started from now on publish contexts in these files.
+    pub(crate) fn publishes_to(&self, files: Arc<dyn Contexts>) {
+        self.lock().files = Some(files);
     }
 
     /// What the cluster answers from now on.

@@ -45,6 +45,54 @@ fn shake_hands(product: &Product, port: u16, file: &Path) {
     assert!(answer.starts_with(b"HTTP/1.1 "), "{answer:?}");
 }
 
+/// A file of the repository.
+fn read(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The arguments of the command by which the documentation tells people to ask for the port.
+fn documented_command() -> Vec<String> {
+    let text = read("docs/concepts/kubeconfig.md");
+    let line = text.lines().find(|line| line.starts_with("rdd ctl get app")).expect("the command is documented");
+    line.split(' ').skip(1).map(str::to_owned).collect()
+}
+
+// Finding 355-S4
+#[test]
+fn documents_and_examples_name_the_first_choice_of_the_port_and_no_fixed_address() {
+    let port_of = |instance: &str| {
+        let environment = rdd_instance::Environment {
+            home: Some("/home/ann".into()),
+            instance: (!instance.is_empty()).then(|| instance.to_owned()),
+            ..Default::default()
+        };
+        rdd_instance::Instance::resolve(&environment, rdd_instance::Platform::Linux).unwrap().ports.kubernetes
+    };
+    let (base, default) = (port_of("1") - 1, port_of(""));
+    for (path, words) in [("docs/concepts/kubeconfig.md", "plus"), ("docs/concepts/virtual-machine.md", "and")] {
+        let expected = format!("{base} {words} the instance's index ({default} for the default");
+        assert!(read(path).contains(&expected), "{path} does not say {expected:?}");
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut folders = vec![root.join("docs"), root.join("examples")];
+    let mut files = vec![root.join("README.md")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            // Decision records tell of one case each, with the numbers of that case.
+            if entry.ends_with("docs/adr") {
+                continue;
+            }
+            if entry.is_dir() { folders.push(entry) } else { files.push(entry) }
+        }
+    }
+    for file in files {
+        let text = String::from_utf8_lossy(&fs::read(&file).unwrap()).into_owned();
+        let address = format!(":{default}");
+        assert!(!text.contains(&address), "{} names {address}: the port is in the status", file.display());
+    }
+}
+
 // Finding 355-I2, 355-I3, 355-S4, 355-T1
 #[test]
 fn status_kubeconfigs_and_the_bound_port_agree_when_the_first_choice_is_taken() {
@@ -56,6 +104,10 @@ fn status_kubeconfigs_and_the_bound_port_agree_when_the_first_choice_is_taken() 
     assert_ne!(port, first);
     shake_hands(&product, port, &product.own_file());
     shake_hands(&product, port, &product.users_file());
+    // Finding 355-S4: the command of the documentation gives the port that is bound.
+    let words = documented_command();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    assert_eq!(product.rdd(&words).expect_success().stdout.trim(), port.to_string(), "{words:?}");
     // Finding 355-I1: what is there is kept, also over a restart, though the first choice is free again.
     drop(taken);
     product.rdd(&["svc", "stop"]).expect_success();
@@ -81,7 +133,9 @@ fn the_port_survives_a_writer_who_knows_nothing_of_it() {
         let status = format!(
             "{{\"status\":{{\"conditions\":[{{\"type\":\"Other{round}\",\"status\":\"True\",\"reason\":\"R\",\"message\":\"\",\"lastTransitionTime\":\"2026-01-01T00:00:00Z\"}}]}}}}"
         );
-        product.rdd(&["ctl", "patch", "app", "app", "--subresource=status", "--type=merge", "-p", &status]);
+        // Finding 355-I1: this write takes every other condition away, and the next reconcile brings them back.
+        let words = ["ctl", "patch", "app", "app", "--subresource=status", "--type=merge", "-p", &status];
+        product.rdd(&words).expect_success();
     }
     product.until("Ready");
     assert_eq!(product.port(), port);
