@@ -22,6 +22,7 @@ run  ip        iproute2           the bridge of an engine
 run  iptables  iptables           the packet rules of an engine
 test etcd      etcd-server        the benchmark writes to it beside us
 test eu-stack  elfutils           stacks of a test that hangs
+test fish      fish               the completion script of fish is run by fish
 test kubectl   kubernetes-client  the judge of our API
 test newuidmap uidmap             a container engine without root
 test ps        procps             for whoever reads a support bundle on the spot
@@ -29,6 +30,7 @@ test rootlesskit rootlesskit       a container engine without root
 test setpriv   util-linux         a benchmark's etcd dies with the benchmark; tests of engines have a network of their own
 test slirp4netns slirp4netns       the network of a container engine without root
 test sudo      sudo               tests as another user
+test zsh       zsh                the completion script of zsh is run by zsh
 vm   cpio      cpio               the first files of the guest
 vm   mke2fs    e2fsprogs          the disk of the guest
 vm   mmdebstrap mmdebstrap         the root of the guest

@@ -20,6 +20,7 @@ use rdd_apiserver::{
 use rdd_meta::field_error;
 use rdd_stdx::clock::SystemClock;
 use rdd_store::Revision;
+use rdd_testkit::capability::skip;
 use serde_json::{Value, json};
 
 /// Modules on the Go proxy, and how many definitions each has at least.
@@ -75,8 +76,7 @@ fn definitions(folder: &Path) -> Vec<Value> {
 /// The definitions of a module; none if it cannot be fetched here, which CI does not tolerate.
 fn fetched(module: &str, expected: usize) -> Vec<Value> {
     let Some(folder) = module_folder(module) else {
-        assert!(env::var("CI").as_deref() != Ok("true"), "CI must be able to fetch {module}");
-        println!("skipped: {module} cannot be fetched here");
+        skip(&format!("the Go module {module} cannot be fetched"));
         return Vec::new();
     };
     let definitions = definitions(&folder);

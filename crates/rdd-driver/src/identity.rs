@@ -78,7 +78,7 @@ impl Launch {
 
     /// The last start, if its processes can still run: it was in this boot, and in this PID namespace.
     fn read(path: &Path) -> Option<Self> {
-        let launch: Self = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+        let launch: Self = serde_json::from_slice(&rdd_stdx::owned::read(path).ok()?).ok()?;
         (launch.boot == boot() && launch.pid_namespace == pid_namespace()).then_some(launch)
     }
 

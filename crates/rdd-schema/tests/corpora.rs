@@ -12,6 +12,7 @@ use rdd_schema::{
     crd::{self, Crd, NoRules},
     pattern,
 };
+use rdd_testkit::capability::skip;
 use serde_json::Value;
 
 /// Modules on the Go proxy, and how many definitions each has at least.
@@ -69,8 +70,7 @@ fn every_definition_of_well_known_projects_is_accepted_and_small() {
     let (mut json_bytes, mut compiled_bytes, mut count, mut rules, mut patterns) = (0, 0, 0, 0, 0);
     for (module, expected) in MODULES {
         let Some(folder) = module_folder(module) else {
-            assert!(env::var("CI").as_deref() != Ok("true"), "CI must be able to fetch {module}");
-            println!("skipped: {module} cannot be fetched here");
+            skip(&format!("the Go module {module} cannot be fetched"));
             continue;
         };
         let definitions = definitions(&folder);

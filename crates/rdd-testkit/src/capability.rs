@@ -1,6 +1,6 @@
 //! What a test needs from its machine, and what happens when it is missing.
 
-use std::{fs, path::Path};
+use std::{ffi::OsStr, fs, path::Path};
 
 /// A thing that a machine has or has not.
 struct Capability {
@@ -17,6 +17,9 @@ const CAPABILITIES: &[Capability] = &[
     Capability { name: "kubectl", remedy: "run make setup", is_there: || is_on_path("kubectl") },
     Capability { name: "docker", remedy: "run make setup", is_there: || is_on_path("docker") },
     Capability { name: "etcd", remedy: "run make setup", is_there: || is_on_path("etcd") },
+    Capability { name: "bash", remedy: "install bash", is_there: || is_on_path("bash") },
+    Capability { name: "zsh", remedy: "run make setup", is_there: || is_on_path("zsh") },
+    Capability { name: "fish", remedy: "run make setup", is_there: || is_on_path("fish") },
     Capability { name: "eu-stack", remedy: "run make setup", is_there: || is_on_path("eu-stack") },
     Capability {
         name: "docker-engine",
@@ -44,24 +47,40 @@ const CAPABILITIES: &[Capability] = &[
 
 /// Whether a test that needs `name` can go on: `if !require("tmpfs") { return; }`.
 ///
-/// Where the capability is missing the reason is printed; under `CI=true` a missing one is a failure, since a test that
+/// Where the capability is missing the reason is printed; under CI a missing one is a failure, since a test that
 /// never runs anywhere proves nothing.
 ///
 /// # Panics
 /// Under CI when it is missing, and always for a name that is not in the table.
 #[track_caller]
 #[must_use]
-#[expect(clippy::print_stderr, reason = "a skip that nobody sees is a test that nobody runs")]
 pub fn require(name: &str) -> bool {
-    let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-    match decide(find(name), is_ci) {
-        Decision::Run => true,
-        Decision::Skip(reason) => {
-            eprintln!("skipped: {reason}");
-            false
-        }
-        Decision::Fail(reason) => panic!("{reason}, and under CI nothing is skipped"),
+    let reason = missing(find(name));
+    if let Some(reason) = &reason {
+        skip(reason);
     }
+    reason.is_none()
+}
+
+/// Reports that the rest of a test is skipped, for a need that only the test itself can detect. The test returns after
+/// this call.
+///
+/// # Panics
+/// Under CI, where no test may be skipped.
+#[track_caller]
+#[expect(clippy::print_stderr, reason = "a skip that nobody sees is a test that nobody runs")]
+pub fn skip(reason: &str) {
+    assert!(!is_ci(), "{reason}, and under CI no test is skipped");
+    eprintln!("skipped: {reason}");
+}
+
+/// Whether this is a CI run: the variable `CI` is set to anything but nothing, `0` or `false`. CI systems set it to `true` or `1`.
+pub fn is_ci() -> bool {
+    means_ci(std::env::var_os("CI").as_deref())
+}
+
+fn means_ci(value: Option<&OsStr>) -> bool {
+    value.is_some_and(|value| !["", "0", "false"].iter().any(|no| value.eq_ignore_ascii_case(no)))
 }
 
 #[track_caller]
@@ -70,19 +89,10 @@ fn find(name: &str) -> &'static Capability {
     found.unwrap_or_else(|| panic!("no capability is called {name:?}"))
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Decision {
-    Run,
-    Skip(String),
-    Fail(String),
-}
-
-fn decide(capability: &Capability, is_ci: bool) -> Decision {
-    if (capability.is_there)() {
-        return Decision::Run;
-    }
+/// Why a test that needs this capability cannot run, if it cannot.
+fn missing(capability: &Capability) -> Option<String> {
     let reason = format!("this machine lacks {} ({})", capability.name, capability.remedy);
-    if is_ci { Decision::Fail(reason) } else { Decision::Skip(reason) }
+    (!(capability.is_there)()).then_some(reason)
 }
 
 fn is_root() -> bool {
@@ -118,13 +128,51 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_skipped_with_a_reason_and_fails_under_ci() {
-        let missing = Capability { name: "wings", remedy: "grow some", is_there: || false };
-        let reason = "this machine lacks wings (grow some)".to_owned();
-        assert_eq!(decide(&missing, false), Decision::Skip(reason.clone()));
-        assert_eq!(decide(&missing, true), Decision::Fail(reason));
-        let there = Capability { is_there: || true, ..missing };
-        assert_eq!(decide(&there, true), Decision::Run);
+    fn a_missing_capability_has_a_reason_that_names_the_remedy() {
+        let absent = Capability { name: "wings", remedy: "grow some", is_there: || false };
+        assert_eq!(missing(&absent).as_deref(), Some("this machine lacks wings (grow some)"));
+        assert_eq!(missing(&Capability { is_there: || true, ..absent }), None);
+    }
+
+    // Finding A-12
+    #[test]
+    fn ci_is_recognized_by_any_value_that_means_yes() {
+        for yes in ["true", "1", "TRUE", "yes", "github"] {
+            assert!(means_ci(Some(OsStr::new(yes))), "{yes}");
+        }
+        for no in ["", "0", "false", "False"] {
+            assert!(!means_ci(Some(OsStr::new(no))), "{no}");
+        }
+        assert!(!means_ci(None));
+    }
+
+    /// Finding A-12. Runs this test program again with another `CI`, because the environment belongs to the whole process.
+    #[test]
+    fn a_skip_fails_under_ci_and_is_printed_elsewhere() {
+        let run = |ci: &str| {
+            let mut command = rdd_stdx::process::foreground(std::env::current_exe().unwrap());
+            let test = "capability::tests::skips_what_the_environment_asks_for";
+            command.args(["--exact", test, "--nocapture"]).env("CI", ci).env(SKIP_REASON, "no wings here");
+            command.output().unwrap()
+        };
+        for ci in ["1", "true"] {
+            let output = run(ci);
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success() && text.contains("no wings here, and under CI"), "CI={ci}: {text}");
+        }
+        let output = run("0");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && text.contains("skipped: no wings here"), "{text}");
+    }
+
+    /// The reason that the child process of the test above skips with.
+    const SKIP_REASON: &str = "RDD_TESTKIT_SKIP_REASON";
+
+    #[test]
+    fn skips_what_the_environment_asks_for() {
+        if let Ok(reason) = std::env::var(SKIP_REASON) {
+            skip(&reason);
+        }
     }
 
     #[test]

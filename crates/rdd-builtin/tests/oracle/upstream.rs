@@ -7,6 +7,7 @@ use std::{
     sync::OnceLock,
 };
 
+use rdd_testkit::capability::skip;
 use serde_json::Value;
 
 /// The answers to these questions, in order. None if there is no Go here; under CI that is a failure.
@@ -48,8 +49,7 @@ fn build() -> Option<&'static Path> {
                 Some(binary)
             }
             Err(error) => {
-                assert!(std::env::var("CI").as_deref() != Ok("true"), "CI needs Go to build the oracle: {error}");
-                println!("skipped: no go to build the oracle with ({error})");
+                skip(&format!("there is no Go to build the oracle with ({error})"));
                 None
             }
         }

@@ -1,5 +1,6 @@
 //! Talks to the oracle: upstream's own functions, built from `conformance/oracle` and asked over a pipe.
 
+use rdd_testkit::capability::skip;
 use serde_json::Value;
 use std::{
     io::{BufRead, BufReader, Write},
@@ -58,8 +59,7 @@ fn build() -> Option<&'static Path> {
                 Some(binary)
             }
             Err(error) => {
-                assert!(std::env::var("CI").as_deref() != Ok("true"), "CI needs Go to build the oracle: {error}");
-                println!("skipped: no go to build the oracle with ({error})");
+                skip(&format!("there is no Go to build the oracle with ({error})"));
                 None
             }
         }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use rdd_meta::go_json;
+use rdd_testkit::capability::skip;
 use serde_json::Value;
 
 /// How answers are compared.
@@ -118,7 +119,7 @@ fn build() -> Option<PathBuf> {
             let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
             let has_go = command("go").arg("version").output().is_ok_and(|output| output.status.success());
             if !has_go {
-                assert!(env::var("CI").as_deref() != Ok("true"), "the oracle needs Go, and CI must have it");
+                skip("there is no Go to build the oracle with");
                 return None;
             }
             fs::create_dir_all(&target).expect("the target folder can be made");
@@ -134,13 +135,7 @@ fn build() -> Option<PathBuf> {
 impl Judge {
     /// The judge, or nothing where there is no Go.
     pub(crate) fn start() -> Option<Judge> {
-        match build() {
-            Some(program) => Some(Judge { program }),
-            None => {
-                println!("skipped: no Go on this machine, so upstream cannot be asked");
-                None
-            }
-        }
+        build().map(|program| Judge { program })
     }
 
     /// Asks about all cases, prints how many there were, and fails with the first few on which we disagree.
