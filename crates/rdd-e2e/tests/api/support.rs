@@ -1,6 +1,6 @@
 //! Small words that the scenarios share.
 
-use std::{fs, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 use rdd_testkit::{
     Daemon,
@@ -100,16 +100,39 @@ pub(crate) fn expect_unharmed(daemon: &Daemon, server: &dyn Server, pid: u32, pe
     assert!(peak <= peak_mib, "the daemon took {peak} MiB at its peak");
 }
 
-/// All that the daemon has logged.
+/// All that the daemon has logged, rotated files included. A log that is missing, empty or unreadable fails the test: it
+/// would hide a panic.
+#[track_caller]
 pub(crate) fn log_of(daemon: &Daemon) -> String {
-    let folder = daemon.home().join(".local/state");
+    read_logs(&daemon.path("log_dir")).unwrap_or_else(|why| panic!("the log of the daemon cannot be judged: {why}"))
+}
+
+fn read_logs(folder: &Path) -> Result<String, String> {
+    let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     let mut text = String::new();
-    for instance in fs::read_dir(folder).into_iter().flatten().flatten() {
-        for file in fs::read_dir(instance.path()).into_iter().flatten().flatten() {
-            text.push_str(&fs::read_to_string(file.path()).unwrap_or_default());
+    for entry in fs::read_dir(folder).map_err(|error| failed(folder, error))? {
+        let path = entry.map_err(|error| failed(folder, error))?.path();
+        if path.is_dir() {
+            text.push_str(&read_logs(&path)?);
+            continue;
         }
+        // A crash may cut a character in two; that is not a reason to look away.
+        text.push_str(&String::from_utf8_lossy(&fs::read(&path).map_err(|error| failed(&path, error))?));
     }
-    text
+    if text.trim().is_empty() { Err(format!("{} holds no line", folder.display())) } else { Ok(text) }
+}
+
+// Finding A-12
+#[test]
+fn a_log_that_is_missing_empty_or_unreadable_is_an_error_and_not_an_empty_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let absent = folder.path().join("absent");
+    assert!(read_logs(&absent).unwrap_err().starts_with(&absent.display().to_string()));
+    assert!(read_logs(folder.path()).unwrap_err().ends_with("holds no line"));
+    fs::write(folder.path().join("rdd.stderr.log"), "a task panicked\n").unwrap();
+    assert_eq!(read_logs(folder.path()).as_deref(), Ok("a task panicked\n"));
+    std::os::unix::fs::symlink(&absent, folder.path().join("unreadable.log")).unwrap();
+    assert!(read_logs(folder.path()).is_err(), "a file that cannot be read is an error");
 }
 
 fn peak_kib(pid: u32) -> u64 {

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::process::CommandExt, process::Stdio};
 
-use rdd_testkit::{Daemon, Sandbox};
+use rdd_testkit::{Daemon, Sandbox, capability::require};
 
 use crate::support::{expect_error, full_name, messages};
 
@@ -72,19 +72,63 @@ fn paths_come_as_table_json_yaml_and_shell() {
     assert_eq!(fs::read_dir(sandbox.home()).unwrap().count(), 0, "showing paths makes none");
 }
 
+/// What a shell offers for `rdd service st`, asked of the shell itself: the completion script is in `$1`.
+const COMPLETIONS: [(&str, &[&str], &str); 3] = [
+    (
+        "bash",
+        &["--norc", "--noprofile", "-c"],
+        r#"source "$1"; complete -p rdd >/dev/null || exit 3
+           COMP_WORDS=(rdd service st); COMP_CWORD=2; _rdd rdd st service; printf '%s\n' "${COMPREPLY[@]}""#,
+    ),
+    // The completion widget needs a terminal. The function that lists the commands runs without one: `_describe` prints here
+    // what it would offer.
+    (
+        "zsh",
+        &["-f", "-c"],
+        r#"autoload -Uz compinit; compinit -D -u; source "$1"; [[ $_comps[rdd] == _rdd ]] || exit 3
+           _describe() { print -l -- ${${(P)4}%%:*} }
+           for list in ${(k)functions[(I)_rdd__*service_commands]}; do $list | grep '^st'; done"#,
+    ),
+    ("fish", &["--no-config", "-c"], r#"source $argv[1]; complete -C "rdd service st" | string split -f1 \t"#),
+];
+
+// Finding A-12
 #[test]
-fn completions_are_accepted_by_their_shell() {
+fn completions_are_run_by_their_shell_and_offer_the_commands() {
     let sandbox = Sandbox::new();
-    for shell in ["bash", "zsh", "fish", "powershell"] {
-        let script = sandbox.rdd(&["completion", shell]).expect_success().stdout;
-        assert!(script.contains("rdd") && script.contains("service"), "{shell}");
+    for (shell, options, question) in COMPLETIONS {
+        if !require(shell) {
+            continue;
+        }
+        let script = sandbox.home().join(format!("completion.{shell}"));
+        fs::write(&script, sandbox.rdd(&["completion", shell]).expect_success().stdout).unwrap();
+        let mut ask = rdd_stdx::process::background(shell, sandbox.home());
+        sandbox.dress(&mut ask);
+        ask.args(options).arg(question);
+        // The first word after the script is the name of the program, except in fish.
+        ask.args((shell != "fish").then_some(shell)).arg(&script);
+        let output = sandbox.run(ask).expect_success();
+        let mut offered: Vec<_> = output.stdout.lines().collect();
+        offered.sort_unstable();
+        assert_eq!((offered, output.stderr.as_str()), (vec!["start", "status", "stop"], ""), "{shell}");
     }
-    let script = sandbox.home().join("rdd.bash");
-    fs::write(&script, sandbox.rdd(&["completion", "bash"]).stdout).unwrap();
-    let mut check = rdd_stdx::process::background("bash", sandbox.home());
-    sandbox.dress(&mut check);
-    check.args(["-n"]).arg(&script);
-    sandbox.run(check).expect_success();
+}
+
+/// Debian has no PowerShell, so no shell judges this script: it is checked for its form only.
+#[test]
+fn the_completion_script_of_powershell_is_well_formed_and_knows_the_commands() {
+    let script = Sandbox::new().rdd(&["completion", "powershell"]).expect_success().stdout;
+    assert!(script.contains("Register-ArgumentCompleter -Native -CommandName 'rdd'"), "{script}");
+    let (_, service) = script.split_once("'rdd;service' {").expect("the commands of rdd service");
+    let (service, _) = service.split_once("break").expect("the end of the commands of rdd service");
+    for command in ["start", "status", "stop"] {
+        assert!(service.contains(&format!("[CompletionResult]::new('{command}', '{command}'")), "{service}");
+    }
+    for (open, close) in [('{', '}'), ('(', ')')] {
+        // Texts are in single quotes, where a quote is doubled; what is in them does not count.
+        let code: String = script.split('\'').step_by(2).collect();
+        assert_eq!(code.matches(open).count(), code.matches(close).count(), "{open} and {close}");
+    }
 }
 
 #[test]

@@ -1,20 +1,34 @@
 //! Stands between the daemon and its engine, and hangs up when it is told to: what a watcher sees of a connection that breaks.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read as _, Write as _},
+    net::Shutdown,
     os::unix::{
         fs::MetadataExt,
         net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// A socket in the place of an engine's, which passes everything on to it.
 pub(crate) struct Proxy {
     socket: PathBuf,
     inode: u64,
-    open: Arc<Mutex<Vec<UnixStream>>>,
+    open: Arc<Mutex<Vec<Connection>>>,
+}
+
+/// A connection that goes through the proxy.
+#[derive(Clone)]
+struct Connection {
+    client: Arc<UnixStream>,
+    engine: Arc<UnixStream>,
+    /// Whether the daemon follows the engine's events over it: then it is the watcher's.
+    is_watcher: Arc<AtomicBool>,
 }
 
 impl Proxy {
@@ -24,12 +38,12 @@ impl Proxy {
         fs::rename(socket, &behind)?;
         let listener = UnixListener::bind(socket)?;
         let inode = fs::metadata(socket)?.ino();
-        let open: Arc<Mutex<Vec<UnixStream>>> = Arc::default();
-        let streams = Arc::clone(&open);
+        let open: Arc<Mutex<Vec<Connection>>> = Arc::default();
+        let connections = Arc::clone(&open);
         std::thread::spawn(move || {
             // It waits for connections until the process ends; one that nobody can reach any more costs nothing.
             for accepted in listener.incoming().flatten() {
-                let _ = pass(accepted, &behind, &streams);
+                let _ = pass(accepted, &behind, &connections);
             }
         });
         Ok(Self { socket: socket.to_owned(), inode, open })
@@ -40,24 +54,59 @@ impl Proxy {
         fs::metadata(&self.socket).is_ok_and(|found| found.ino() == self.inode)
     }
 
-    /// Ends all connections, and says how many there were.
-    pub(crate) fn hang_up(&self) -> usize {
-        let streams = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
-        let ended = streams.iter().filter(|stream| stream.shutdown(std::net::Shutdown::Both).is_ok());
-        ended.count() / 2
+    /// Whether the daemon's watcher is connected through it.
+    pub(crate) fn has_watcher(&self) -> bool {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.iter().any(|connection| connection.is_watcher.load(Ordering::Relaxed))
+    }
+
+    /// Ends all connections, and reports whether the watcher's was among them.
+    pub(crate) fn hang_up(&self) -> bool {
+        let connections = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
+        connections.iter().for_each(Connection::end);
+        connections.iter().any(|connection| connection.is_watcher.load(Ordering::Relaxed))
     }
 }
 
-fn pass(client: UnixStream, behind: &Path, open: &Mutex<Vec<UnixStream>>) -> io::Result<()> {
-    let engine = UnixStream::connect(behind)?;
-    open.lock().unwrap_or_else(PoisonError::into_inner).extend([client.try_clone()?, engine.try_clone()?]);
-    for (mut from, mut to) in [(client.try_clone()?, engine.try_clone()?), (engine, client)] {
-        std::thread::spawn(move || {
-            let _ = io::copy(&mut from, &mut to);
-            // One end is over: the other has nobody to talk to.
-            let _ = to.shutdown(std::net::Shutdown::Both);
-            let _ = from.shutdown(std::net::Shutdown::Both);
-        });
+impl Connection {
+    fn end(&self) {
+        let _ = self.client.shutdown(Shutdown::Both);
+        let _ = self.engine.shutdown(Shutdown::Both);
     }
+
+    /// Passes on what the client sends, and notes the request for events. The tests' own follower asks without filters.
+    fn pass_requests(&self) -> io::Result<()> {
+        let mut buffer = [0; 16 << 10];
+        loop {
+            let read = (&*self.client).read(&mut buffer)?;
+            if read == 0 {
+                return Ok(());
+            }
+            let line = buffer[..read].split(|byte| *byte == b'\n').next().unwrap_or_default();
+            let line = String::from_utf8_lossy(line);
+            if line.starts_with("GET ") && line.contains("/events?") && line.contains("filters=") {
+                self.is_watcher.store(true, Ordering::Relaxed);
+            }
+            (&*self.engine).write_all(&buffer[..read])?;
+        }
+    }
+}
+
+fn pass(client: UnixStream, behind: &Path, open: &Arc<Mutex<Vec<Connection>>>) -> io::Result<()> {
+    let engine = Arc::new(UnixStream::connect(behind)?);
+    let connection = Connection { client: Arc::new(client), engine, is_watcher: Arc::default() };
+    open.lock().unwrap_or_else(PoisonError::into_inner).push(connection.clone());
+    let (requests, answers, open) = (connection.clone(), connection, Arc::clone(open));
+    std::thread::spawn(move || {
+        let _ = requests.pass_requests();
+        requests.end();
+    });
+    std::thread::spawn(move || {
+        let _ = io::copy(&mut &*answers.engine, &mut &*answers.client);
+        // One end is over: the other has nobody to talk to.
+        answers.end();
+        let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|connection| !Arc::ptr_eq(&connection.client, &answers.client));
+    });
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! How soon a container that was started is seen to run. Goals are measured by `make bench`; this is a bound for a busy machine.
+//! How soon a container that was started is seen to run, against the goal of `docs/performance.md`.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,10 @@ use serde_json::json;
 use crate::product::{Product, SOON};
 
 const RUNS: usize = 15;
-const MEDIAN_MAX: Duration = Duration::from_millis(500);
+/// The goal itself: "a started container to its mirror saying so, median" in `docs/performance.md`.
+const MEDIAN_MAX: Duration = Duration::from_millis(100);
 
+// Finding A-12
 #[test]
 fn a_container_that_was_started_is_soon_seen_to_run() {
     if !require("own-engine") {

@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use rdd_client::kubeconfig::Kubeconfig;
 use rdd_testkit::{
     Sandbox,
-    api::{Ask, Server},
+    api::{Ask, Next, Server},
 };
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
@@ -14,7 +14,7 @@ use rustls::{
 };
 use serde_json::{Value, json};
 
-use crate::client::{APP, APPS, Gui, NAMESPACE};
+use crate::client::{APP, APPS, Gui, NAMESPACE, SOON};
 
 #[test]
 fn paths_are_told_before_anything_runs() {
@@ -77,7 +77,7 @@ fn requests_come_with_an_origin_of_their_own_server() {
 }
 
 #[test]
-fn lists_go_on_as_watches_and_an_old_version_is_told_as_gone() {
+fn lists_go_on_as_watches() {
     let gui = Gui::connect();
     let (items, mut followed) = gui.follow(APPS, "");
     assert_eq!(items, Vec::<Value>::new());
@@ -92,9 +92,40 @@ fn lists_go_on_as_watches_and_an_old_version_is_told_as_gone() {
     assert_eq!(others.len(), 0);
     gui.wire.delete(APP);
     followed.until("DELETED", |app| app["metadata"]["name"] == "app");
-    // A version that never was is in the future here; the client begins anew either way.
-    let refused = gui.wire.get(&format!("{APPS}?watch=true&resourceVersion=999999999&timeoutSeconds=1"));
-    assert!([200, 410, 504].contains(&refused.code), "{}", refused.text());
+}
+
+/// Finding A-12. As kube-apiserver does: a watch waits for the version to come, and a list does not wait for long.
+#[test]
+fn a_watch_from_a_future_version_stays_silent_and_a_list_of_one_is_refused_with_504() {
+    let gui = Gui::connect();
+    gui.create_app();
+    let silent = gui.wire.get(&format!("{APPS}?watch=true&resourceVersion=999999999&timeoutSeconds=1"));
+    assert_eq!((silent.code, silent.text().as_ref()), (200, ""), "the App is older than what was asked for");
+    let status = gui.wire.get(&format!("{APPS}?resourceVersion=999999999")).expect(504);
+    assert_eq!((&status["kind"], &status["reason"]), (&json!("Status"), &json!("Timeout")), "{status}");
+    let message = status["message"].as_str().unwrap();
+    assert!(message.starts_with("Timeout: Too large resource version: 999999999, current: "), "{message}");
+    assert_eq!(status["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
+    assert_eq!(status["details"]["retryAfterSeconds"], 1);
+}
+
+/// Finding A-12. The server keeps 16 MiB of superseded objects of a resource; twenty writes of a megabyte go beyond that.
+#[test]
+fn a_watch_from_a_version_that_is_too_old_ends_with_410() {
+    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+    let gui = Gui::connect();
+    let list = gui.wire.get(MAPS).expect(200);
+    let old = list["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    let map = |value: String| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "large"}, "data": {"value": value}});
+    gui.wire.post(MAPS, &map(String::new())).expect(201);
+    for letter in ('a'..='z').take(20) {
+        gui.wire.put(&format!("{MAPS}/large"), &map(letter.to_string().repeat(1_000_000))).expect(200);
+    }
+    let mut late = gui.wire.watch(&format!("{MAPS}?watch=true&resourceVersion={old}"));
+    let Next::Event(event) = late.next(SOON) else { panic!("a watch that expired ends without an event") };
+    assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(410)), "{event}");
+    assert_eq!(event["object"]["reason"], "Expired", "{event}");
+    assert_eq!(late.next(SOON), Next::Ended);
 }
 
 #[test]

@@ -12,6 +12,14 @@ fn is(state: &'static str) -> impl Fn(&Value) -> bool {
     move |container| container["status"]["status"] == state
 }
 
+/// Whether the newest action is this one and is over.
+fn ended(action: &'static str) -> impl Fn(&Value) -> bool {
+    move |container| {
+        let last = &container["status"]["lastAction"];
+        last["action"] == action && (last["state"] == "Succeeded" || last["state"] == "Failed")
+    }
+}
+
 /// Asks for an action, as a button does.
 #[track_caller]
 fn press(gui: &Gui, path: &str, action: &str) {
@@ -50,11 +58,27 @@ fn containers_are_listed_watched_acted_on_and_deleted() {
         let now = gui.docker(&["inspect", "-f", "{{.State.StartedAt}}", &id]);
         if now == started { Err(now) } else { Ok(()) }
     });
+    // Finding A-12: a container that runs needs no unpause, so the action succeeds and changes nothing.
     press(&gui, &path, "unpause");
-    let failed = |container: &Value| container["status"]["lastAction"]["action"] == "unpause";
-    gui.until(&path, "the last action", failed);
+    let done = gui.until(&path, "the end of unpause", ended("unpause"));
+    assert_eq!(
+        (&done["status"]["lastAction"]["state"], &done["status"]["status"]),
+        (&json!("Succeeded"), &json!("running"))
+    );
+    press(&gui, &path, "stop");
+    gui.until(&path, "the end of stop", |container| is("exited")(container) && ended("stop")(container));
+    press(&gui, &path, "unpause");
+    let done = gui.until(&path, "the failure of unpause", ended("unpause"));
+    assert_eq!(
+        (&done["status"]["lastAction"]["state"], &done["status"]["status"]),
+        (&json!("Failed"), &json!("exited"))
+    );
+    let error = done["status"]["lastAction"]["error"].as_str().unwrap();
+    assert_eq!(error, format!("cannot unpause container {id}: not running"));
     let wrong = json!({"metadata": {"annotations": {"containers.rancherdesktop.io/action": "explode"}}});
-    assert!(gui.merge(&path, &wrong).code >= 400, "no such button");
+    let refused = gui.merge(&path, &wrong);
+    let invalid = "invalid containers.rancherdesktop.io/action annotation \\\"explode\\\"";
+    assert!(refused.code == 403 && refused.text().contains(invalid), "{} {}", refused.code, refused.text());
 
     delete(&gui, &path);
     followed.until("DELETED", |container| container["metadata"]["name"] == json!(id));

@@ -38,25 +38,15 @@ fn a_virtual_machine_from_template_to_graceful_end() {
         phase(&user);
     }
     report("all of it", began.elapsed());
-    match others_want_it_too() {
-        Some(load) => say(&format!("        not judged: others wanted these processors too, with a load of {load}")),
-        None => assert!(began.elapsed() < WHOLE, "it took {:?}", began.elapsed()),
-    }
+    // Finding A-12: the limit holds whatever the load, or it would never fail where others work too.
+    assert!(began.elapsed() < WHOLE, "it took {:?}", began.elapsed());
 }
 
 /// A part of it, with its name for whoever looks on.
 type Phase = (&'static str, fn(&User));
 
-/// What all of it may take on two cores. A third of it is enough where nobody else wants them.
+/// What all of it may take on two cores. A third of it is enough where nobody else uses them; the rest is for a busy machine.
 const WHOLE: Duration = Duration::from_secs(900);
-/// The load above which two cores are not ours alone: the machine has two processors, and what belongs to it hardly another two.
-const LOAD_OF_OURS: f64 = 5.0;
-
-/// The load of the last five minutes, all of which are this test's, if it is more than this test makes.
-fn others_want_it_too() -> Option<f64> {
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    load.split(' ').nth(1).and_then(|load| load.parse::<f64>().ok()).filter(|load| *load > LOAD_OF_OURS)
-}
 
 fn first_start(user: &User) {
     user.set(&["backend=lima", "virtualMachine.cpus=2", "virtualMachine.memory=2Gi", "running=true"]);
@@ -205,9 +195,13 @@ fn qemu_is_killed(user: &User) {
 }
 
 fn deleting_the_machine_is_refused(user: &User) {
-    let refused = user.rdd(&["ctl", "delete", "limavm", "rd", "-n", "default", "--timeout=5s"]);
-    assert_ne!(refused.code, Some(0), "{}", refused.stdout);
-    assert!(Path::new(&user.folder()).exists());
+    let (uid, qemu) = (user.vm(".metadata.uid"), user.pid("qemu.pid"));
+    let refused = user.rdd(&["ctl", "delete", "limavm", "rd", "-n", NAMESPACE, "--timeout=5s"]);
+    // Finding A-12: it is the guard that refuses, not a typing mistake, a timeout or a daemon that is away.
+    assert_eq!(refused.code, Some(1), "{}{}", refused.stdout, refused.stderr);
+    assert!(refused.stderr.contains("owned by App; delete the App resource instead"), "{}", refused.stderr);
+    assert_eq!((user.vm(".metadata.uid"), user.vm(".metadata.deletionTimestamp")), (uid, String::new()));
+    assert_eq!(user.pid("qemu.pid"), qemu, "the machine goes on");
 }
 
 fn stop_and_start(user: &User) {
