@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use rdd_stdx::{file, owned};
+use rdd_stdx::owned;
 use rusqlite::{
     Connection,
     backup::{Backup, StepResult},
