@@ -175,6 +175,17 @@ fn processes_that_only_look_like_ours_are_left_alone() {
     });
 }
 
+/// How many processes were called by exactly this name, and have this variable.
+fn processes_called(name: &str, variable: &str) -> usize {
+    let has = |file: std::path::PathBuf, wanted: &str| {
+        let text = fs::read(file).unwrap_or_default();
+        text.split(|byte| *byte == 0).map(|part| part == wanted.as_bytes()).collect::<Vec<_>>()
+    };
+    let folders = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let is_called = |folder: &std::path::PathBuf| has(folder.join("cmdline"), name).first() == Some(&true);
+    folders.filter(is_called).filter(|folder| has(folder.join("environ"), variable).contains(&true)).count()
+}
+
 // Finding A-4
 #[test]
 fn a_forged_mark_is_neither_adopted_nor_signalled_and_does_not_delay_a_stop() {
@@ -195,20 +206,29 @@ fn a_forged_mark_is_neither_adopted_nor_signalled_and_does_not_delay_a_stop() {
         place.import_image(VM);
         let nonce = format!("{}={nonce}", forged::NONCE);
         for namespace in [&["--pid=host"][..], &[]] {
-            let variables = ["run", "-d", "-e", &mark, "-e", &nonce];
-            let words = ["box", "/bin/sh", "-c", "exec -a dockerd sleep 600"];
+            let variables = ["run", "-d", "--stop-signal=KILL", "-v", "/:/host", "-e", &mark, "-e", &nonce];
+            let words = ["box", "/bin/busybox", "chroot", "/host", "bash", "-c", "exec -a dockerd sleep 600"];
             place.docker(VM, &[&variables[..], namespace, &words].concat());
         }
+        // The real one was called by its path.
+        let posing = || processes_called("dockerd", &mark) == strangers.len() + 2;
+        eventually("all who pose", SOON, || posing().then_some(()));
         // A daemon that was killed between starting a process and recording it is the worst case.
         drop(driver);
         fs::remove_file(engine.run_dir.join("dockerd.json")).unwrap();
         let driver = place.host();
         assert!(driver.adopt(VM).await.unwrap().is_some());
-        // The containers end when they are asked, and the engine with them: what else there is would be waited for.
-        let began = std::time::Instant::now();
-        assert_eq!(driver.stop(VM, GRACE).await.unwrap(), Stopped::Graceful);
-        assert!(began.elapsed() < GRACE, "{:?}", began.elapsed());
-        assert!(dockerd.wait(Duration::ZERO).unwrap(), "the real one was asked to stop");
+        drop(driver);
+        // Without the real one nobody takes its place.
+        dockerd.signal(Signal::KILL).unwrap();
+        assert!(dockerd.wait(SOON).unwrap());
+        let driver = place.host();
+        assert!(matches!(driver.inspect(VM).await.unwrap(), Found::Broken { .. }));
+        // The containers are the machine's and end with it; what else there is would be waited for.
+        let (began, grace) = (std::time::Instant::now(), Duration::from_secs(1));
+        assert_eq!(driver.stop(VM, grace).await.unwrap(), Stopped::Forced);
+        assert!(began.elapsed() < grace + Duration::from_secs(10), "{:?}", began.elapsed());
+        assert_eq!(processes_called("dockerd", &mark), strangers.len(), "only those who are not ours are left");
         assert_eq!(driver.inspect(VM).await.unwrap(), Found::Stopped);
         assert!(driver.adopt(VM).await.unwrap().is_none());
         let began = std::time::Instant::now();

@@ -83,7 +83,7 @@ fn values_of_a_machine_are_changed_and_a_reset_makes_it_anew() {
     let starts = machine(&sandbox)["status"]["restartCount"].as_i64().unwrap_or_default();
     sandbox.rdd(&["limavm", "params", "x", "CITY=Oslo", "COLOUR=red"]).expect_success();
     assert_eq!(values(), "CITY=Oslo\nCOLOUR=red\n");
-    assert!(in_effect().contains("CITY: \"Oslo\"") || in_effect().contains("CITY: Oslo"), "{}", in_effect());
+    assert!(in_effect().contains("Oslo"), "{}", in_effect());
     let vm = machine(&sandbox);
     assert!(vm["status"]["restartCount"].as_i64() > Some(starts), "it was started with them: {vm}");
     sandbox.rdd(&["limavm", "params", "x", "COLOUR-"]).expect_success();
