@@ -164,7 +164,7 @@ fn read_at(path: &Path, target: &Path) -> Result<Snapshot, Error> {
     };
     let mut bytes = Vec::new();
     let limit = BYTES_MAX as u64 + 1;
-    let file = owned::open_file(target, OFlags::RDONLY, 0).map_err(fail)?;
+    let file = owned::open_file(target, OFlags::RDONLY).map_err(fail)?;
     file.take(limit).read_to_end(&mut bytes).map_err(fail)?;
     let after = fs::metadata(target).map_err(fail)?;
     let moment = |meta: &fs::Metadata| (meta.ino(), meta.size(), meta.ctime(), meta.ctime_nsec());

@@ -50,7 +50,7 @@ pub fn create_dir_private(path: &Path) -> Result<(), Error> {
 /// Opens `path` for appending, created private if missing. A file of another user is refused.
 pub fn open_append_private(path: &Path) -> Result<File, Error> {
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
-    let file = owned::open_file(path, flags, PRIVATE).map_err(failed("open", path))?;
+    let file = owned::open_file(path, flags).map_err(failed("open", path))?;
     file.set_permissions(Permissions::from_mode(PRIVATE)).map_err(failed("make private", path))?;
     Ok(file)
 }

@@ -148,7 +148,7 @@ pub fn open_holder(path: &Path) -> Result<Option<Process>, Error> {
 /// A lock is a file of its own: a pipe would hang whoever opens it, a link could lead anywhere, and a file of another user
 /// would let them say who runs.
 fn open_regular(path: &Path, flags: OFlags) -> io::Result<File> {
-    owned::open_file(path, OFlags::WRONLY | flags, 0o600)
+    owned::open_file(path, OFlags::WRONLY | flags)
 }
 
 fn held_here() -> MutexGuard<'static, BTreeSet<Identity>> {

@@ -241,8 +241,7 @@ impl TrustedFolder {
     }
 
     fn make_private(&self) -> io::Result<()> {
-        let mode = rustix::fs::fstat(&self.folder)?.st_mode & 0o7777;
-        if u32::from(mode) == crate::file::PRIVATE_DIR {
+        if Mode::from_raw_mode(rustix::fs::fstat(&self.folder)?.st_mode) == Mode::RWXU {
             return Ok(());
         }
         let private = Permissions::from_mode(crate::file::PRIVATE_DIR);
@@ -300,13 +299,13 @@ impl TrustedFolder {
         }
     }
 
-    /// Opens a regular file that belongs to the effective user. A link is not followed.
-    pub fn open_file(&self, name: impl AsRef<OsStr>, flags: OFlags, mode: u32) -> io::Result<File> {
+    /// Opens a regular file that belongs to the effective user. A link is not followed, and a file that is created is private.
+    pub fn open_file(&self, name: impl AsRef<OsStr>, flags: OFlags) -> io::Result<File> {
         let name = name.as_ref();
         let path = || self.path.join(name);
         // A pipe would block us until somebody opens its other end.
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = match rustix::fs::openat(&self.folder, name, flags, Mode::from_raw_mode(mode as _)) {
+        let file = match rustix::fs::openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR) {
             Ok(file) => File::from(file),
             Err(Errno::LOOP) => return Err(Refusal::Link { path: path() }.into()),
             // How a pipe that nobody reads, and a folder, refuse to be written to.
@@ -323,7 +322,7 @@ impl TrustedFolder {
     /// Reads a whole file that belongs to the effective user.
     pub fn read(&self, name: impl AsRef<OsStr>) -> io::Result<Vec<u8>> {
         let mut content = Vec::new();
-        self.open_file(name, OFlags::RDONLY, 0)?.read_to_end(&mut content)?;
+        self.open_file(name, OFlags::RDONLY)?.read_to_end(&mut content)?;
         Ok(content)
     }
 
@@ -399,10 +398,10 @@ fn split(path: &Path) -> io::Result<(TrustedFolder, &OsStr)> {
     Ok((TrustedFolder::open(parent)?, name))
 }
 
-/// Opens a regular file that belongs to the effective user, with these flags.
-pub fn open_file(path: &Path, flags: OFlags, mode: u32) -> io::Result<File> {
+/// Opens a regular file that belongs to the effective user, with these flags. One that is created is private.
+pub fn open_file(path: &Path, flags: OFlags) -> io::Result<File> {
     let (folder, name) = split(path)?;
-    folder.open_file(name, flags, mode)
+    folder.open_file(name, flags)
 }
 
 /// Checks that what is at `path`, if anything, belongs to the effective user. A link is not followed.
@@ -631,7 +630,7 @@ mod tests {
         assert_eq!(read_to_string(&path).unwrap(), "planted");
         chown(&path, Some(STRANGER), None).unwrap();
         assert_eq!(refused_owner(read(&path)), path);
-        assert_eq!(refused_owner(open_file(&path, OFlags::WRONLY | OFlags::APPEND, 0)), path);
+        assert_eq!(refused_owner(open_file(&path, OFlags::WRONLY | OFlags::APPEND)), path);
         assert_eq!(refused_owner(check(&path)), path);
         assert_eq!(refused_owner(check_file(&path)), path);
         assert_eq!(refused_owner(TrustedFolder::open(dir.path()).unwrap().check_entries()), path);
@@ -705,7 +704,7 @@ mod tests {
         assert_eq!(refusal(check_file(&link)), Refusal::Link { path: link.clone() });
         for flags in [OFlags::RDONLY, OFlags::WRONLY | OFlags::CREATE, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE]
         {
-            assert_eq!(refusal(open_file(&link, flags, 0o600)), Refusal::Link { path: link.clone() });
+            assert_eq!(refusal(open_file(&link, flags)), Refusal::Link { path: link.clone() });
         }
         assert!(!victim.exists());
         // A link that is replaced is gone; what it led to is not written to.
@@ -734,7 +733,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a/b");
         let created = TrustedFolder::create(&path).unwrap();
-        fs::set_permissions(&path, Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o000)).unwrap();
         created.make_private().unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o700);
         symlink("../a/./b", dir.path().join("a/up")).unwrap();
@@ -753,7 +752,7 @@ mod tests {
         let pipe = dir.path().join("pipe");
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RWXU).unwrap();
         for flags in [OFlags::RDONLY, OFlags::WRONLY] {
-            assert_eq!(refusal(open_file(&pipe, flags, 0)), Refusal::NotRegular { path: pipe.clone() });
+            assert_eq!(refusal(open_file(&pipe, flags)), Refusal::NotRegular { path: pipe.clone() });
         }
     }
 }
