@@ -35,7 +35,8 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error 
 
 /// Replaces `path` by `content` so that a reader, or a machine that loses power, sees the old file or the new one.
 ///
-/// The mode is set explicitly, so a hostile umask neither opens the file nor locks its owner out. The folder must belong to
+/// The mode is set explicitly, so a hostile umask neither opens the file nor locks its owner out. The folder must
+/// belong to
 /// the effective user or to the system; see [`owned`].
 pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> Result<(), Error> {
     owned::replace(path, content, mode).map_err(failed("write", path))

@@ -145,7 +145,8 @@ pub fn open_holder(path: &Path) -> Result<Option<Process>, Error> {
     Ok((holder(path)? == Holder::Process(Some(pid))).then_some(process))
 }
 
-/// A lock is a file of its own: a pipe would hang whoever opens it, a link could lead anywhere, and a file of another user
+/// A lock is a file of its own: a pipe would hang whoever opens it, a link could lead anywhere, and a file of another
+/// user
 /// would let them say who runs.
 fn open_regular(path: &Path, flags: OFlags) -> io::Result<File> {
     owned::open_file(path, OFlags::WRONLY | flags)

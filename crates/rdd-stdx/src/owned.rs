@@ -1,11 +1,14 @@
 //! Files and folders that the effective user owns, reached without following a link that another user could have made.
 //!
-//! A process that runs as root must not trust what another user put into its folders: a key, a database, a socket or a link.
-//! Everything here works on descriptors. A path is walked component by component with `openat` and `O_NOFOLLOW`, and owners
+//! A process that runs as root must not trust what another user put into its folders: a key, a database, a socket or
+//! a link.
+//! Everything here works on descriptors. A path is walked component by component with `openat` and `O_NOFOLLOW`, and
+//! owners
 //! are read with `fstat` from what was opened, so that nothing can be exchanged between the check and the use.
 //!
 //! Who is trusted with what:
-//! - A link on the way to a folder must belong to the effective user or to the system (root, or the owner of `/`). `/home`
+//! - A link on the way to a folder must belong to the effective user or to the system (root, or the owner of `/`).
+//! `/home`
 //!   may lead to another disk, and so may a folder that the user moved there.
 //! - The folder that contains a file must belong to one of these, too. `/tmp` does.
 //! - The file itself, or the folder that is created, must belong to the effective user and must not be a link.
@@ -209,7 +212,8 @@ impl TrustedFolder {
         Self::own(folder, path).map(Some)
     }
 
-    /// Creates a folder and its missing parents, each for the effective user alone, or opens the one that is there. One that
+    /// Creates a folder and its missing parents, each for the effective user alone, or opens the one that is there.
+    /// One that
     /// was laxer becomes private.
     pub fn create(path: &Path) -> io::Result<Self> {
         let (folder, _) = walk(path, OnMissing::Create)?;
@@ -247,7 +251,8 @@ impl TrustedFolder {
         let private = Permissions::from_mode(crate::file::PRIVATE_DIR);
         match self.open_to_read() {
             Ok(folder) => folder.set_permissions(private),
-            // Closed to its owner, by a strict umask for one: its mode cannot be set through a descriptor for search, but
+            // Closed to its owner, by a strict umask for one: its mode cannot be set through a descriptor for search,
+            // but
             // through the name that the kernel has for that.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 std::fs::set_permissions(format!("/proc/self/fd/{}", self.folder.as_raw_fd()), private)
@@ -299,7 +304,8 @@ impl TrustedFolder {
         }
     }
 
-    /// Opens a regular file that belongs to the effective user. A link is not followed, and a file that is created is private.
+    /// Opens a regular file that belongs to the effective user. A link is not followed, and a file that is created is
+    /// private.
     pub fn open_file(&self, name: impl AsRef<OsStr>, flags: OFlags) -> io::Result<File> {
         let name = name.as_ref();
         let path = || self.path.join(name);

@@ -5,9 +5,11 @@ use std::{io, path::Path};
 use rdd_instance::{Environment, Paths};
 use rdd_stdx::owned::{self, TrustedFolder};
 
-/// Refuses an instance of which another user owns the home folder, a folder, a key, a database, a kubeconfig or a socket.
+/// Refuses an instance of which another user owns the home folder, a folder, a key, a database, a kubeconfig or a
+/// socket.
 ///
-/// Under `sudo -E` root has the HOME of the user who called it. Whatever that user put there would count as root's: with a
+/// Under `sudo -E` root has the HOME of the user who called it. Whatever that user put there would count as root's:
+/// with a
 /// certificate authority of theirs they could sign themselves a certificate of `system:masters`.
 pub fn check(paths: &Paths, environment: &Environment) -> io::Result<()> {
     if let Some(home) = &environment.home {

@@ -101,7 +101,8 @@ fn refuse_existing(target: &Path) -> Result<(), Error> {
 }
 
 fn stage(target: &Path) -> Result<Staged, Error> {
-    // The target may be in a folder that others can write to, where they could plant a link under a name that they foresee.
+    // The target may be in a folder that others can write to, where they could plant a link under a name that they
+    // foresee.
     let staged = place::beside(target, &format!(".{:016x}.partial", owned::random()));
     place::create_new_private(&staged).map_err(io_error("create", &staged))?;
     Ok(Staged(staged))

@@ -38,7 +38,8 @@ pub(super) fn prepare_folder(path: &Path, allow_network: bool) -> Result<(), Err
     }
 }
 
-/// Refuses a datastore of which another user owns a file, or of which a file is a link. None is opened: closing it again would
+/// Refuses a datastore of which another user owns a file, or of which a file is a link. None is opened: closing it
+/// again would
 /// drop a lock that this process holds on it.
 pub(super) fn check_owner(path: &Path) -> Result<(), Error> {
     for suffix in ["", "-wal", "-shm", "-journal", ".restoring"] {
