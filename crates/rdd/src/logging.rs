@@ -363,6 +363,33 @@ mod tests {
         assert!(lines(Form::Text, Level::INFO, || tracing::debug!("quiet")).is_empty());
     }
 
+    /// Set in the environment of a process that is to panic.
+    const PANIC_HERE: &str = "RDD_LOGGING_TEST_PANICS";
+
+    #[inline(never)]
+    fn task_of_the_watcher() {
+        panic!("out of {}", "luck");
+    }
+
+    /// Finding 295-I1. In a process of its own, because the hook is that of the whole process.
+    #[test]
+    fn a_panic_is_one_line_with_its_text_its_place_and_a_stack_that_names_the_function() {
+        if std::env::var_os(PANIC_HERE).is_some() {
+            install(Form::Text, Level::INFO, rdd_stdx::clock::SystemClock::shared(), None);
+            std::thread::spawn(task_of_the_watcher).join().unwrap_err();
+            return;
+        }
+        let mut child = rdd_stdx::process::foreground(std::env::current_exe().unwrap());
+        let name = "logging::tests::a_panic_is_one_line_with_its_text_its_place_and_a_stack_that_names_the_function";
+        let output = child.args(["--exact", name, "--nocapture"]).env(PANIC_HERE, "1").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let line = text.lines().find(|line| line.contains("\"a task panicked\"")).unwrap_or_else(|| panic!("{text}"));
+        assert!(line.contains("panic=\"out of luck\""), "{line}");
+        assert!(line.contains("place=\"crates/rdd/src/logging.rs:"), "{line}");
+        let (_, stack) = line.split_once(" stack=\"").unwrap_or_else(|| panic!("{line}"));
+        assert!(stack.contains("task_of_the_watcher"), "{stack}");
+    }
+
     #[test]
     fn a_full_file_is_set_aside_once_per_length() {
         struct Count(Arc<Mutex<u32>>);
