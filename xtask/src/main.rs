@@ -29,7 +29,7 @@ usage: cargo xtask <command>
   mutants [FILTER] [options] plant known defects in a copy of the tree, one at a time; the test of each must fail
       --changed              only those whose source file, test or patch changed
       --base REV             compare with this revision; the main branch or the last commit by default
-      --at-most SECONDSs     stop then, and list what was not tried, which is not a failure
+      --at-most 180s         stop then, and list what was not tried, which is not a failure
 
 environment of test:
   RDD_TEST_TIMEOUT           seconds that each test binary may take; 0 switches the limit off

@@ -225,6 +225,20 @@ fn is_zone(text: &str) -> bool {
 mod tests {
     use super::*;
 
+    // Finding A-11: one word of the list could be lost without a test noticing.
+    #[test]
+    fn every_boolean_of_yaml_1_1_is_one_in_three_spellings() {
+        for (words, value) in [(["y", "yes", "true", "on"], true), (["n", "no", "false", "off"], false)] {
+            for word in words {
+                let upper = word.to_uppercase();
+                let title = format!("{}{}", &upper[..1], &word[1..]);
+                for spelling in [word, &title, &upper] {
+                    assert_eq!(resolve(spelling), Scalar::Bool(value), "{spelling}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn words_and_numbers_are_those_of_yaml_1_1() {
         for (text, json) in [

@@ -120,4 +120,22 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         replacement: "u64::try_from(numbers.len()).unwrap_or(0) + 1",
         caught_by: "logfile::tests::numbers_grow_and_five_old_files_remain",
     },
+    Mutation {
+        name: "YAML: off is a text",
+        package: "rdd-yaml",
+        target: "lib",
+        file: "src/resolve.rs",
+        text: r#""FALSE" | "off" | "Off" | "OFF" => Scalar::Bool(false)"#,
+        replacement: r#""FALSE" | "Off" | "OFF" => Scalar::Bool(false)"#,
+        caught_by: "resolve::tests::every_boolean_of_yaml_1_1_is_one_in_three_spellings",
+    },
+    Mutation {
+        name: "YAML: underscores in numbers are not read over",
+        package: "rdd-yaml",
+        target: "lib",
+        file: "src/resolve.rs",
+        text: r#"number(&text.replace('_', ""))"#,
+        replacement: "number(text)",
+        caught_by: "resolve::tests::words_and_numbers_are_those_of_yaml_1_1",
+    },
 ];
