@@ -111,8 +111,9 @@ fn fuzz(arguments: &Arguments) -> Result<bool> {
         match session.play(&scenario) {
             Err(finding) => return report(arguments, &session, &finding),
             Ok(found) => {
-                let is_new = found.into_iter().fold(false, |is_new, found| signatures.insert(found) || is_new);
-                if is_new && !is_seed {
+                let known = signatures.len();
+                signatures.extend(found);
+                if signatures.len() > known && !is_seed {
                     corpus.add(scenario, &arguments.grow)?;
                 }
             }
