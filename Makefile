@@ -1,11 +1,13 @@
 # Everything a person or a CI runs. `make` alone tells.
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test check bench bench-short bench-vm conformance limactl vm-image test-vm k3s-standin fmt clean
+.PHONY: help setup build run test check mutants advisories fuzz fuzz-short bench bench-short bench-vm conformance limactl vm-image test-vm k3s-standin fmt clean
 MAKEFLAGS += --no-print-directory
 
 # Where scripts/setup.sh puts a Go that is recent enough, if the machine has none.
 export PATH := $(CURDIR)/target/toolchain/go/bin:$(PATH)
 RDD := target/release/rdd
+# How long CI plants defects in the files that changed, at most.
+MUTANTS_SECONDS ?= 180
 PHASE = @printf '== %s\n'
 
 help: ## What there is to make
@@ -40,6 +42,7 @@ check: ## What a change must pass before it is looked at: tidy, format, lints, t
 	@scripts/setup.sh test
 	$(PHASE) 'tidy'
 	@cargo xtask tidy
+	@$(MAKE) advisories
 	$(PHASE) 'format'
 	@cargo fmt --all --check
 	$(PHASE) 'lints'
@@ -47,11 +50,34 @@ check: ## What a change must pass before it is looked at: tidy, format, lints, t
 	$(PHASE) 'tests'
 	@cargo xtask test --count-file target/test-count
 
-test: check ## All of check, then documentation and a short benchmark; its last line counts the tests
+test: check ## All of check, then documentation, a minute of fuzzing, planted defects and a short benchmark; its last line counts the tests
 	$(PHASE) 'documentation'
 	@RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --quiet
+	@$(MAKE) fuzz-short
+	$(PHASE) 'planted defects in the files that changed'
+	@cargo xtask mutants --changed --at-most $(MUTANTS_SECONDS)s
 	@$(MAKE) bench-short
 	@cat target/test-count
+
+advisories: ## Check the dependencies against the RustSec database, where that can be reached
+	$(PHASE) 'advisories'
+	@scripts/advisories.sh
+
+mutants: ## Plant every known defect in a copy of the tree; the test of each must fail (half an hour)
+	@cargo xtask mutants
+
+FUZZ = target/debug/rdd-fuzz --grow $(or $(GROW),target/fuzz/corpus)
+
+fuzz: ## Send generated requests to the API server for SECONDS (60), or play one file again: REPLAY=FILE; GROW=FOLDER keeps what is new
+	$(PHASE) 'building the fuzzer'
+	@cargo build --workspace --bin rdd-fuzz --locked --quiet
+	$(PHASE) 'fuzzing'
+	@$(FUZZ) --seconds $(or $(SECONDS),60) --seed $(or $(SEED),$$(date +%s)) $(if $(REPLAY),--replay $(REPLAY))
+
+# Of what `make check` has built. The seed is that of the commit: another one each time, and the same one when it is repeated.
+fuzz-short:
+	$(PHASE) 'fuzzing'
+	@$(FUZZ) --seconds 60 --seed $$(printf '%d' 0x$$(git rev-parse --short=8 HEAD 2>/dev/null || echo 1))
 
 bench: ## Measure everything against its goals (some minutes; figures in target/bench.json)
 	@scripts/setup.sh test
