@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn a_panic_is_one_line_with_its_text_its_place_and_a_stack_that_names_the_function() {
         if std::env::var_os(PANIC_HERE).is_some() {
-            install(Form::Text, Level::INFO, rdd_stdx::clock::SystemClock::shared(), None);
+            install(Form::Text, Level::INFO, rdd_stdx::clock::SystemClock::shared(), Output::Stderr(None));
             std::thread::spawn(task_of_the_watcher).join().unwrap_err();
             return;
         }
