@@ -8,8 +8,7 @@
 //!
 //! Who is trusted with what:
 //! - A link on the way to a folder must belong to the effective user or to the system (root, or the owner of `/`).
-//! `/home`
-//!   may lead to another disk, and so may a folder that the user moved there.
+//!   `/home` may lead to another disk, and so may a folder that the user moved there.
 //! - The folder that contains a file must belong to one of these, too. `/tmp` does.
 //! - The file itself, or the folder that is created, must belong to the effective user and must not be a link.
 

@@ -44,8 +44,10 @@ fn check_one(path: &str, text: &str) -> Vec<String> {
     if !text.is_empty() && !text.ends_with('\n') {
         problems.push(format!("{path}: does not end with a line break"));
     }
+    // An empty line of a patch's context is one space.
+    let is_patch = path.ends_with(".patch");
     for (number, line) in (1..).zip(text.lines()) {
-        if line.ends_with([' ', '\t']) {
+        if line.ends_with([' ', '\t']) && !is_patch {
             problems.push(format!("{path}:{number}: trailing white space"));
         }
         for forbidden in FORBIDDEN.iter().filter(|forbidden| is_rust || !forbidden.only_rust) {

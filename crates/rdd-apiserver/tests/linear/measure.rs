@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cases::Case,
-    server::{Answer, TestServer},
+    server::{Answer, TestServer, thread_cpu},
 };
 
 /// Times below this are noise.
@@ -63,7 +63,7 @@ pub(crate) struct Verdict {
 impl Verdict {
     /// Whether it took long enough for a quick look.
     pub(crate) fn is_judged(&self) -> bool {
-        self.once >= MEASURABLE / 2
+        self.once >= MEASURABLE / 3
     }
 
     fn is_measurable(&self) -> bool {
@@ -95,9 +95,9 @@ pub(crate) fn judge(server: &TestServer, case: &Case) -> Vec<Verdict> {
 
 /// A quick look at first; what looks too slow is measured again, longer and several times, and the best of that counts.
 fn judge_request(server: &TestServer, case: &Case, request: Request) -> Verdict {
-    let count = size_for(server, case, request, MEASURABLE / 2);
+    let count = size_for(server, case, request, MEASURABLE / 3);
     let first = measure(server, case, request, count);
-    if first.ratio() <= RATIO_MAX * 0.9 || first.twice < MEASURABLE / 2 {
+    if first.ratio() <= RATIO_MAX * 0.9 || first.twice < MEASURABLE / 3 {
         return first;
     }
     let count = size_for(server, case, request, MEASURABLE);
@@ -114,18 +114,21 @@ fn judge_request(server: &TestServer, case: &Case, request: Request) -> Verdict 
     verdict
 }
 
-/// How many items cost about so much, or as many as fit into half a body.
+/// How many items cost about so much, or as many as fit into half a body. A request that is cheap beside those that prepare it
+/// (a read, a delete) is not worth longer lists.
 fn size_for(server: &TestServer, case: &Case, request: Request, cost: Duration) -> usize {
     let bytes_per_item = (case.object(0, COUNT_MIN).to_string().len() / COUNT_MIN).max(1);
     let count_max = BODY_BYTES_MAX / 2 / bytes_per_item;
     let mut count = COUNT_MIN;
     loop {
+        let began = thread_cpu();
         let once = run(server, case, request, count).cpu;
-        if once >= cost || count >= count_max {
+        let with_preparation = thread_cpu() - began;
+        if once >= cost || with_preparation >= cost * 3 || count >= count_max {
             return count;
         }
         let growth = cost.as_secs_f64() * 1.2 / once.as_secs_f64().max(1e-4);
-        count = ((count as f64 * growth.clamp(1.2, 16.0)) as usize).min(count_max);
+        count = ((count as f64 * growth.clamp(1.2, 8.0)) as usize).min(count_max);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use rdd_meta::go_json;
 
-use std::collections::BTreeSet;
+use std::{cell::LazyCell, collections::BTreeSet};
 
 use super::{RuleChecker, RuleSite, path as field_path, show};
 use crate::{
@@ -125,8 +125,15 @@ pub(super) fn validate(
         found.schema.extend(map_list_key_errors(path, schema));
     }
     let rules = path.child("x-kubernetes-validations");
+    // Compiled once for all rules: the schema contains every one of them.
+    let is_structural = LazyCell::new(|| crate::structural::Structural::compile(schema).is_ok());
     for (index, rule) in schema.validations.iter().enumerate() {
-        rule_form(&rules.index(index), rule, schema, &mut found.schema);
+        rule_form(&rules.index(index), rule, &mut found.schema);
+        let field_path = rule.field_path.as_str();
+        if !field_path.is_empty() && *is_structural && field_path::resolve(field_path, Some(schema), true).is_err() {
+            let place = rules.index(index);
+            found.schema.push(Error::invalid(place.child("fieldPath"), field_path, "must be a valid path"));
+        }
     }
     if let (Some(cardinality), true, false) =
         (context.cardinality, found.schema.is_empty(), schema.validations.is_empty())
@@ -361,7 +368,7 @@ pub(crate) fn has_invalid_map_list_keys(schema: &Props) -> bool {
 
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-fn rule_form(path: &Path<'_>, rule: &Rule, schema: &Props, errors: &mut Vec<Error>) {
+fn rule_form(path: &Path<'_>, rule: &Rule, errors: &mut Vec<Error>) {
     let has_newline = |text: &str| text.contains(['\n', '\r']);
     let (text, message) = (rule.rule.trim(), rule.message.trim());
     let place = path.child("message");
@@ -391,11 +398,5 @@ fn rule_form(path: &Path<'_>, rule: &Rule, schema: &Props, errors: &mut Vec<Erro
     }
     if has_newline(shown) {
         errors.push(Error::invalid(place, shown, "must not contain line breaks"));
-    }
-    if !shown.is_empty()
-        && crate::structural::Structural::compile(schema).is_ok()
-        && field_path::resolve(shown, Some(schema), true).is_err()
-    {
-        errors.push(Error::invalid(place, shown, "must be a valid path"));
     }
 }
