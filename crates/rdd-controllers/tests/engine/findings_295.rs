@@ -75,7 +75,7 @@ fn a_panic_of_the_watcher_is_in_the_condition_until_it_is_replaced() {
     scene.stage.start();
     scene.until_says("True", "Connected");
     fright.0.store(true, Ordering::SeqCst);
-    scene.room.engine().fault(Fault::always(Route::Info, Effect::Delay(std::time::Duration::from_millis(100))));
+    scene.room.engine().fault(Fault::always(Route::Info, Effect::Delay(std::time::Duration::from_secs(1))));
     scene.room.engine().end_events();
     let message = until(&mut scene.stage, "a panic in the condition", |stage| {
         let said = condition(&get(stage, &format!("{APPS}/app"))?)?;

@@ -121,7 +121,8 @@ fn a_link_in_the_place_of_a_folder_or_a_file_is_not_followed() {
         fs::remove_file(&link).unwrap();
     }
     let victim = elsewhere.join("victim");
-    for link in [state.join("rdd.lock"), state.join("command.lock")] {
+    // In the order in which they are taken, so that no attempt creates the next one.
+    for link in [state.join("command.lock"), state.join("rdd.lock")] {
         symlink(&victim, &link).unwrap();
         let output = sandbox.rdd(&["svc", "start"]);
         assert_eq!(output.code, Some(1), "{}: {}", link.display(), output.stderr);
