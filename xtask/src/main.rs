@@ -1,4 +1,4 @@
-//! Automation of this workspace: `cargo xtask tidy | test | env-reference | mutants`.
+//! Automation of this workspace: `cargo xtask tidy | test | words | env-reference | mutants`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for developers talks to their terminal")]
 
 mod api_reference;
@@ -6,6 +6,7 @@ mod env_reference;
 mod mutants;
 mod test;
 mod tidy;
+mod words;
 
 use std::{
     path::{Path, PathBuf},
@@ -26,6 +27,7 @@ usage: cargo xtask <command>
       --follow               show what the tests print while they run
   api-reference [--check]    write docs/reference/api.md, or check that it is current
   env-reference [--check]    write docs/reference/environment.md, or check that it is current
+  words [--places]           print how the code names and comments things, beside the goals of CONTRIBUTING.md
   mutants [FILTER] [options] plant known defects in a copy of the tree, one at a time; the test of each must fail
       --changed              only those whose source file, test or patch changed
       --base REV             compare with this revision; the main branch or the last commit by default
@@ -57,6 +59,8 @@ fn run(words: &[&str]) -> Result<bool> {
         ["api-reference", "--check"] => tidy::report(&api_reference::check(&workspace_root())?),
         ["env-reference"] => env_reference::write(&workspace_root()).map(|()| true),
         ["env-reference", "--check"] => tidy::report(&env_reference::check(&workspace_root())),
+        ["words"] => words::run(&workspace_root(), false),
+        ["words", "--places"] => words::run(&workspace_root(), true),
         ["mutants", rest @ ..] => mutants::run(&workspace_root(), &mutants::Options::parse(rest)?),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

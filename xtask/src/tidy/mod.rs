@@ -14,9 +14,9 @@ use rdd_stdx::process::foreground;
 
 /// A file of the workspace.
 #[derive(Debug, Clone)]
-struct File {
-    path: String,
-    text: String,
+pub(crate) struct File {
+    pub(crate) path: String,
+    pub(crate) text: String,
 }
 
 /// Runs every check; whether all passed.
@@ -52,7 +52,7 @@ pub(crate) fn report(problems: &[String]) -> Result<bool> {
 }
 
 /// The text files that are under version control, or will be unless ignored.
-fn files(root: &Path) -> Result<Vec<File>> {
+pub(crate) fn files(root: &Path) -> Result<Vec<File>> {
     let listing = foreground("git").current_dir(root).args(["ls-files", "-z", "-co", "--exclude-standard"]).output();
     let listing = listing.context("list files with git")?;
     ensure!(listing.status.success(), "git ls-files: {}", String::from_utf8_lossy(&listing.stderr).trim());
