@@ -41,7 +41,7 @@ pub(super) fn all(root: &Path, words: &[String]) -> Result<Built> {
         }
     }
     ensure!(child.wait().context("wait for cargo")?.success(), "the tests do not build");
-    built.programs.sort_by(|a, b| a.label.cmp(&b.label));
+    built.programs.sort_by_key(|program| (super::judges::asks_judges(&program.label), program.label.clone()));
     built.programs.extend(doc_tests(root));
     Ok(built)
 }

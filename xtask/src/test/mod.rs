@@ -3,8 +3,10 @@
 mod build;
 mod counts;
 mod interrupt;
+mod judges;
 mod limit;
 mod runner;
+mod times;
 
 use std::{
     fs::{self, Permissions},
@@ -16,9 +18,12 @@ use std::{
 use anyhow::{Context, Result, bail};
 pub(crate) use build::cargo_command;
 use counts::Counts;
+use judges::JudgeBuild;
 use runner::{Finished, Runner};
+use times::TestTime;
 
-const SLOWEST_SHOWN: usize = 5;
+const SLOWEST_PROGRAMS: usize = 5;
+const SLOWEST_TESTS: usize = 10;
 
 /// What `cargo xtask test` was asked for.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -71,7 +76,7 @@ pub(crate) fn run(root: &Path, arguments: Arguments) -> Result<bool> {
     let built = build::Built { programs: given(root, &arguments)?, rdd: None };
     let build::Built { programs, rdd } = if built.programs.is_empty() { build_all(root, &arguments)? } else { built };
     let home = temporary_home()?;
-    let runner = Runner {
+    let mut runner = Runner {
         root: home.path().to_owned(),
         evidence: evidence_folder(root),
         limits: limit::Limits::from_environment()?,
@@ -79,10 +84,22 @@ pub(crate) fn run(root: &Path, arguments: Arguments) -> Result<bool> {
         follow: arguments.follow,
         rdd: chosen_rdd().or(rdd).unwrap_or_else(|| root.join("target/debug/rdd")),
         variables: Vec::new(),
+        beside: None,
     };
+    // Only worth it where there are other tests to run meanwhile.
+    let is_whole = programs.iter().any(|program| judges::asks_judges(&program.label))
+        && programs.iter().any(|program| !judges::asks_judges(&program.label));
+    let mut judges = is_whole.then(|| JudgeBuild::start(root)).transpose()?;
+    runner.beside = judges.as_ref().map(JudgeBuild::pid);
     runner.adopt_orphans()?;
     let mut finished = Vec::new();
     for program in &programs {
+        if judges::asks_judges(&program.label)
+            && let Some(mut build) = judges.take()
+        {
+            build.wait()?;
+            runner.beside = None;
+        }
         let result = runner.run(program)?;
         say(&result, arguments.follow);
         let stop = result.interrupted;
@@ -124,6 +141,7 @@ impl SingleTests {
             follow: false,
             rdd,
             variables,
+            beside: None,
         };
         runner.adopt_orphans()?;
         Ok(Self { runner, home })
@@ -176,7 +194,8 @@ fn build_all(root: &Path, arguments: &Arguments) -> Result<build::Built> {
     println!("building all tests");
     // Output of tests that pass is shown too: it is where skips are said.
     let output = if arguments.follow { "--nocapture" } else { "--show-output" };
-    let words: Vec<String> = arguments.filter.iter().cloned().chain([output.to_owned()]).collect();
+    let options = [output, "-Zunstable-options", runner::REPORT_TIME].map(str::to_owned);
+    let words: Vec<String> = arguments.filter.iter().cloned().chain(options).collect();
     let mut built = build::all(root, &words)?;
     built.programs.retain(|program| is_wanted(&program.label, arguments.only.as_deref()));
     if built.programs.is_empty() {
@@ -210,7 +229,13 @@ fn evidence_folder(root: &Path) -> PathBuf {
 fn say(result: &Finished, was_followed: bool) {
     let Finished { label, counts, elapsed, problems, output, .. } = result;
     let word = if problems.is_empty() { "ok  " } else { "FAIL" };
-    println!("{word} {label}: {} passed, {} failed ({})", counts.passed, counts.failed, seconds(*elapsed));
+    println!(
+        "{word} {label}: {} passed, {} failed ({}, {} of processors)",
+        counts.passed,
+        counts.failed,
+        seconds(*elapsed),
+        seconds(result.cpu)
+    );
     for line in output.lines().filter(|line| line.starts_with("skipped: ") && !was_followed) {
         println!("     {line}");
     }
@@ -227,8 +252,15 @@ fn conclude(finished: &[Finished], count_file: Option<&Path>) -> Result<bool> {
     let mut slowest: Vec<&Finished> = finished.iter().collect();
     slowest.sort_by_key(|result| std::cmp::Reverse(result.elapsed));
     let slowest =
-        slowest.iter().take(SLOWEST_SHOWN).map(|result| format!("{} {}", result.label, seconds(result.elapsed)));
-    println!("slowest: {}", slowest.collect::<Vec<_>>().join(", "));
+        slowest.iter().take(SLOWEST_PROGRAMS).map(|result| format!("{} {}", result.label, seconds(result.elapsed)));
+    println!("slowest programs: {}", slowest.collect::<Vec<_>>().join(", "));
+    let mut tests: Vec<TestTime> =
+        finished.iter().flat_map(|result| times::parse_times(&result.label, &result.output)).collect();
+    tests.sort_by_key(|test| std::cmp::Reverse(test.elapsed));
+    println!("slowest tests:");
+    for test in tests.iter().take(SLOWEST_TESTS) {
+        println!("{:>10} {}", seconds(test.elapsed), test.name);
+    }
     for result in finished.iter().filter(|result| !result.problems.is_empty()) {
         println!("failed: {}: {}", result.label, result.problems.join("; "));
     }

@@ -20,6 +20,7 @@ use super::{
     counts::{self, Counts},
     interrupt::Interrupt,
     limit::Limits,
+    times,
 };
 
 /// How often the binary is looked at.
@@ -28,6 +29,9 @@ const LOOK: Duration = Duration::from_millis(100);
 const FOLLOWS: Duration = Duration::from_secs(3);
 /// How long a process that is told to end may take.
 const ENDS: Duration = Duration::from_secs(2);
+
+/// An unstable option of test programs: they take it where `RUSTC_BOOTSTRAP` is set.
+pub(super) const REPORT_TIME: &str = "--report-time";
 
 /// What is the same for every binary of a run.
 #[derive(Debug)]
@@ -44,6 +48,8 @@ pub(super) struct Runner {
     pub(super) rdd: PathBuf,
     /// Further environment variables of every binary.
     pub(super) variables: Vec<(&'static str, PathBuf)>,
+    /// A child of ours that works beside the tests: neither it nor its descendants are theirs.
+    pub(super) beside: Option<u32>,
 }
 
 /// A binary that is over.
@@ -52,6 +58,8 @@ pub(super) struct Finished {
     pub(super) label: String,
     pub(super) counts: Counts,
     pub(super) elapsed: Duration,
+    /// Processor time, of its children too.
+    pub(super) cpu: Duration,
     /// What was wrong, in words; empty if nothing.
     pub(super) problems: Vec<String>,
     pub(super) output: String,
@@ -81,7 +89,7 @@ impl Runner {
     pub(super) fn run(&self, program: &Program) -> Result<Finished> {
         let bystanders: BTreeSet<u32> = self.family()?.iter().map(|process| process.pid).collect();
         let output_path = self.root.join(format!("{}.output", program.label.replace('/', "-")));
-        let started = Instant::now();
+        let (started, cpu_before) = (Instant::now(), times::children_cpu());
         let mut child = self.start(program, &output_path)?;
         let mut shown = self.follow.then(|| File::open(&output_path)).transpose().context("read the output")?;
         let end = self.watch(&mut child, self.limits.of(&program.label), || show_more(shown.as_mut()))?;
@@ -107,13 +115,14 @@ impl Runner {
         }
         problems.extend(remains);
         self.reap_orphans()?;
+        let cpu = times::children_cpu().saturating_sub(cpu_before);
         let output = read_output();
         let mut counts = counts::parse(&output, program.has_parts).unwrap_or_default();
         if !problems.is_empty() && counts.failed == 0 {
             counts.failed = 1; // the binary itself
         }
         let interrupted = matches!(end, End::Interrupted);
-        Ok(Finished { label: program.label.clone(), counts, elapsed, problems, output, interrupted })
+        Ok(Finished { label: program.label.clone(), counts, elapsed, cpu, problems, output, interrupted })
     }
 
     /// Its own process group, so that Ctrl-C reaches us first; its output in a file, which nothing left behind can block.
@@ -125,6 +134,10 @@ impl Runner {
         command.args(&program.arguments).stdout(file.try_clone().context("share the output file")?).stderr(file);
         command.env("CARGO_MANIFEST_DIR", &program.folder).env("TMPDIR", &temporary);
         command.env("RDD_TEST_ROOT", &self.root).env("RDD_EVIDENCE_DIR", &self.evidence).env("RDD_BIN", &self.rdd);
+        // Not for cargo, whose build scripts would look again whether this compiler is a nightly one.
+        if program.arguments.iter().any(|argument| argument == REPORT_TIME) {
+            command.env("RUSTC_BOOTSTRAP", "1");
+        }
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         if std::env::var_os("RUST_BACKTRACE").is_none() {
             command.env("RUST_BACKTRACE", "1");
@@ -150,16 +163,25 @@ impl Runner {
         }
     }
 
-    /// All that descends from us, orphans included.
+    /// All that descends from us, orphans included, but for what works beside the tests.
     fn family(&self) -> Result<Vec<Info>> {
-        Ok(Table::read().context("look at processes")?.descendants_of(std::process::id()))
+        Ok(self.descendants(&Table::read().context("look at processes")?))
+    }
+
+    fn descendants(&self, table: &Table) -> Vec<Info> {
+        let mut found = table.descendants_of(std::process::id());
+        if let Some(beside) = self.beside {
+            let others: BTreeSet<u32> = table.descendants_of(beside).iter().map(|process| process.pid).collect();
+            found.retain(|process| process.pid != beside && !others.contains(&process.pid));
+        }
+        found
     }
 
     /// What belongs to the binary that runs now: its descendants, and the processes of instances that tests made in our
     /// folder, exactly those (finding 295-S9).
     fn relatives(&self, bystanders: &BTreeSet<u32>) -> Result<Vec<Info>> {
         let table = Table::read().context("look at processes")?;
-        let mut found = table.descendants_of(std::process::id());
+        let mut found = self.descendants(&table);
         found.retain(|process| !bystanders.contains(&process.pid));
         for owned in processes::owned_instances(&self.root) {
             found.extend(table.of(&owned));
