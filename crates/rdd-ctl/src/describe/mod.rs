@@ -121,3 +121,33 @@ fn text_at<'a>(object: &'a Value, path: &[&str]) -> &'a str {
 fn list_at<'a>(object: &'a Value, path: &[&str]) -> &'a [Value] {
     path.iter().fold(object, |value, name| &value[*name]).as_array().map_or(&[], Vec::as_slice)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    // Finding A-8
+    #[test]
+    fn what_a_terminal_would_obey_is_spelled_out_in_a_description() {
+        let object = json!({
+            "metadata": {
+                "name": "a\u{1b}[2Jb", "namespace": "n\u{202e}s",
+                "labels": {"app": "bell\u{7}"},
+                "annotations": {"short": "\u{9b}31m", "long": format!("{}\u{1b}]0;title\u{7}\nnext\r", "x".repeat(80))},
+            },
+        });
+        let mut page = Page::default();
+        page.head(&object, true);
+        policy::resource_quota(
+            &json!({"status": {"hard": {"pods\u{8}": "1"}, "used": {"pods\u{8}": "\u{2066}0"}}}),
+            &mut page,
+        );
+        let text = page.text();
+        for shown in ["a^[[2Jb", "n\\u202es", "app=bell^G", "\\u009b31m", "^[]0;title^G", "next\\r", "pods^H"] {
+            assert!(text.contains(shown), "{shown} in {text}");
+        }
+        assert!(!text.chars().any(rdd_meta::terminal::is_hostile), "{text:?}");
+    }
+}

@@ -85,3 +85,23 @@ fn cell(path: &Template, object: &Value) -> Result<String> {
         found.iter().flatten().map(|value| rdd_meta::terminal::escape(&rdd_meta::go_text::plain(value))).collect();
     Ok(texts.join(","))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    // Finding A-8
+    #[test]
+    fn what_a_terminal_would_obey_is_spelled_out_in_custom_columns() {
+        let mut columns = Columns::of_spec("NAME:.metadata.name", false).unwrap();
+        let mut tabs = Tabs::for_tables();
+        columns.print(&json!({"metadata": {"name": "a\u{1b}[2Jb"}}), &mut tabs).unwrap();
+        let mut columns = Columns::of_spec("VALUES:.values[*]", true).unwrap();
+        columns.print(&json!({"values": ["\u{202e}cod.exe", "bell\u{7}", "\u{9b}31m"]}), &mut tabs).unwrap();
+        let text = tabs.flush();
+        assert!(text.contains("a^[[2Jb") && text.contains("\\u202ecod.exe,bell^G,\\u009b31m"), "{text}");
+        assert!(!text.chars().any(rdd_meta::terminal::is_hostile), "{text:?}");
+    }
+}

@@ -197,6 +197,19 @@ mod tests {
         assert_eq!(filter.escape(b"\xff\n"), "\u{fffd}\n");
     }
 
+    // Finding A-8
+    #[test]
+    fn a_log_on_a_terminal_is_escaped_and_a_program_gets_it_as_it_is() {
+        let mut user = User::new();
+        user.run("svc create");
+        let log = user.instance().paths.stderr_log;
+        fs::create_dir_all(log.parent().unwrap()).unwrap();
+        fs::write(&log, "a\u{1b}[2Jb\n").unwrap();
+        assert_eq!(user.run("svc log").stdout, "a\u{1b}[2Jb\n");
+        user.terminal = true;
+        assert_eq!(user.run("svc log").stdout, "a^[[2Jb\n");
+    }
+
     #[test]
     fn appending_cutting_and_rotating_are_followed() {
         let dir = tempfile::tempdir().unwrap();
