@@ -129,7 +129,13 @@ impl Drop for Restore {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+        time::{Duration, Instant},
+    };
 
     use rdd_stdx::task::Group;
 
@@ -181,6 +187,25 @@ mod tests {
             compute(Duration::from_millis(1));
         });
         tokio::time::timeout(Duration::from_secs(30), done).await.expect("a slot is free");
+    }
+
+    // Finding A-2
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn heavy_work_ends_at_the_first_pause_after_its_deadline() {
+        let stages = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&stages);
+        let work = offload(async move {
+            announce(HEAVY_BYTES).await;
+            for _ in 0..50 {
+                counted.fetch_add(1, Ordering::SeqCst);
+                compute(Duration::from_millis(20));
+                pause().await;
+            }
+        });
+        tokio::time::timeout(Duration::from_millis(100), work).await.expect_err("nothing else ends it");
+        // What was begun in time may take one stage more; the rest is for a busy machine, on which stages take longer.
+        let done = stages.load(Ordering::SeqCst);
+        assert!((1..=7).contains(&done), "{done} stages in the time of 5");
     }
 
     #[tokio::test]
