@@ -4,6 +4,10 @@ use std::{
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
     task::{Context, Poll},
 };
 
@@ -23,6 +27,36 @@ pub(super) enum CutOff {
     Panic,
 }
 
+/// The bodies on their way out that have no deadline, such as backups, and whether any of them gets on.
+#[derive(Debug, Default)]
+pub(super) struct Transfers {
+    open: AtomicUsize,
+    frames: AtomicU64,
+}
+
+impl Transfers {
+    /// How many there are, and a number that changes whenever a client takes more of one.
+    pub(super) fn observe(&self) -> (usize, u64) {
+        (self.open.load(Ordering::SeqCst), self.frames.load(Ordering::SeqCst))
+    }
+}
+
+/// One of the [`Transfers`], until it is dropped.
+struct Transfer(Arc<Transfers>);
+
+impl Transfer {
+    fn begin(transfers: &Arc<Transfers>) -> Self {
+        transfers.open.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(transfers))
+    }
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// A handler's body with what belongs to its request.
 pub(super) struct Guarded<G> {
     /// `None` once it has ended.
@@ -31,12 +65,14 @@ pub(super) struct Guarded<G> {
     stopping: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     /// Ends it with an error.
     deadline: Option<Pin<Box<tokio::time::Sleep>>>,
+    /// Counts what is sent of it.
+    transfer: Option<Transfer>,
 }
 
 impl<G> Guarded<G> {
     /// `guard` is dropped when the body has ended or nobody wants it any more.
     pub(super) fn new(body: Body, guard: G) -> Self {
-        Self { inner: Some((body, guard)), stopping: None, deadline: None }
+        Self { inner: Some((body, guard)), stopping: None, deadline: None, transfer: None }
     }
 
     pub(super) fn until_cancelled(mut self, stopping: WaitForCancellationFutureOwned) -> Self {
@@ -46,6 +82,12 @@ impl<G> Guarded<G> {
 
     pub(super) fn until(mut self, deadline: tokio::time::Instant) -> Self {
         self.deadline = Some(Box::pin(tokio::time::sleep_until(deadline)));
+        self
+    }
+
+    /// It has no deadline, and shutdown waits for it only as long as it gets on.
+    pub(super) fn as_transfer(mut self, transfers: &Arc<Transfers>) -> Self {
+        self.transfer = Some(Transfer::begin(transfers));
         self
     }
 
@@ -72,8 +114,12 @@ impl<G: Unpin> HttpBody for Guarded<G> {
         } else {
             self.poll_inner(context)
         };
+        if let (Poll::Ready(_), Some(transfer)) = (&polled, &self.transfer) {
+            transfer.0.frames.fetch_add(1, Ordering::SeqCst);
+        }
         if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
             self.inner = None;
+            self.transfer = None;
         }
         polled
     }

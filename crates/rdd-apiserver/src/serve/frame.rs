@@ -27,7 +27,7 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use super::{
-    body::Guarded,
+    body::{Guarded, Transfers},
     limits::{LARGE_BODIES_BYTES, Limits, RETRY_AFTER_SECONDS},
 };
 use crate::{
@@ -51,6 +51,7 @@ pub(super) struct Frame {
     pub(super) ending: Arc<CancellationToken>,
     /// The requests in flight.
     pub(super) in_flight: Arc<InFlight>,
+    pub(super) transfers: Arc<Transfers>,
     /// One permit for each byte of the large bodies that may be worked on at the same time.
     large_bodies: Arc<Semaphore>,
 }
@@ -218,6 +219,7 @@ impl Frame {
             handler,
             limits,
             in_flight: Arc::new(InFlight::new(Arc::clone(&metrics))),
+            transfers: Arc::default(),
             metrics,
             clock,
             port,
@@ -394,7 +396,7 @@ impl Frame {
             let guarded = Guarded::new(body, flying);
             Body::new(match class {
                 Class::Bounded | Class::Brief => guarded.until(deadline()),
-                Class::Unbounded => guarded,
+                Class::Unbounded => guarded.as_transfer(&self.transfers),
                 Class::Endless => guarded.until_cancelled(CancellationToken::clone(&self.ending).cancelled_owned()),
             })
         })

@@ -49,6 +49,8 @@ pub const PING_INTERVAL: Duration = Duration::from_secs(120);
 pub const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long shutdown waits for requests in flight.
 pub const DRAIN: Duration = Duration::from_secs(60);
+/// How long shutdown waits for a client that takes nothing of what it is sent, and for which there is no other deadline.
+pub const TRANSFER_STALL_TIME: Duration = Duration::from_secs(5);
 /// How long shutdown waits for clients that have nothing in flight to close their connections.
 pub const CLOSE: Duration = Duration::from_secs(1);
 
@@ -90,6 +92,8 @@ pub struct Limits {
     pub ping_interval: Duration,
     /// See [`PING_TIMEOUT`].
     pub ping_timeout: Duration,
+    /// See [`TRANSFER_STALL_TIME`].
+    pub transfer_stall_time: Duration,
 }
 
 impl Default for Limits {
@@ -109,6 +113,7 @@ impl Default for Limits {
             streams: STREAMS,
             ping_interval: PING_INTERVAL,
             ping_timeout: PING_TIMEOUT,
+            transfer_stall_time: TRANSFER_STALL_TIME,
         }
     }
 }

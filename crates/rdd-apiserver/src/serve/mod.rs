@@ -181,9 +181,25 @@ impl Server {
         tokio::select! {
             _ = self.tasks.next() => {}
             () = idle => {}
+            () = only_stalled(&self.frame) => tracing::info!("shutdown: all that is left are clients that do not read"),
             () = tokio::time::sleep(at_most) => {}
         }
         self.frame.in_flight.count()
+    }
+}
+
+/// Waits until everything in flight is a transfer, and no client has taken anything of one for a while. A client that does not
+/// read its backup must not hold up the end; it finds that it was cut off by the length that it was promised.
+async fn only_stalled(frame: &Frame) {
+    let mut before = None;
+    loop {
+        let (open, frames) = frame.transfers.observe();
+        let now = (frame.in_flight.count() == open && open > 0).then_some((open, frames));
+        if now.is_some() && now == before {
+            return;
+        }
+        before = now;
+        tokio::time::sleep(frame.limits.transfer_stall_time).await;
     }
 }
 

@@ -5,8 +5,9 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use http_body_util::BodyExt;
@@ -14,10 +15,12 @@ use rdd_apiserver::{
     backup::{Backup, Making, Snapshot},
     health::Health,
     metrics::{Figure, Value},
+    serve::Parts,
 };
 use rdd_client::Client;
+use tokio::io::AsyncWriteExt;
 
-use crate::support::{TestServer, body, code, header, mk_version};
+use crate::support::{PATIENCE, TestServer, body, code, header, mk_version};
 
 #[tokio::test]
 async fn health_is_told_as_kubernetes_tells_it() {
@@ -137,6 +140,8 @@ async fn metrics_count_requests_and_carry_the_figures_of_others() {
 struct FileBackup {
     folder: tempfile::TempDir,
     size: usize,
+    /// How many copies were made.
+    made: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -157,7 +162,11 @@ fn content(size: usize) -> Vec<u8> {
 
 impl Backup for FileBackup {
     fn make(&self) -> Making {
-        let (path, size) = (self.folder.path().join("copy.db"), self.size);
+        let name = match self.made.fetch_add(1, Ordering::SeqCst) {
+            0 => "copy.db".to_owned(),
+            number => format!("copy-{number}.db"),
+        };
+        let (path, size) = (self.folder.path().join(name), self.size);
         Box::pin(async move {
             if size == 0 {
                 return Err("the disk is on fire".into());
@@ -169,9 +178,13 @@ impl Backup for FileBackup {
 }
 
 async fn with_backup(size: usize) -> (TestServer, PathBuf) {
-    let backup = Arc::new(FileBackup { folder: tempfile::tempdir().unwrap(), size });
+    let backup = Arc::new(FileBackup { folder: tempfile::tempdir().unwrap(), size, made: AtomicUsize::new(0) });
     let path = backup.folder.path().join("copy.db");
-    (TestServer::start_with(|parts| parts.backup = Some(backup)).await, path)
+    let change = |parts: &mut Parts| {
+        parts.backup = Some(backup);
+        parts.limits.transfer_stall_time = Duration::from_millis(100);
+    };
+    (TestServer::start_with(change).await, path)
 }
 
 #[tokio::test]
@@ -186,7 +199,7 @@ async fn a_backup_is_streamed_whole_to_administrators_only() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(crate::support::PATIENCE, gone).await.expect("the copy is removed when it was sent");
+    tokio::time::timeout(PATIENCE, gone).await.expect("the copy is removed when it was sent");
     let user = Client::from_kubeconfig(&server.kubeconfig(), Some("user")).unwrap();
     let error = user.download("/datastore/backup", &mut received).await.unwrap_err();
     let url = user.url("/datastore/backup");
@@ -195,6 +208,31 @@ async fn a_backup_is_streamed_whole_to_administrators_only() {
     assert_eq!(received.len(), size, "nothing was written");
     let response = server.raw("HEAD", "/datastore/backup", "").await;
     assert_eq!(code(&response), 405);
+}
+
+// Finding A-8
+#[tokio::test]
+async fn a_backup_that_its_client_does_not_read_holds_up_no_other_backup_and_not_the_end() {
+    // More than the buffers of both ends of a connection hold.
+    let size = 32 << 20;
+    let (server, path) = with_backup(size).await;
+    let mut unread = server.connect().await;
+    let token = server.admin.reveal();
+    let head = format!("GET /datastore/backup HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\r\n");
+    unread.write_all(head.as_bytes()).await.unwrap();
+    let begun = async {
+        while !path.exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, begun).await.expect("the first copy is made");
+    let mut received = Vec::new();
+    let second = server.client();
+    let second = tokio::time::timeout(PATIENCE, second.download("/datastore/backup", &mut received));
+    assert_eq!(second.await.expect("the second is not held up").unwrap(), size as u64);
+    let drained = server.server.shutdown(PATIENCE * 2).await;
+    assert_eq!(drained.cut_off, 1, "nobody has read the first");
+    assert!(drained.elapsed < PATIENCE, "{drained:?}");
 }
 
 /// Shortens the file that is being sent as soon as its first bytes have arrived.
