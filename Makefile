@@ -1,6 +1,6 @@
 # Everything a person or a CI runs. `make` alone tells.
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test check mutants advisories fuzz fuzz-short bench bench-short bench-vm conformance limactl vm-image test-vm k3s-standin fmt clean
+.PHONY: help setup build run test check mutants advisories fuzz fuzz-short soak bench bench-short bench-vm conformance limactl vm-image test-vm k3s-standin fmt clean
 MAKEFLAGS += --no-print-directory
 
 # Where scripts/setup.sh puts a Go that is recent enough, if the machine has none.
@@ -78,6 +78,16 @@ fuzz: ## Send generated requests to the API server for SECONDS (60), or play one
 fuzz-short:
 	$(PHASE) 'fuzzing'
 	@$(FUZZ) --seconds 60 --seed $$(printf '%d' 0x$$(git rev-parse --short=8 HEAD 2>/dev/null || echo 1))
+
+# Killed again and again for most of the time, then alive for the rest of it. The limit is for a machine that starts slowly.
+soak: ## Load the release build in every way for SECONDS (600), kill it at random, and lose nothing; RDD_BIN=FILE for another build
+	@scripts/setup.sh test
+	$(PHASE) 'building for the soak test'
+	$(if $(RDD_BIN),@:,@cargo build --release --locked --quiet -p rdd)
+	$(PHASE) 'soak test'
+	@RDD_BIN=$(or $(RDD_BIN),$(CURDIR)/$(RDD)) RDD_SOAK_SECONDS=$(or $(SECONDS),600) \
+	    RDD_TEST_TIMEOUT=$$(( $(or $(SECONDS),600) * 2 + 600 )) \
+	    cargo xtask test soak --only rdd-e2e/soak --follow --count-file target/test-count-soak
 
 bench: ## Measure everything against its goals (some minutes; figures in target/bench.json)
 	@scripts/setup.sh test

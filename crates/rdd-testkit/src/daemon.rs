@@ -1,8 +1,13 @@
 //! A real daemon for one test.
 
-use std::{fs, ops::Deref, path::PathBuf};
+use std::{fs, ops::Deref, path::PathBuf, time::Duration};
+
+use rdd_stdx::process::{Process, Signal};
 
 use crate::{Sandbox, bounded::Output};
+
+/// How long the kernel may take to end a killed process on a busy machine.
+const KILL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A started daemon in a [`Sandbox`], which it also is. Dropping it ends the daemon, with evidence if the test fails.
 #[derive(Debug)]
@@ -66,6 +71,17 @@ impl Daemon {
     /// The sandbox alone, for one whose daemon has ended in another way.
     pub fn release(self) -> Sandbox {
         self.sandbox
+    }
+
+    /// Ends it without warning, as a crash does, and waits until it is gone. Its files remain for another start.
+    ///
+    /// # Panics
+    /// When it does not run.
+    #[track_caller]
+    pub fn kill(&self) {
+        let process = Process::open(self.pid()).ok().flatten().expect("the daemon runs");
+        process.signal(Signal::KILL).expect("it is ours");
+        assert!(process.wait(KILL_TIMEOUT).is_ok_and(|ended| ended), "the daemon outlives SIGKILL");
     }
 
     /// The daemon's PID, as its PID file has it.

@@ -9,6 +9,9 @@ use rdd_testkit::{
 };
 use serde_json::{Value, json};
 
+/// Numbers that look random and are the same in every run.
+pub(crate) use rdd_testkit::api::ledger::SeededRandom as Random;
+
 /// Long enough for a busy machine; only a failing test waits this long.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
@@ -135,34 +138,9 @@ fn a_log_that_is_missing_empty_or_unreadable_is_an_error_and_not_an_empty_text()
     assert!(read_logs(folder.path()).is_err(), "a file that cannot be read is an error");
 }
 
-fn peak_kib(pid: u32) -> u64 {
+/// The most memory that a process had, since it began or since that was reset.
+pub(crate) fn peak_kib(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
-}
-
-/// Numbers that look random and are the same in every run.
-#[derive(Debug, Clone)]
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    pub(crate) fn number(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// One of so many, from 0; 0 if there is none.
-    pub(crate) fn below(&mut self, count: usize) -> usize {
-        usize::try_from(self.number() % count.max(1) as u64).unwrap()
-    }
-
-    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
 }

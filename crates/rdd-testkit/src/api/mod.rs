@@ -1,6 +1,7 @@
 //! Asking an API server as raw as a test likes: a daemon's over TLS ([`Wire`]), or one in the test's own process ([`TestApi`]).
 
 mod inproc;
+pub mod ledger;
 mod reply;
 mod stream;
 mod wire;
@@ -9,7 +10,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-pub use self::{inproc::TestApi, reply::Reply, stream::Stream, wire::Wire};
+pub use self::{
+    inproc::TestApi,
+    reply::Reply,
+    stream::Stream,
+    wire::{Wire, WireEvents},
+};
 
 /// Nothing that a test waits for takes longer, unless it never comes.
 pub const PATIENCE: Duration = Duration::from_secs(30);
