@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{GRACE, Subject, VM, delete, exited, running, up};
+use super::{Subject, VM, delete, exited, running, up};
 use crate::{Cluster, ClusterFound, Driver, Error, Foundation, Run, Stopped, Upstream, Wanted};
 
 /// A subject whose machines can have clusters.
@@ -55,7 +55,7 @@ pub async fn a_cluster_comes_and_goes_without_a_restart_of_the_engine(subject: &
     let kubernetes = cluster(&*driver);
     kubernetes.check(VM).await.unwrap();
     assert_eq!(kubernetes.inspect(VM).await.unwrap(), ClusterFound::Absent);
-    assert_eq!(kubernetes.stop(VM, GRACE).await.unwrap(), Stopped::Already);
+    assert_eq!(kubernetes.stop(VM, subject.grace()).await.unwrap(), Stopped::Already);
     for _ in 0..2 {
         started(subject, &*driver, 1).await;
         started(subject, &*driver, 1).await;
@@ -65,7 +65,7 @@ pub async fn a_cluster_comes_and_goes_without_a_restart_of_the_engine(subject: &
             Upstream::Tcp(address) => assert_ne!(address.port(), 0),
             Upstream::Unix(path) => assert_ne!(path, PathBuf::new()),
         }
-        assert_eq!(kubernetes.stop(VM, GRACE).await.unwrap(), Stopped::Graceful);
+        assert_eq!(kubernetes.stop(VM, subject.grace()).await.unwrap(), Stopped::Graceful);
         assert_eq!(kubernetes.upstream(VM).await.unwrap(), None);
         assert_eq!(kubernetes.kubeconfig(VM).await.unwrap(), None);
         let stopped = ClusterFound::Stopped { version: subject.release(1).version };
@@ -83,7 +83,7 @@ pub async fn a_cluster_needs_a_machine_that_runs_and_ends_with_it(subject: &impl
     assert!(matches!(refused, Error::NotRunning { .. }), "{refused}");
     running(subject, &*driver, VM).await;
     let mut run = started(subject, &*driver, 1).await;
-    driver.stop(VM, GRACE).await.unwrap();
+    driver.stop(VM, subject.grace()).await.unwrap();
     exited(subject, &mut run).await;
     assert!(!cluster(&*driver).inspect(VM).await.unwrap().is_running());
     delete(subject, &*driver, VM).await;
@@ -127,7 +127,7 @@ pub async fn a_cluster_outlives_its_driver_and_is_taken_over_by_the_next(subject
     started(subject, &*driver, 1).await;
     assert_eq!(cluster(&*driver).kubeconfig(VM).await.unwrap(), config, "it was not started anew");
     assert_eq!(cluster(&*driver).upstream(VM).await.unwrap(), upstream);
-    assert_eq!(cluster(&*driver).stop(VM, GRACE).await.unwrap(), Stopped::Graceful);
+    assert_eq!(cluster(&*driver).stop(VM, subject.grace()).await.unwrap(), Stopped::Graceful);
     delete(subject, &*driver, VM).await;
 }
 
@@ -154,7 +154,7 @@ pub async fn what_nobody_can_have_used_is_known_until_it_is_confirmed(subject: &
         started(subject, &*driver, number).await;
         let made = kubernetes.foundation(VM).await.unwrap().expect("it stands on something");
         assert!(made.is_new && made.authority.contains("CERTIFICATE"), "{made:?}");
-        kubernetes.stop(VM, GRACE).await.unwrap();
+        kubernetes.stop(VM, subject.grace()).await.unwrap();
         assert_eq!(kubernetes.foundation(VM).await.unwrap(), Some(made.clone()), "whether it runs or not");
         started(subject, &*driver, number + 1).await;
         assert!(
@@ -164,7 +164,7 @@ pub async fn what_nobody_can_have_used_is_known_until_it_is_confirmed(subject: &
         for _ in 0..2 {
             kubernetes.confirm(VM).await.unwrap();
         }
-        kubernetes.stop(VM, GRACE).await.unwrap();
+        kubernetes.stop(VM, subject.grace()).await.unwrap();
         started(subject, &*driver, number + 1).await;
         let used = Foundation { is_new: false, ..made };
         assert_eq!(subject.driver().kubernetes().unwrap().foundation(VM).await.unwrap(), Some(used), "for good");
@@ -179,7 +179,7 @@ pub async fn a_cluster_of_a_stopped_machine_can_be_forgotten(subject: &impl Clus
     running(subject, &*driver, VM).await;
     started(subject, &*driver, 2).await;
     cluster(&*driver).confirm(VM).await.unwrap();
-    driver.stop(VM, GRACE).await.unwrap();
+    driver.stop(VM, subject.grace()).await.unwrap();
     for _ in 0..2 {
         cluster(&*driver).reset(VM).await.unwrap();
         assert_eq!(cluster(&*driver).inspect(VM).await.unwrap(), ClusterFound::Absent);
@@ -191,7 +191,7 @@ pub async fn a_cluster_of_a_stopped_machine_can_be_forgotten(subject: &impl Clus
     started(subject, &*driver, 1).await;
     let made = cluster(&*driver).foundation(VM).await.unwrap().expect("it stands on something");
     assert!(made.is_new, "nothing is left of the old one");
-    cluster(&*driver).stop(VM, GRACE).await.unwrap();
+    cluster(&*driver).stop(VM, subject.grace()).await.unwrap();
     started(subject, &*driver, 1).await;
     assert_eq!(cluster(&*driver).foundation(VM).await.unwrap(), Some(made), "it is forgotten once");
     delete(subject, &*driver, VM).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{GRACE, Subject, UP, VM, delete, exited, log, running, up};
+use super::{Subject, UP, VM, delete, exited, log, running, up};
 use crate::{Error, Found, Health, Stopped};
 
 pub async fn a_crash_is_told_and_the_machine_can_be_started_again(subject: &dyn Subject) {
@@ -50,7 +50,7 @@ pub async fn what_runs_outlives_its_driver_and_is_adopted_by_the_next(subject: &
 pub async fn the_next_driver_can_stop_and_delete_what_the_last_one_started(subject: &dyn Subject) {
     drop(running(subject, &*subject.driver(), VM).await);
     let driver = subject.driver();
-    assert_eq!(driver.stop(VM, GRACE).await.unwrap(), Stopped::Graceful);
+    assert_eq!(driver.stop(VM, subject.grace()).await.unwrap(), Stopped::Graceful);
     assert_eq!(driver.inspect(VM).await.unwrap(), Found::Stopped);
     drop(driver.start(VM, &log()).await.unwrap());
     drop(driver);

@@ -45,6 +45,11 @@ pub trait Subject {
     fn patience(&self) -> Duration {
         Duration::from_secs(60)
     }
+
+    /// How long a machine that is asked to stop may take.
+    fn grace(&self) -> Duration {
+        Duration::from_secs(30)
+    }
 }
 
 /// Makes a test of each rule of the contract. The argument is a function from the name of a test to its subject; `None`
@@ -80,7 +85,6 @@ macro_rules! contract {
 
 /// The longest that one rule may take.
 const RULE_TAKES: Duration = Duration::from_secs(300);
-const GRACE: Duration = Duration::from_secs(30);
 const VM: &str = "rd";
 
 /// Runs one rule to its end.

@@ -1,6 +1,6 @@
 //! Rules about templates.
 
-use super::{GRACE, Subject, UP, VM, delete, log, running, up};
+use super::{Subject, UP, VM, delete, log, running, up};
 use crate::{Error, Found, Health, Running, Stopped};
 
 pub async fn a_bad_template_is_refused_with_reasons_and_changes_nothing(subject: &dyn Subject) {
@@ -34,7 +34,7 @@ pub async fn an_edit_is_written_at_once_and_takes_effect_at_the_next_start(subje
     driver.apply_template(VM, &subject.template(1)).await.unwrap();
     assert_eq!(driver.inspect(VM).await.unwrap(), UP, "taken back");
     driver.apply_template(VM, &subject.template(2)).await.unwrap();
-    assert_eq!(driver.stop(VM, GRACE).await.unwrap(), Stopped::Graceful);
+    assert_eq!(driver.stop(VM, subject.grace()).await.unwrap(), Stopped::Graceful);
     let mut run = driver.start(VM, &log()).await.unwrap();
     assert_eq!(up(subject, &mut run).await, Health::GOOD);
     assert_eq!(driver.inspect(VM).await.unwrap(), UP);

@@ -278,7 +278,7 @@ fn skip(remedy: &str) {
     eprintln!("skipped: virtual machines are tested by {remedy}");
 }
 
-fn finish(command: &mut Command) -> Output {
+pub(crate) fn finish(command: &mut Command) -> Output {
     match bounded::run(command, BOOT, |_| ()).unwrap() {
         Outcome::Ended(output) => output,
         Outcome::TimedOut(output) => panic!("{command:?} hangs\n{}\n{}", output.stdout, output.stderr),

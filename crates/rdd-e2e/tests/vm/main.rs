@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
+mod contract;
 mod guest;
 mod overhead;
 mod scenario;

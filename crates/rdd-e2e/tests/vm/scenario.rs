@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
+    os::unix::net::UnixStream,
     path::Path,
     time::{Duration, Instant},
 };
@@ -11,7 +12,10 @@ use std::{
 use rdd_stdx::process;
 use rdd_testkit::eventually;
 
-use crate::guest::{BOOT, NAMESPACE, User, report, run, say};
+use crate::{
+    contract::the_driver_keeps_its_contract,
+    guest::{BOOT, NAMESPACE, User, report, run, say},
+};
 
 /// Long enough for anything that takes no boot.
 const SOON: Duration = Duration::from_secs(60);
@@ -20,7 +24,8 @@ const SOON: Duration = Duration::from_secs(60);
 fn a_virtual_machine_from_template_to_graceful_end() {
     let Some(user) = User::new() else { return };
     let began = Instant::now();
-    let phases: [Phase; 11] = [
+    let phases: [Phase; 13] = [
+        ("the contract of drivers, with the real limactl", the_driver_keeps_its_contract),
         ("first start", first_start),
         ("a container, its mirror and its port", containers),
         ("what concerns no machine restarts none", no_restart_for_nothing),
@@ -30,6 +35,7 @@ fn a_virtual_machine_from_template_to_graceful_end() {
         ("the host agent is killed", the_agent_is_killed),
         ("QEMU is killed", qemu_is_killed),
         ("the daemon is killed", the_daemon_is_killed),
+        ("another engine: containerd", containerd),
         ("the LimaVM cannot be deleted", deleting_the_machine_is_refused),
         ("the end", nothing_is_left),
     ];
@@ -192,6 +198,33 @@ fn qemu_is_killed(user: &User) {
     user.kill(user.pid("qemu.pid"));
     user.until_restarted(before, "back after QEMU was killed");
     user.until_docker_answers();
+}
+
+/// Finding A-13: the machine boots with containerd instead of Docker, and it answers in the guest and at the socket here.
+fn containerd(user: &User) {
+    user.set(&["containerEngine.name=containerd"]);
+    let version = user.rdd(&["shell", "--workdir", "/", "sudo", "ctr", "version"]).expect_success();
+    assert!(version.stdout.contains("Server:"), "{}", version.stdout);
+    let units = ["shell", "--workdir", "/", "systemctl", "is-active", "containerd.service", "docker.service"];
+    assert_eq!(user.rdd(&units).stdout.lines().collect::<Vec<_>>(), ["active", "inactive"]);
+    let socket = user.folder().join("containerd.sock");
+    let began = Instant::now();
+    eventually("containerd answers", SOON, || greet_http2(&socket));
+    report("containerd answers", began.elapsed());
+    assert_ne!(user.docker(&["version"]).code, Some(0), "Docker does not answer any more");
+}
+
+/// Begins to speak HTTP/2, as every client of containerd does, and expects the settings of a server.
+fn greet_http2(socket: &Path) -> Result<(), String> {
+    /// The first frame of a server has this type.
+    const SETTINGS: u8 = 4;
+    let text = |error: std::io::Error| error.to_string();
+    let mut stream = UnixStream::connect(socket).map_err(text)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).map_err(text)?;
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").map_err(text)?;
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).map_err(text)?;
+    if head[3] == SETTINGS { Ok(()) } else { Err(format!("no settings but {head:?}")) }
 }
 
 fn deleting_the_machine_is_refused(user: &User) {

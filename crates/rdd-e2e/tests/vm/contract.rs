@@ -1,0 +1,140 @@
+//! The contract of drivers, kept with the real `limactl`: the rules that take no boot, and the one about a whole life, which takes one.
+
+use std::{
+    env, fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use rdd_driver::{Driver, lima::LimaDriver, suite::Subject};
+use rdd_instance::{Environment, Instance, Platform};
+use rdd_stdx::process::{Process, Signal};
+use rdd_testkit::processes::Table;
+
+use crate::guest::{BOOT, User, finish};
+
+/// Set for the process in which the rules are run.
+const RUNS_RULES: &str = "RDD_VM_CONTRACT";
+/// The rules that are worth their time here. The others take several boots each; what they are about happens to a real machine in the
+/// scenario, and each of them is run with a stand-in in `rdd-driver`.
+const RULES: &[&str] = &[
+    "a_machine_is_made_started_stopped_and_deleted_and_leaves_nothing",
+    "what_is_absent_can_be_stopped_and_deleted_but_not_started",
+    "a_name_that_is_no_name_is_refused_everywhere",
+    "a_half_made_machine_is_known_and_made_anew",
+    "a_bad_template_is_refused_with_reasons_and_changes_nothing",
+];
+
+/// Runs this test program again as the user, because `limactl` refuses to work for root.
+pub(crate) fn the_driver_keeps_its_contract(user: &User) {
+    let program = user.home.join("contract");
+    fs::copy(env::current_exe().unwrap(), &program).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    for rule in RULES {
+        let mut command = user.command(&program);
+        command.args(["--exact", &format!("contract::{rule}"), "--nocapture"]).env(RUNS_RULES, "1");
+        // Another instance, so that the scenario finds nothing of it.
+        let output = finish(command.env("RDD_INSTANCE", "c"));
+        let passed = output.code == Some(0) && output.stdout.contains("1 passed");
+        assert!(passed, "{rule}\n{}\n{}", output.stdout, output.stderr);
+    }
+    fs::remove_file(program).unwrap();
+}
+
+rdd_driver::contract!(RealLima::for_rule);
+
+/// The machines of an instance of this process's user.
+struct RealLima {
+    instance: Instance,
+    environment: Environment,
+    image: String,
+}
+
+impl RealLima {
+    /// `None` in a process that the scenario did not start, which runs these rules in one of its own.
+    fn for_rule(name: &str) -> Option<Self> {
+        env::var_os(RUNS_RULES)?;
+        assert!(RULES.contains(&name), "{name} is not run with a real machine");
+        let environment = Environment::of_process();
+        let instance = Instance::resolve(&environment, Platform::Linux).unwrap();
+        let image = fs::read_to_string(env::var_os("RDD_VM_IMAGE").expect("the scenario names it")).unwrap();
+        Some(Self { instance, environment, image })
+    }
+
+    fn folder(&self, vm: &str) -> PathBuf {
+        self.instance.paths.lima_home.join(vm)
+    }
+
+    /// Where the driver has what is its own.
+    fn own_folder(&self) -> PathBuf {
+        self.instance.paths.lima_home.join(".rdd")
+    }
+
+    fn signal(&self, vm: &str, file: &str, signal: Signal) {
+        let text = fs::read_to_string(self.folder(vm).join(file)).unwrap();
+        let process = Process::open(text.trim().parse().unwrap()).unwrap().expect("it runs");
+        process.signal(signal).unwrap();
+    }
+}
+
+impl Subject for RealLima {
+    fn driver(&self) -> Arc<dyn Driver> {
+        // The product starts QEMU with its own arguments where there is no acceleration.
+        let product = Path::new(&self.environment.home.clone().unwrap()).join("rdd");
+        Arc::new(LimaDriver::new(&self.instance, &self.environment, Some(product)))
+    }
+
+    fn template(&self, number: u32) -> String {
+        let Self { image, .. } = self;
+        format!(
+            "vmType: qemu\ncpus: {number}\nmemory: 1GiB\nmounts: []\ncontainerd: {{system: false, user: false}}\n\
+             ssh: {{loadDotSSHPubKeys: false}}\n{image}"
+        )
+    }
+
+    fn bad_template(&self) -> String {
+        "vmType: qemu\ncpus: 2\n".to_owned()
+    }
+
+    fn crash(&self, vm: &str) {
+        self.signal(vm, "ha.pid", Signal::KILL);
+        self.signal(vm, "qemu.pid", Signal::KILL);
+    }
+
+    fn hang(&self, vm: &str) {
+        self.signal(vm, "qemu.pid", Signal::STOP);
+    }
+
+    fn half_make(&self, vm: &str) {
+        fs::create_dir_all(self.own_folder()).unwrap();
+        fs::write(self.own_folder().join(format!("{vm}.preparing")), "").unwrap();
+        fs::create_dir_all(self.folder(vm)).unwrap();
+        fs::write(self.folder(vm).join("lima.yaml"), self.template(1)).unwrap();
+    }
+
+    fn maim(&self, vm: &str) {
+        self.signal(vm, "ha.pid", Signal::KILL);
+    }
+
+    fn leftovers(&self, vm: &str) -> Vec<String> {
+        let own = self.own_folder();
+        let files = [self.folder(vm), own.join(format!("{vm}.preparing")), own.join(format!("{vm}.launch.json"))];
+        let mut left: Vec<_> =
+            files.iter().filter(|path| path.exists()).map(|path| path.display().to_string()).collect();
+        let folder = self.folder(vm).display().to_string();
+        let table = Table::read().expect("the processes can be listed");
+        let processes = table.iter().map(|process| process.arguments.join(" "));
+        left.extend(processes.filter(|words| words.contains(&folder)));
+        left
+    }
+
+    fn patience(&self) -> Duration {
+        BOOT
+    }
+
+    fn grace(&self) -> Duration {
+        BOOT
+    }
+}
