@@ -1,8 +1,8 @@
 //! Everything behind the server's door, put together over a store.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
-use rdd_meta::{Status, options::DeleteOptions};
+use rdd_meta::{Reason, Status, options::DeleteOptions};
 use rdd_stdx::{
     clock::SharedClock,
     task::{Ended, Group},
@@ -109,7 +109,16 @@ impl Core {
         let lifecycle: Arc<dyn Admit> = Arc::new(NamespaceLifecycle::new(Arc::clone(&state)));
         // No webhook is asked yet: those of this process have not registered, and none may keep the server from starting.
         let first = Local::new(mk_api(vec![Arc::clone(&lifecycle)]), MANAGER);
-        controllers::bootstrap(&first, &endowment).await.map_err(|status| OpenError::Bootstrap(Box::new(status)))?;
+        let is_complete = match controllers::bootstrap(&first, &endowment).await {
+            Ok(()) => true,
+            // A full disk: what is stored is served, and what is missing is made when there is space.
+            Err(status) if status.reason == Some(Reason::ServiceUnavailable) => {
+                tracing::warn!(reason = status.message, "the first objects cannot be made yet");
+                false
+            }
+            Err(status) => return Err(OpenError::Bootstrap(Box::new(status))),
+        };
+        let missing = (!is_complete).then(|| endowment.clone());
         let webhooks = Arc::new(webhook::Local::default());
         let services = Arc::new(webhook::Services::new(Arc::clone(&state), BTreeMap::new()));
         let asked = Webhooks::new(Arc::clone(&state), Arc::clone(&registry), Arc::clone(&webhooks), services);
@@ -129,6 +138,9 @@ impl Core {
                 tracing::error!(error = %rdd_stdx::chain::Chain(&error), "definitions are no longer followed");
             }
         });
+        if let Some(endowment) = missing {
+            tasks.spawn("first objects", complete_bootstrap(first, endowment));
+        }
         tasks.spawn("apiservices", controllers::keep_groups_registered(local));
         let documents = OpenApi::new(Box::new(Builtins), Box::new(StoredSchemas { state }), &version, clock);
         let endpoints = Arc::new(Endpoints::new(Arc::clone(&api), documents));
@@ -153,6 +165,19 @@ impl Core {
     /// Waits until one of its tasks has ended, which none does by itself unless something is broken or the store was closed.
     pub async fn ended(&mut self) -> Option<Ended<()>> {
         self.tasks.next().await
+    }
+}
+
+/// How often it is tried to make the first objects while the store accepts no writes.
+const BOOTSTRAP_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Makes the first objects as soon as the store accepts writes. It never ends, as no task of the core does.
+async fn complete_bootstrap(local: Local, endowment: Endowment) {
+    loop {
+        tokio::time::sleep(BOOTSTRAP_RETRY_INTERVAL).await;
+        if controllers::bootstrap(&local, &endowment).await.is_ok() {
+            std::future::pending::<()>().await;
+        }
     }
 }
 

@@ -42,6 +42,24 @@ pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> Result<(), Error>
     owned::replace(path, content, mode).map_err(failed("write", path))
 }
 
+/// Replaces `path` as [`write_atomic`] does. Where no space is left, a file that is there is overwritten in place, which needs
+/// no further space as long as the content takes no more blocks than the old one.
+///
+/// Only for files that every start writes again: whoever reads in the middle of overwriting, or after a loss of power in the
+/// middle of it, finds parts of both contents.
+pub fn rewrite(path: &Path, content: &[u8], mode: u32) -> Result<(), Error> {
+    let Err(error) = owned::replace(path, content, mode) else { return Ok(()) };
+    if !is_out_of_space(&error) {
+        return Err(failed("write", path)(error));
+    }
+    // Why there is no new file is what the user has to know, not that the old one was too small as well.
+    owned::overwrite(path, content, mode).map_err(|_| failed("write", path)(error))
+}
+
+fn is_out_of_space(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 /// Makes `path` and its missing parents, each for the owner alone; tightens `path` if it was there and laxer. One that
 /// belongs to another user is refused.
 pub fn create_dir_private(path: &Path) -> Result<(), Error> {
@@ -95,6 +113,25 @@ mod tests {
         write_atomic(&path, b"new", PRIVATE).unwrap();
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), mode(&path)), ("new", PRIVATE));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no staging file is left behind");
+    }
+
+    // Finding A-8: on a full disk the daemon writes its PID and its kubeconfig this way.
+    #[test]
+    fn a_file_that_is_overwritten_in_place_is_the_same_file_with_the_new_content() {
+        use std::os::unix::fs::MetadataExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.yaml");
+        for (old, new) in [("old and longer", "new"), ("old", "new and longer"), ("", "x")] {
+            fs::write(&path, old).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+            let before = fs::metadata(&path).unwrap().ino();
+            owned::overwrite(&path, new.as_bytes(), PRIVATE).unwrap();
+            assert_eq!((fs::read_to_string(&path).unwrap().as_str(), mode(&path)), (new, PRIVATE));
+            assert_eq!(fs::metadata(&path).unwrap().ino(), before);
+        }
+        assert!(owned::overwrite(&dir.path().join("absent"), b"x", PRIVATE).is_err(), "it makes no file");
+        rewrite(&path, b"whole", PRIVATE).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
     }
 
     #[test]

@@ -23,7 +23,7 @@ use std::{
         fd::{AsFd, AsRawFd, OwnedFd},
         unix::{
             ffi::OsStringExt,
-            fs::{MetadataExt, PermissionsExt},
+            fs::{FileExt, MetadataExt, PermissionsExt},
         },
     },
     path::{Component, Path, PathBuf},
@@ -440,6 +440,16 @@ pub fn read_to_string(path: &Path) -> io::Result<String> {
 pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let (folder, name) = split(path)?;
     folder.replace(name, content, mode)
+}
+
+/// Overwrites the file at `path`, which has to be there, and keeps its blocks: it is never shorter than the new content, so that
+/// no other program can take them meanwhile.
+pub fn overwrite(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let file = open_file(path, OFlags::WRONLY)?;
+    file.set_permissions(Permissions::from_mode(mode))?;
+    file.write_all_at(content, 0)?;
+    file.set_len(content.len() as u64)?;
+    file.sync_all()
 }
 
 /// What to do about a component of a path that is not there.

@@ -68,8 +68,10 @@ pub enum Error {
     #[error("the store has too many requests waiting")]
     Overloaded,
     /// No space is left on the disk. Nothing changed; writes succeed again when there is space.
-    #[error("write to the store: no space is left on its disk")]
+    #[error("write to the store: no space is left on its disk; free space in {}", folder.display())]
     DiskFull {
+        /// Where the store is.
+        folder: PathBuf,
         /// What the database said.
         #[source]
         source: Cause,

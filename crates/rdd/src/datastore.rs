@@ -10,11 +10,19 @@ use rdd_apiserver::{
     metrics::{Figure, Value},
 };
 use rdd_stdx::chain::Chain;
-use rdd_store::{Reply, Revision, Store};
+use rdd_store::{Error, Reply, Revision, Store};
 
 /// Whether the store takes writes; the text is for the log, since health answers withhold reasons.
 pub(crate) fn is_writable(store: &dyn Store) -> Result<(), String> {
     store.status().writable.map_err(|error| Chain(&error).to_string())
+}
+
+/// What keeps the store from taking writes until somebody frees space, if that is so.
+pub(crate) fn full_disk(store: &dyn Store) -> Option<String> {
+    match store.status().writable {
+        Err(error @ Error::DiskFull { .. }) => Some(error.to_string()),
+        _ => None,
+    }
 }
 
 /// What `/metrics` shows of the store.
@@ -138,5 +146,30 @@ mod tests {
             assert!(Instant::now() < patience, "the copy was left behind");
             std::thread::yield_now();
         }
+    }
+
+    // Finding A-8
+    #[test]
+    fn a_copy_that_nobody_reads_holds_up_no_other_copy_no_write_no_compaction_and_not_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(sqlite::open(&folder.path().join("state.db"), sqlite::Options::default()).unwrap());
+        store.commit(Txn::put("bulk", Expect::Any, vec![0; 4 << 20])).wait().unwrap();
+        let backup = OnlineBackup { store: store.clone(), folder: folder.path().to_owned() };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let within = Duration::from_secs(20);
+        runtime.block_on(async {
+            let make = || async { tokio::time::timeout(within, backup.make()).await.unwrap().unwrap() };
+            let unread = make().await;
+            let read = make().await;
+            assert_eq!(read.file.metadata().unwrap().len(), unread.file.metadata().unwrap().len());
+            let others = async {
+                let revision = store.commit(Txn::put("key", Expect::Any, b"value".to_vec())).await.unwrap();
+                assert_eq!(store.compact(revision).await.unwrap(), revision);
+                store.close().await.unwrap();
+            };
+            tokio::time::timeout(within, others).await.expect("nothing is held up");
+            assert!(unread.file.metadata().unwrap().len() > 4 << 20, "and the first is whole");
+        });
+        assert_eq!(left_in(folder.path()), 0, "both are removed");
     }
 }

@@ -14,9 +14,11 @@ use rdd_runtime::{
     selection::Selection,
 };
 use rdd_stdx::{backoff::Backoff, chain::Chain, clock::SharedClock};
+use rdd_store::Store;
 
 use crate::{
     controllers::{self, Parts},
+    datastore,
     notify::Notifier,
     passthrough::Passthroughs,
 };
@@ -28,12 +30,15 @@ const MASTERS: &str = "system:masters";
 const NAME: &str = "embedded";
 /// How long after a failed start the next is tried.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
+/// The same while the disk is full: whoever frees space is watching.
+const FULL_DISK_RETRY_MAX: Duration = Duration::from_secs(3);
 
 /// What the embedded manager is made of.
 pub(crate) struct Embedded {
     options: ServeOptions,
     clock: SharedClock,
     client: Client,
+    store: Arc<dyn Store>,
     webhooks: Arc<webhook::Local>,
     passthroughs: Arc<Passthroughs>,
     metrics: Metrics,
@@ -45,7 +50,7 @@ impl Embedded {
     pub(crate) fn new(
         options: &ServeOptions,
         clock: &SharedClock,
-        (server, core): (&Server, &Core),
+        (server, core, store): (&Server, &Core, &Arc<dyn Store>),
         (passthroughs, metrics): (Arc<Passthroughs>, Metrics),
         notifier: &Notifier,
     ) -> Self {
@@ -56,6 +61,7 @@ impl Embedded {
             options: options.clone(),
             clock: Arc::clone(clock),
             client,
+            store: Arc::clone(store),
             webhooks: Arc::clone(core.webhooks()),
             passthroughs,
             metrics,
@@ -68,7 +74,7 @@ impl Embedded {
     pub(crate) async fn start(&self) -> Manager {
         let mut delays = BACKOFF.delays();
         loop {
-            let delay = delays.advance();
+            let mut delay = delays.advance();
             match self.try_start().await {
                 Ok(manager) => return manager,
                 Err(error) => {
@@ -78,7 +84,12 @@ impl Embedded {
                         ?delay,
                         "the API is served without controllers; they are started again"
                     );
-                    self.notifier.failed(&problem);
+                    if let Some(reason) = datastore::full_disk(&*self.store) {
+                        self.notifier.read_only(&reason);
+                        delay = delay.min(FULL_DISK_RETRY_MAX);
+                    } else {
+                        self.notifier.failed(&problem);
+                    }
                     let told = Registry::new(self.client.clone()).annotate(false, Some(&problem)).await;
                     if let Err(error) = told {
                         tracing::warn!(error = %Chain(&error), "could not say in the API what stands in the way");

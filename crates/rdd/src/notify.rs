@@ -38,6 +38,12 @@ impl Notifier {
         self.send(&format!("X_RDD_ERROR={reason}\nSTATUS={reason}"));
     }
 
+    /// It serves reads and refuses writes, for this reason, and will say that it is ready when the reason is gone.
+    pub(crate) fn read_only(&self, reason: &str) {
+        let reason = one_line(reason);
+        self.send(&format!("X_RDD_READ_ONLY={reason}\nSTATUS={reason}"));
+    }
+
     /// A listener that went away, or never was, is no reason not to run.
     fn send(&self, message: &str) {
         let Some(address) = &self.0 else { return };
@@ -83,6 +89,8 @@ mod tests {
         assert!(received(&socket).starts_with("READY=1\n"));
         notifier.failed("disk\nfull");
         assert_eq!(received(&socket), "X_RDD_ERROR=disk full\nSTATUS=disk full");
+        notifier.read_only("disk\nfull");
+        assert_eq!(received(&socket), "X_RDD_READ_ONLY=disk full\nSTATUS=disk full");
     }
 
     #[cfg(target_os = "linux")]

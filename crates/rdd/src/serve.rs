@@ -66,7 +66,7 @@ fn run(options: &ServeOptions, notifier: &Notifier) -> anyhow::Result<()> {
     file::create_dir_private(&paths.dir)?;
     // From here to the end of the process: the lock is what "running" means.
     let _running = take_lock(instance)?;
-    file::write_atomic(&paths.pid_file, std::process::id().to_string().as_bytes(), file::PRIVATE)?;
+    file::rewrite(&paths.pid_file, std::process::id().to_string().as_bytes(), file::PRIVATE)?;
     tracing::info!(instance = %instance.name, version = build::INFO.version, verbosity = options.verbosity, "starting");
     refresh_links(options);
     tracing::debug!(limit = open_files::raise_limit(), "open files");
@@ -136,7 +136,7 @@ async fn serve_until_signal(options: &ServeOptions, clock: &SharedClock, notifie
     let (mut server, mut core) = start_server(options, clock, &store, (&passthroughs, &metrics)).await?;
     tracing::info!(address = %server.address(), revision = %store.status().head, "apiserver is serving");
 
-    let embedded = Embedded::new(options, clock, (&server, &core), (passthroughs, metrics), notifier);
+    let embedded = Embedded::new(options, clock, (&server, &core, &store), (passthroughs, metrics), notifier);
     let mut controllers = None;
     let ended_by = {
         let mut starting = std::pin::pin!(embedded.start());
@@ -283,7 +283,7 @@ struct Published {
 impl Published {
     fn write(&self, bundle: &str) -> anyhow::Result<()> {
         let config = Kubeconfig::for_daemon(self.port, bundle, &self.admin_token, &self.user_token);
-        Ok(file::write_atomic(&self.path, config.render()?.as_bytes(), file::PRIVATE)?)
+        Ok(file::rewrite(&self.path, config.render()?.as_bytes(), file::PRIVATE)?)
     }
 }
 

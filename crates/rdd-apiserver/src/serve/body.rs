@@ -86,7 +86,7 @@ impl<G> Guarded<G> {
     }
 
     /// It has no deadline, and shutdown waits for it only as long as it gets on.
-    pub(super) fn as_transfer(mut self, transfers: &Arc<Transfers>) -> Self {
+    pub(super) fn with_transfer(mut self, transfers: &Arc<Transfers>) -> Self {
         self.transfer = Some(Transfer::begin(transfers));
         self
     }

@@ -396,7 +396,7 @@ impl Frame {
             let guarded = Guarded::new(body, flying);
             Body::new(match class {
                 Class::Bounded | Class::Brief => guarded.until(deadline()),
-                Class::Unbounded => guarded.as_transfer(&self.transfers),
+                Class::Unbounded => guarded.with_transfer(&self.transfers),
                 Class::Endless => guarded.until_cancelled(CancellationToken::clone(&self.ending).cancelled_owned()),
             })
         })

@@ -27,6 +27,8 @@ pub enum News {
     Status(String),
     /// Why it will not come up.
     Error(String),
+    /// It serves reads only, for this reason.
+    ReadOnly(String),
     /// It can be used.
     Ready,
 }
@@ -131,6 +133,7 @@ fn parse(message: &str) -> Vec<News> {
         ("READY", "1") => Some(News::Ready),
         ("STATUS", text) => Some(News::Status(text.to_owned())),
         ("X_RDD_ERROR", text) => Some(News::Error(text.to_owned())),
+        ("X_RDD_READ_ONLY", text) => Some(News::ReadOnly(text.to_owned())),
         _ => None,
     };
     message.lines().filter_map(news).collect()
@@ -193,6 +196,7 @@ mod tests {
             ("nonsense", vec![]),
             ("MAINPID=1\nSTATUS=waiting for API server\n", vec![News::Status("waiting for API server".to_owned())]),
             ("ERRNO=98\nX_RDD_ERROR=port = 1: taken", vec![News::Error("port = 1: taken".to_owned())]),
+            ("X_RDD_READ_ONLY=no space", vec![News::ReadOnly("no space".to_owned())]),
             ("STATUS=up\nREADY=1", vec![News::Status("up".to_owned()), News::Ready]),
         ] {
             assert_eq!(parse(message), expected, "{message:?}");

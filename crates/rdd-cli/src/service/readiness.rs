@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, time::Duration};
 
 use rdd_stdx::owned;
 
-use super::{ControlPlane, api::Api, deadline::Deadline, state};
+use super::{ControlPlane, api::Api, deadline::Deadline, spawn, state};
 use crate::{
     progress::Progress,
     report::{ExitCode, Failure, Outcome},
@@ -93,6 +93,8 @@ pub struct Seen {
     pub controllers: Controllers,
     /// Why its controllers do not run, if they do not and it has said so.
     pub failing: Option<String>,
+    /// Whether it serves reads and refuses writes; `failing` says why.
+    pub read_only: bool,
     /// What stood in the way of asking.
     pub problem: Option<String>,
 }
@@ -143,13 +145,36 @@ fn look_closely(plane: &ControlPlane<'_>, seen: &mut Seen, deadline: Deadline) -
     let (status, _) = api.get("/readyz", deadline.left_up_to(CALL_BOUND))?;
     seen.ready = status == 200;
     if !seen.ready {
-        return Err(unexpected("/readyz", status));
+        seen.failing = read_only_reason(&api, deadline)?;
+        seen.read_only = seen.failing.is_some();
+        return Err(seen.failing.clone().map_or_else(|| unexpected("/readyz", status), Failure::message));
     }
     let (status, body) = api.get(DISCOVERY, deadline.left_up_to(CALL_BOUND))?;
     let managers = Managers::read(status, &body).ok_or_else(|| unexpected(DISCOVERY, status))?;
     seen.controllers = managers.standing(started_at(plane));
     seen.failing = managers.problem().filter(|_| seen.controllers != Controllers::Ready);
     seen.failing.clone().map_or(Ok(()), |problem| Err(Failure::message(problem)))
+}
+
+/// The check of the datastore, under the name that every API server has for it.
+const STORE_CHECK: &str = "/readyz/etcd";
+/// What a failed check says before its reason.
+const CHECK_FAILED: &str = "internal server error: ";
+
+/// Why the datastore accepts no writes, if it does not.
+fn read_only_reason(api: &Api, deadline: Deadline) -> Outcome<Option<String>> {
+    let (status, body) = api.get(STORE_CHECK, deadline.left_up_to(CALL_BOUND))?;
+    Ok(store_failure(status, &body).map(|reason| spawn::read_only(&reason)))
+}
+
+fn store_failure(status: u16, body: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(body);
+    (status == 500).then(|| text.trim().strip_prefix(CHECK_FAILED).map(str::to_owned)).flatten()
+}
+
+/// Why a running daemon refuses writes, if it does. Looks once, and not for long.
+pub fn look_for_read_only(plane: &ControlPlane<'_>, deadline: Deadline) -> Option<String> {
+    connect(plane).and_then(|api| read_only_reason(&api, deadline)).ok().flatten()
 }
 
 /// The list of managers, as far as it says whether they can be used.
@@ -205,6 +230,8 @@ fn git_version(status: u16, body: &[u8]) -> Option<String> {
 pub enum Awaited {
     /// It can be used.
     Ready,
+    /// It serves reads, and whether it ever accepts writes again is not for us to await. The user was told why.
+    ReadOnly,
     /// It has ended: it was on its way down, or died.
     Gone,
 }
@@ -237,6 +264,7 @@ pub fn wait(
         }
         match judge(&seen, wanted.expected) {
             Verdict::Ready => return Ok(Awaited::Ready),
+            Verdict::Waiting(_) if seen.read_only => return Ok(Awaited::ReadOnly),
             Verdict::Waiting(_) if wanted.api_only && failing.is_some() => return Ok(Awaited::Ready),
             Verdict::Incompatible { found } => return Err(incompatible(&found, plane.context.build.git_version)),
             Verdict::Waiting(phase) => {
@@ -368,6 +396,20 @@ mod tests {
             assert_eq!(Phase::of_status(phase.message()), Some(phase));
         }
         assert_eq!(Phase::of_status("replaying the datastore"), None);
+    }
+
+    // Finding A-8
+    #[test]
+    fn a_store_that_refuses_writes_is_told_from_other_failures() {
+        for (status, body, expected) in [
+            (200, "ok", None),
+            (404, "404 page not found\n", None),
+            (500, "internal server error: no space\n", Some("no space")),
+            (500, "panic", None),
+            (503, "internal server error: no space\n", None),
+        ] {
+            assert_eq!(store_failure(status, body.as_bytes()).as_deref(), expected, "{status} {body:?}");
+        }
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub struct Step {
     pub statuses: Vec<String>,
     /// It can be used.
     pub ready: bool,
+    /// Whether it serves reads and refuses writes; [`Starting::reason`] says why.
+    pub read_only: bool,
 }
 
 /// The words after the program's name.
@@ -116,10 +118,10 @@ impl Starting {
         }
         let seen = readiness::look(plane, Deadline::after(Some(at_most.min(LOOK))));
         match readiness::judge(&seen, plane.expected_version()) {
-            Verdict::Ready => Ok(Step { statuses: Vec::new(), ready: true }),
+            Verdict::Ready => Ok(Step { ready: true, ..Step::default() }),
             Verdict::Waiting(phase) => {
                 self.reason = seen.failing.or_else(|| self.reason.take());
-                Ok(Step { statuses: vec![phase.message().to_owned()], ready: false })
+                Ok(Step { statuses: vec![phase.message().to_owned()], ready: false, read_only: seen.read_only })
             }
             Verdict::Incompatible { found } => Err(readiness::incompatible(&found, plane.context.build.git_version)),
         }
@@ -137,6 +139,10 @@ impl Starting {
                 News::Ready => step.ready = true,
                 News::Status(status) => step.statuses.push(status),
                 News::Error(reason) => self.reason = Some(reason),
+                News::ReadOnly(reason) => {
+                    self.reason = Some(read_only(&reason));
+                    step.read_only = true;
+                }
             }
         }
         step
@@ -158,6 +164,11 @@ impl Starting {
 }
 
 /// The last line that says anything; the title of the log says nothing.
+/// What users are told of a daemon that refuses writes.
+pub(super) fn read_only(reason: &str) -> String {
+    format!("the control plane is read-only, and accepts writes again by itself when the reason is gone: {reason}")
+}
+
 fn last_line(text: &str) -> Option<String> {
     let is_title = |line: &str| line.starts_with("=== ") && line.ends_with(" ===");
     text.lines().map(str::trim).rfind(|line| !line.is_empty() && !is_title(line)).map(str::to_owned)

@@ -73,7 +73,7 @@ pub fn start(plane: &ControlPlane<'_>, request: &Request, deadline: Deadline) ->
             }
         }
         // One that is gone was on its way down when it was found, and leaves its place to a new one.
-        if await_running(plane, request, deadline, &mut told)? == Awaited::Ready {
+        if await_running(plane, request, deadline, &mut told)? != Awaited::Gone {
             return Ok(());
         }
     }
@@ -91,7 +91,7 @@ fn start_anew(plane: &ControlPlane<'_>, request: &Request, deadline: Deadline, l
         return Ok(());
     }
     let progress = Progress::start(plane.record(), &format!("starting {name:?} control plane"));
-    let mut up = Up { phases: Phases::default(), progress, last_status: None, told: None };
+    let mut up = Up { phases: Phases::default(), progress, last_status: None, told: None, read_only: false };
     up.tell(Phase::ApiServer.message());
     // Until the daemon has its lock, another start could not know of it.
     let mut ready = false;
@@ -105,9 +105,10 @@ fn start_anew(plane: &ControlPlane<'_>, request: &Request, deadline: Deadline, l
         }
         ready = up.follow(&mut daemon, plane, deadline)? || (request.api_only && up.told.is_some());
     }
+    let how = if up.read_only { "read-only" } else { "ready" };
     drop(up);
     if request.announce {
-        plane.record().success(&format!("{name:?} control plane is ready"));
+        plane.record().success(&format!("{name:?} control plane is {how}"));
     }
     Ok(())
 }
@@ -120,9 +121,12 @@ struct Up {
     last_status: Option<String>,
     /// What it said stands in its way.
     told: Option<String>,
+    /// It serves reads, and whether it ever accepts writes is not for us to await.
+    read_only: bool,
 }
 
 impl Up {
+    /// Whether it can be used.
     fn follow(&mut self, daemon: &mut Starting, plane: &ControlPlane<'_>, deadline: Deadline) -> Outcome<bool> {
         let step = daemon.step(plane, deadline.left_up_to(TURN))?;
         step.statuses.iter().for_each(|status| self.tell(status));
@@ -134,7 +138,8 @@ impl Up {
             plane.record().warn(reason);
             self.told = Some(reason.to_owned());
         }
-        Ok(step.ready)
+        self.read_only = step.read_only && !step.ready;
+        Ok(step.ready || step.read_only)
     }
 
     /// Only the phases that scripts know become messages.

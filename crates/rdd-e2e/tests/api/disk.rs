@@ -2,18 +2,19 @@
 
 use std::{
     fs,
+    net::TcpListener,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use rdd_testkit::{
     Daemon, Sandbox,
-    api::{Server, Wire},
+    api::{Reply, Server, Wire},
     capability::require,
     eventually,
 };
 
-use crate::support::{MAPS, SOON, expect_proper, expect_unharmed, mk_map};
+use crate::support::{MAPS, SOON, expect_proper, expect_unharmed, mk_map, until};
 
 /// A file system of one's own, small, gone with the test.
 struct Tmpfs(PathBuf);
@@ -64,8 +65,7 @@ fn a_full_disk_refuses_writes_with_a_status_and_keeps_what_it_has() {
         Some(reply)
     });
     let refused = refused.expect("no disk of 8 MB holds 40 MB");
-    expect_proper("a full disk", &refused);
-    assert_eq!((refused.code, refused.reason().as_str()), (503, "ServiceUnavailable"), "{}", refused.text());
+    expect_refused(&refused, &local);
     for name in &kept {
         wire.get(&format!("{MAPS}/{name}")).expect(200);
     }
@@ -84,4 +84,93 @@ fn a_full_disk_refuses_writes_with_a_status_and_keeps_what_it_has() {
     }
     daemon.rdd(&["svc", "stop"]).expect_success();
     drop(disk);
+}
+
+/// Finding A-8. The daemon is killed while its disk is full, and what it needs for its start is there already.
+#[test]
+fn killed_on_a_full_disk_it_starts_read_only_says_why_and_accepts_writes_when_there_is_space() {
+    if !require("tmpfs") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let local = sandbox.home().join(".local");
+    let disk = Tmpfs::mount(&local, "8m");
+    let ballast = local.join("ballast");
+    fs::write(&ballast, vec![0; 3 << 20]).unwrap();
+    let daemon = Daemon::start_in(sandbox);
+    let wire = Wire::of(&daemon);
+    wire.post(MAPS, &mk_map("before", "1")).expect(201);
+    fill(&wire, &local);
+    daemon.kill();
+    fs::write(local.join("rest"), vec![0; 16 << 20]).expect_err("the disk is smaller than that");
+    // Its port is taken meanwhile, so that one of the first objects is not as it has to be and cannot be changed either.
+    let _taken = TcpListener::bind(("127.0.0.1", port_of(&wire))).unwrap();
+
+    let started = daemon.rdd(&["svc", "start"]).expect_success();
+    assert!(started.stderr.contains("read-only"), "{}", started.stderr);
+    assert!(started.stderr.contains(&format!("free space in {}", local.display())), "{}", started.stderr);
+    let wire = Wire::of(&daemon);
+    wire.get(&format!("{MAPS}/before")).expect(200);
+    let list = wire.get(MAPS).expect(200);
+    assert!(list["items"].as_array().unwrap().iter().any(|item| item["metadata"]["name"] == "before"));
+    let mut watch = wire.watch(&format!("{MAPS}?watch=true"));
+    assert_eq!(watch.expect()["type"], "ADDED");
+    // A write that is refused is what the daemon knows of its disk. It looks again after a second, and there may be room for that.
+    let refuse = || expect_refused(&wire.post(MAPS, &mk_map("while-full", &"x".repeat(900_000))), &local);
+    let says = |words: &[&str], text: &str| {
+        eventually(&format!("{text:?} in what {words:?} says"), SOON, || {
+            refuse();
+            let output = daemon.rdd(words).expect_success();
+            let said = output.stdout + &output.stderr;
+            if said.contains(text) { Ok(()) } else { Err(said) }
+        });
+    };
+    says(&["svc", "start"], "control plane is read-only");
+    says(&["svc", "status"], &format!("free space in {}", local.display()));
+    says(&["svc", "status", "-o", "json"], "\"readOnly\": \"the control plane is read-only");
+
+    let pid = daemon.pid();
+    fs::remove_file(&ballast).unwrap();
+    eventually("a write after there was space", SOON, || {
+        let reply = wire.post(MAPS, &mk_map("after", "1"));
+        if reply.code == 201 { Ok(()) } else { Err(reply.text().into_owned()) }
+    });
+    daemon.rdd(&["svc", "start"]).expect_success();
+    let status: serde_json::Value =
+        serde_json::from_str(&daemon.rdd(&["svc", "status", "-o", "json"]).expect_success().stdout).unwrap();
+    assert_eq!((&status["ready"], &status["readOnly"]), (&true.into(), &serde_json::Value::Null));
+    until(&wire, "/api/v1/namespaces/default/services/kubernetes", "the new port", |service| {
+        service["spec"]["ports"][0]["port"] == port_of(&wire)
+    });
+    expect_unharmed(&daemon, &wire, pid, 200);
+    daemon.rdd(&["svc", "stop"]).expect_success();
+    drop(disk);
+}
+
+/// The port that a daemon listens on.
+fn port_of(wire: &Wire) -> u16 {
+    let head = wire.head("GET", "/");
+    let (_, rest) = head.split_once("Host: 127.0.0.1:").expect("a header names the server");
+    rest.lines().next().unwrap().parse().unwrap()
+}
+
+/// Writes until there is no room for even a small object.
+fn fill(wire: &Wire, disk: &Path) {
+    for bytes in [900_000, 100_000, 10_000, 10] {
+        let value = "x".repeat(bytes);
+        let refused = (0..2_000).find_map(|count| {
+            let reply = wire.post(MAPS, &mk_map(&format!("m{bytes}-{count}"), &value));
+            (reply.code != 201).then_some(reply)
+        });
+        expect_refused(&refused.expect("the disk is full at last"), disk);
+    }
+}
+
+/// A write that a full disk has no room for.
+#[track_caller]
+fn expect_refused(reply: &Reply, disk: &Path) {
+    expect_proper("a full disk", reply);
+    assert_eq!((reply.code, reply.reason().as_str()), (503, "ServiceUnavailable"), "{}", reply.text());
+    let message = reply.json()["message"].as_str().unwrap_or_default().to_owned();
+    assert!(message.contains(&format!("free space in {}", disk.display())), "{message}");
 }

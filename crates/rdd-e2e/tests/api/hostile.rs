@@ -8,11 +8,13 @@ use std::{
 
 use rdd_testkit::{
     Daemon,
-    api::{Ask, Reply, Server, Wire},
+    api::{Ask, Reply, Server, TestApi, Wire},
 };
 use serde_json::json;
 
-use crate::support::{DEFINITIONS, MAPS, customs, expect_proper, expect_unharmed, mk_custom, mk_definition, mk_map};
+use crate::support::{
+    DEFINITIONS, MAPS, customs, expect_proper, expect_unharmed, mk_custom, mk_definition, mk_map, peak_kib,
+};
 
 /// What an unoptimised daemon may take at its peak under all this: the body limit many times over, and no multiple of an input.
 const PEAK_MIB: u64 = 400;
@@ -324,4 +326,79 @@ fn the_longest_lists_do_not_hold_up_the_health_check() {
     assert!(slow * 100 <= times.len(), "{slow} of {} answers took more than 100 ms: {:?}", times.len(), times.last());
     assert!(times.last() < Some(&Duration::from_secs(1)), "one answer took {:?}", times.last());
     expect_unharmed(&daemon, &wire, pid, PEAK_MIB);
+}
+
+/// What an unoptimised daemon may take while several large objects are applied at once: no more than for one after the other.
+const APPLY_PEAK_MIB: u64 = 300;
+/// How many are applied at once.
+const APPLIES: usize = 5;
+
+/// A body of 1.5 MB for server-side apply, whose fields are owned one by one.
+fn mk_wide(mut object: serde_json::Value, field: &str) -> String {
+    let entries =
+        (0..18_000).map(|number| (format!("a-key-that-is-as-long-as-others-{number:05}"), json!("y".repeat(38))));
+    object[field] = entries.collect::<serde_json::Map<_, _>>().into();
+    let text = object.to_string();
+    assert!((1_400_000..1_600_000).contains(&text.len()), "{} bytes", text.len());
+    text
+}
+
+/// Sends so many at once, each of another object, and expects that all are applied.
+fn apply_at_once(wire: &Wire, collection: &str, body: impl Fn(&str) -> String + Sync) {
+    thread::scope(|scope| {
+        for number in 0..APPLIES {
+            let (wire, body) = (wire.clone(), &body);
+            scope.spawn(move || {
+                let name = format!("wide-{number}");
+                let path = format!("{collection}/{name}?fieldManager=test&force=true");
+                let reply = wire.ask(&Ask::new("PATCH", &path).body("application/apply-patch+yaml", body(&name)));
+                assert_eq!(reply.code, 201, "{}", reply.text().chars().take(500).collect::<String>());
+            });
+        }
+    });
+}
+
+/// Finding A-8. What others have taken before does not count: the peak is measured anew.
+#[test]
+fn large_applies_at_once_take_no_more_memory_than_one_after_the_other() {
+    let (daemon, wire, pid) = start();
+    let mut definition = mk_definition("Wide", &json!({"type": "object"}));
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] =
+        json!({"fields": {"type": "object", "additionalProperties": {"type": "string"}}});
+    wire.post(DEFINITIONS, &definition).expect(201);
+    let wides = customs("Wide", "default");
+    wire.get(&wides).expect(200);
+    let warm = reset_peak(pid);
+    apply_at_once(&wire, MAPS, |name| mk_wide(mk_map(name, ""), "data"));
+    let maps = peak_kib(pid) / 1024;
+    apply_at_once(&wire, &wides, |name| {
+        let object = json!({"apiVersion": "k.example/v1", "kind": "Wide", "metadata": {"name": name}});
+        mk_wide(object, "fields")
+    });
+    let customs = peak_kib(pid) / 1024;
+    assert!(
+        customs < APPLY_PEAK_MIB,
+        "from {warm} MiB to {maps} MiB with ConfigMaps, {customs} MiB with custom objects"
+    );
+    expect_unharmed(&daemon, &wire, pid, APPLY_PEAK_MIB);
+}
+
+/// Lets the peak of a process begin at what it has now, which is returned in MiB.
+fn reset_peak(pid: u32) -> u64 {
+    std::fs::write(format!("/proc/{pid}/clear_refs"), "5").unwrap();
+    peak_kib(pid) / 1024
+}
+
+// Finding A-2
+#[test]
+fn work_that_goes_on_when_the_deadline_passes_ends_and_stores_nothing() {
+    let api = TestApi::start();
+    let body = mk_wide(mk_map("late", ""), "data");
+    // The body is there at once, and reading it alone takes longer than this.
+    let late = api.ask(&Ask::new("POST", &format!("{MAPS}?timeout=5ms")).body("application/json", body.clone()));
+    assert_eq!((late.code, late.reason().as_str()), (504, "Timeout"), "{}", late.text());
+    api.post(MAPS, &mk_map("next", "1")).expect(201);
+    assert_eq!(api.get(&format!("{MAPS}/late")).code, 404, "the work has stopped before it stored anything");
+    let in_time = api.ask(&Ask::new("POST", MAPS).body("application/json", body));
+    assert_eq!(in_time.code, 201, "{}", in_time.text().chars().take(500).collect::<String>());
 }

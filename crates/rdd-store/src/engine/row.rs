@@ -1,6 +1,11 @@
 //! A row of the log, the state beside it, and their checksums.
 
-use std::{error::Error as StdError, ops::ControlFlow, path::Path, sync::Arc};
+use std::{
+    error::Error as StdError,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 
@@ -140,7 +145,12 @@ pub(crate) type Between<'a, L> = dyn FnMut(&mut L, Wait) -> ControlFlow<()> + 'a
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// There is no space. Nothing has changed, and it may be tried again.
-    Full(Cause),
+    Full {
+        /// Where the log is.
+        folder: PathBuf,
+        /// What the database said.
+        cause: Cause,
+    },
     /// Something else. What is on the disk is unknown.
     Broken(Cause),
 }
@@ -148,7 +158,7 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn cause(&self) -> &(dyn StdError + 'static) {
         match self {
-            Self::Full(cause) | Self::Broken(cause) => &**cause,
+            Self::Full { cause, .. } | Self::Broken(cause) => &**cause,
         }
     }
 }

@@ -78,6 +78,16 @@ impl<'c> SqliteLog<'c> {
         Ok(())
     }
 
+    /// A full disk is known before anything is decided; after any other failure nobody knows what the disk holds.
+    fn failure(&self, error: rusqlite::Error) -> Failure {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => {
+                Failure::Full { folder: place::folder(&self.wal).to_owned(), cause: Arc::new(error) }
+            }
+            _ => Failure::Broken(Arc::new(error)),
+        }
+    }
+
     fn try_tidy(&mut self) -> rusqlite::Result<bool> {
         let count = |name| self.connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         let (free, all) = (count("freelist_count")?, count("page_count")?);
@@ -105,7 +115,7 @@ impl Log for SqliteLog<'_> {
         {
             return Err(Failure::Broken(Arc::new(rollback)));
         }
-        Err(failure(error))
+        Err(self.failure(error))
     }
 
     fn read(&mut self, after: RowId, upto: RowId, visit: &mut dyn FnMut(Row) -> ControlFlow<()>) -> Result<(), Cause> {
@@ -128,7 +138,7 @@ impl Log for SqliteLog<'_> {
     }
 
     fn tidy(&mut self) -> Result<bool, Failure> {
-        self.try_tidy().map_err(failure)
+        self.try_tidy().map_err(|error| self.failure(error))
     }
 
     fn copy(&mut self, target: &Path, between: &mut Between<'_, Self>) -> Result<Revision, Error> {
@@ -146,15 +156,7 @@ impl Log for SqliteLog<'_> {
     }
 
     fn finish(&mut self) -> Result<(), Failure> {
-        self.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").map_err(failure)
-    }
-}
-
-/// A full disk is known before anything is decided; after any other failure nobody knows what the disk holds.
-fn failure(error: rusqlite::Error) -> Failure {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => Failure::Full(Arc::new(error)),
-        _ => Failure::Broken(Arc::new(error)),
+        self.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").map_err(|error| self.failure(error))
     }
 }
 

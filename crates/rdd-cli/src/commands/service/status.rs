@@ -21,6 +21,9 @@ use crate::{
 /// A daemon that does not answer within this is not ready.
 const LOOK_BOUND: Duration = Duration::from_secs(15);
 
+/// How long the short report waits for a daemon to say whether it refuses writes.
+const READ_ONLY_LOOK_BOUND: Duration = Duration::from_secs(2);
+
 /// The state as data.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -30,6 +33,8 @@ struct Report {
     running: bool,
     pid: Option<u32>,
     ready: bool,
+    /// Why it refuses writes, if it does.
+    read_only: Option<String>,
     server: Option<String>,
     version: Option<String>,
     started_at: Option<String>,
@@ -42,6 +47,12 @@ pub fn run(plane: &ControlPlane<'_>, args: &Status) -> Outcome {
     let Some(format) = args.output.as_deref() else {
         let record = plane.record().showing(Level::Info);
         lines(&plane.name(), state, plane.context.is_developer_mode()).iter().for_each(|line| record.info(line));
+        let deadline = Deadline::after(Some(READ_ONLY_LOOK_BOUND));
+        if state.daemon.is_running()
+            && let Some(reason) = readiness::look_for_read_only(plane, deadline)
+        {
+            record.warn(&reason);
+        }
         return Ok(());
     };
     let encode: fn(&Report) -> Outcome<String> = match format {
@@ -82,6 +93,7 @@ fn report(plane: &ControlPlane<'_>, state: State, seen: Seen) -> Report {
         running,
         pid: Some(state.daemon.pid_or_zero()).filter(|pid| *pid != 0),
         ready: readiness::judge(&seen, plane.expected_version()) == Verdict::Ready,
+        read_only: seen.failing.filter(|_| seen.read_only),
         server: seen.server,
         version: seen.version,
         started_at: started.map(|time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),

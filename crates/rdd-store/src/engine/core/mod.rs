@@ -195,7 +195,9 @@ impl Core {
         if let Err(failure) = written {
             return Err(self.failed(log, now, &failure));
         }
-        self.full = None;
+        if self.full.take().is_some() {
+            tracing::info!("there is space on the disk again; the store accepts writes");
+        }
         self.index.state = state;
         self.index.removed(remove.len());
         for note in &staged.notes {
@@ -257,14 +259,16 @@ impl Core {
     fn failed<L: Log>(&mut self, log: &mut L, now: u64, failure: &Failure) -> Error {
         self.retry_at = now + RETRY_MS;
         let (error, known) = match failure {
-            Failure::Full(cause) => (Error::DiskFull { source: Arc::clone(cause) }, self.full.is_some()),
+            Failure::Full { folder, cause } => {
+                (Error::DiskFull { folder: folder.clone(), source: Arc::clone(cause) }, self.full.is_some())
+            }
             Failure::Broken(cause) => (Error::Poisoned { cause: Chain(&**cause).to_string() }, false),
         };
         if !known {
             tracing::error!(error = %Chain(failure.cause()), "{error}");
         }
         match failure {
-            Failure::Full(_) => self.full = Some(error.clone()),
+            Failure::Full { .. } => self.full = Some(error.clone()),
             Failure::Broken(_) => {
                 log.seal();
                 self.poisoned = Some(error.clone());

@@ -99,7 +99,10 @@ fn it_wakes_for_what_expires_and_then_sleeps() {
 #[test]
 fn a_failed_batch_fails_all_its_callers_and_leaves_nothing_behind() {
     let (mut core, rows, _) = by_hand();
-    let mut log = Failing { rows, next: Some(Failure::Full(Arc::new(io::Error::other("no space")))) };
+    let mut log = Failing {
+        rows,
+        next: Some(Failure::Full { folder: "/store".into(), cause: Arc::new(io::Error::other("no space")) }),
+    };
     let ask = |txn| {
         let (answer, reply) = Reply::pair();
         core.shared.queue.push(Request::Commit { txn, answer }).unwrap();
