@@ -18,8 +18,21 @@ use crate::{Error, Pending, Run, Stopped};
 /// the other, dropping it stops nothing, and no truth is kept in memory. A machine that ends takes its cluster with it; the
 /// cluster's data stays, and goes with the machine's.
 pub trait Cluster: std::fmt::Debug + Send + Sync {
-    /// Whether the machine can have a cluster; if not, the error says what to do about it.
-    fn check<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>>;
+    /// Whether the machine can have a cluster, and whether it has what this program needs, once there is one; if not, the error says what to do
+    /// about it.
+    fn check<'a>(&'a self, vm: &'a str, program: Option<&'a Path>) -> Pending<'a, Result<(), Error>>;
+
+    /// The release that used the data of the machine's cluster last, as far as it is known without asking the machine; `None` if there is no data.
+    fn used_release(&self, vm: &str) -> Option<String>;
+
+    /// What a person should know of running this release here, though it runs.
+    fn warning(&self, _version: &str) -> Option<String> {
+        None
+    }
+
+    /// When the cluster that runs was started, since the epoch, by the clock of the machine that it runs in; `None` if that is not known. What a
+    /// cluster says of itself with an earlier time is what an earlier start left in its data.
+    fn started_at<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<Duration>, Error>>;
 
     /// Looks at the cluster. Changes nothing, and waits for no other method.
     fn inspect<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<ClusterFound, Error>>;

@@ -34,20 +34,80 @@ pub(crate) fn rotate(path: &Path, options: &LogOptions) -> Result<File, Error> {
 
 /// How far from its end a log is searched for its last line.
 const TAIL_BYTES: u64 = 16 << 10;
+/// How far from its end the log of K3s is searched for the cause: its parts go on logging while it shuts down.
+const CAUSE_TAIL_BYTES: u64 = 256 << 10;
 /// The longest line that is shown.
 const LINE_LENGTH_MAX: usize = 1000;
 
 /// The last line of a log that is not blank, cut to what a condition can show; `None` if there is none to read.
 pub(crate) fn last_line(path: &Path) -> Option<String> {
+    let text = read_tail(path, TAIL_BYTES)?;
+    text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(make_printable)
+}
+
+/// Why K3s has ended, as [`find_cause`] finds it in its log; `None` if there is nothing to read.
+pub(crate) fn last_cause(path: &Path) -> Option<String> {
+    find_cause(&read_tail(path, CAUSE_TAIL_BYTES)?)
+}
+
+/// Why a program that logs like K3s (logrus) has ended: the message of its last fatal line, else of its last error, else its last line. What it logs
+/// while it shuts down is no cause.
+pub(crate) fn find_cause(text: &str) -> Option<String> {
+    let is_fatal = |line: &&str| has_level(line, "fatal") || line.starts_with("panic: ");
+    let lines = || text.lines().rev().map(str::trim);
+    let line = lines()
+        .find(is_fatal)
+        .or_else(|| lines().find(|line| has_level(line, "error")))
+        .or_else(|| lines().find(|line| !line.is_empty()))?;
+    Some(make_printable(&unwrap_message(line)))
+}
+
+fn has_level(line: &str, level: &str) -> bool {
+    line.split(' ').any(|word| word.strip_prefix("level=") == Some(level))
+}
+
+/// The message of a logrus line, with the error that it names; any other line as it is. Times and levels would make two equal ends differ.
+fn unwrap_message(line: &str) -> String {
+    match (find_field(line, "msg"), find_field(line, "error")) {
+        (Some(message), Some(error)) => format!("{message}: {error}"),
+        (Some(message), None) => message,
+        (None, _) => line.to_owned(),
+    }
+}
+
+/// The value of a field of a logrus line, without Go's quotes.
+fn find_field(line: &str, name: &str) -> Option<String> {
+    let start = line.find(&format!(" {name}="))? + name.len() + 2;
+    let value = line.get(start..)?;
+    let Some(quoted) = value.strip_prefix('"') else {
+        return Some(value.split(' ').next().unwrap_or_default().to_owned());
+    };
+    let (mut text, mut characters) = (String::new(), quoted.chars());
+    loop {
+        match characters.next()? {
+            '"' => return Some(text),
+            '\\' => match characters.next()? {
+                'n' | 'r' | 't' => text.push(' '),
+                other => text.push(other),
+            },
+            other => text.push(other),
+        }
+    }
+}
+
+/// The end of a file.
+fn read_tail(path: &Path, bytes: u64) -> Option<String> {
     let mut log = File::open(path).ok()?;
     let length = log.metadata().ok()?.len();
-    log.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES))).ok()?;
+    log.seek(SeekFrom::Start(length.saturating_sub(bytes))).ok()?;
     let mut tail = Vec::new();
-    log.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
-    let text = String::from_utf8_lossy(&tail);
-    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    log.take(bytes).read_to_end(&mut tail).ok()?;
+    Some(String::from_utf8_lossy(&tail).into_owned())
+}
+
+fn make_printable(line: &str) -> String {
     let printable: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LINE_LENGTH_MAX).collect();
-    Some(printable.trim().to_owned())
+    printable.trim().to_owned()
 }
 
 /// Moves the logs of a machine that is about to be deleted to `<log_dir>/<vm>`, or `<vm>.2` and so on if that is taken:
@@ -130,6 +190,32 @@ mod tests {
         }
         fs::write(&path, b"caf\xe9 broken").unwrap();
         assert_eq!(last_line(&path).as_deref(), Some("caf\u{fffd} broken"));
+    }
+
+    // Finding E-22
+    #[test]
+    fn the_cause_of_an_end_is_the_last_fatal_or_error_line_and_not_what_is_logged_on_the_way_out() {
+        let closing = r#"time="2026-11-18T21:00:01Z" level=info msg="Closing database connections""#;
+        let exited = r#"time="2026-11-18T21:00:00Z" level=error msg="kubelet exited: \"/rdd-1\" is missing""#;
+        let fatal = r#"time="2026-11-18T21:00:00Z" level=fatal msg="cannot start" error="no space left on device""#;
+        let bare = "time=\"2026-11-18T21:00:00Z\" level=fatal msg=no-words";
+        for (log, cause) in [
+            (format!("{exited}\n{closing}\n"), "kubelet exited: \"/rdd-1\" is missing"),
+            (format!("{fatal}\n{exited}\n{closing}\n"), "cannot start: no space left on device"),
+            (format!("{exited}\n{bare}\n"), "no-words"),
+            (format!("{exited}\npanic: it cannot be\n\ngoroutine 1 [running]:\n"), "panic: it cannot be"),
+            (format!("{closing}\n\n"), "Closing database connections"),
+            ("killed by somebody\n".to_owned(), "killed by somebody"),
+            ("x level=error msg=\"cut of\n".to_owned(), "x level=error msg=\"cut of"),
+        ] {
+            assert_eq!(find_cause(&log).as_deref(), Some(cause), "{log}");
+        }
+        assert_eq!(find_cause("\n \n"), None);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("k3s.log");
+        let noise = format!("{closing}\n").repeat(1000);
+        fs::write(&path, format!("{exited}\n{noise}")).unwrap();
+        assert_eq!(last_cause(&path).as_deref(), Some("kubelet exited: \"/rdd-1\" is missing"), "however much follows");
     }
 
     #[test]

@@ -14,14 +14,24 @@ use rdd_driver::{
 use rdd_stdx::process::Signal;
 use room::HostSubject;
 
-/// Writes a kubeconfig where it is told, each time another, and then waits to be told to end.
+/// Writes a kubeconfig where it is told, each time another, and then waits to be told to end. Like a kubelet it needs its control group in each
+/// hierarchy, and makes one for pods below it.
 const K3S: &str = r#"#!/bin/sh
 [ "$1" = server ] || { echo "no such command: $1"; exit 1; }
 while [ $# -gt 0 ]; do
     case $1 in --write-kubeconfig) config=$2 ;; --data-dir) tls=$2/server/tls ;; esac
+    case $2 in cgroup-root=*) group=${2#cgroup-root=} ;; esac
     shift
 done
 trap 'exit 0' TERM
+for root in /sys/fs/cgroup /sys/fs/cgroup/*; do
+    if [ ! -e "$root/cgroup.procs" ] || { [ -e /sys/fs/cgroup/cgroup.controllers ] && [ "$root" != /sys/fs/cgroup ]; }; then continue; fi
+    if ! mkdir "$root$group/kubepods"; then
+        echo "level=error msg=\"kubelet exited: cgroup [\\\"$group\\\"] has some missing paths: $root\""
+        echo 'level=info msg="Closing database connections"'
+        exit 1
+    fi
+done
 mkdir -p "$tls"
 [ -e "$tls/server-ca.crt" ] || echo "-----BEGIN CERTIFICATE----- $$" > "$tls/server-ca.crt"
 echo "clusters: [] # $$" > "$config"
@@ -179,6 +189,46 @@ mod host {
     }
 
     rdd_driver::cluster_contract!(subject);
+
+    // Finding E-20
+    #[test]
+    fn the_control_group_of_pods_is_there_before_the_cluster_and_gone_after_it() {
+        let Some(host) = subject("the_control_group_of_pods_is_there_before_the_cluster_and_gone_after_it") else {
+            return;
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let driver = host.driver();
+        let template = host.template(1);
+        let group = host.engine.place.engine("rd").cgroup;
+        let found = |name: &str| {
+            let roots = fs::read_dir("/sys/fs/cgroup").unwrap().flatten().map(|entry| entry.path());
+            let all = roots.chain([PathBuf::from("/sys/fs/cgroup")]).map(|root| root.join(name));
+            all.filter(|folder| folder.is_dir()).count()
+        };
+        let own = group.trim_start_matches('/');
+        runtime.block_on(async {
+            driver.create("rd", &template).await.unwrap();
+            let mut run = driver.start("rd", &rdd_driver::LogOptions::default()).await.unwrap();
+            while !matches!(run.next().await, Some(rdd_driver::State::Running(_))) {}
+            let cluster = driver.kubernetes().unwrap();
+            for _ in 0..2 {
+                let mut run = cluster.start("rd", &host.release(1)).await.unwrap();
+                loop {
+                    match run.next().await {
+                        Some(rdd_driver::State::Running(_)) => break,
+                        Some(rdd_driver::State::Exited { last_words }) => panic!("{last_words}"),
+                        _ => {}
+                    }
+                }
+                assert!(found(&format!("{own}/kubepods")) > 0);
+                cluster.stop("rd", Duration::from_secs(10)).await.unwrap();
+                assert_eq!(found(&format!("{own}/kubepods")), 0);
+            }
+            driver.stop("rd", Duration::from_secs(20)).await.unwrap();
+            assert_eq!(found(own), 0, "nothing is left");
+            driver.delete("rd").await.unwrap();
+        });
+    }
 
     #[test]
     fn a_bridge_that_lost_its_address_has_it_again_before_a_cluster_starts() {

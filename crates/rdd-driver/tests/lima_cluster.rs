@@ -108,6 +108,47 @@ async fn a_guest_whose_clock_is_off_gets_ours_before_each_start_or_no_cluster() 
     }
 }
 
+// Finding E-19
+#[tokio::test]
+async fn a_guest_with_control_groups_of_version_1_is_told_to_the_kubelet() {
+    let place = Place::new();
+    let driver = place.driver();
+    let _machine = running(&place, &driver).await;
+    let guest = place.folder("vm").join("guest");
+    let cluster = driver.kubernetes().unwrap();
+    fs::create_dir_all(guest.join("sys/fs/cgroup/cpuset")).unwrap();
+    for (version, is_v2, expected) in
+        [("v1.35.0+k3s3", false, true), ("v1.30.14+k3s1", false, false), ("v1.35.0+k3s3", true, false)]
+    {
+        let _ = fs::remove_file(guest.join("sys/fs/cgroup/cgroup.controllers"));
+        if is_v2 {
+            fs::write(guest.join("sys/fs/cgroup/cgroup.controllers"), "").unwrap();
+        }
+        let wanted = Wanted { version: version.to_owned(), ..place.release(1) };
+        cluster.start("vm", &wanted).await.unwrap();
+        let words = |guest: &std::path::Path| fs::read_to_string(guest.join("words")).unwrap_or_default();
+        rdd_testkit::eventually("its words", Duration::from_secs(20), || words(&guest).contains(version).then_some(()));
+        assert_eq!(words(&guest).contains("--kubelet-arg fail-cgroupv1=false"), expected, "{version} {is_v2}");
+        cluster.stop("vm", Duration::from_secs(5)).await.unwrap();
+        cluster.reset("vm").await.unwrap();
+    }
+}
+
+// Finding E-22
+#[tokio::test]
+async fn the_cause_of_an_end_in_the_guest_is_its_last_error() {
+    let place = Place::new();
+    let journal = "#!/bin/sh\necho 'time=\"x\" level=error msg=\"kubelet exited: no such group\"'\n\
+                   echo 'time=\"x\" level=info msg=\"Closing database connections\"'\n";
+    fs::write(place.bin().join("guest/journalctl"), journal).unwrap();
+    let driver = place.driver();
+    let _machine = running(&place, &driver).await;
+    let mut run = driver.kubernetes().unwrap().start("vm", &place.release(1)).await.unwrap();
+    place.crash_cluster("vm");
+    let last_words = tokio::time::timeout(Duration::from_secs(60), run.exited()).await.unwrap().unwrap();
+    assert_eq!(last_words, "k3s has ended: kubelet exited: no such group");
+}
+
 // Issue 7: enabling Kubernetes restarts no machine.
 #[test]
 fn a_machine_gets_changes_and_loses_kubernetes_with_one_start() {

@@ -31,6 +31,8 @@ enum Help {
     ServiceLog,
     /// Reads what K3s says.
     ClusterLog,
+    /// The same, of one that ends again and again.
+    CrashLog,
     /// Asks Kubernetes about its nodes.
     Nodes,
     /// Looks at the user's kubeconfig as kubectl sees it.
@@ -84,6 +86,7 @@ const TABLE: &[Row] = {
         (C::KubernetesReady, R::Unsupported, M::Final, H::Disable),
         (C::KubernetesReady, R::CertificatesInvalid, M::Final, H::Clock),
         (C::KubernetesReady, R::StartFailed, M::Failed, H::ClusterLog),
+        (C::KubernetesReady, R::CrashLoopBackOff, M::Final, H::CrashLog),
         (C::KubernetesReady, R::Probing, M::Passing, H::ClusterLog),
         (C::KubernetesReady, R::WaitingForNode, M::Passing, H::Nodes),
         (C::KubernetesReady, R::MergeFailed, M::Failed, H::Kubeconfig),
@@ -115,8 +118,8 @@ pub fn help(condition: &Condition, places: &Places) -> String {
         Help::Watch => "rdd status --watch".to_owned(),
         Help::MachineLog => format!("rdd limavm log {}", names::APP_VM),
         Help::ServiceLog => "rdd service log".to_owned(),
-        Help::ClusterLog if places.is_host => format!("tail -n 50 {}", quoted(&places.cluster_log)),
-        Help::ClusterLog => "rdd shell sudo journalctl --unit=rdd-k3s --lines=50".to_owned(),
+        Help::ClusterLog | Help::CrashLog if places.is_host => format!("tail -n 50 {}", quoted(&places.cluster_log)),
+        Help::ClusterLog | Help::CrashLog => "rdd shell sudo journalctl --unit=rdd-k3s --lines=50".to_owned(),
         Help::Nodes => "rdd run kubectl describe nodes".to_owned(),
         Help::Kubeconfig => format!("kubectl config view --kubeconfig={}", quoted(&places.kubeconfig)),
         Help::Release => format!("rdd set kubernetes.version={}", release_in(&condition.message).unwrap_or("latest")),
@@ -129,6 +132,9 @@ pub fn help(condition: &Condition, places: &Places) -> String {
 pub fn last_resort(condition: &Condition) -> Option<&'static str> {
     match row(condition)?.3 {
         Help::Release => Some("or forget the cluster with everything in it: rdd reset --kubernetes"),
+        Help::CrashLog => Some(
+            "once the cause is mended it is tried again by itself within two minutes; at once: rdd set kubernetes.enabled=false, then true",
+        ),
         Help::Clock => Some(
             "if the clock of this machine is right, forget the cluster with everything in it: rdd reset --kubernetes",
         ),
@@ -200,6 +206,7 @@ mod tests {
             ("ContainerEngineReady", "ConnectFailed", "", Meaning::Failed, "rdd service log"),
             ("KubernetesReady", "DownloadFailed", "", Meaning::Failed, "rdd service log"),
             ("KubernetesReady", "StartFailed", "", Meaning::Failed, "tail -n 50 /home/ann/.rd2/lima/rd/k3s.log"),
+            ("KubernetesReady", "CrashLoopBackOff", "", Meaning::Final, "tail -n 50 /home/ann/.rd2/lima/rd/k3s.log"),
             ("KubernetesReady", "Probing", "", Meaning::Passing, "tail -n 50 /home/ann/.rd2/lima/rd/k3s.log"),
             ("KubernetesReady", "WaitingForNode", "", Meaning::Passing, "rdd run kubectl describe nodes"),
             (

@@ -14,7 +14,7 @@ use super::{
     interrupt::Interrupt,
     names::{self, conditions},
     remedy::{self, Meaning, Places},
-    status::render::plain,
+    status::{facts, render::plain},
     watch::{self, End, Observer, Target},
 };
 use crate::{
@@ -110,9 +110,10 @@ pub fn wait(api: &Api<'_>, written: &Written, bound: Option<Duration>, interrupt
     let holding_up = waiting.conditions.holding_up().map(ToString::to_string);
     let elapsed = waiting.began.elapsed();
     let drawn = waiting.teller.progress.is_some();
+    let places = Places { is_host: waiting.is_host, ..facts::places(api.plane) };
     drop(waiting);
     match end {
-        End::Found(Some(why)) => Err(refused(&why)),
+        End::Found(Some(why)) => Err(refused(&why, &places)),
         End::Found(None) => {
             if drawn {
                 api.record().success(&format!("App has reached the desired state ({})", short(elapsed)));
@@ -125,10 +126,10 @@ pub fn wait(api: &Api<'_>, written: &Written, bound: Option<Duration>, interrupt
 }
 
 /// As if the API had refused it: only another value, or what the hints name, makes it true.
-fn refused(why: &Condition) -> Failure {
+fn refused(why: &Condition, places: &Places) -> Failure {
     let failure = Failure::message(format!("App cannot reach the desired state: {why}"))
         .code(ExitCode::Denied)
-        .hint(format!("what may help: {}", remedy::help(why, &Places::default())));
+        .hint(format!("what may help: {}", remedy::help(why, places)));
     let failure = remedy::last_resort(why).into_iter().fold(failure, Failure::hint);
     failure.hint("the change is stored, and is tried again when something of this has changed; see how it goes: rdd status --watch")
 }
@@ -153,6 +154,8 @@ struct Waiting<'a> {
     conditions: Conditions,
     teller: Teller<'a>,
     began: Instant,
+    /// Whether the machine is this one, where its logs are.
+    is_host: bool,
 }
 
 impl<'a> Waiting<'a> {
@@ -160,7 +163,7 @@ impl<'a> Waiting<'a> {
         let began = Instant::now();
         let now = record::timestamp(api.plane.context.clock().as_ref());
         let teller = Teller::begin(api.record(), "Waiting for App to settle", began, now);
-        Self { written, conditions: Conditions::default(), teller, began }
+        Self { written, conditions: Conditions::default(), teller, began, is_host: false }
     }
 }
 
@@ -178,6 +181,7 @@ impl Observer for Waiting<'_> {
                 Failure::message("App is being deleted, and will not settle").hint("see when it is gone: rdd status")
             );
         }
+        self.is_host = condition::text(app, "/spec/backend") == "host";
         let change = self.conditions.update(app, self.written);
         change.news.iter().for_each(|condition| self.teller.tell(condition));
         if let Some(condition) = self.conditions.holding_up() {
@@ -341,7 +345,8 @@ mod tests {
             assert!(!change.settled);
             change.refusal.map(|condition| condition.to_string())
         };
-        for reason in ["DowngradeRefused", "CertificatesInvalid", "Unsupported"] {
+        // Finding E-22: CrashLoopBackOff
+        for reason in ["DowngradeRefused", "CertificatesInvalid", "Unsupported", "CrashLoopBackOff"] {
             let part = ("KubernetesReady", "False", reason, 2);
             let said = format!("KubernetesReady=False: KubernetesReady is {reason} ({reason})");
             assert_eq!(refusal(&[part, ("Settled", "False", reason, 2)]), Some(said));
@@ -361,11 +366,22 @@ mod tests {
     #[test]
     fn a_refusal_has_the_code_of_refusals_and_names_the_fix() {
         let app = app(&[("KubernetesReady", "False", "DowngradeRefused", 2)]);
-        let failure = refused(&condition::condition(&app, "KubernetesReady").unwrap());
+        let failure = refused(&condition::condition(&app, "KubernetesReady").unwrap(), &Places::default());
         assert_eq!(failure.exit_code().number(), 3);
         assert!(failure.text().starts_with("App cannot reach the desired state: KubernetesReady=False: "));
         let hints = failure.hints().join("\n");
         assert!(hints.contains("rdd set kubernetes.version=") && hints.contains("rdd reset --kubernetes"), "{hints}");
+    }
+
+    // Finding E-22
+    #[test]
+    fn a_cluster_that_ends_again_and_again_has_the_code_of_refusals_and_names_its_log() {
+        let app = app(&[("KubernetesReady", "False", "CrashLoopBackOff", 2)]);
+        let places = Places { is_host: true, cluster_log: "/rd/k3s.log".to_owned(), ..Places::default() };
+        let failure = refused(&condition::condition(&app, "KubernetesReady").unwrap(), &places);
+        let hints = failure.hints().join("\n");
+        assert_eq!(failure.exit_code().number(), 3);
+        assert!(hints.contains("tail -n 50 /rd/k3s.log") && hints.contains("once the cause is mended"), "{hints}");
     }
 
     // Finding O-10: whatever it was waiting for.

@@ -1,12 +1,17 @@
 //! What an App may say, and what is filled in where it says nothing.
 
+use std::{fmt, sync::Arc};
+
+use rdd_driver::Drivers;
+use rdd_instance::Platform;
 use rdd_types::{
     Quantity,
-    app::{AppSpec, Backend},
+    app::{AppSpec, Backend, VM},
 };
 use serde_json::{Map, Value, json};
 
-use crate::k3s_versions::is_older;
+use super::backend::vm_type_of;
+use crate::k3s_versions::{bare, is_older};
 
 /// The least memory that a virtual machine needs.
 const MEMORY_LEAST: u64 = 2 << 30;
@@ -34,6 +39,37 @@ pub struct Facts {
     pub supports: fn(&str) -> bool,
     /// The release that a version stands for, if it can be installed.
     pub full: fn(&str) -> Option<String>,
+    /// The release that has used the data of the cluster.
+    pub used_release: UsedRelease,
+}
+
+/// Tells the release that has used the data of a backend's cluster; `None` if there is no data.
+#[derive(Clone)]
+pub struct UsedRelease(Arc<dyn Fn(Backend) -> Option<String> + Send + Sync>);
+
+impl UsedRelease {
+    /// Asks this function.
+    pub fn new(find: impl Fn(Backend) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(find))
+    }
+
+    /// Asks the drivers of this machine, which know it without asking a guest.
+    pub fn from_drivers(drivers: &Drivers) -> Self {
+        let drivers = drivers.clone();
+        Self::new(move |backend| {
+            drivers.of_type(vm_type_of(backend, Platform::current()))?.kubernetes()?.used_release(VM)
+        })
+    }
+
+    fn find(&self, backend: Backend) -> Option<String> {
+        (self.0)(backend)
+    }
+}
+
+impl fmt::Debug for UsedRelease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UsedRelease").finish_non_exhaustive()
+    }
 }
 
 /// Fills in what a new or changed App leaves open; the error is for its author.
@@ -148,11 +184,15 @@ fn refuse_kubernetes(spec: &AppSpec, old: Option<&AppSpec>, facts: &Facts) -> Op
             "spec.kubernetes.version {version:?} is not supported; see the bundled k3s-versions.json for valid versions"
         ));
     }
-    let runs = before.filter(|before| before.enabled && kubernetes.enabled)?.version.as_deref()?;
-    let full = |version: &str| (facts.full)(version).unwrap_or_else(|| version.to_owned());
-    is_older(&full(version), &full(runs)).then(|| {
+    // Disabled, any may be chosen: what the data allows is decided when it is enabled. And what was chosen then stands in the way of nothing else.
+    before.filter(|before| before.enabled && kubernetes.enabled && before.version != kubernetes.version)?;
+    // What was only chosen before has made nothing that an older one could not read.
+    let used = facts.used_release.find(spec.backend)?;
+    let full = (facts.full)(version).unwrap_or_else(|| version.to_owned());
+    is_older(&full, &used).then(|| {
+        let used = bare(&used);
         format!(
-            "spec.kubernetes.version {version} is older than {runs}, whose cluster cannot be taken back; disable Kubernetes, forget \
+            "spec.kubernetes.version {version} is older than {used}, whose cluster cannot be taken back; disable Kubernetes, forget \
              the cluster with `rdd reset --kubernetes`, and enable it again with {version}"
         )
     })

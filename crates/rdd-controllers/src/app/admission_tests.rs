@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::k3s_versions;
 
-use super::admission::{Facts, fill_in, refuse};
+use super::admission::{Facts, UsedRelease, fill_in, refuse};
 
 const GIB: u64 = 1 << 30;
 
@@ -25,7 +25,14 @@ fn facts() -> Facts {
         },
         supports: k3s_versions::supports,
         full: k3s_versions::full,
+        used_release: UsedRelease::new(|_| None),
     }
+}
+
+/// The same, on a machine whose cluster was used by this release.
+fn used_by(release: Option<&str>) -> Facts {
+    let release = release.map(str::to_owned);
+    Facts { used_release: UsedRelease::new(move |_| release.clone()), ..facts() }
 }
 
 fn filled(spec: &Value, old: Option<&AppSpec>, facts: &Facts) -> Result<Value, String> {
@@ -176,7 +183,8 @@ fn a_backend_that_cannot_be_carried_out_is_refused_when_it_is_chosen_and_not_lat
 #[test]
 fn a_cluster_is_not_taken_back_to_an_older_release_while_it_is_enabled() {
     let change = |(old, before): (bool, &str), (new, version): (bool, &str)| {
-        refuse(&kubernetes(new, version), Some(&kubernetes(old, before)), &facts())
+        let used = k3s_versions::full(before);
+        refuse(&kubernetes(new, version), Some(&kubernetes(old, before)), &used_by(used.as_deref()))
     };
     let refused = change((true, "1.35.3"), (true, "1.34.6")).unwrap();
     assert!(refused.starts_with("spec.kubernetes.version 1.34.6 is older than 1.35.3, "), "{refused}");
@@ -189,6 +197,23 @@ fn a_cluster_is_not_taken_back_to_an_older_release_while_it_is_enabled() {
     ] {
         assert_eq!(change(old, new), None, "{old:?} {new:?}");
     }
+}
+
+// Finding E-6
+#[test]
+fn without_data_any_release_may_follow_and_with_data_it_is_its_release_that_counts() {
+    let change = |used| refuse(&kubernetes(true, "1.34.6"), Some(&kubernetes(true, "1.35.3")), &used_by(used));
+    assert_eq!(change(None), None, "nothing was started yet, or it was reset");
+    assert_eq!(change(Some("v1.34.5+k3s1")), None, "1.35 was chosen and never ran");
+    let refused = change(Some("v1.35.0+k3s3")).unwrap();
+    assert!(refused.starts_with("spec.kubernetes.version 1.34.6 is older than 1.35.0, "), "{refused}");
+    // Chosen while it was disabled, it is refused by the condition, and every other change is still possible.
+    let stopped = AppSpec { running: false, ..kubernetes(true, "1.34.6") };
+    let running = AppSpec { running: true, ..kubernetes(true, "1.34.6") };
+    assert_eq!(refuse(&stopped, Some(&running), &used_by(Some("v1.35.0+k3s3"))), None);
+    let drivers = rdd_driver::Drivers::default();
+    let without = Facts { used_release: UsedRelease::from_drivers(&drivers), ..facts() };
+    assert_eq!(refuse(&kubernetes(true, "1.34.6"), Some(&kubernetes(true, "1.35.3")), &without), None, "nor a driver");
 }
 
 #[test]

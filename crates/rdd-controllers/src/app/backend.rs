@@ -26,6 +26,14 @@ pub fn lima_vm_type(platform: Platform) -> &'static str {
     }
 }
 
+/// The `vmType` of a backend on this platform. An App that came past the defaulter has what runs everywhere.
+pub fn vm_type_of(backend: Backend, platform: Platform) -> &'static str {
+    match backend {
+        Backend::Lima => lima_vm_type(platform),
+        Backend::Host | Backend::Auto => "host",
+    }
+}
+
 /// The backends that these drivers can carry out, for this user.
 pub fn available(drivers: &Drivers, platform: Platform) -> Vec<Backend> {
     let known = [(Backend::Lima, lima_vm_type(platform)), (Backend::Host, "host")];

@@ -36,7 +36,7 @@ use rdd_types::{
 use crate::{hostinfo::Host, k3s_versions};
 
 use self::{
-    admission::Facts,
+    admission::{Facts, UsedRelease},
     plan::{Observed, Step},
     template::{Base, Values},
 };
@@ -77,6 +77,7 @@ impl Setup {
             channel: k3s_versions::channel,
             supports: k3s_versions::supports,
             full: k3s_versions::full,
+            used_release: UsedRelease::from_drivers(drivers),
         };
         Self {
             instance: instance.clone(),

@@ -13,7 +13,7 @@ use rdd_types::{
     names::label,
 };
 
-pub use self::table::{channel, channels, full, is_older, supports, versions};
+pub use self::table::{bare, channel, channels, full, is_older, supports, versions};
 
 /// The name by which the controller is selected and discovered.
 pub const NAME: &str = "k3s-versions";

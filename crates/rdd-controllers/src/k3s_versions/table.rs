@@ -69,7 +69,8 @@ pub fn supports(version: &str) -> bool {
     full(version).is_some()
 }
 
-fn bare(version: &str) -> &str {
+/// A version without its leading `v` and its build of K3s.
+pub fn bare(version: &str) -> &str {
     let version = version.strip_prefix('v').unwrap_or(version);
     version.split_once("+k3s").map_or(version, |(bare, _)| bare)
 }

@@ -8,6 +8,7 @@ use kube::{
 };
 use rdd_driver::{Driver, Wanted};
 use rdd_runtime::{Context, Error};
+use rdd_stdx::chain::Chain;
 use rdd_types::{
     app::{App, VM},
     names::{annotation, field_manager},
@@ -53,7 +54,7 @@ pub(super) async fn act(parts: &Parts, step: &Step, seen: &Observed, cx: &Contex
         Step::RemakeCluster(why) => remake(parts, seen, why).await,
         Step::ClearRequest => clear_request(seen, cx).await,
         Step::Probe(access) => {
-            parts.prober.watch(access, cx.trigger());
+            parts.prober.watch(access, started_at(parts, seen).await, cx.trigger());
             Ok(())
         }
         Step::Publish(access) => {
@@ -95,8 +96,18 @@ async fn start(parts: &Parts, seen: &Observed, wanted: &Wanted, cx: &Context) ->
     parts.memory.note_publication(None);
     parts.prober.stop();
     let run = cluster.start(VM, wanted).await.map_err(|error| Error::because("start K3s", error))?;
-    parts.memory.watch(run, cx.trigger());
+    parts.memory.watch(run, &wanted.version, cx.trigger());
     Ok(())
+}
+
+/// When the cluster was started; without that, what it says counts as news once it has changed.
+async fn started_at(parts: &Parts, seen: &Observed) -> Option<Duration> {
+    let driver = driver(parts, seen).ok()?;
+    let asked = driver.kubernetes()?.started_at(VM).await;
+    asked
+        .inspect_err(|error| tracing::debug!(error = %Chain(error), "the start of Kubernetes is not known"))
+        .ok()
+        .flatten()
 }
 
 async fn stop(parts: &Parts, seen: &Observed) -> Result<(), Error> {
@@ -116,6 +127,8 @@ async fn reset(parts: &Parts, seen: &Observed) -> Result<(), Error> {
     parts.memory.let_go();
     parts.memory.forget();
     parts.prober.stop();
+    // Before the cluster: its keys are of no use to anybody any more.
+    parts.contexts.remove_cluster_config().map_err(Error::message)?;
     match driver.kubernetes() {
         Some(cluster) => cluster.reset(VM).await.map_err(|error| Error::because("forget the cluster", error)),
         None => Ok(()),

@@ -63,6 +63,13 @@ pub static START_FAILED: Saying = ready(
     "<why Kubernetes could not be started, or its last words>",
     "Kubernetes could not be started, ended by itself, or has no port. It is tried again after a growing delay.",
 );
+/// It ends again and again, each time for the same reason.
+pub static CRASH_LOOP: Saying = ready(
+    "False",
+    "CrashLoopBackOff",
+    "<how often Kubernetes ended in the same way, and its last words>",
+    "Kubernetes ended three times in a row in the same way: no wait ends well until somebody mends the cause. It is tried again after a growing delay.",
+);
 /// It does not answer.
 pub static PROBING: Saying = ready(
     "False",
@@ -81,7 +88,7 @@ pub static PROBING_EARLY: Saying = ready(
 pub static WAITING_FOR_NODE: Saying = ready(
     "False",
     "WaitingForNode",
-    "<Cannot reach cluster: …, Cannot list nodes: …, No node has registered yet, or No node is Ready yet>",
+    "<Cannot reach cluster: …, Cannot list nodes: …, No node has registered yet, No node is Ready yet, or No node has reported since Kubernetes was started>",
     "Kubernetes answers, and no node is ready. One that was ready may miss two looks in a row.",
 );
 /// The context could not be published.
@@ -99,8 +106,21 @@ pub static READY: Saying = ready(
     "A node is ready, the API answers through the published port with the published kubeconfig, and the context is published.",
 );
 
+/// The same, with something that a person should know.
+pub static READY_WITH_WARNING: Saying = ready(
+    "True",
+    "Ready",
+    "<Kubernetes cluster is ready; warning: what this machine has that this release does not support>",
+    "As above, on a machine with control groups of version 1 and Kubernetes 1.35 or later.",
+);
+
+/// The text of [`READY_WITH_WARNING`].
+pub fn warning_message(warning: &str) -> String {
+    format!("{}; warning: {warning}", READY.message)
+}
+
 /// All of the above, in the order in which they come up.
-pub static ALL: [&Saying; 13] = [
+pub static ALL: [&Saying; 15] = [
     &NOT_APPLICABLE,
     &NOT_RUNNING,
     &DOWNLOADING,
@@ -109,9 +129,11 @@ pub static ALL: [&Saying; 13] = [
     &UNSUPPORTED,
     &CERTIFICATES_INVALID,
     &START_FAILED,
+    &CRASH_LOOP,
     &PROBING,
     &PROBING_EARLY,
     &WAITING_FOR_NODE,
     &MERGE_FAILED,
     &READY,
+    &READY_WITH_WARNING,
 ];

@@ -28,6 +28,9 @@ pub trait Contexts: Debug + Send + Sync {
     /// Publishes this access under our name. What is already so is not written.
     fn publish<'a>(&'a self, access: &'a Access) -> BoxFuture<'a, Result<(), String>>;
 
+    /// Removes the copy of the cluster's own kubeconfig: the cluster is about to be forgotten, and its keys with it.
+    fn remove_cluster_config(&self) -> Result<(), String>;
+
     /// Takes everything of ours away.
     fn withdraw(&self) -> BoxFuture<'_, Result<(), String>>;
 
@@ -42,15 +45,21 @@ pub trait Contexts: Debug + Send + Sync {
 #[derive(Debug)]
 pub struct Files {
     own: OwnFile,
+    /// What `rdd svc paths k3s_config` names: the cluster's kubeconfig, with the server of the context.
+    cluster: OwnFile,
     users: Merge,
 }
+
+/// What K3s calls the cluster, the user and the context in the kubeconfig that it writes.
+const K3S_NAME: &str = "default";
 
 impl Files {
     /// Those of this instance.
     pub fn of(instance: &Instance, environment: &Environment) -> Self {
         let name = instance.name.full();
         let own = OwnFile::new(instance.paths.kube_config.clone(), name.clone());
-        Self { own, users: Merge::new(instance.user_kubeconfigs(environment), name) }
+        let cluster = OwnFile::new(instance.paths.k3s_config.clone(), K3S_NAME);
+        Self { own, cluster, users: Merge::new(instance.user_kubeconfigs(environment), name) }
     }
 }
 
@@ -67,12 +76,19 @@ impl Contexts for Files {
         Box::pin(async move {
             let (cluster, user) = entries(access);
             self.own.write(&cluster, &user).map_err(text)?;
+            self.cluster.write(&cluster, &user).map_err(text)?;
             self.users.publish(&cluster, &user).await.map(drop).map_err(text)
         })
     }
 
+    fn remove_cluster_config(&self) -> Result<(), String> {
+        self.cluster.remove().map_err(text)
+    }
+
     fn withdraw(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
+            // It holds credentials, and nobody but us: whatever becomes of the user's file, it goes.
+            self.remove_cluster_config()?;
             self.users.withdraw().await.map_err(text)?;
             self.own.remove().map_err(text)
         })
@@ -129,6 +145,27 @@ mod tests {
         assert!(!files.is_there() && !own.exists());
         let after = std::fs::read_to_string(&users).unwrap_or_default();
         assert!(!after.contains("rancher-desktop-2"), "{after}");
+    }
+
+    // Finding E-1
+    #[tokio::test]
+    async fn the_file_that_paths_names_is_the_clusters_kubeconfig_at_the_published_port() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let home = tempfile::tempdir().unwrap();
+        let files = files(home.path());
+        let path = home.path().join(".local/share/rancher-desktop-2/k3s.yaml");
+        files.publish(&access()).await.unwrap();
+        let written = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(Access::parse(&written, 7443).unwrap(), access());
+        for said in ["server: https://127.0.0.1:7443", "current-context: default", "name: default", "token: t"] {
+            assert!(written.contains(said), "{said}: {written}");
+        }
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        files.remove_cluster_config().unwrap();
+        assert!(!path.exists() && files.is_there(), "a reset keeps the context");
+        files.publish(&access()).await.unwrap();
+        files.withdraw().await.unwrap();
+        assert!(!path.exists());
     }
 
     // Finding 361-S2

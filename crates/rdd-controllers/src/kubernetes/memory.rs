@@ -49,10 +49,44 @@ struct Inner {
     watched_since: Option<Duration>,
     failures: u32,
     failed: Option<(String, Duration)>,
+    /// The last end, and how often in a row it was like that.
+    ends: Option<(End, u32)>,
     renewed_for: Option<Duration>,
     chosen_for: Option<Access>,
     /// What was published last, and when.
     published: Option<(Access, Duration)>,
+}
+
+/// How a release ended, without what differs from one time to the next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct End {
+    version: String,
+    outline: String,
+}
+
+impl End {
+    fn new(version: &str, last_words: &str) -> Self {
+        Self { version: version.to_owned(), outline: outline(last_words) }
+    }
+}
+
+/// A text in which each number stands for any: ports, process IDs and times differ between two ends for the same reason.
+fn outline(text: &str) -> String {
+    let mut outline = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character.is_ascii_digit() {
+            true if outline.ends_with('#') => {}
+            true => outline.push('#'),
+            false => outline.push(character),
+        }
+    }
+    outline
+}
+
+/// Counts an end: again one more if it was like the one before.
+fn count_end(ends: &mut Option<(End, u32)>, end: End) {
+    let count = ends.take().filter(|(before, _)| *before == end).map_or(0, |(_, count)| count);
+    *ends = Some((end, count.saturating_add(1)));
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -65,7 +99,8 @@ impl Memory {
     }
 
     /// Hears of the end of what was started, until [`Memory::let_go`].
-    pub(crate) fn watch(&self, mut run: Run, wake: Trigger) {
+    pub(crate) fn watch(&self, mut run: Run, version: &str, wake: Trigger) {
+        let version = version.to_owned();
         let (clock, pace, inner) = (Arc::clone(&self.clock), self.pace, Arc::clone(&self.inner));
         lock(&inner).watched_since = Some(clock.steady());
         let mut group = Group::default();
@@ -77,6 +112,7 @@ impl Memory {
                     let ran = inner.watched_since.take().map_or(Duration::ZERO, |since| clock.steady() - since);
                     inner.failures = if ran >= pace.stable { 1 } else { inner.failures + 1 };
                     let wait = pace.wait(inner.failures);
+                    count_end(&mut inner.ends, End::new(&version, &last_words));
                     inner.failed = Some((last_words, clock.steady() + wait));
                 }
                 wake.wake();
@@ -101,7 +137,8 @@ impl Memory {
     pub(crate) fn failure(&self) -> Option<Failure> {
         let inner = lock(&self.inner);
         let (message, until) = inner.failed.clone()?;
-        Some(Failure { message, wait: until.saturating_sub(self.clock.steady()) })
+        let alike = inner.ends.as_ref().map_or(0, |(_, count)| *count);
+        Some(Failure { message, wait: until.saturating_sub(self.clock.steady()), alike })
     }
 
     /// Something was of no use although it ran, and is tried again after a growing delay.
@@ -112,15 +149,20 @@ impl Memory {
         inner.failed = Some((message.to_owned(), until));
     }
 
-    /// Nothing is wanted any more, or it answers: earlier failures say nothing.
-    pub(crate) fn forgive(&self) {
+    /// Its API answers: earlier failures say nothing of now. One that answers for a moment before each end has still to end otherwise.
+    pub(crate) fn clear_last_failure(&self) {
         lock(&self.inner).failed = None;
+    }
+
+    /// It was ready: whatever ended it before is over.
+    pub(crate) fn clear_ends(&self) {
+        lock(&self.inner).ends = None;
     }
 
     /// Another wish is tried at once.
     pub(crate) fn forget(&self) {
         let mut inner = lock(&self.inner);
-        (inner.failures, inner.failed) = (0, None);
+        (inner.failures, inner.failed, inner.ends) = (0, None, None);
     }
 
     pub(crate) fn renewed_for(&self) -> Option<Duration> {
@@ -160,6 +202,26 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // Finding E-22
+    #[test]
+    fn ends_are_alike_but_for_their_numbers_and_another_end_or_release_begins_anew() {
+        let mut ends = None;
+        let mut counts = Vec::new();
+        for (version, words) in [
+            ("v1", "kubelet exited: port 10250 is taken by 4711"),
+            ("v1", "kubelet exited: port 10251 is taken by 9"),
+            ("v1", "kubelet exited: port 10250 is taken by 1"),
+            ("v1", "no space left on device"),
+            ("v1", "kubelet exited: port 10250 is taken by 1"),
+            ("v2", "kubelet exited: port 10250 is taken by 1"),
+            ("v2", "kubelet exited: port 10250 is taken by 2"),
+        ] {
+            count_end(&mut ends, End::new(version, words));
+            counts.push(ends.as_ref().unwrap().1);
+        }
+        assert_eq!(counts, [1, 2, 3, 1, 1, 1, 2]);
+    }
 
     #[test]
     fn the_wait_grows_and_has_an_end() {

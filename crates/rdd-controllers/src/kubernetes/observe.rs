@@ -7,17 +7,18 @@ use rdd_driver::{Cluster, ClusterFound, Driver, Foundation};
 use rdd_instance::Platform;
 use rdd_runtime::{Context, Error, conditions};
 use rdd_stdx::chain::Chain;
-use rdd_types::app::{App, Backend, VM};
+use rdd_types::app::{App, VM};
 
 use super::{
     Parts,
     access::Access,
     contexts::Published,
     plan::{LOOK_AGAIN, Observed, Trouble, Wish, wish},
+    prober::Answer,
     releases::Release,
     validity::doubt,
 };
-use crate::app::backend::lima_vm_type;
+use crate::app::backend::vm_type_of;
 
 /// What there is now. The App is read afresh: what was decided on an old copy would be undone by the next look.
 pub(super) async fn observe(parts: &Parts, object: &Arc<App>, cx: &Context) -> Result<Observed, Error> {
@@ -27,7 +28,11 @@ pub(super) async fn observe(parts: &Parts, object: &Arc<App>, cx: &Context) -> R
     let wish = if is_gone { Wish::Off } else { wish(&app) };
     let driver = driver_of(parts, &app);
     let cluster = driver.as_ref().ok().and_then(|driver| driver.kubernetes());
-    let found = find(&driver, cluster, &wish).await;
+    let release = match &wish {
+        Wish::Run(Some(version)) => parts.releases.look(version),
+        _ => Release::Absent,
+    };
+    let found = find(&driver, cluster, &wish, &release).await;
     let port = parts.gate.port();
     let is_running = found.as_ref().is_ok_and(ClusterFound::is_running);
     let (upstream, access) = match (cluster.filter(|_| is_running), port) {
@@ -43,8 +48,11 @@ pub(super) async fn observe(parts: &Parts, object: &Arc<App>, cx: &Context) -> R
     };
     if !matches!(wish, Wish::Run(_)) {
         parts.memory.forget();
-    } else if probe.as_ref().is_some_and(|probe| probe.answer.is_healthy()) {
-        parts.memory.forgive();
+    } else if let Some(probe) = probe.as_ref().filter(|probe| probe.answer.is_healthy()) {
+        parts.memory.clear_last_failure();
+        if probe.answer == Answer::Ready {
+            parts.memory.clear_ends();
+        }
     }
     Ok(Observed {
         port,
@@ -53,9 +61,10 @@ pub(super) async fn observe(parts: &Parts, object: &Arc<App>, cx: &Context) -> R
         cluster: found,
         is_watched: parts.memory.is_watched(),
         failure: parts.memory.failure(),
-        release: match &wish {
-            Wish::Run(Some(version)) => parts.releases.look(version),
-            _ => Release::Absent,
+        release,
+        warning: match (cluster, &wish) {
+            (Some(cluster), Wish::Run(Some(version))) => cluster.warning(version),
+            _ => None,
         },
         published: match &access {
             _ if !parts.contexts.is_there() => Published::Nothing,
@@ -77,10 +86,7 @@ pub(super) async fn observe(parts: &Parts, object: &Arc<App>, cx: &Context) -> R
 
 /// The driver under this App.
 pub(super) fn driver_of(parts: &Parts, app: &App) -> Result<Arc<dyn Driver>, String> {
-    let vm_type = match app.spec.backend {
-        Backend::Lima => lima_vm_type(Platform::current()),
-        Backend::Host | Backend::Auto => "host",
-    };
+    let vm_type = vm_type_of(app.spec.backend, Platform::current());
     let driver = parts.drivers.of_type(vm_type);
     driver.cloned().ok_or_else(|| format!("there is no driver for vmType {vm_type:?} on this machine"))
 }
@@ -89,6 +95,7 @@ async fn find(
     driver: &Result<Arc<dyn Driver>, String>,
     cluster: Option<&dyn Cluster>,
     wish: &Wish,
+    release: &Release,
 ) -> Result<ClusterFound, Trouble> {
     let cluster = cluster.ok_or_else(|| match driver {
         Err(why) => Trouble::Lasting(why.clone()),
@@ -96,7 +103,11 @@ async fn find(
     })?;
     let found = cluster.inspect(VM).await.map_err(trouble)?;
     if matches!(wish, Wish::Run(_)) && !found.is_running() {
-        cluster.check(VM).await.map_err(trouble)?;
+        let program = match release {
+            Release::Ready { program, .. } => Some(program.as_path()),
+            _ => None,
+        };
+        cluster.check(VM, program).await.map_err(trouble)?;
     }
     Ok(found)
 }

@@ -27,6 +27,9 @@ const STUCK: Duration = Duration::from_mins(5);
 /// How long before the end of its certificates a cluster is started anew. K3s makes new ones at a start in their last 90 days.
 const RENEWAL: Duration = Duration::from_hours(30 * 24);
 
+/// After how many ends in the same way nobody waits for it any more.
+const HOPELESS_ENDS: u32 = 3;
+
 /// All that the plan needs to know.
 #[derive(Debug, Clone)]
 pub struct Observed {
@@ -58,6 +61,8 @@ pub struct Observed {
     pub foundation: Option<Foundation>,
     /// The latest answer by that way.
     pub probe: Option<Probe>,
+    /// What a person should know of running this release here.
+    pub warning: Option<String>,
     /// What is published of it.
     pub published: Published,
     /// Whether the user's current context was chosen since that way is published.
@@ -84,6 +89,8 @@ pub struct Failure {
     pub message: String,
     /// How long until it is tried again.
     pub wait: Duration,
+    /// How often in a row it ended like that; 0 if it did not run.
+    pub alike: u32,
 }
 
 /// What is done to come nearer.
@@ -292,13 +299,30 @@ fn plan_other_time(seen: &Observed, verdict: Verdict, mut steps: Vec<Step>) -> P
 fn plan_start(seen: &Observed, wanted: Wanted) -> Plan<Step> {
     let said = match &seen.failure {
         Some(failure) if !failure.wait.is_zero() => {
-            let told = status(seen, says::START_FAILED.with(&failure.message), seen.port);
+            let told = status(seen, say_failure(failure), seen.port);
             return Plan::of(told).again(failure.wait);
         }
-        Some(failure) => says::START_FAILED.with(&failure.message),
+        Some(failure) => say_failure(failure),
         None => says::PROBING.say(),
     };
     Plan::of(status(seen, said, seen.port)).then(Step::StartCluster(wanted))
+}
+
+/// One that ends in the same way again and again is tried again all the same, and nobody has to wait for that.
+fn say_failure(failure: &Failure) -> Said {
+    match failure.alike {
+        0..HOPELESS_ENDS => says::START_FAILED.with(&failure.message),
+        times => says::CRASH_LOOP.with(&format!(
+            "Kubernetes ended {} times in a row in the same way: {}",
+            count(times),
+            failure.message
+        )),
+    }
+}
+
+/// A number that does not change the message with every try.
+fn count(times: u32) -> String {
+    if times > HOPELESS_ENDS { format!("more than {HOPELESS_ENDS}") } else { times.to_string() }
 }
 
 fn plan_answers(seen: &Observed, wanted: Option<&Wanted>) -> Plan<Step> {
@@ -329,7 +353,7 @@ fn plan_answers(seen: &Observed, wanted: Option<&Wanted>) -> Plan<Step> {
     if let Some(verdict) = validity::of_running(seen, access, wanted.is_some()) {
         return plan_other_time(seen, verdict, steps);
     }
-    let said = judge(probe, is_ready(seen));
+    let said = judge(probe, is_ready(seen), seen.warning.as_deref());
     let is_published = seen.published == Published::AsWanted;
     if probe.answer.is_healthy() && !is_published {
         steps.push(Step::Publish(access.clone()));
@@ -343,11 +367,15 @@ fn plan_answers(seen: &Observed, wanted: Option<&Wanted>) -> Plan<Step> {
 }
 
 /// What an answer means. One that was ready may miss a few in a row.
-fn judge(probe: &Probe, was_ready: bool) -> Said {
+fn judge(probe: &Probe, was_ready: bool, warning: Option<&str>) -> Said {
     let is_tolerated = was_ready && probe.in_a_row <= TOLERATED;
+    let say_ready = || match warning {
+        Some(warning) => says::READY_WITH_WARNING.with(&says::warning_message(warning)),
+        None => says::READY.say(),
+    };
     match &probe.answer {
-        Answer::Ready => says::READY.say(),
-        Answer::NoNode(_) | Answer::Timeout if is_tolerated => says::READY.say(),
+        Answer::Ready => say_ready(),
+        Answer::NoNode(_) | Answer::Timeout if is_tolerated => say_ready(),
         Answer::NoNode(why) => says::WAITING_FOR_NODE.with(why),
         Answer::Timeout | Answer::Failed(_) => says::PROBING.say(),
     }

@@ -73,6 +73,7 @@ fn nothing() -> Observed {
         renewed_for: None,
         foundation: None,
         probe: None,
+        warning: None,
         published: Published::Nothing,
         is_chosen: false,
         wall: Duration::from_secs(1_800_000_000),
@@ -248,7 +249,7 @@ fn data_of_a_newer_release_is_not_given_to_an_older_one() {
 
 #[test]
 fn a_failure_is_told_waited_out_and_tried_again() {
-    let failure = |wait| Some(Failure { message: "k3s ended: no space".into(), wait });
+    let failure = |wait| Some(Failure { message: "k3s ended: no space".into(), wait, alike: 1 });
     let waiting = Observed { failure: failure(Duration::from_secs(8)), ..nothing() };
     check(&waiting, "False/StartFailed at 7443 again 8s");
     assert_eq!(message(&waiting), "k3s ended: no space");
@@ -256,6 +257,35 @@ fn a_failure_is_told_waited_out_and_tried_again() {
     let cannot = |trouble| Observed { cluster: Err(trouble), ..nothing() };
     check(&cannot(Trouble::Passing("no answer".into())), "False/StartFailed at 7443 again 15s");
     check(&cannot(Trouble::Lasting("only root can".into())), "False/Unsupported at 7443 again 15s");
+}
+
+// Finding E-22
+#[test]
+fn the_same_end_three_times_in_a_row_is_hopeless_and_tried_again_all_the_same() {
+    let failed = |alike, wait| Observed {
+        failure: Some(Failure { message: "k3s ended (exit status: 1): kubelet exited".into(), wait, alike }),
+        ..nothing()
+    };
+    let wait = Duration::from_secs(8);
+    check(&failed(2, wait), "False/StartFailed at 7443 again 8s");
+    check(&failed(3, wait), "False/CrashLoopBackOff at 7443 again 8s");
+    check(&failed(3, Duration::ZERO), "False/CrashLoopBackOff at 7443, start-cluster");
+    let said = |alike| message(&failed(alike, wait));
+    assert_eq!(
+        said(3),
+        "Kubernetes ended 3 times in a row in the same way: k3s ended (exit status: 1): kubelet exited"
+    );
+    assert_eq!(said(4), said(40), "it is not news each time");
+}
+
+// Finding E-19
+#[test]
+fn what_a_person_should_know_is_said_where_it_is_ready() {
+    let warned = Observed { warning: Some("old groups".into()), ..everything(Answer::Ready, 1) };
+    check(&warned, "True/Ready at 7443 again 15s");
+    assert_eq!(message(&warned), "Kubernetes cluster is ready; warning: old groups");
+    let late = Observed { warning: Some("old groups".into()), ..everything(Answer::Timeout, 2) };
+    assert_eq!(message(&late), message(&warned), "a miss that is tolerated is no news");
 }
 
 #[test]
@@ -478,6 +508,8 @@ fn every_saying_is_reached_by_some_plan() {
     hear(&Observed { cluster: Ok(ClusterFound::Stopped { version: "v1.35.3+k3s1".into() }), ..nothing() });
     hear(&everything(Answer::NoNode(String::new()), 3));
     hear(&everything(Answer::Ready, 1));
+    let failure = Failure { message: String::new(), wait: Duration::from_secs(1), alike: 3 };
+    hear(&Observed { failure: Some(failure), ..nothing() });
     if let Some(Step::WriteStatus(status)) =
         after_failure(&Step::Publish(mk_access()), &everything(Answer::Ready, 1), "")
     {

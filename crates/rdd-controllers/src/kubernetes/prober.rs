@@ -1,6 +1,7 @@
 //! Asking a cluster whether it is there, through the published port and with the published kubeconfig, as anybody would.
 
 use std::{
+    collections::BTreeMap,
     error::Error as StdError,
     fmt::Debug,
     io,
@@ -9,14 +10,20 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::Node;
-use kube::{Api, Client, Config, api::ListParams, config::AuthInfo};
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Node, NodeCondition},
+};
+use kube::{Api, Client, Config, ResourceExt, api::ListParams, config::AuthInfo};
 use rdd_runtime::Trigger;
 use rdd_stdx::{chain::Chain, task::Group};
 use tokio::time::Instant;
 
 use super::access::Access;
 
+/// Where kubelets renew the leases of their nodes.
+const NODE_LEASES: &str = "kube-node-lease";
 /// How long an answer may take.
 const ANSWER_TAKES: Duration = Duration::from_secs(3);
 /// How often one is asked that is not ready, at first and at most.
@@ -71,7 +78,75 @@ pub struct Probe {
 /// Who asks.
 pub trait Ask: Debug + Send + Sync {
     /// Asks once, within a bound.
-    fn ask<'a>(&'a self, access: &'a Access) -> BoxFuture<'a, Answer>;
+    fn ask<'a>(&'a self, access: &'a Access, seen: &'a mut Heartbeats) -> BoxFuture<'a, Answer>;
+}
+
+/// What tells a node that lives from one that is Ready only in the data of an earlier start.
+///
+/// A kubelet that ends leaves its node as it was, and for forty seconds nobody calls it otherwise: a cluster that is started again within that time shows
+/// a Ready node before its kubelet runs. A node counts once its lease or its heartbeat is later than the start of the cluster, both by the clock of the
+/// machine that the cluster runs in; or has changed since the first look, whatever any clock says.
+#[derive(Debug, Default)]
+pub struct Heartbeats {
+    started_at: Option<Duration>,
+    /// What the first look found, by the node's UID.
+    first: Option<BTreeMap<String, Heartbeat>>,
+}
+
+/// When a kubelet reported last.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Heartbeat {
+    /// To its lease.
+    renewed: Option<Timestamp>,
+    /// In its node's condition.
+    reported: Option<Timestamp>,
+}
+
+impl Heartbeats {
+    /// For a cluster that was started at this time since the epoch, by its own clock.
+    pub fn since(started_at: Option<Duration>) -> Self {
+        Self { started_at, first: None }
+    }
+
+    /// Whether each of these nodes has a kubelet that runs, in their order.
+    fn are_alive(&mut self, nodes: &[Node], leases: &[Lease]) -> Vec<bool> {
+        let now: Vec<(String, Heartbeat)> =
+            nodes.iter().map(|node| (node.uid().unwrap_or_default(), find_heartbeat(node, leases))).collect();
+        let first = self.first.get_or_insert_with(|| now.iter().cloned().collect());
+        let mut are_alive = Vec::with_capacity(now.len());
+        for (uid, now) in &now {
+            are_alive.push(match first.get_mut(uid) {
+                // It has registered since the first look.
+                None => true,
+                Some(first) => {
+                    let has_changed =
+                        differs(&mut first.renewed, now.renewed) | differs(&mut first.reported, now.reported);
+                    has_changed || is_later(now, self.started_at)
+                }
+            });
+        }
+        are_alive
+    }
+}
+
+/// Whether a time is another than at the first look. One that could not be read then is compared with from now on.
+fn differs(first: &mut Option<Timestamp>, now: Option<Timestamp>) -> bool {
+    now.is_some_and(|now| *first.get_or_insert(now) != now)
+}
+
+fn is_later(heartbeat: &Heartbeat, started_at: Option<Duration>) -> bool {
+    let Some(start) = started_at.and_then(|at| Timestamp::from_millisecond(i64::try_from(at.as_millis()).ok()?).ok())
+    else {
+        return false;
+    };
+    [heartbeat.renewed, heartbeat.reported].into_iter().flatten().any(|at| at > start)
+}
+
+fn find_heartbeat(node: &Node, leases: &[Lease]) -> Heartbeat {
+    let lease = leases.iter().find(|lease| lease.name_any() == node.name_any());
+    let renewed = lease.and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref());
+    let reported = ready_condition(node).and_then(|condition| condition.last_heartbeat_time.as_ref());
+    Heartbeat { renewed: renewed.map(|time| time.0), reported: reported.map(|time| time.0) }
 }
 
 /// Asks one cluster again and again, and wakes whoever has to know.
@@ -94,14 +169,16 @@ impl Prober {
     }
 
     /// Asks this one from now on. If that is the one that is asked already, nothing happens.
-    pub(crate) fn watch(&self, access: &Access, wake: Trigger) {
+    pub(crate) fn watch(&self, access: &Access, started_at: Option<Duration>, wake: Trigger) {
         let mut under_way = lock(&self.under_way);
         if under_way.as_ref().is_some_and(|one| one.access == *access) {
             return;
         }
         let latest = Arc::default();
         let mut task = Group::default();
-        let asking = keep_asking(Arc::clone(&self.ask), access.clone(), Arc::clone(&latest), move || wake.wake());
+        let heartbeats = Heartbeats::since(started_at);
+        let asking =
+            keep_asking(Arc::clone(&self.ask), access.clone(), heartbeats, Arc::clone(&latest), move || wake.wake());
         task.spawn("kubernetes probe", asking);
         *under_way = Some(UnderWay { access: access.clone(), latest, _task: task });
     }
@@ -131,6 +208,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 async fn keep_asking(
     ask: Arc<dyn Ask>,
     access: Access,
+    mut heartbeats: Heartbeats,
     latest: Arc<Mutex<Option<Probe>>>,
     wake: impl Fn() + Send + Sync,
 ) {
@@ -139,7 +217,7 @@ async fn keep_asking(
     let mut healthy_at = began;
     let mut was_ready = false;
     loop {
-        let answer = ask.ask(&access).await;
+        let answer = ask.ask(&access, &mut heartbeats).await;
         if answer.is_healthy() {
             healthy_at = Instant::now();
         }
@@ -202,7 +280,7 @@ impl Debug for Network {
 }
 
 impl Ask for Network {
-    fn ask<'a>(&'a self, access: &'a Access) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, access: &'a Access, seen: &'a mut Heartbeats) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             let mut kept = self.client.lock().await;
             let client = match &*kept {
@@ -212,7 +290,7 @@ impl Ask for Network {
                     Err(why) => return Answer::Failed(why),
                 },
             };
-            let answer = ask(&client).await;
+            let answer = ask(&client, seen).await;
             // A connection that failed once may hang for ever, after a sleep for instance: the next look makes a new one.
             *kept = (answer == Answer::Ready).then(|| (access.clone(), client));
             answer
@@ -243,7 +321,7 @@ fn authorities(bundle: &[u8]) -> Vec<Vec<u8>> {
     x509_parser::pem::Pem::iter_from_buffer(bundle).filter_map(Result::ok).map(|pem| pem.contents).collect()
 }
 
-async fn ask(client: &Client) -> Answer {
+async fn ask(client: &Client, seen: &mut Heartbeats) -> Answer {
     let request = http::Request::get("/healthz").body(Vec::new());
     let Ok(request) = request else { return Answer::Failed("no request".to_owned()) };
     match tokio::time::timeout(ANSWER_TAKES, client.request_text(request)).await {
@@ -257,18 +335,32 @@ async fn ask(client: &Client) -> Answer {
         Err(_) => Answer::NoNode(format!("Cannot reach cluster: no answer within {ANSWER_TAKES:?}")),
         Ok(Err(kube::Error::Api(status))) => Answer::NoNode(format!("Cannot list nodes: {}", status.message)),
         Ok(Err(error)) => Answer::NoNode(format!("Cannot reach cluster: {}", Chain(&error))),
-        Ok(Ok(list)) => judge(&list.items),
+        Ok(Ok(list)) => judge(&list.items, &list_leases(client).await, seen),
     }
 }
 
-fn judge(nodes: &[Node]) -> Answer {
-    let is_ready = |node: &Node| {
-        let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-        conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
-    };
+/// The leases of nodes. Without them the heartbeats in their conditions have to do.
+async fn list_leases(client: &Client) -> Vec<Lease> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), NODE_LEASES);
+    match tokio::time::timeout(ANSWER_TAKES, leases.list(&ListParams::default())).await {
+        Ok(Ok(list)) => list.items,
+        Ok(Err(_)) | Err(_) => Vec::new(),
+    }
+}
+
+fn ready_condition(node: &Node) -> Option<&NodeCondition> {
+    node.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == "Ready")
+}
+
+fn judge(nodes: &[Node], leases: &[Lease], seen: &mut Heartbeats) -> Answer {
+    let is_ready = |node: &Node| ready_condition(node).is_some_and(|condition| condition.status == "True");
+    let are_alive = seen.are_alive(nodes, leases);
     match nodes {
         [] => Answer::NoNode("No node has registered yet".to_owned()),
-        nodes if nodes.iter().any(is_ready) => Answer::Ready,
+        nodes if nodes.iter().zip(are_alive).any(|(node, is_alive)| is_alive && is_ready(node)) => Answer::Ready,
+        nodes if nodes.iter().any(is_ready) => {
+            Answer::NoNode("No node has reported since Kubernetes was started".to_owned())
+        }
         _ => Answer::NoNode("No node is Ready yet".to_owned()),
     }
 }
@@ -287,7 +379,10 @@ fn is_timeout(error: &(dyn StdError + 'static)) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{NodeCondition, NodeStatus};
+    use k8s_openapi::{
+        api::{coordination::v1::LeaseSpec, core::v1::NodeStatus},
+        apimachinery::pkg::apis::meta::v1::{MicroTime, Time},
+    };
 
     use super::*;
 
@@ -301,10 +396,70 @@ mod tests {
     #[test]
     fn one_ready_node_is_enough_and_every_lack_has_its_words() {
         let no = |why: &str| Answer::NoNode(why.to_owned());
+        // The first look found none.
+        let judge = |nodes: &[Node]| {
+            judge(nodes, &[], &mut Heartbeats { first: Some(BTreeMap::new()), ..Heartbeats::default() })
+        };
         assert_eq!(judge(&[]), no("No node has registered yet"));
         assert_eq!(judge(&[node(None)]), no("No node is Ready yet"));
         assert_eq!(judge(&[node(Some("False")), node(Some("Unknown"))]), no("No node is Ready yet"));
         assert_eq!(judge(&[node(Some("False")), node(Some("True"))]), Answer::Ready);
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + second).unwrap()
+    }
+
+    /// A node that is Ready, as of this second, and its lease as of that one.
+    fn reported(heartbeat: i64, renewed: Option<i64>) -> (Node, Vec<Lease>) {
+        let mut node = node(Some("True"));
+        (node.metadata.name, node.metadata.uid) = (Some("n".to_owned()), Some("u".to_owned()));
+        if let Some(conditions) = node.status.as_mut().and_then(|status| status.conditions.as_mut()) {
+            conditions[0].last_heartbeat_time = Some(Time(at(heartbeat)));
+        }
+        let lease = |renewed| {
+            let spec = LeaseSpec { renew_time: Some(MicroTime(at(renewed))), ..LeaseSpec::default() };
+            let mut lease = Lease { spec: Some(spec), ..Lease::default() };
+            lease.metadata.name = Some("n".to_owned());
+            lease
+        };
+        (node, renewed.map(lease).into_iter().collect())
+    }
+
+    // Finding E-21
+    #[test]
+    fn a_node_that_was_ready_in_an_earlier_start_counts_when_its_kubelet_has_reported_in_this_one() {
+        let stale = Answer::NoNode("No node has reported since Kubernetes was started".to_owned());
+        let start = |second: i64| Some(Duration::from_secs(1_800_000_000_u64.saturating_add_signed(second)));
+        let look = |seen: &mut Heartbeats, (node, leases): (Node, Vec<Lease>)| judge(&[node], &leases, seen);
+        // It was started at 10; the lease of the run before is of 7.
+        let mut seen = Heartbeats::since(start(10));
+        assert_eq!(look(&mut seen, reported(5, Some(7))), stale);
+        assert_eq!(look(&mut seen, reported(5, Some(7))), stale, "however often it is asked");
+        assert_eq!(look(&mut seen, reported(5, Some(13))), Answer::Ready);
+        // One that is taken over has reported long since.
+        assert_eq!(look(&mut Heartbeats::since(start(10)), reported(5, Some(13))), Answer::Ready);
+        assert_eq!(look(&mut Heartbeats::since(start(10)), reported(5, Some(10))), stale, "not later");
+        // Its clock was set back after the start: a change is news, whatever the clock says.
+        let mut seen = Heartbeats::since(start(1000));
+        assert_eq!(look(&mut seen, reported(5, Some(7))), stale);
+        assert_eq!(look(&mut seen, reported(5, Some(17))), Answer::Ready);
+        // Nobody knows when it was started, or there are no leases.
+        let mut seen = Heartbeats::since(None);
+        assert_eq!(look(&mut seen, reported(5, None)), stale);
+        assert_eq!(look(&mut seen, reported(15, None)), Answer::Ready);
+        assert_eq!(look(&mut Heartbeats::since(start(10)), reported(15, None)), Answer::Ready);
+        // A lease that could not be read at the first look is no news at the second.
+        let mut seen = Heartbeats::since(start(10));
+        assert_eq!(look(&mut seen, reported(5, None)), stale);
+        assert_eq!(look(&mut seen, reported(5, Some(7))), stale);
+        assert_eq!(look(&mut seen, reported(5, Some(8))), Answer::Ready);
+        // Another node of that name is another node.
+        let mut seen = Heartbeats::since(None);
+        assert_eq!(look(&mut seen, reported(5, Some(7))), stale);
+        let (mut other, leases) = reported(5, Some(7));
+        other.metadata.uid = Some("other".to_owned());
+        assert_eq!(judge(&[other], &leases, &mut seen), Answer::Ready);
     }
 
     #[test]
@@ -325,7 +480,7 @@ mod tests {
     struct Patient(Mutex<Vec<Instant>>);
 
     impl Ask for Patient {
-        fn ask<'a>(&'a self, _: &'a Access) -> BoxFuture<'a, Answer> {
+        fn ask<'a>(&'a self, _: &'a Access, _: &'a mut Heartbeats) -> BoxFuture<'a, Answer> {
             lock(&self.0).push(Instant::now());
             Box::pin(async { Answer::Failed("refused".into()) })
         }
@@ -335,7 +490,8 @@ mod tests {
     async fn one_that_starts_is_asked_four_times_a_second_and_one_that_never_does_less_and_less() {
         let asked = Arc::new(Patient::default());
         let access = Access { authority: Vec::new(), certificate: None, key: None, token: None, port: 1 };
-        let asking = keep_asking(Arc::clone(&asked) as Arc<dyn Ask>, access, Arc::default(), || ());
+        let seen = Heartbeats::default();
+        let asking = keep_asking(Arc::clone(&asked) as Arc<dyn Ask>, access, seen, Arc::default(), || ());
         let _ = tokio::time::timeout(Duration::from_mins(10), asking).await;
         let times = lock(&asked.0).clone();
         let pauses: Vec<(Duration, Duration)> =
@@ -352,10 +508,11 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let authority = issued.cert.pem().into_bytes();
         let access = Access { authority, certificate: None, key: None, token: Some("t".into()), port };
-        assert_eq!(Network::default().ask(&access).await, Answer::Timeout);
+        let mut seen = Heartbeats::default();
+        assert_eq!(Network::default().ask(&access, &mut seen).await, Answer::Timeout);
         drop(listener);
-        assert!(matches!(Network::default().ask(&access).await, Answer::Failed(_)));
+        assert!(matches!(Network::default().ask(&access, &mut seen).await, Answer::Failed(_)));
         let broken = Access { certificate: Some(b"no".to_vec()), key: Some(b"no".to_vec()), ..access };
-        assert!(matches!(Network::default().ask(&broken).await, Answer::Failed(_)));
+        assert!(matches!(Network::default().ask(&broken, &mut seen).await, Answer::Failed(_)));
     }
 }

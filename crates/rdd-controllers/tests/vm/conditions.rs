@@ -145,10 +145,14 @@ fn life_of_a_cluster(stage: &Stage) {
     stage.town.has(Release::Failed { why: "no route".into(), again: Duration::from_secs(3600) });
     look(stage, "again");
     until_settled(stage, "False/DownloadFailed");
-    stage.world.clusters_die(Some("no space left"));
+    stage.world.fail(Op::ClusterStart, Fault::before("no space left"));
     stage.town.has(Release::Ready { program: "/k3s".into(), images: Vec::new() });
     look(stage, "once-more");
     until_settled(stage, "False/StartFailed");
+    // Finding E-22
+    stage.world.clusters_die(Some("no space left"));
+    stage.world.works(Op::ClusterStart);
+    until_settled(stage, "False/CrashLoopBackOff");
     stage.world.clusters_die(None);
     until_settled(stage, "False/Probing");
     stage.town.answers(Answer::NoNode("No node has registered yet".into()));

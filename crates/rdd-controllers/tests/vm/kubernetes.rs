@@ -284,7 +284,9 @@ fn one_that_dies_is_told_with_its_last_words_and_started_again() {
     stage.world.clusters_die(Some("no space left"));
     stage.world.cluster_dies("rd", "killed");
     let app = stage.app_until("its last words", |app| {
-        app_says(app, "KubernetesReady", "False/StartFailed") && message(app) == "no space left"
+        // Finding E-22
+        app_says(app, "KubernetesReady", "False/CrashLoopBackOff")
+            && message(app).ends_with("in the same way: no space left")
     });
     assert!(app.status.is_some());
     stage.world.clusters_die(None);

@@ -11,7 +11,7 @@ use rdd_controllers::kubernetes::{
     Pace, Setup,
     access::Access,
     contexts::Contexts,
-    prober::{Answer, Ask},
+    prober::{Answer, Ask, Heartbeats},
     releases::{Release, Releases},
 };
 use rdd_driver::Drivers;
@@ -131,7 +131,7 @@ impl Town {
 }
 
 impl Ask for Town {
-    fn ask<'a>(&'a self, _access: &'a Access) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, _access: &'a Access, _seen: &'a mut Heartbeats) -> BoxFuture<'a, Answer> {
         Box::pin(async {
             let mut state = self.lock();
             if state.misses > 0 {
@@ -160,6 +160,10 @@ impl Contexts for Town {
             }
             Ok(())
         })
+    }
+
+    fn remove_cluster_config(&self) -> Result<(), String> {
+        Ok(())
     }
 
     fn withdraw(&self) -> BoxFuture<'_, Result<(), String>> {

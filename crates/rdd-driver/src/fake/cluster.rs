@@ -1,6 +1,6 @@
 //! Kubernetes in the fake's machines: whatever kubeconfig and address a test gives it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use super::{
     driver::Fake,
@@ -27,6 +27,7 @@ pub(super) struct Serves {
     dies: Option<String>,
     authority: Option<String>,
     unsupported: Option<String>,
+    warning: Option<String>,
 }
 
 impl Cluster {
@@ -82,6 +83,11 @@ impl World {
     /// Why no machine can have a cluster from now on; with `None` each can.
     pub fn clusters_need(&self, missing: Option<&str>) {
         lock(&self.inner).clusters.unsupported = missing.map(str::to_owned);
+    }
+
+    /// What a person should know of clusters here from now on.
+    pub fn clusters_warn(&self, warning: Option<&str>) {
+        lock(&self.inner).clusters.warning = warning.map(str::to_owned);
     }
 
     /// Clusters that are started from now on die at once with these last words; with `None` they live.
@@ -140,7 +146,26 @@ impl Fake {
 }
 
 impl crate::Cluster for Fake {
-    fn check<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>> {
+    fn used_release(&self, vm: &str) -> Option<String> {
+        self.change(|inner| inner.machines.get(vm)?.cluster.data.clone())
+    }
+
+    fn warning(&self, _version: &str) -> Option<String> {
+        self.change(|inner| inner.clusters.warning.clone())
+    }
+
+    fn started_at<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<Duration>, Error>> {
+        Box::pin(async move {
+            let asked = self.asked(Op::ClusterLook, vm, None).await?;
+            asked.done(self.change(|inner| {
+                let cluster = &inner.machines.get(vm)?.cluster;
+                cluster.process.as_ref()?;
+                Some(Duration::from_secs(cluster.starts.into()))
+            }))
+        })
+    }
+
+    fn check<'a>(&'a self, vm: &'a str, _program: Option<&'a Path>) -> Pending<'a, Result<(), Error>> {
         Box::pin(async move {
             let asked = self.asked(Op::ClusterLook, vm, None).await?;
             match self.change(|inner| inner.clusters.unsupported.clone()) {

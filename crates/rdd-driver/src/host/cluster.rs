@@ -23,7 +23,7 @@ use super::{
     images,
     k3s::{self, Layout, Pods, Started},
     machine::{Machine, Shape, read_json, write_json},
-    mounts,
+    mounts, needs,
     network::Wiring,
     parts::{self, Alive, Part},
     settings::{Kind, Settings},
@@ -58,10 +58,17 @@ impl Machine {
         if let (Some(started), Some(_)) = (self.cluster_started(), self.cluster_process()) {
             return ClusterFound::Running { version: started.version };
         }
-        match owned::read_to_string(&k3s::version_file(&self.engine)) {
-            Ok(version) => ClusterFound::Stopped { version: version.trim().to_owned() },
-            Err(_) => ClusterFound::Absent,
+        match self.used_release() {
+            Some(version) => ClusterFound::Stopped { version },
+            None => ClusterFound::Absent,
         }
+    }
+
+    /// The release that used the data last. A K3s that could not even be started has made none.
+    fn used_release(&self) -> Option<String> {
+        let version = owned::read_to_string(&k3s::version_file(&self.engine)).ok()?;
+        k3s::data_folder(&self.engine).symlink_metadata().ok()?;
+        Some(version.trim().to_owned())
     }
 
     /// The settings of the engine that runs.
@@ -137,7 +144,22 @@ impl HostDriver {
         let engine = &machine.engine;
         let node = self.node_name();
         let ports = k3s::choose_ports(engine, address);
-        let layout = Layout { engine, pods, node: &node, address, ports, debug: false };
+        let support = mounts::cgroup_support();
+        let layout = Layout {
+            engine,
+            pods,
+            node: &node,
+            address,
+            ports,
+            version: &wanted.version,
+            is_cgroup_v1: support.is_v1,
+            debug: false,
+        };
+        // The kubelet refuses a group that is not there, and the engine makes it with its first container.
+        mounts::make_cgroups(&engine.cgroup)?;
+        if let Some(warning) = k3s::warn_of_cgroup_v1(&wanted.version).filter(|_| support.is_v1) {
+            tracing::warn!(vm = machine.vm, warning, "Kubernetes is started on what it does not support");
+        }
         file::create_dir_private(&engine.k3s_root)?;
         if k3s::config_file(engine).symlink_metadata().is_err() {
             file::write_atomic(&k3s::config_file(engine), b"{}\n", PRIVATE)?;
@@ -149,7 +171,8 @@ impl HostDriver {
             file::write_atomic(&k3s::new_file(engine), b"", PRIVATE)?;
         }
         file::write_atomic(&k3s::version_file(engine), wanted.version.as_bytes(), PRIVATE)?;
-        let started = Started { version: wanted.version.clone(), address: layout.listens_at() };
+        let at = u64::try_from(machine.host.clock.wall().as_millis()).ok();
+        let started = Started { version: wanted.version.clone(), address: layout.listens_at(), at };
         write_json(&machine.cluster_started_file(), &started)?;
         let alive = parts::spawn(machine, Part::K3s, &wanted.program, &layout.arguments(), &LogOptions::default())?;
         tracing::info!(vm = machine.vm, version = wanted.version, "started Kubernetes; its log is k3s.log");
@@ -190,9 +213,11 @@ async fn supervise(machine: &Machine, mut alive: Alive, reporter: &Reporter) {
             alive.ended().await
         }
     };
-    let last = log::last_line(&machine.engine.folder.join(Part::K3s.log()));
-    let last_words = match last {
-        Some(line) => format!("k3s ended ({how}): {line}"),
+    let log = machine.engine.folder.join(Part::K3s.log());
+    // One that was killed has logged no cause: what it called an error before is none.
+    let cause = if how.starts_with("signal") { log::last_line(&log) } else { log::last_cause(&log) };
+    let last_words = match cause {
+        Some(cause) => format!("k3s ended ({how}): {cause}"),
         None => format!("k3s ended ({how}) and left no word"),
     };
     reporter.report(State::Exited { last_words });
@@ -213,6 +238,7 @@ async fn teardown_cluster(machine: &Machine, grace: Duration) -> Result<Stopped,
             tracing::warn!(vm = machine.vm, error = why, "some containers of pods may still run");
         }
         mounts::unmount_below(&[&engine.k3s_root])?;
+        teardown::remove_pod_cgroups(machine).await;
         if let Ok(Some(tools)) = machine.tools() {
             // There is none if no pod ever ran.
             let _ = run(&tools.ip, &["link", "del", "dev", &k3s::pod_bridge(engine)]).await;
@@ -282,12 +308,30 @@ fn read_whole(path: &Path) -> Result<Option<String>, Error> {
 }
 
 impl Cluster for HostDriver {
-    fn check<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>> {
+    fn check<'a>(&'a self, vm: &'a str, program: Option<&'a Path>) -> Pending<'a, Result<(), Error>> {
         Box::pin(async move {
             let machine = self.machine(vm)?;
             machine.expect_whole()?;
             let settings = machine.settings_of(&machine.template()?)?;
-            machine.pods(&settings).map(drop)
+            let pods = machine.pods(&settings)?;
+            let programs = &machine.host.programs;
+            needs::check_host(programs)?;
+            program.map_or(Ok(()), |program| needs::check_program(program, &pods, programs, &self.bundles))
+        })
+    }
+
+    fn used_release(&self, vm: &str) -> Option<String> {
+        self.machine(vm).ok()?.used_release()
+    }
+
+    fn warning(&self, version: &str) -> Option<String> {
+        k3s::warn_of_cgroup_v1(version).filter(|_| mounts::cgroup_support().is_v1)
+    }
+
+    fn started_at<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<Duration>, Error>> {
+        Box::pin(async move {
+            let started = self.machine(vm)?.cluster_started();
+            Ok(started.and_then(|started| started.at).map(Duration::from_millis))
         })
     }
 

@@ -30,6 +30,9 @@ pub(super) struct Started {
     pub(super) version: String,
     /// Where it listens.
     pub(super) address: SocketAddr,
+    /// When it was started, in milliseconds since the epoch; earlier versions of us did not write it down.
+    #[serde(default)]
+    pub(super) at: Option<u64>,
 }
 
 /// Everything that the arguments depend on.
@@ -42,7 +45,31 @@ pub(super) struct Layout<'a> {
     pub(super) address: Ipv4Addr,
     /// The first of the cluster's ports.
     pub(super) ports: u16,
+    /// The release, in full.
+    pub(super) version: &'a str,
+    /// Whether this host has control groups of version 1.
+    pub(super) is_cgroup_v1: bool,
     pub(super) debug: bool,
+}
+
+/// The first minor release of Kubernetes 1 whose kubelet knows `fail-cgroupv1`; older ones refuse a flag that they do not know.
+const MINOR_WITH_CGROUP_FLAG: u32 = 31;
+/// The first whose kubelet does not start on control groups of version 1 unless it is told to.
+const MINOR_WITHOUT_CGROUP_V1: u32 = 35;
+
+/// The minor release of Kubernetes 1 of a full version: 34 of `v1.34.6+k3s1`.
+fn minor_of(version: &str) -> Option<u32> {
+    let mut parts = version.strip_prefix('v').unwrap_or(version).split('.');
+    (parts.next()? == "1").then(|| parts.next()?.parse().ok()).flatten()
+}
+
+/// What a user should know about this release on control groups of version 1.
+pub(super) fn warn_of_cgroup_v1(version: &str) -> Option<String> {
+    minor_of(version).filter(|minor| *minor >= MINOR_WITHOUT_CGROUP_V1)?;
+    Some(format!(
+        "this machine has control groups of version 1, which Kubernetes does not support from 1.{MINOR_WITHOUT_CGROUP_V1} on; boot it with version 2 \
+         (systemd.unified_cgroup_hierarchy=1), or choose an older Kubernetes for a new cluster"
+    ))
 }
 
 /// Which of the cluster's ports is for what. K3s itself takes the one after the first for its API server.
@@ -119,6 +146,9 @@ impl Layout<'_> {
         ] {
             arguments.text(flag, value);
         }
+        if self.is_cgroup_v1 && minor_of(self.version).is_some_and(|minor| minor >= MINOR_WITH_CGROUP_FLAG) {
+            arguments.text("--kubelet-arg", "fail-cgroupv1=false");
+        }
         if self.debug {
             arguments.flag("--debug");
         }
@@ -154,6 +184,11 @@ pub(super) fn network(engine: &Engine) -> String {
 /// The file that says which release used the data last.
 pub(super) fn version_file(engine: &Engine) -> PathBuf {
     engine.k3s_root.join("rdd-version")
+}
+
+/// Where K3s keeps the data of a cluster: there once it has started.
+pub(super) fn data_folder(engine: &Engine) -> PathBuf {
+    engine.k3s_root.join("server")
 }
 
 /// The file that says that nobody can have used the data yet. Data without it is somebody's.
@@ -205,9 +240,35 @@ mod tests {
 
     fn arguments(engine: &Engine, pods: &Pods) -> String {
         let address = Ipv4Addr::new(10, 192, 0, 1);
-        let layout = Layout { engine, pods, node: "rancher-desktop-2", address, ports: 20032, debug: false };
+        let layout = Layout { node: "rancher-desktop-2", ..mk_layout(engine, pods, address) };
         assert_eq!(layout.listens_at().to_string(), "10.192.0.1:20032");
         layout.arguments().iter().map(|argument| argument.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    fn mk_layout<'a>(engine: &'a Engine, pods: &'a Pods, address: Ipv4Addr) -> Layout<'a> {
+        let version = "v1.34.6+k3s1";
+        Layout { engine, pods, node: "n", address, ports: 20032, version, is_cgroup_v1: false, debug: false }
+    }
+
+    // Finding E-19
+    #[test]
+    fn a_kubelet_that_refuses_control_groups_of_version_1_is_told_not_to_and_an_older_one_hears_nothing() {
+        let engine = engine("2");
+        let tells = |version, is_cgroup_v1| {
+            let layout = Layout { version, is_cgroup_v1, ..mk_layout(&engine, &Pods::Own, Ipv4Addr::LOCALHOST) };
+            let arguments = layout.arguments();
+            let at = arguments.iter().position(|argument| argument == "fail-cgroupv1=false");
+            at.is_some_and(|at| arguments[at - 1] == "--kubelet-arg")
+        };
+        for (version, expected) in
+            [("v1.35.0+k3s3", true), ("v1.31.0+k3s1", true), ("v1.30.14+k3s1", false), ("nonsense", false)]
+        {
+            assert_eq!(tells(version, true), expected, "{version}");
+            assert!(!tells(version, false), "{version} on version 2");
+        }
+        let warning = warn_of_cgroup_v1("v1.35.0+k3s3").unwrap();
+        assert!(warning.contains("version 1") && warning.contains("systemd.unified_cgroup_hierarchy=1"), "{warning}");
+        assert_eq!(warn_of_cgroup_v1("v1.34.6+k3s1"), None, "that one supports them");
     }
 
     #[test]
@@ -242,7 +303,7 @@ mod tests {
         let engine = Instance::resolve(&environment, Platform::Linux).unwrap().engine("rd", Path::new("/run"));
         let pods = Pods::Docker(Path::new(home).join("docker.sock"));
         let address = Ipv4Addr::new(10, 192, 0, 1);
-        let layout = Layout { engine: &engine, pods: &pods, node: "n", address, ports: 20032, debug: false };
+        let layout = mk_layout(&engine, &pods, address);
         let arguments: Vec<String> =
             layout.arguments().iter().map(|argument| argument.to_str().unwrap().to_owned()).collect();
         for (flag, value) in [

@@ -16,6 +16,7 @@ mod journal;
 mod k3s;
 mod machine;
 mod mounts;
+mod needs;
 mod network;
 mod parts;
 mod programs;
@@ -54,6 +55,8 @@ pub struct HostDriver {
     runtime_dir: PathBuf,
     host: Arc<machine::Host>,
     slots: Mutex<BTreeMap<String, Arc<Slot>>>,
+    /// What the programs of Kubernetes bring.
+    bundles: needs::Bundles,
 }
 
 /// One machine, as far as this driver has to do with it.
@@ -81,6 +84,7 @@ impl HostDriver {
                 clock,
             }),
             slots: Mutex::default(),
+            bundles: needs::Bundles::default(),
         }
     }
 

@@ -16,6 +16,8 @@ use crate::Error;
 struct Mount {
     at: PathBuf,
     kind: String,
+    /// Those of the file system: for control groups of version 1 its controllers are among them.
+    options: Vec<String>,
 }
 
 fn mounts() -> Vec<Mount> {
@@ -26,7 +28,10 @@ fn mounts() -> Vec<Mount> {
 fn parse(line: &str) -> Option<Mount> {
     let (front, back) = line.split_once(" - ")?;
     let at = unescape(front.split(' ').nth(4)?);
-    Some(Mount { at, kind: back.split(' ').next()?.to_owned() })
+    let mut back = back.split(' ');
+    let kind = back.next()?.to_owned();
+    let options = back.nth(1).unwrap_or_default().split(',').map(str::to_owned).collect();
+    Some(Mount { at, kind, options })
 }
 
 /// Blanks, tabs, line ends and backslashes are written as a backslash and three octal digits.
@@ -65,6 +70,87 @@ pub(super) fn cgroups(name: &str) -> Vec<PathBuf> {
     let name = name.trim_start_matches('/');
     let hierarchies = mounts().into_iter().filter(|mount| matches!(mount.kind.as_str(), "cgroup" | "cgroup2"));
     hierarchies.map(|mount| mount.at.join(name)).filter(|folder| folder.is_dir()).collect()
+}
+
+/// Where programs look for control groups first, to see of which version they are.
+const CGROUP_ROOT: &str = "/sys/fs/cgroup";
+/// The controllers that the kubelet uses; it refuses a group of version 2 that lacks one of those that the kernel has.
+const KUBELET_CONTROLLERS: &[&str] = &["cpu", "cpuset", "hugetlb", "memory", "pids"];
+
+/// Which version of control groups programs find on this host, and the controllers that it has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CgroupSupport {
+    /// Whether it is version 1, also where version 2 is mounted beside it.
+    pub(super) is_v1: bool,
+    pub(super) controllers: Vec<String>,
+}
+
+/// What this host has of control groups.
+pub(super) fn cgroup_support() -> CgroupSupport {
+    find_support(&mounts(), |root| fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default())
+}
+
+fn find_support(mounts: &[Mount], controllers: impl Fn(&Path) -> String) -> CgroupSupport {
+    // The last of several mounts at a place hides the others.
+    let root = mounts.iter().rev().find(|mount| mount.at == Path::new(CGROUP_ROOT));
+    if root.is_some_and(|mount| mount.kind == "cgroup2") {
+        let all = controllers(Path::new(CGROUP_ROOT));
+        return CgroupSupport { is_v1: false, controllers: all.split_whitespace().map(str::to_owned).collect() };
+    }
+    let first = mounts.iter().filter(|mount| mount.kind == "cgroup");
+    CgroupSupport { is_v1: true, controllers: first.flat_map(|mount| mount.options.clone()).collect() }
+}
+
+/// Makes a control group in each hierarchy there is, so that something can be put below it. What is there already stays.
+pub(super) fn make_cgroups(name: &str) -> Result<(), Error> {
+    let name = name.trim_start_matches('/');
+    for mount in mounts().iter().filter(|mount| matches!(mount.kind.as_str(), "cgroup" | "cgroup2")) {
+        let group = mount.at.join(name);
+        make_cgroup(&mount.at, &group).map_err(|error| Error::Unsupported {
+            missing: format!("the control group {} cannot be made: {error}", group.display()),
+            remedy: "run rdd where root may change control groups, or choose the backend lima for a virtual machine"
+                .to_owned(),
+        })?;
+    }
+    Ok(())
+}
+
+fn make_cgroup(parent: &Path, group: &Path) -> io::Result<()> {
+    let is_v2 = parent.join("cgroup.controllers").exists();
+    if is_v2 {
+        enable_controllers(parent)?;
+    }
+    match fs::create_dir(group) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    if is_v2 { Ok(()) } else { fill_cpuset(parent, group) }
+}
+
+/// Version 2: a group has the controllers that its parent passes on.
+fn enable_controllers(parent: &Path) -> io::Result<()> {
+    let words = |file: &str| fs::read_to_string(parent.join(file)).unwrap_or_default();
+    let (all, enabled) = (words("cgroup.controllers"), words("cgroup.subtree_control"));
+    let has = |text: &str, name: &str| text.split_whitespace().any(|word| word == name);
+    for name in KUBELET_CONTROLLERS.iter().filter(|name| has(&all, name) && !has(&enabled, name)) {
+        fs::OpenOptions::new()
+            .append(true)
+            .open(parent.join("cgroup.subtree_control"))?
+            .write_all(format!("+{name}\n").as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Version 1: a new group of the controller cpuset has no processor and no memory node, and takes no process before it has.
+fn fill_cpuset(parent: &Path, group: &Path) -> io::Result<()> {
+    for file in ["cpuset.cpus", "cpuset.mems"] {
+        match fs::read_to_string(group.join(file)) {
+            Ok(text) if text.trim().is_empty() => fs::write(group.join(file), fs::read(parent.join(file))?)?,
+            // Other controllers have no such file.
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// How deep a container may nest groups before we leave them alone.
@@ -125,11 +211,80 @@ mod tests {
     #[test]
     fn mount_points_are_read_with_their_escapes() {
         let line = "36 35 98:0 /mnt1 /home/a\\040b/x\\134y rw,noatime master:1 shared:2 - ext3 /dev/root rw";
-        assert_eq!(parse(line), Some(Mount { at: PathBuf::from("/home/a b/x\\y"), kind: "ext3".to_owned() }));
+        let expected =
+            Mount { at: PathBuf::from("/home/a b/x\\y"), kind: "ext3".to_owned(), options: vec!["rw".to_owned()] };
+        assert_eq!(parse(line), Some(expected));
         assert_eq!(parse("36 35 98:0 / /a rw - overlay o rw").unwrap().kind, "overlay");
         assert_eq!(parse("no such line"), None);
         assert_eq!(unescape("a\\04"), PathBuf::from("a\\04"));
         assert!(mounts().iter().any(|mount| mount.at == Path::new("/proc")));
+    }
+
+    // Finding E-19
+    #[test]
+    fn the_version_of_control_groups_is_that_of_their_root() {
+        let of = |lines: &[&str]| {
+            let mounts: Vec<Mount> = lines.iter().filter_map(|line| parse(line)).collect();
+            find_support(&mounts, |_| "cpu memory\n".to_owned())
+        };
+        let tmpfs = "25 20 0:22 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755";
+        let cpu = "26 25 0:23 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct";
+        let beside = "27 25 0:24 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
+        let unified = "25 20 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate";
+        let first = of(&[tmpfs, cpu, beside]);
+        assert!(first.is_v1 && first.controllers.contains(&"cpuacct".to_owned()), "{first:?}");
+        let second = CgroupSupport { is_v1: false, controllers: vec!["cpu".to_owned(), "memory".to_owned()] };
+        assert_eq!(of(&[unified]), second);
+        assert_eq!(of(&[tmpfs, unified]), second, "what is mounted last counts");
+        assert!(of(&[]).is_v1);
+    }
+
+    // Finding E-20
+    #[test]
+    fn a_new_group_gets_processors_and_controllers_of_its_parent() {
+        let dir = tempfile::tempdir().unwrap();
+        let (parent, group) = (dir.path().join("v1"), dir.path().join("v1/rdd-1"));
+        fs::create_dir_all(&group).unwrap();
+        for (file, text) in [("cpuset.cpus", "0-1\n"), ("cpuset.mems", "0\n")] {
+            fs::write(parent.join(file), text).unwrap();
+            fs::write(group.join(file), "\n").unwrap();
+        }
+        make_cgroup(&parent, &group).unwrap();
+        let read = |path: PathBuf| fs::read_to_string(path).unwrap();
+        assert_eq!((read(group.join("cpuset.cpus")), read(group.join("cpuset.mems"))), ("0-1\n".into(), "0\n".into()));
+        fs::write(group.join("cpuset.cpus"), "1\n").unwrap();
+        make_cgroup(&parent, &group).unwrap();
+        assert_eq!(read(group.join("cpuset.cpus")), "1\n", "what somebody has chosen stays");
+        let (parent, group) = (dir.path().join("v2"), dir.path().join("v2/rdd-1"));
+        fs::create_dir_all(&parent).unwrap();
+        fs::write(parent.join("cgroup.controllers"), "cpuset cpu io memory pids misc\n").unwrap();
+        fs::write(parent.join("cgroup.subtree_control"), "memory\n").unwrap();
+        make_cgroup(&parent, &group).unwrap();
+        assert!(group.is_dir());
+        assert_eq!(read(parent.join("cgroup.subtree_control")), "memory\n+cpu\n+cpuset\n+pids\n");
+    }
+
+    // Finding E-20
+    #[test]
+    fn a_group_is_made_in_every_hierarchy_of_this_host_and_takes_processes() {
+        if !rdd_testkit::capability::require("own-engine") {
+            return;
+        }
+        let name = format!("/rdd-test-{}", std::process::id());
+        let hierarchies = mounts().into_iter().filter(|mount| mount.kind.starts_with("cgroup")).count();
+        make_cgroups(&name).unwrap();
+        make_cgroups(&name).unwrap();
+        let groups = cgroups(&name);
+        assert_eq!(groups.len(), hierarchies);
+        for group in groups {
+            for file in ["cpuset.cpus", "cpuset.mems"].map(|file| group.join(file)).iter().filter(|file| file.exists())
+            {
+                let is_v2 = group.join("cgroup.controllers").exists();
+                assert!(is_v2 || !fs::read_to_string(file).unwrap().trim().is_empty(), "{}", file.display());
+            }
+            remove_cgroup(&group).unwrap();
+        }
+        assert!(cgroups(&name).is_empty());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use tokio::process::{Child, Command};
 use super::{
     identity::{CLUSTER_MARK, MARK, Seen},
     machine::Machine,
+    needs::path_for_k3s,
 };
 use crate::{Error, LogOptions, log};
 
@@ -126,6 +127,7 @@ pub(super) fn spawn(
     command.env("PATH", machine.host.programs.path());
     launch.mark(&mut command, MARK, &engine.folder);
     if part == Part::K3s {
+        command.env("PATH", path_for_k3s(machine.host.programs.path()));
         command.env(CLUSTER_MARK, &engine.k3s_root);
     }
     command.env("DOCKERD_ROOTLESS_ROOTLESSKIT_STATE_DIR", &engine.rootless_state);

@@ -43,6 +43,16 @@ impl Programs {
         Self { path: whole }
     }
 
+    /// In this `PATH` and nowhere else.
+    pub(super) fn exactly(path: &OsStr) -> Self {
+        Self { path: path.to_owned() }
+    }
+
+    /// Whether there is a program of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.look(name).is_some()
+    }
+
     /// The `PATH` for what we start, which looks for programs of its own.
     pub(super) fn path(&self) -> &OsStr {
         &self.path

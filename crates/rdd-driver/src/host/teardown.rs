@@ -3,7 +3,7 @@
 use std::{
     io,
     os::unix::{fs::FileTypeExt, net::UnixStream},
-    path::Path,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -179,7 +179,20 @@ async fn clear(machine: &Machine) -> Result<(), Error> {
 
 /// Groups can be busy for a moment after their last process has ended. One that stays costs nothing but its name.
 async fn remove_cgroups(machine: &Machine) {
-    for group in mounts::cgroups(&machine.engine.cgroup) {
+    remove_groups(mounts::cgroups(&machine.engine.cgroup)).await;
+}
+
+/// The control groups that the kubelet makes below that of the engine.
+const POD_GROUPS: &str = "kubepods";
+
+/// Removes the control groups of pods. Nothing of the cluster runs any more.
+pub(super) async fn remove_pod_cgroups(machine: &Machine) {
+    let groups = mounts::cgroups(&machine.engine.cgroup).into_iter().map(|group| group.join(POD_GROUPS));
+    remove_groups(groups.filter(|group| group.is_dir()).collect()).await;
+}
+
+async fn remove_groups(groups: Vec<PathBuf>) {
+    for group in groups {
         let deadline = Instant::now() + HELPERS_TAKE;
         let mut delays = BACKOFF.delays();
         while let Err(error) = mounts::remove_cgroup(&group) {

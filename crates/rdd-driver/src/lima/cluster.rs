@@ -194,6 +194,11 @@ fn parse_foundation(said: &str) -> Option<Foundation> {
     Some(Foundation { authority, is_new: word.trim() == "new" })
 }
 
+/// The guest's file systems count whole seconds for us: what is older than the next second may be older than the start.
+fn parse_start(said: &str) -> Option<Duration> {
+    said.trim().parse::<u64>().ok().map(|seconds| Duration::from_secs(seconds + 1))
+}
+
 /// The port that this template leads to the socket of Kubernetes.
 fn guest_port(template: &str) -> Option<u16> {
     let options = serde_saphyr::options! { with_snippet: false };
@@ -304,8 +309,9 @@ async fn supervise(child: &mut Child, reporter: &Reporter) {
             match line.trim() {
                 "up" => reporter.report(State::Running(Health::GOOD)),
                 said => {
-                    if let Some(words) = said.strip_prefix("ended") {
-                        last_words = format!("k3s has ended: {}", words::fit(words));
+                    if let Some(line) = said.strip_prefix("ended") {
+                        let cause = log::find_cause(line).unwrap_or_else(|| "it left no word".to_owned());
+                        last_words = format!("k3s has ended: {}", words::fit(&cause));
                     }
                 }
             }
@@ -316,8 +322,24 @@ async fn supervise(child: &mut Child, reporter: &Reporter) {
 }
 
 impl Cluster for LimaDriver {
-    fn check<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>> {
+    /// A guest has what its image brings, and its K3s is a release.
+    fn check<'a>(&'a self, vm: &'a str, _program: Option<&'a Path>) -> Pending<'a, Result<(), Error>> {
         Box::pin(async move { self.machine(vm)?.expect_whole() })
+    }
+
+    fn used_release(&self, vm: &str) -> Option<String> {
+        self.machine(vm).ok()?.recorded_cluster().version().map(str::to_owned)
+    }
+
+    fn started_at<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<Duration>, Error>> {
+        Box::pin(async move {
+            let machine = self.machine(vm)?;
+            match Guest::of(&machine) {
+                Ok(guest) => Ok(parse_start(&guest.ask(&["started"], QUESTION_TAKES).await?)),
+                Err(Error::NotRunning { .. }) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
     }
 
     fn inspect<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<ClusterFound, Error>> {
@@ -427,6 +449,12 @@ mod tests {
         for other in ["", "[", "portForwards: 1", &rules("0x"), &rules("99999")] {
             assert_eq!(guest_port(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_start_is_the_second_after_the_file_that_it_wrote() {
+        assert_eq!(parse_start("1700000000\n"), Some(Duration::from_secs(1_700_000_001)));
+        assert_eq!(parse_start(""), None);
     }
 
     #[test]

@@ -27,7 +27,8 @@ verb=$1
 shift
 case $verb in
 status)
-    if is_alive; then echo "running $(cat "$noted")"; elif [ -s "$noted" ]; then echo "stopped $(cat "$noted")"; else echo absent; fi
+    # A K3s that could not even be started has made no data.
+    if is_alive; then echo "running $(cat "$noted")"; elif [ -s "$noted" ] && [ -d "$data/server" ]; then echo "stopped $(cat "$noted")"; else echo absent; fi
     ;;
 has) # VERSION BYTES: whether the program is there as a whole
     [ "$(stat -c %s "$programs/k3s-$1" 2>/dev/null)" = "$2" ] && echo yes || echo no
@@ -86,13 +87,25 @@ start) # VERSION PORT NODE ENGINE
     systemctl reset-failed "$unit" 2>/dev/null || true
     docker=
     [ "$4" = containerd ] || docker=--docker
+    # From 1.31 on the kubelet knows this flag, and from 1.35 on it needs it on control groups of version 1.
+    minor=${1#v1.}
+    minor=${minor%%.*}
+    groups=$root/sys/fs/cgroup
+    if [ -d "$groups/cpuset" ] && ! [ -e "$groups/cgroup.controllers" ] && [ "$minor" -ge 31 ]; then
+        docker="$docker --kubelet-arg fail-cgroupv1=false"
+    fi
     # shellcheck disable=SC2086
     systemd-run --quiet --unit="$unit" --property=Delegate=yes --property=LimitNOFILE=1048576 --property=TasksMax=infinity \
         --property=OOMScoreAdjust=-999 "$programs/k3s-$1" server --config "$extra" --data-dir "$data" --bind-address 0.0.0.0 --https-listen-port "$2" --node-name "$3" \
         --tls-san 127.0.0.1 --write-kubeconfig "$config" --write-kubeconfig-mode 600 $docker
     ;;
+started) # when the cluster that runs was started, by the guest's own clock
+    ! is_alive || stat -c %Y "$noted"
+    ;;
 watch) # says so when the kubeconfig is there, and ends with the cluster; whoever asked may be gone, which a dot finds out
     told=
+    # The journal of this start only; the unit is gone when it has ended.
+    start=$(systemctl show --property=InvocationID --value "$unit" 2>/dev/null || true)
     while is_alive; do
         if [ -z "$told" ] && [ -s "$config" ]; then
             echo up
@@ -101,7 +114,9 @@ watch) # says so when the kubeconfig is there, and ends with the cluster; whoeve
         echo .
         sleep 1
     done
-    echo "ended $(journalctl --unit="$unit" --lines=1 --output=cat 2>/dev/null | tail -n 1)"
+    # What a fatal line or the last error says is the cause; what follows is logged on the way out.
+    echo "ended $(journalctl ${start:+"_SYSTEMD_INVOCATION_ID=$start"} --unit="$unit" --lines=1000 --output=cat 2>/dev/null |
+        awk '/ level=fatal /{fatal = $0} / level=error /{error = $0} NF {last = $0} END {print fatal ? fatal : error ? error : last}')"
     ;;
 config)
     ! is_alive || cat "$config" 2>/dev/null || true

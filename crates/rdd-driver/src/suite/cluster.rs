@@ -53,13 +53,17 @@ pub async fn a_cluster_comes_and_goes_without_a_restart_of_the_engine(subject: &
     running(subject, &*driver, VM).await;
     let engine = subject.engine_identity(VM);
     let kubernetes = cluster(&*driver);
-    kubernetes.check(VM).await.unwrap();
+    kubernetes.check(VM, Some(&subject.release(1).program)).await.unwrap();
     assert_eq!(kubernetes.inspect(VM).await.unwrap(), ClusterFound::Absent);
+    assert_eq!(kubernetes.used_release(VM), None);
+    assert_eq!(kubernetes.started_at(VM).await.unwrap(), None);
     assert_eq!(kubernetes.stop(VM, subject.grace()).await.unwrap(), Stopped::Already);
     for _ in 0..2 {
         started(subject, &*driver, 1).await;
         started(subject, &*driver, 1).await;
         assert_eq!(kubernetes.inspect(VM).await.unwrap(), runs(subject, 1));
+        assert_eq!(kubernetes.used_release(VM), Some(subject.release(1).version));
+        assert!(kubernetes.started_at(VM).await.unwrap().is_some_and(|at| !at.is_zero()));
         assert!(kubernetes.kubeconfig(VM).await.unwrap().unwrap().contains("clusters"));
         match kubernetes.upstream(VM).await.unwrap().unwrap() {
             Upstream::Tcp(address) => assert_ne!(address.port(), 0),
@@ -70,6 +74,8 @@ pub async fn a_cluster_comes_and_goes_without_a_restart_of_the_engine(subject: &
         assert_eq!(kubernetes.kubeconfig(VM).await.unwrap(), None);
         let stopped = ClusterFound::Stopped { version: subject.release(1).version };
         assert_eq!(kubernetes.inspect(VM).await.unwrap(), stopped);
+        assert_eq!(kubernetes.used_release(VM), Some(subject.release(1).version));
+        assert_eq!(kubernetes.started_at(VM).await.unwrap(), None);
     }
     assert_eq!(subject.engine_identity(VM), engine);
     delete(subject, &*driver, VM).await;
@@ -120,6 +126,7 @@ pub async fn a_cluster_outlives_its_driver_and_is_taken_over_by_the_next(subject
     started(subject, &*driver, 1).await;
     let (config, upstream) =
         (cluster(&*driver).kubeconfig(VM).await.unwrap(), cluster(&*driver).upstream(VM).await.unwrap());
+    let began = cluster(&*driver).started_at(VM).await.unwrap();
     drop(driver);
     let driver = subject.driver();
     driver.adopt(VM).await.unwrap().expect("the engine");
@@ -127,6 +134,7 @@ pub async fn a_cluster_outlives_its_driver_and_is_taken_over_by_the_next(subject
     started(subject, &*driver, 1).await;
     assert_eq!(cluster(&*driver).kubeconfig(VM).await.unwrap(), config, "it was not started anew");
     assert_eq!(cluster(&*driver).upstream(VM).await.unwrap(), upstream);
+    assert_eq!(cluster(&*driver).started_at(VM).await.unwrap(), began, "nor called so");
     assert_eq!(cluster(&*driver).stop(VM, subject.grace()).await.unwrap(), Stopped::Graceful);
     delete(subject, &*driver, VM).await;
 }
@@ -139,6 +147,7 @@ pub async fn a_reset_forgets_the_cluster_and_keeps_the_machine(subject: &impl Cl
     for _ in 0..2 {
         cluster(&*driver).reset(VM).await.unwrap();
         assert_eq!(cluster(&*driver).inspect(VM).await.unwrap(), ClusterFound::Absent);
+        assert_eq!(cluster(&*driver).used_release(VM), None, "so that any release may come next");
     }
     assert_eq!(subject.engine_identity(VM), engine);
     started(subject, &*driver, 1).await;
@@ -183,6 +192,7 @@ pub async fn a_cluster_of_a_stopped_machine_can_be_forgotten(subject: &impl Clus
     for _ in 0..2 {
         cluster(&*driver).reset(VM).await.unwrap();
         assert_eq!(cluster(&*driver).inspect(VM).await.unwrap(), ClusterFound::Absent);
+        assert_eq!(cluster(&*driver).used_release(VM), None);
     }
     drop(driver);
     let driver = subject.driver();

@@ -39,6 +39,7 @@ echo $! >"$RDD_GUEST_ROOT/unit"
 const JOURNALCTL: &str = "#!/bin/sh\necho killed by somebody\n";
 /// A K3s that writes its kubeconfig, which is another one for each start, and then does nothing.
 const K3S: &str = r#"#!/bin/bash
+echo "$0 $*" >"$RDD_GUEST_ROOT/words"
 while [ $# -gt 0 ]; do
     case $1 in --write-kubeconfig) config=$2 ;; --data-dir) tls=$2/server/tls ;; esac
     shift

@@ -166,7 +166,8 @@ pub fn gather(plane: &ControlPlane<'_>) -> Outcome<Facts> {
     Ok(facts)
 }
 
-fn places(plane: &ControlPlane<'_>) -> Places {
+/// Where things are that commands name; whether K3s is on this machine is for whoever knows the App.
+pub fn places(plane: &ControlPlane<'_>) -> Places {
     let files = plane.context.instance().map(|instance| instance.user_kubeconfigs(&plane.context.environment));
     // New entries go into the first that exists, else into the last of the list.
     let files = files.unwrap_or_default();
