@@ -1,6 +1,6 @@
 # Everything a person or a CI runs. `make` alone tells.
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test check mutants advisories fuzz fuzz-short soak bench bench-short bench-vm conformance limactl vm-image test-vm k3s-standin fmt clean
+.PHONY: help setup build run test check mutants advisories fuzz fuzz-short soak bench bench-short bench-vm conformance limactl vm-image test-vm test-k3s k3s-standin fmt clean
 MAKEFLAGS += --no-print-directory
 
 # Where scripts/setup.sh puts a Go that is recent enough, if the machine has none.
@@ -125,6 +125,19 @@ test-vm: limactl vm-image k3s-standin ## Boot a virtual machine through the prod
 bench-vm: limactl vm-image k3s-standin ## Measure what the product adds to the time that Lima itself takes for a start (root; eight boots)
 	$(PHASE) 'starts of a virtual machine, by Lima alone and by the product'
 	@RDD_TEST_VM=1 RDD_BENCH_VM=3 RDD_TEST_TIMEOUT=2400 cargo xtask test overhead --only rdd-e2e/vm --follow
+
+# The project builds no K3s, and takes one that is ready: RDD_TEST_K3S. One that brings no CNI plugins gets them from RDD_TEST_CNI.
+test-k3s: ## Test a real K3s on this machine and in a virtual one: RDD_TEST_K3S=PROGRAM, RDD_TEST_CNI=FOLDER if it brings none (root)
+	@test -x "$(RDD_TEST_K3S)" || { echo 'make test-k3s needs a K3s: RDD_TEST_K3S=PROGRAM' >&2; exit 2; }
+	@test -z "$(RDD_TEST_CNI)" || test -x "$(RDD_TEST_CNI)/host-local" || { echo 'RDD_TEST_CNI names no folder with CNI plugins: host-local is not there' >&2; exit 2; }
+	@scripts/setup.sh test
+	$(PHASE) 'Kubernetes on this machine'
+	@RDD_TEST_K3S='$(abspath $(RDD_TEST_K3S))' RDD_TEST_CNI='$(if $(RDD_TEST_CNI),$(abspath $(RDD_TEST_CNI)))' RDD_TEST_TIMEOUT=1200 \
+	    cargo xtask test --only rdd-e2e/kubernetes --follow
+	@$(MAKE) limactl vm-image
+	$(PHASE) 'Kubernetes in a virtual machine'
+	@RDD_TEST_VM=1 RDD_TEST_K3S='$(abspath $(RDD_TEST_K3S))' RDD_TEST_CNI='$(if $(RDD_TEST_CNI),$(abspath $(RDD_TEST_CNI)))' RDD_TEST_TIMEOUT=2400 \
+	    cargo xtask test scenario --only rdd-e2e/vm --follow
 
 k3s-standin:
 	@cd conformance/k3s-standin && CGO_ENABLED=0 GOTOOLCHAIN=local go build -o $(CURDIR)/target/conformance/k3s-standin .

@@ -1,5 +1,6 @@
 // A stand-in for K3s, started exactly as K3s is: it takes the arguments that we give to K3s, keeps its data where they say, writes a kubeconfig
-// where they say, and serves an API with a node. It runs no pods.
+// where they say, and serves an API with a node. It runs no pods. What a kubelet refuses to start with it refuses as well (control groups), its node
+// stays Ready in the data of a cluster that has ended, and it logs its end as K3s does.
 //
 // What it serves is chosen in behaviour.json beside the program: a few answers of its own ("plain", in milliseconds), or a real kube-apiserver over
 // a real etcd ("control-plane"). Files beside the program change it while it runs: "hang" lets requests wait, "unready" takes the node's
@@ -25,6 +26,8 @@ type behaviour struct {
 	ServesAfter     int    `json:"servesAfter"`     // when it begins to listen
 	ExitAfter       int    `json:"exitAfter"`       // when it ends by itself, if ever
 	ExitWith        string `json:"exitWith"`        // its last words then
+	KubeletError    string `json:"kubeletError"`    // why its kubelet ends when it starts, if it does
+	Unbundled       bool   `json:"unbundled"`       // whether it brings nothing, as a build of K3s' module alone
 	CertificateDays int    `json:"certificateDays"` // how long its first certificates are good
 	ClockAhead      int    `json:"clockAhead"`      // how far its clock is ahead when it makes them
 	ClockAheadOnce  bool   `json:"clockAheadOnce"`  // whether that is so for the first data only
@@ -116,6 +119,10 @@ func parse(arguments []string) (map[string][]string, error) {
 
 func info(message string) {
 	fmt.Fprintf(os.Stderr, "time=%q level=info msg=%q\n", time.Now().UTC().Format(time.RFC3339), message)
+}
+
+func logError(message string) {
+	fmt.Fprintf(os.Stderr, "time=%q level=error msg=%q\n", time.Now().UTC().Format(time.RFC3339), message)
 }
 
 func fatal(err error) {

@@ -31,6 +31,8 @@ type server struct {
 	mutex    sync.Mutex
 	children []*exec.Cmd
 	stopping bool
+	reported time.Time // when the kubelet said something last
+	isStale  bool      // whether that was in an earlier start
 }
 
 func (s *server) flag(name string) string {
@@ -63,6 +65,10 @@ func (s *server) start() error {
 	if err := s.identities(folder); err != nil {
 		return err
 	}
+	if err := s.checkBundle(); err != nil {
+		return err
+	}
+	s.recall()
 	time.Sleep(time.Duration(s.how.ServesAfter) * time.Millisecond)
 	switch s.how.Mode {
 	case "plain":
@@ -72,6 +78,7 @@ func (s *server) start() error {
 		if err := s.writeKubeconfig(); err != nil {
 			return err
 		}
+		go s.runKubelet()
 		return s.noteReady()
 	case "control-plane":
 		if err := s.startControlPlane(data); err != nil {
@@ -80,6 +87,7 @@ func (s *server) start() error {
 		if err := s.writeKubeconfig(); err != nil {
 			return err
 		}
+		go s.runKubelet()
 		go s.keepNode()
 		return nil
 	}
@@ -157,24 +165,6 @@ users:
 	return os.WriteFile(s.flag("write-kubeconfig"), []byte(text), os.FileMode(mode))
 }
 
-func (s *server) nodeIsReady() bool {
-	return time.Since(s.began) >= time.Duration(s.how.NodeAfter)*time.Millisecond && !s.is("unready")
-}
-
-func (s *server) node() map[string]any {
-	status := "False"
-	if s.nodeIsReady() {
-		status = "True"
-	}
-	now := time.Now().UTC().Format(time.RFC3339)
-	condition := map[string]any{"type": "Ready", "status": status, "reason": "KubeletReady", "message": "standing in",
-		"lastHeartbeatTime": now, "lastTransitionTime": now}
-	return map[string]any{
-		"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": s.flag("node-name")}, "spec": map[string]any{},
-		"status": map[string]any{"conditions": []any{condition}, "nodeInfo": map[string]any{"kubeletVersion": s.version}},
-	}
-}
-
 // servePlainly answers the few questions that tests ask.
 func (s *server) servePlainly() error {
 	clients := x509.NewCertPool()
@@ -235,14 +225,34 @@ func (s *server) answer(to http.ResponseWriter, request *http.Request) {
 	case "/api":
 		tell(200, map[string]any{"kind": "APIVersions", "versions": []string{"v1"}})
 	case "/apis":
-		tell(200, map[string]any{"kind": "APIGroupList", "apiVersion": "v1", "groups": []any{}})
+		version := map[string]any{"groupVersion": "coordination.k8s.io/v1", "version": "v1"}
+		tell(200, map[string]any{"kind": "APIGroupList", "apiVersion": "v1", "groups": []any{
+			map[string]any{"name": "coordination.k8s.io", "versions": []any{version}, "preferredVersion": version}}})
+	case "/apis/coordination.k8s.io/v1":
+		tell(200, map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "coordination.k8s.io/v1",
+			"resources": []any{resource("leases", "Lease", true)}})
+	case "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases":
+		leases := list("LeaseList")
+		leases["apiVersion"] = "coordination.k8s.io/v1"
+		if s.node() != nil {
+			leases["items"] = []any{s.lease()}
+		}
+		tell(200, leases)
 	case "/api/v1":
 		tell(200, map[string]any{"kind": "APIResourceList", "groupVersion": "v1", "resources": []any{
 			resource("nodes", "Node", false), resource("namespaces", "Namespace", false), resource("pods", "Pod", true)}})
 	case "/api/v1/nodes":
-		tell(200, list("NodeList", s.node()))
+		if node := s.node(); node != nil {
+			tell(200, list("NodeList", node))
+		} else {
+			tell(200, list("NodeList"))
+		}
 	case "/api/v1/namespaces":
-		tell(200, list("NamespaceList", map[string]any{"metadata": map[string]any{"name": "default"}}))
+		var namespaces []any
+		for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
+			namespaces = append(namespaces, map[string]any{"metadata": map[string]any{"name": name}})
+		}
+		tell(200, list("NamespaceList", namespaces...))
 	case "/api/v1/namespaces/default/pods":
 		tell(200, list("PodList"))
 	default:
@@ -296,7 +306,8 @@ func (s *server) startControlPlane(data string) error {
 		"--profiling=false", "--v=0")
 }
 
-// keepNode is the kubelet of it: it makes the node, and keeps its condition.
+// keepNode tells a real API what the kubelet says: it makes the node and its lease, and keeps them. What an earlier start left there stays as it is
+// until then.
 func (s *server) keepNode() {
 	roots := x509.NewCertPool()
 	roots.AddCert(s.serverAuthority.certificate)
@@ -325,13 +336,24 @@ func (s *server) keepNode() {
 		_, _ = io.Copy(io.Discard, response.Body)
 		return response.StatusCode
 	}
+	leases := "https://" + s.address() + "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 	for noted := false; ; {
-		isReady := s.nodeIsReady()
+		if reported, isStale := s.lastReport(); reported.IsZero() || isStale {
+			time.Sleep(20 * time.Millisecond)
+			continue
+		}
+		if call("PATCH", leases+"/"+s.flag("node-name"), "application/merge-patch+json", map[string]any{"spec": s.lease()["spec"]}) == 404 {
+			call("POST", leases, "application/json", s.lease())
+		}
+		isReady := !s.is("unready")
 		status := call("PATCH", nodes+"/"+s.flag("node-name")+"/status", "application/merge-patch+json",
 			map[string]any{"status": s.node()["status"]})
 		switch status {
 		case 404:
-			call("POST", nodes, "application/json", s.node())
+			node := s.node()
+			// The API gives each object its own.
+			delete(node["metadata"].(map[string]any), "uid")
+			call("POST", nodes, "application/json", node)
 		case 200:
 			if isReady && !noted && call("GET", "https://"+s.address()+"/healthz", "", nil) == 200 {
 				if err := s.noteReady(); err != nil {

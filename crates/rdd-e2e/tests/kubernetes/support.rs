@@ -12,7 +12,8 @@ use rdd_testkit::{Output, Sandbox, bounded::run, capability::require, eventually
 use serde_json::{Value, json};
 
 pub(crate) use crate::standin::finish;
-use crate::standin::{program, real_k3s};
+use crate::standin::program;
+pub(crate) use crate::standin::real_k3s;
 
 /// Long enough for a busy machine; only a failing test waits this long.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
@@ -71,6 +72,12 @@ impl Product {
         let folder = tempfile::Builder::new().prefix("rdd-k3s").tempdir().unwrap();
         let releases = folder.keep();
         let mut builder = Sandbox::builder().env("RDD_LOG_LEVEL", "info").env("RDD_K3S_DIR", &releases);
+        if let Some(plugins) = std::env::var_os("RDD_TEST_CNI").filter(|folder| !folder.is_empty()) {
+            let mut path = plugins;
+            path.push(":");
+            path.push(std::env::var_os("PATH").unwrap_or_default());
+            builder = builder.env("PATH", path);
+        }
         for (name, value) in environment {
             builder = builder.env(name, value);
         }
@@ -150,12 +157,16 @@ impl Product {
 
     /// The port that the instance tries first.
     pub(crate) fn first_port(&self) -> u16 {
+        self.resolve().ports.kubernetes
+    }
+
+    fn resolve(&self) -> rdd_instance::Instance {
         let environment = rdd_instance::Environment {
             home: Some(self.home().into()),
             instance: Some(self.instance().to_owned()),
             ..Default::default()
         };
-        rdd_instance::Instance::resolve(&environment, rdd_instance::Platform::Linux).unwrap().ports.kubernetes
+        rdd_instance::Instance::resolve(&environment, rdd_instance::Platform::Linux).unwrap()
     }
 
     /// What the context is called.
@@ -171,9 +182,23 @@ impl Product {
         self.home().join(format!(".rd{}/kube.config", self.instance()))
     }
 
+    /// Where the machine is.
+    pub(crate) fn machine_folder(&self) -> PathBuf {
+        self.home().join(format!(".rd{}/lima/rd", self.instance()))
+    }
+
     /// Where the cluster has its data.
     pub(crate) fn data(&self) -> PathBuf {
-        self.home().join(format!(".rd{}/lima/rd/k3s", self.instance()))
+        self.machine_folder().join("k3s")
+    }
+
+    /// The control groups of pods, in each hierarchy.
+    pub(crate) fn pod_groups(&self) -> Vec<PathBuf> {
+        let own = self.resolve().engine("rd", Path::new("/run")).cgroup;
+        let root = Path::new("/sys/fs/cgroup");
+        let hierarchies = fs::read_dir(root).unwrap().flatten().map(|entry| entry.path()).chain([root.to_owned()]);
+        let groups = hierarchies.map(|hierarchy| hierarchy.join(own.trim_start_matches('/')).join("kubepods"));
+        groups.filter(|group| group.is_dir()).collect()
     }
 
     /// How often a cluster was started on this data, and by which release.

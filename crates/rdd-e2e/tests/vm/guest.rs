@@ -68,7 +68,9 @@ impl User {
         }
         let release = user.home.join("k3s/v1.34.6+k3s1");
         fs::create_dir_all(&release).unwrap();
-        fs::copy(target.join("conformance/k3s-standin"), release.join("k3s")).expect("the stand-in for K3s was built");
+        let standin = target.join("conformance/k3s-standin");
+        let k3s = real_k3s().unwrap_or(standin);
+        fs::copy(k3s, release.join("k3s")).expect("the stand-in for K3s was built");
         fs::write(&user.image, text.replace(&*image.to_string_lossy(), &guest.to_string_lossy())).unwrap();
         for path in [&user.program, &user.image] {
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -261,6 +263,11 @@ impl User {
         let table = Table::read();
         table.iter().flat_map(Table::iter).filter(|process| pids.contains(&process.pid)).cloned().collect()
     }
+}
+
+/// A real K3s in the place of the stand-in, if somebody has named it.
+pub(crate) fn real_k3s() -> Option<PathBuf> {
+    std::env::var_os("RDD_TEST_K3S").map(PathBuf::from)
 }
 
 #[allow(clippy::print_stderr, reason = "the figures are part of what this test is for")]

@@ -6,3 +6,5 @@ mod contract;
 mod guest;
 mod overhead;
 mod scenario;
+#[path = "../kubernetes/workload.rs"]
+mod workload;

@@ -14,7 +14,8 @@ use rdd_testkit::eventually;
 
 use crate::{
     contract::the_driver_keeps_its_contract,
-    guest::{BOOT, NAMESPACE, User, report, run, say},
+    guest::{BOOT, NAMESPACE, User, real_k3s, report, run, say},
+    workload,
 };
 
 /// Long enough for anything that takes no boot.
@@ -139,12 +140,61 @@ fn an_edit_restarts(user: &User) {
     assert_eq!(names_of_containers(user), "web", "the disk is the one from before");
 }
 
+/// Whatever a K3s that was built from its module alone does not bring, where every program of the guest finds it; and what it needs without a network.
+fn prepare_real_k3s(user: &User) {
+    let sudo = |script: &str| user.rdd(&["shell", "--workdir", "/", "sudo", "sh", "-c", script]).expect_success();
+    if let Some(plugins) = std::env::var_os("RDD_TEST_CNI").filter(|folder| !folder.is_empty()) {
+        let folder = user.home.join("cni");
+        run("cp", &["-rL", &plugins.to_string_lossy(), &folder.to_string_lossy()]);
+        run("chmod", &["-R", "a+rX", &folder.to_string_lossy()]);
+        sudo(&format!("cp {}/* /usr/local/bin/", folder.display()));
+    }
+    let config = user.home.join("k3s-config.yaml");
+    fs::write(&config, workload::K3S_CONFIG).unwrap();
+    sudo(&format!("mkdir -p /etc/rancher/k3s && cp {} /etc/rancher/k3s/config.yaml", config.display()));
+    let archive = workload::make_image(&user.home);
+    for tag in [workload::PAUSE_IMAGE, workload::IMAGE] {
+        let change = format!("ENTRYPOINT {}", workload::entrypoint(tag));
+        user.docker(&["import", "--change", &change, &archive.to_string_lossy(), tag]).expect_success();
+    }
+}
+
+/// Pods in the guest: containers of its engine, which serve at a port of this machine and outlive the daemon.
+fn pods(user: &User) {
+    let manifest = user.home.join("workload.yaml");
+    fs::write(&manifest, workload::MANIFEST).unwrap();
+    let kubectl = |words: &[&str]| user.rdd(&[&["run", "kubectl"], words].concat());
+    kubectl(&["apply", "-f", &manifest.to_string_lossy()]).expect_success();
+    eventually("the Deployment in the guest", workload::PODS_TAKE, || {
+        let answer = kubectl(&["get", "deployment", "web", "-o", "jsonpath={.status.readyReplicas}"]);
+        if answer.stdout.trim() == "1" { Ok(()) } else { Err(kubectl(&["describe", "pods"]).stdout) }
+    });
+    let container = || {
+        let filter = ["ps", "--no-trunc", "-q", "--filter", "label=io.kubernetes.container.name=web"];
+        user.docker(&filter).expect_success().stdout.trim().to_owned()
+    };
+    let before = container();
+    assert_ne!(before, "", "docker ps shows the pod");
+    eventually("the NodePort of the guest", workload::PODS_TAKE, || workload::fetch("127.0.0.1", workload::NODE_PORT));
+    user.kill(daemon_pid(user));
+    assert_eq!(container(), before);
+    user.rdd(&["svc", "start"]).expect_success();
+    user.rdd(&["status", "--wait-for=kubernetes", "--timeout=120s"]).expect_success();
+    assert_eq!(container(), before, "the pod outlived the daemon");
+    user.rdd(&["reset", "--kubernetes", "--yes", "--timeout=380s"]).expect_success();
+    let left = user.docker(&["ps", "-a", "-q", "--filter", &format!("id={before}")]).expect_success().stdout;
+    assert_eq!(left.trim(), "");
+}
+
 /// A stand-in for K3s, copied into the guest and started there; its port is the daemon's, and nobody else's. Somebody has the port that
 /// the guest uses, so the one here is another.
 fn kubernetes(user: &User) {
     let machine = (user.pid("ha.pid"), user.pid("qemu.pid"), user.restarts());
     let guests = guest_port(user);
     let _somebody = TcpListener::bind(("127.0.0.1", guests)).expect("nobody else has it");
+    if real_k3s().is_some() {
+        prepare_real_k3s(user);
+    }
     user.set(&["kubernetes.enabled=true"]);
     user.rdd(&["status", "--wait-for=kubernetes", "--timeout=60s"]).expect_success();
     let port =
@@ -156,6 +206,9 @@ fn kubernetes(user: &User) {
     assert!(fs::read_to_string(user.home.join(".kube/config")).unwrap().contains("rancher-desktop-v"));
     assert_eq!((user.pid("ha.pid"), user.pid("qemu.pid"), user.restarts()), machine, "enabling it restarts nothing");
     assert_eq!(names_of_containers(user), "web", "the engine goes on");
+    if real_k3s().is_some() {
+        pods(user);
+    }
 }
 
 /// The port of Kubernetes in the guest, as the first rule of the template has it.
@@ -166,13 +219,19 @@ fn guest_port(user: &User) -> u16 {
 }
 
 fn names_of_containers(user: &User) -> String {
-    user.docker(&["ps", "--format", "{{.Names}}"]).expect_success().stdout.trim().to_owned()
+    let all = user.docker(&["ps", "--format", "{{.Names}}"]).expect_success().stdout;
+    // Containers of pods come and go with a real K3s.
+    all.lines().map(str::trim).filter(|name| !name.starts_with("k8s_")).collect::<Vec<_>>().join("\n")
+}
+
+fn daemon_pid(user: &User) -> u32 {
+    let pid_file = user.rdd(&["svc", "paths", "pid_file"]).expect_success().stdout;
+    fs::read_to_string(pid_file.trim()).unwrap().trim().parse().unwrap()
 }
 
 fn the_daemon_is_killed(user: &User) {
     let (agent, qemu, before) = (user.pid("ha.pid"), user.pid("qemu.pid"), user.restarts());
-    let pid_file = user.rdd(&["svc", "paths", "pid_file"]).expect_success().stdout;
-    user.kill(fs::read_to_string(pid_file.trim()).unwrap().trim().parse().unwrap());
+    user.kill(daemon_pid(user));
     let began = Instant::now();
     user.rdd(&["svc", "start"]).expect_success();
     eventually("the machine is taken over", BOOT, || {
