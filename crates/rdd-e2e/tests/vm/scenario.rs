@@ -264,7 +264,7 @@ fn containerd(user: &User) {
     user.set(&["containerEngine.name=containerd"]);
     let version = user.rdd(&["shell", "--workdir", "/", "sudo", "ctr", "version"]).expect_success();
     assert!(version.stdout.contains("Server:"), "{}", version.stdout);
-    let units = ["shell", "--workdir", "/", "systemctl", "is-active", "containerd.service", "docker.service"];
+    let units = ["shell", "--workdir", "/", "sudo", "systemctl", "is-active", "containerd.service", "docker.service"];
     assert_eq!(user.rdd(&units).stdout.lines().collect::<Vec<_>>(), ["active", "inactive"]);
     let socket = user.folder().join("containerd.sock");
     let began = Instant::now();
