@@ -115,14 +115,16 @@ fn replace_param(text: &str, param: &BTreeMap<String, String>) -> String {
     written
 }
 
-fn mapping(text: &str) -> Result<Map<String, Value>, String> {
+/// The fields at the top.
+pub(crate) fn mapping(text: &str) -> Result<Map<String, Value>, String> {
     if text.trim().is_empty() {
         return Err("the template is empty".to_owned());
     }
     if text.len() > TEMPLATE_BYTES_MAX {
         return Err(format!("the template has {} bytes, and {TEMPLATE_BYTES_MAX} are the most", text.len()));
     }
-    let options = serde_saphyr::options! { with_snippet: false };
+    // `yes` and `y` are words, as Lima reads them.
+    let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
     match serde_saphyr::from_str_with_options(text, options) {
         Ok(Value::Object(fields)) => Ok(fields),
         Ok(Value::Null) => Err("the template is empty".to_owned()),
@@ -266,6 +268,14 @@ mod tests {
             ]
         );
         assert_eq!(template.fields, ["cpus", "images", "memory", "param", "vmType"]);
+    }
+
+    // Finding E-2
+    #[test]
+    fn a_word_is_no_boolean() {
+        let template = Template::parse("param: {A: yes, B: n, C: off, D: true}\n").unwrap();
+        let values: Vec<&str> = template.param.values().map(String::as_str).collect();
+        assert_eq!(values, ["yes", "n", "off", "true"]);
     }
 
     #[test]

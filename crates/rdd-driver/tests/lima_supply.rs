@@ -55,6 +55,25 @@ fn a_missing_limactl_is_taken_from_the_offline_folder_verified_and_kept() {
     });
 }
 
+// Finding E-2
+#[test]
+fn an_invalid_template_is_refused_before_there_is_a_limactl() {
+    let place = Place::new();
+    fs::remove_file(place.bin().join("limactl")).unwrap();
+    let driver = place.driver();
+    assert_eq!(driver.validate("vmType: qemu\ncpus: 1\n").unwrap_err(), ["field `images` must be set"]);
+    let two = "vmType: qemu\nimages: [{location: /x}]\nmountType: nfs\nportForwards: [{guestPort: 22}]\n";
+    let problems = driver.validate(two).unwrap_err();
+    assert!(problems.len() > 1 && problems[0].starts_with("field `mountType` must be "), "{problems:#?}");
+    assert_eq!(driver.validate(TEMPLATE), Ok(()));
+    // What Lima's own settings add to every template is not missed in this one.
+    let settings = place.instance.paths.lima_home.join("_config");
+    fs::create_dir_all(&settings).unwrap();
+    fs::write(settings.join("default.yaml"), "images: [{location: /x}]\n").unwrap();
+    assert_eq!(driver.validate("vmType: qemu\ncpus: 1\n"), Ok(()));
+    assert!(!place.instance.paths.bin_dir.join("limactl").exists(), "nothing was downloaded for it");
+}
+
 #[test]
 fn an_archive_that_is_not_the_published_one_is_not_used() {
     let mut place = Place::new();

@@ -10,6 +10,7 @@
 
 mod accelerator;
 mod agent;
+mod check;
 mod clock;
 mod cluster;
 mod events;
@@ -39,6 +40,7 @@ pub use self::{
 };
 use self::{
     agent::Agent,
+    check::{CheckContext, find_problems},
     machine::{Host, Machine, Shape, VM_TYPE},
     supply::Supply,
     teardown::teardown,
@@ -54,6 +56,8 @@ use crate::{
 const REMAINS_GRACE: Duration = Duration::from_secs(10);
 /// Where an administrator's programs are; a user's `PATH` often lacks these.
 const ADMINISTRATION: &str = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin";
+/// Lima's folder for settings that hold for all machines.
+const SETTINGS_DIR: &str = "_config";
 /// The folder of ours in Lima's.
 const OWN_DIR: &str = ".rdd";
 
@@ -207,9 +211,19 @@ impl LimaDriver {
 /// Lima's own opinion of a template counts, once it is one at all.
 fn validate(host: &Host, template: &str) -> Result<(), Vec<String>> {
     LimaDriver::check(template)?;
-    if host.lacks_limactl() && assets::lima(std::env::consts::ARCH).is_some() {
-        // It is downloaded when a machine is made, and asked then.
-        return Ok(());
+    if host.lacks_limactl()
+        && let Some(release) = assets::lima(std::env::consts::ARCH)
+    {
+        // It is downloaded when a machine is made, and asked then. Until then its rules are checked without it.
+        let settings = host.lima_home.join(SETTINGS_DIR);
+        let has = |name: &str| settings.join(name).exists();
+        let context = CheckContext {
+            lima_version: release.version,
+            has_global_settings: has("default.yaml") || has("override.yaml"),
+            has_own_networks: has("networks.yaml"),
+        };
+        let problems = find_problems(template, &context);
+        return if problems.is_empty() { Ok(()) } else { Err(problems) };
     }
     let limactl = host.limactl().map_err(|error| vec![Chain(&error).to_string()])?;
     limactl.validate(template)

@@ -206,7 +206,7 @@ fn has_variable(pid: u32, expected: &str) -> bool {
     environment.split(|byte| *byte == 0).any(|variable| variable == expected.as_bytes())
 }
 
-pub(crate) const TEMPLATE: &str = "vmType: qemu\nimages: [x]\ncontainerd: {system: false, user: false}\n";
+pub(crate) const TEMPLATE: &str = "vmType: qemu\nimages: [{location: /x}]\ncontainerd: {system: false, user: false}\n";
 
 impl Subject for Place {
     fn driver(&self) -> Arc<dyn Driver> {

@@ -1,0 +1,107 @@
+//! The parameters of a template: their names, their values, and whether anything uses them.
+
+use std::collections::BTreeSet;
+
+use rdd_meta::go_text::is_print;
+use serde_json::Value;
+
+use super::{Problems, items, scalar_text, shown, text_of};
+
+const NAME_PATTERN: &str = "^[a-zA-Z][a-zA-Z0-9_]*$";
+/// Where a template may use a parameter.
+const USERS: [(&str, &[&str]); 5] = [
+    ("provision", &["script", "content", "expression", "owner", "path", "permissions"]),
+    ("probes", &["script"]),
+    ("copyToHost", &["guest", "host"]),
+    ("portForwards", &["guestSocket", "hostSocket"]),
+    ("mounts", &["location", "mountPoint"]),
+];
+
+/// `is_whole` says that nothing outside of the template can use a parameter, or be one.
+pub(super) fn check(root: &Value, is_whole: bool, problems: &mut Problems) {
+    let Some(params) = root.get("param").and_then(Value::as_object) else { return };
+    let uses = Uses::of(root);
+    for (name, value) in params {
+        if !is_name(name) {
+            problems.add(format!("param {} name does not match regex \"{NAME_PATTERN}\"", shown(name)));
+        } else if is_whole && !has_outside_scripts(root) && !uses.contains(name) {
+            problems.add(format!(
+                "field `param` key {} is not used in any provision, probe, copyToHost, or portForward",
+                shown(name)
+            ));
+        }
+        let value = scalar_text(value).unwrap_or_default();
+        // Lima names each of them; one is enough to find it.
+        if let Some(character) = value.chars().find(|character| !is_print(*character) && *character != '\t') {
+            let character = rdd_meta::go_text::quote(&character.to_string());
+            let character = character.trim_matches('"');
+            problems.add(format!("param {} value contains unprintable character '{character}'", shown(name)));
+        }
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    name.starts_with(|first: char| first.is_ascii_alphabetic()) && name.bytes().all(is_inner)
+}
+
+/// Whether a script is read from a file, which only Lima does.
+fn has_outside_scripts(root: &Value) -> bool {
+    let is_outside =
+        |entry: &Value| ["file", "playbook"].iter().any(|name| entry.get(*name).is_some_and(|value| !value.is_null()));
+    items(root, "provision").chain(items(root, "probes")).any(is_outside)
+}
+
+/// The parameters that the texts of a template use, found in one pass over them.
+#[derive(Debug, Default)]
+struct Uses<'t> {
+    /// What follows `.Param.` within `{{…}}`. Lima takes it for a use of each name that it begins with.
+    in_templates: BTreeSet<&'t str>,
+    /// What follows `PARAM_` in a word.
+    in_variables: BTreeSet<&'t str>,
+}
+
+impl<'t> Uses<'t> {
+    fn of(root: &'t Value) -> Self {
+        let mut uses = Self::default();
+        for (list, names) in USERS {
+            for entry in items(root, list) {
+                for name in names {
+                    // A number or a boolean uses nothing.
+                    if let Some(std::borrow::Cow::Borrowed(text)) = text_of(entry, name) {
+                        uses.scan(text);
+                    }
+                }
+            }
+        }
+        uses
+    }
+
+    /// What the expression `{{[^}]*\.Param\.NAME[^}]*}}|\bPARAM_NAME\b` finds, for all names at once.
+    fn scan(&mut self, text: &'t str) {
+        for word in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+            self.in_variables.extend(word.strip_prefix("PARAM_"));
+        }
+        // What lies between two closing braces is one stretch of `[^}]*`.
+        let mut rest = text;
+        while let Some(end) = rest.find('}') {
+            let stretch = &rest[..end];
+            rest = &rest[end + 1..];
+            if rest.starts_with('}')
+                && let Some(start) = stretch.find("{{")
+            {
+                self.in_templates.extend(stretch[start + 2..].split(".Param.").skip(1).map(leading_name));
+            }
+        }
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        let next = self.in_templates.range(name..).next();
+        next.is_some_and(|used| used.starts_with(name)) || self.in_variables.contains(name)
+    }
+}
+
+fn leading_name(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
+    &text[..end]
+}
