@@ -11,7 +11,13 @@ use std::{
 use rdd_instance::{Environment, Instance, Platform};
 use rdd_stdx::clock::SystemClock;
 
-use crate::{BuildInfo, Product, ServeOptions, World, printer::Stream, run_in};
+use crate::{
+    BuildInfo, Product, ServeOptions, World,
+    context::Context,
+    printer::Stream,
+    record::{Format, Level, Look, Recorder},
+    run_in,
+};
 
 /// What was written so far.
 #[derive(Debug, Clone, Default)]
@@ -133,6 +139,25 @@ impl User {
         };
         let code = run_in(world, argv, self.environment(), &BUILD, Product { serve, remove_machines: &|_, _| Ok(()) });
         Ran { code, stdout: stdout.text(), stderr: stderr.text() }
+    }
+
+    /// Does something as a command does it, and gives what it wrote.
+    pub(crate) fn with_context(&self, act: impl FnOnce(&Context<'_>)) -> Ran {
+        let (stdout, stderr) = (Captured::default(), Captured::default());
+        let world = World {
+            stdout: stdout.stream(),
+            stderr: stderr.stream(),
+            stdin: Mutex::new(Box::new(self.input.as_bytes())),
+            stdin_is_terminal: self.terminal,
+            stdout_is_terminal: self.terminal,
+            stderr_is_terminal: self.terminal,
+            clock: SystemClock::shared(),
+            executable: Some(self.executable.clone()),
+        };
+        let record = Recorder::new(stderr.stream(), SystemClock::shared(), Look::Record(Format::Text), Level::Info);
+        let product = Product { serve: &|_| Ok(()), remove_machines: &|_, _| Ok(()) };
+        act(&Context::new(world, self.environment(), &BUILD, product, record));
+        Ran { code: 0, stdout: stdout.text(), stderr: stderr.text() }
     }
 
     /// Writes an executable script and makes it the one that `svc start` runs.

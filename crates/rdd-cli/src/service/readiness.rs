@@ -1,6 +1,10 @@
 //! Whether the daemon can be used, asked from outside.
 
-use std::{collections::BTreeMap, fs, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    time::{Duration, Instant},
+};
 
 use rdd_stdx::owned;
 
@@ -12,8 +16,8 @@ use crate::{
 
 /// A call that answers at all answers within this; readiness is asked again anyway.
 const CALL_BOUND: Duration = Duration::from_secs(15);
-/// A first look that takes longer than this is a wait, and the user is told what for.
-const FIRST_LOOK: Duration = Duration::from_millis(200);
+/// A wait shorter than this is no news to a command that was not asked to start the service.
+const QUIET_WAIT: Duration = Duration::from_millis(200);
 /// How soon the first repetition comes, and how slow they get.
 const FIRST_DELAY: Duration = Duration::from_millis(5);
 const LAST_DELAY: Duration = Duration::from_millis(200);
@@ -245,19 +249,32 @@ pub struct Wanted<'a> {
     pub api_only: bool,
 }
 
-/// Waits until the running daemon can be used, or is gone. `progress` is made when there is something to wait for.
+/// Waits until the running daemon can be used, or is gone.
+///
+/// A daemon that is ready is waited for in silence, however slowly it answers: only an answer tells whether there is
+/// something to wait for. `progress` shows every phase at once; without one, a phase is shown from [`QUIET_WAIT`] on.
 pub fn wait(
+    plane: &ControlPlane<'_>,
+    deadline: Deadline,
+    progress: Option<Progress>,
+    wanted: Wanted<'_>,
+) -> Outcome<Awaited> {
+    wait_with(plane, deadline, progress, wanted, |deadline| look(plane, deadline))
+}
+
+fn wait_with(
     plane: &ControlPlane<'_>,
     deadline: Deadline,
     mut progress: Option<Progress>,
     wanted: Wanted<'_>,
+    mut look: impl FnMut(Deadline) -> Seen,
 ) -> Outcome<Awaited> {
+    let began = Instant::now();
     let mut phases = Phases::default();
     let mut delay = FIRST_DELAY;
-    let mut patience = FIRST_LOOK;
     let mut failing = None;
     loop {
-        let seen = look(plane, Deadline::after(Some(deadline.left_up_to(patience))));
+        let seen = look(Deadline::after(Some(deadline.left_up_to(CALL_BOUND))));
         if seen.failing.is_some() && failing != seen.failing {
             failing.clone_from(&seen.failing);
             plane.record().warn(failing.as_deref().unwrap_or_default());
@@ -268,7 +285,8 @@ pub fn wait(
             Verdict::Waiting(_) if wanted.api_only && failing.is_some() => return Ok(Awaited::Ready),
             Verdict::Incompatible { found } => return Err(incompatible(&found, plane.context.build.git_version)),
             Verdict::Waiting(phase) => {
-                if let Some(message) = phases.advance(phase) {
+                let is_shown = progress.is_some() || began.elapsed() >= QUIET_WAIT;
+                if let Some(message) = is_shown.then(|| phases.advance(phase)).flatten() {
                     match &progress {
                         Some(progress) => progress.phase(message),
                         None => progress = Some(Progress::start(plane.record(), message)),
@@ -284,7 +302,6 @@ pub fn wait(
         }
         std::thread::sleep(deadline.left_up_to(delay));
         delay = (delay * 3 / 2).min(LAST_DELAY);
-        patience = CALL_BOUND;
     }
 }
 
@@ -324,9 +341,62 @@ pub fn read_config(plane: &ControlPlane<'_>) -> Outcome<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::User;
 
     fn seen(version: Option<&str>, ready: bool) -> Seen {
         Seen { version: version.map(str::to_owned), ready, controllers: Controllers::Ready, ..Seen::default() }
+    }
+
+    /// Waits with looks of a test, and gives what the user saw. The daemon is this very process.
+    fn seen_while_waiting(announced: bool, mut look: impl FnMut(Deadline) -> Seen) -> Vec<String> {
+        let user = User::new();
+        let paths = user.instance().paths;
+        fs::create_dir_all(&paths.dir).unwrap();
+        let _lock = rdd_stdx::lock::ProcessLock::acquire(&paths.lock_file).unwrap();
+        user.with_context(|context| {
+            let plane = ControlPlane::of(context).unwrap();
+            let progress = announced.then(|| Progress::start(plane.record(), "waiting"));
+            let deadline = Deadline::after(Some(Duration::from_secs(60)));
+            assert_eq!(wait_with(&plane, deadline, progress, Wanted::default(), &mut look).unwrap(), Awaited::Ready);
+        })
+        .messages()
+    }
+
+    // Finding E-3
+    #[test]
+    fn a_ready_service_is_waited_for_in_silence_however_slowly_it_answers() {
+        let slow = |deadline: Deadline| {
+            // A look that was cut short would be taken for a service that is not ready.
+            assert!(deadline.left_up_to(CALL_BOUND) > Duration::from_secs(10), "{deadline:?}");
+            seen(Some("v1"), true)
+        };
+        assert!(seen_while_waiting(false, slow).is_empty());
+        assert_eq!(seen_while_waiting(true, slow), ["waiting"]);
+    }
+
+    // Finding E-3
+    #[test]
+    fn a_service_that_is_not_ready_is_news_after_a_moment() {
+        let ready_after = |time: Duration| {
+            let began = Instant::now();
+            move |_: Deadline| if began.elapsed() < time { seen(None, false) } else { seen(Some("v1"), true) }
+        };
+        let message = Phase::ApiServer.message();
+        assert_eq!(seen_while_waiting(false, ready_after(QUIET_WAIT * 3)), [message]);
+        let mut looks = 0;
+        let second = move |_: Deadline| {
+            looks += 1;
+            if looks == 1 { seen(None, false) } else { seen(Some("v1"), true) }
+        };
+        assert_eq!(
+            seen_while_waiting(true, second),
+            ["waiting", message],
+            "a command that starts the service shows each phase"
+        );
+        let began = Instant::now();
+        let shown = seen_while_waiting(false, second);
+        // A machine that is too busy to look twice within that time proves nothing.
+        assert!(shown.is_empty() || began.elapsed() >= QUIET_WAIT, "{shown:?}");
     }
 
     // Finding O-1
