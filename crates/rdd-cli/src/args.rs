@@ -13,7 +13,9 @@ use crate::{
 #[derive(Debug, Parser)]
 #[command(
     name = "rdd",
-    about = "Run containers and Kubernetes on this machine, through a Kubernetes API of your own",
+    // Scripts and tests of the original look for the first sentence.
+    about = "RDD manages the Rancher Desktop 2 background services.\n\nRun containers and Kubernetes on this machine, \
+             through a Kubernetes API of your own.",
     disable_help_subcommand = true,
     disable_version_flag = true,
     args_override_self = true,
@@ -78,7 +80,7 @@ pub enum Command {
     Help(Words),
     /// Run the kubectl of this machine with your own environment
     Kubectl(Passthrough),
-    /// Create, run and inspect single virtual machines
+    /// Create, run and inspect LimaVM virtual machines
     #[command(name = "limavm", alias = "lima", hide = true, args_override_self = true, arg_required_else_help = true)]
     LimaVm {
         /// What to do with one; without a verb, help is shown.
@@ -185,7 +187,7 @@ pub struct Start {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set)]
     pub wait: bool,
-    /// How long to wait; 0 means without end
+    /// How long to wait; 0 waits forever
     #[arg(long, value_name = "DURATION", default_value = "1m30s", allow_hyphen_values = true)]
     pub timeout: GoDuration,
     /// Controllers to run this time
@@ -230,7 +232,7 @@ pub struct Stop {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set)]
     pub wait: bool,
-    /// How long to wait before it is killed; 0 means without end
+    /// How long to wait before it is killed; 0 waits forever
     #[arg(long, value_name = "DURATION", default_value = "5m0s", allow_hyphen_values = true)]
     pub timeout: GoDuration,
     #[command(flatten)]
@@ -240,7 +242,7 @@ pub struct Stop {
 /// How to delete.
 #[derive(Debug, Args)]
 pub struct Delete {
-    /// How long to wait for the service to stop; 0 means without end
+    /// How long to wait for the service to stop; 0 waits forever
     #[arg(long, value_name = "DURATION", default_value = "5m0s", allow_hyphen_values = true)]
     pub timeout: GoDuration,
     #[command(flatten)]
@@ -250,11 +252,11 @@ pub struct Delete {
 /// How to empty the datastore.
 #[derive(Debug, Args)]
 pub struct Reset {
-    /// Do not ask
+    /// Skip confirmation
     #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub yes: bool,
-    /// How long to wait for the service to stop; 0 means without end
+    /// How long to wait for the service to stop; 0 waits forever
     #[arg(long, value_name = "DURATION", default_value = "5m0s", allow_hyphen_values = true)]
     pub timeout: GoDuration,
 }
@@ -312,7 +314,7 @@ pub struct Restore {
     /// The backup to read
     #[arg(value_name = "FILE", required = true)]
     pub file: PathBuf,
-    /// Do not ask
+    /// Skip confirmation
     #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub yes: bool,

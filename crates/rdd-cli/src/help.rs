@@ -273,6 +273,34 @@ mod tests {
         assert!(help(true, "rdd svc start").contains("--controllers"));
     }
 
+    // Finding E-7
+    #[test]
+    fn help_has_the_sentences_that_scripts_of_the_original_look_for() {
+        for (path, sentences) in [
+            ("rdd", &["RDD manages the Rancher Desktop 2 background services."][..]),
+            (
+                "rdd lima",
+                &[
+                    "LimaVM virtual machines",
+                    "Create a new LimaVM",
+                    "Start a LimaVM",
+                    "Stop a LimaVM",
+                    "Restart a LimaVM",
+                    "Delete a LimaVM",
+                    "Show LimaVM logs",
+                    "Execute shell in Lima VM",
+                ],
+            ),
+        ] {
+            let help = help(false, path);
+            for sentence in sentences {
+                assert!(help.contains(sentence), "{sentence:?} is missing in {help}");
+            }
+        }
+        assert!(help(false, "rdd").lines().next().is_some_and(|line| line.ends_with("background services.")));
+        assert!(help(true, "rdd").contains("  limavm      Create, run and inspect LimaVM virtual machines\n"));
+    }
+
     #[test]
     fn help_shows_groups_defaults_and_examples() {
         let service = help(false, "rdd svc");

@@ -12,7 +12,7 @@ use crate::{
 pub enum App {
     /// Delete the App with its machine, containers, images and volumes
     Delete(Delete),
-    /// Throw the machine away and make it anew; settings stay
+    /// Recreate the virtual machine; its data is lost, settings stay
     Reset(Reset),
     /// Run a command with containers and Kubernetes of this instance, starting them if needed
     Run(Passthrough),
@@ -35,7 +35,7 @@ pub struct Waiting {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set)]
     pub wait: bool,
-    /// How long to wait; 0 means without end
+    /// How long to wait; 0 waits forever
     #[arg(long, value_name = "DURATION", default_value = "5m0s", allow_hyphen_values = true)]
     pub timeout: GoDuration,
 }
@@ -66,7 +66,7 @@ pub struct Switch {
 /// How to delete.
 #[derive(Debug, Args)]
 pub struct Delete {
-    /// Do not ask
+    /// Skip confirmation
     #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub yes: bool,
@@ -82,7 +82,7 @@ pub struct Reset {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub kubernetes: bool,
-    /// Do not ask
+    /// Skip confirmation
     #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub yes: bool,
@@ -104,34 +104,34 @@ pub struct Status {
     /// Wait until this is ready: engine, kubernetes or settled
     #[arg(long, value_name = "WHAT")]
     pub wait_for: Option<String>,
-    /// How long to wait; 0 means without end
+    /// How long to wait; 0 waits forever
     #[arg(long, value_name = "DURATION", default_value = "5m0s", allow_hyphen_values = true)]
     pub timeout: GoDuration,
 }
 
-/// What can be done with a machine.
+/// What can be done with a LimaVM. Scripts and tests of the original look for the first words of most of these.
 #[derive(Debug, Subcommand)]
 pub enum LimaVm {
-    /// Create a machine from a template, which is a file, a ConfigMap or a URL
+    /// Create a new LimaVM from a template, which is a file, a ConfigMap or a URL
     Create(Create),
-    /// Delete a machine
+    /// Delete a LimaVM with its virtual machine
     Delete(OneVm),
-    /// Edit the template of a machine
+    /// Edit the template of a LimaVM
     Edit(VmName),
-    /// Print the log of a machine
+    /// Show LimaVM logs
     #[command(alias = "logs")]
     Log(VmLog),
-    /// Print or change the values that the template of a machine is given
+    /// Show or change the parameters that a LimaVM passes to its template
     Params(Params),
-    /// Throw a machine away and make it anew from its template; what is in it is lost
+    /// Recreate the virtual machine of a LimaVM from its template; its data is lost
     Reset(ResetVm),
-    /// Restart a machine, or start it
+    /// Restart a LimaVM, or start one that is stopped
     Restart(OneVm),
-    /// Open a shell in a machine, or run a command there
+    /// Execute shell in Lima VM, or run a command there
     Shell(Passthrough),
-    /// Start a machine
+    /// Start a LimaVM
     Start(OneVm),
-    /// Stop a machine
+    /// Stop a LimaVM
     Stop(OneVm),
 }
 
@@ -188,7 +188,7 @@ pub struct ResetVm {
     /// The machine's name
     #[arg(value_name = "NAME", required = true)]
     pub name: String,
-    /// Do not ask
+    /// Skip confirmation
     #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub yes: bool,
