@@ -101,7 +101,8 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "XDG_RUNTIME_DIR",
         read_by: "the daemon",
-        effect: "Where sockets and the like of an engine without root are, which need not survive a reboot. With root they are under `/run`.",
+        effect: "Where sockets and the like of an engine without root are, which need not survive a reboot. Without it no such engine is \
+                 started, and the condition says what to do. With root they are under `/run`.",
     },
     Variable {
         name: "DOCKER_CONFIG",

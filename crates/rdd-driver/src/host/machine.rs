@@ -32,6 +32,8 @@ use crate::{Error, Found, Running, template, trust::check_machine_folder};
 pub(super) struct Host {
     pub(super) programs: Programs,
     pub(super) is_root: bool,
+    /// Whether there is a folder for what means something only while an engine runs: `/run`, or a user's own.
+    pub(super) has_runtime_dir: bool,
     /// Below this folder we make sockets where a template asks for them.
     pub(super) short_dir: PathBuf,
     pub(super) clock: SharedClock,

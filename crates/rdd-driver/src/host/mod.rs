@@ -74,15 +74,18 @@ impl HostDriver {
     pub fn new(instance: &Instance, environment: &Environment, clock: SharedClock) -> Self {
         let is_root = rustix::process::geteuid().is_root();
         let chosen = environment.runtime_dir.as_deref().map(PathBuf::from).filter(|_| !is_root);
+        let host = machine::Host {
+            programs: Programs::new(environment.path.as_deref()),
+            is_root,
+            has_runtime_dir: is_root || chosen.is_some(),
+            short_dir: instance.paths.short_dir.clone(),
+            clock,
+        };
         Self {
             instance: instance.clone(),
+            // Without root and without a folder of one's own nothing is started.
             runtime_dir: chosen.unwrap_or_else(|| PathBuf::from("/run")),
-            host: Arc::new(machine::Host {
-                programs: Programs::new(environment.path.as_deref()),
-                is_root,
-                short_dir: instance.paths.short_dir.clone(),
-                clock,
-            }),
+            host: Arc::new(host),
             slots: Mutex::default(),
             bundles: needs::Bundles::default(),
         }

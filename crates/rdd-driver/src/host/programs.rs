@@ -30,6 +30,8 @@ const PACKAGES: &[(&str, &str)] = &[
 #[derive(Debug, Clone)]
 pub(super) struct Programs {
     path: OsString,
+    /// Where the script that starts an engine without root may be besides.
+    contributed: PathBuf,
 }
 
 impl Programs {
@@ -40,12 +42,18 @@ impl Programs {
             whole.push(":");
         }
         whole.push(ADMINISTRATION);
-        Self { path: whole }
+        Self { path: whole, contributed: PathBuf::from(CONTRIBUTED) }
+    }
+
+    /// On a machine that has none.
+    #[cfg(test)]
+    pub(super) fn nowhere() -> Self {
+        Self { path: OsString::from("/nonexistent"), contributed: PathBuf::from("/nonexistent") }
     }
 
     /// In this `PATH` and nowhere else.
     pub(super) fn exactly(path: &OsStr) -> Self {
-        Self { path: path.to_owned() }
+        Self { path: path.to_owned(), contributed: PathBuf::from(CONTRIBUTED) }
     }
 
     /// Whether there is a program of this name.
@@ -72,7 +80,7 @@ impl Programs {
     /// The script that starts an engine without root.
     pub(super) fn find_rootless(&self) -> Result<PathBuf, Error> {
         const SCRIPT: &str = "dockerd-rootless.sh";
-        let contributed = Path::new(CONTRIBUTED).join(SCRIPT);
+        let contributed = self.contributed.join(SCRIPT);
         let found = self.look(SCRIPT).or_else(|| is_program(&contributed).then_some(contributed));
         found.ok_or_else(|| Error::Unsupported {
             missing: format!(
@@ -101,9 +109,8 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named_with_its_package() {
-        let nowhere = Programs { path: OsString::from("/nonexistent") };
         assert_eq!(
-            nowhere.find("dockerd").unwrap_err().to_string(),
+            Programs::nowhere().find("dockerd").unwrap_err().to_string(),
             "dockerd is not installed; install it (on Debian and Ubuntu: apt-get install docker.io)"
         );
     }

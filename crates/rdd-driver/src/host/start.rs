@@ -74,6 +74,12 @@ pub(super) fn adopt(machine: &Machine) -> Result<Option<Engine>, Error> {
     Ok(Some(Engine { machine: machine.clone(), settings, alive, network, log: LogOptions::default(), journal }))
 }
 
+const NO_RUNTIME_DIR: &str =
+    "XDG_RUNTIME_DIR is not set, and without root a container engine keeps its sockets in that folder";
+const RUNTIME_DIR_REMEDY: &str = "log in with a session of your own (ssh or the console, not su or sudo), which sets it, or \
+     set it to a folder that only you can read and write, and start the service again: rdd service stop && rdd start; or run \
+     a virtual machine instead, for which limactl is downloaded: rdd delete && rdd set backend=lima running=true";
+
 /// How an engine is started here.
 #[derive(Debug)]
 enum Launch {
@@ -89,6 +95,22 @@ pub(super) fn check(host: &Host, settings: &Settings) -> Result<(), Error> {
 
 impl Launch {
     fn find(host: &Host, settings: &Settings) -> Result<Self, Error> {
+        let launch = Self::find_programs(host, settings);
+        if host.has_runtime_dir {
+            return launch;
+        }
+        // A user who lacks both gets both at once, to restart the service only once.
+        let (missing, remedy) = (NO_RUNTIME_DIR.to_owned(), RUNTIME_DIR_REMEDY.to_owned());
+        Err(match launch {
+            Err(Error::Unsupported { missing: also, remedy: other }) => Error::Unsupported {
+                missing: format!("{missing}, and {also}"),
+                remedy: format!("{remedy}; for an engine without root also: {other}"),
+            },
+            _ => Error::Unsupported { missing, remedy },
+        })
+    }
+
+    fn find_programs(host: &Host, settings: &Settings) -> Result<Self, Error> {
         match settings.engine {
             Kind::Foreign(_) => Ok(Self::Attach),
             Kind::Moby if !host.is_root => {
@@ -158,4 +180,50 @@ async fn wire(machine: &Machine) -> Result<OwnNetwork, Error> {
     wiring.apply_rules(&pool, &[Network::own(&machine.engine.bridge)]).await?;
     let mtu = wiring.small_mtu().await;
     Ok(OwnNetwork { tools, pool, mtu })
+}
+
+#[cfg(test)]
+mod tests {
+    use rdd_instance::{Environment, Instance, Platform};
+    use rdd_stdx::clock::SystemClock;
+
+    use super::{super::programs::Programs, *};
+
+    fn problem(is_root: bool, has_runtime_dir: bool, programs: Programs) -> String {
+        let environment = Environment { home: Some("/home/ann".into()), ..Environment::default() };
+        let short_dir = Instance::resolve(&environment, Platform::Linux).unwrap().paths.short_dir;
+        let host = Host { programs, is_root, has_runtime_dir, short_dir, clock: SystemClock::shared() };
+        let engine = Kind::Foreign("/run/docker.sock".into());
+        let foreign = check(&host, &Settings { engine, docker_socket: None });
+        let own = check(&host, &Settings { engine: Kind::Moby, docker_socket: None });
+        // Our sockets lie there, also for a foreign engine.
+        assert_eq!(foreign.is_err(), !has_runtime_dir);
+        own.map_or_else(|error| error.to_string(), |()| String::new())
+    }
+
+    // Finding E-8
+    #[test]
+    fn without_root_and_a_runtime_folder_everything_that_is_missing_is_named_with_what_to_do() {
+        let problem = problem(false, false, Programs::nowhere());
+        let parts = [
+            "XDG_RUNTIME_DIR is not set",
+            "dockerd-rootless.sh, which could do without, is not installed; ",
+            "log in with a session of your own",
+            "rdd service stop && rdd start",
+            "rdd delete && rdd set backend=lima running=true",
+            "apt-get install docker.io rootlesskit",
+        ];
+        let mut rest = problem.as_str();
+        for part in parts {
+            rest = rest.split_once(part).unwrap_or_else(|| panic!("{part:?} is missing in {problem}")).1;
+        }
+    }
+
+    #[test]
+    fn with_a_runtime_folder_it_is_not_spoken_of() {
+        for is_root in [false, true] {
+            let problem = problem(is_root, true, Programs::nowhere());
+            assert!(!problem.is_empty() && !problem.contains("XDG_RUNTIME_DIR"), "{problem}");
+        }
+    }
 }
