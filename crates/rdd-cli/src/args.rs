@@ -37,7 +37,7 @@ pub struct Global {
     /// Show messages down to this level: fatal, error, warn, info, debug or trace
     #[arg(long, global = true, value_name = "LEVEL", default_value = "", hide_default_value = true)]
     pub log_level: String,
-    /// Shape of messages on standard error: text or json
+    /// Format of messages on standard error: text or json
     #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
     pub log_format: String,
     /// Verbosity of the log
@@ -66,19 +66,19 @@ pub enum Command {
         #[command(subcommand)]
         verb: Option<Service>,
     },
-    /// Print a script that completes commands in your shell
+    /// Print a shell completion script
     #[command(args_override_self = true, arg_required_else_help = true)]
     Completion {
         /// The shell; without one, help is shown.
         #[command(subcommand)]
         shell: Option<Shell>,
     },
-    /// Talk to the service with the words of kubectl, starting it if needed
+    /// Use the commands of kubectl with the service, starting it if needed
     Ctl(Passthrough),
-    /// Explain a command
+    /// Show help for a command
     #[command(name = "help")]
     Help(Words),
-    /// Run the kubectl of this machine with your own environment
+    /// Run the installed kubectl with your own environment
     Kubectl(Passthrough),
     /// Create, run and inspect LimaVM virtual machines
     #[command(name = "limavm", alias = "lima", hide = true, args_override_self = true, arg_required_else_help = true)]
@@ -92,7 +92,7 @@ pub enum Command {
     App(App),
     /// Print the version
     Version(Ignored),
-    /// Run the yq of this machine
+    /// Run the installed yq
     #[command(hide = true)]
     Yq(Passthrough),
 }
@@ -100,7 +100,7 @@ pub enum Command {
 /// Words that another program will read.
 #[derive(Debug, Args)]
 pub struct Passthrough {
-    /// Arguments of that program, taken as they are
+    /// Arguments, passed on as they are
     #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true, num_args = 0..)]
     pub args: Vec<OsString>,
 }
@@ -136,13 +136,13 @@ pub enum Shell {
 /// What can be done with the service.
 #[derive(Debug, Subcommand)]
 pub enum Service {
-    /// Save the datastore in one file, while the service runs or not
+    /// Save the datastore in a file, whether the service runs or not
     Backup(Backup),
     /// Print the kubeconfig of the service, starting it if needed
     Config,
     /// Create the service without starting it
     Create(Create),
-    /// Stop the service and remove everything it keeps
+    /// Stop the service and remove all of its data
     Delete(Delete),
     /// Print the log of the service
     #[command(alias = "logs")]
@@ -151,7 +151,7 @@ pub enum Service {
     Paths(Paths),
     /// Empty the datastore, keeping settings, certificates and logs
     Reset(Reset),
-    /// Replace the datastore by a backup
+    /// Replace the datastore with a backup
     Restore(Restore),
     /// Run the service in the foreground
     #[command(args_override_self = true)]
@@ -274,7 +274,7 @@ pub struct Status {
 /// What to show of the paths.
 #[derive(Debug, Args)]
 pub struct Paths {
-    /// Shape of the output: table, json, yaml or shell
+    /// Format of the output: table, json, yaml or shell
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub output: String,
     /// Print only this path
@@ -289,7 +289,7 @@ pub struct Log {
     #[arg(short = 'o', long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub stdout: bool,
-    /// Go on printing what is appended, across restarts of the service
+    /// Keep printing what is appended, across restarts of the service
     #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub follow: bool,

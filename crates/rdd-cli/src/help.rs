@@ -16,15 +16,15 @@ const ROOT_GROUPS: &[Group] = &[
 
 const SERVICE_GROUPS: &[Group] = &[
     ("Life cycle", &["create", "start", "stop", "delete", "serve"]),
-    ("Looking at it", &["status", "config", "paths", "log"]),
-    ("Its data", &["backup", "restore", "reset"]),
-    ("Starting at login", &["unit"]),
+    ("Inspection", &["status", "config", "paths", "log"]),
+    ("Data", &["backup", "restore", "reset"]),
+    ("Start at login", &["unit"]),
 ];
 
 const LIMAVM_GROUPS: &[Group] = &[
     ("Life cycle", &["create", "start", "stop", "restart", "delete"]),
-    ("Looking at it", &["log", "shell"]),
-    ("Changing it", &["edit", "params", "reset"]),
+    ("Inspection", &["log", "shell"]),
+    ("Configuration", &["edit", "params", "reset"]),
 ];
 
 /// Not a flag like the others: it counts in one place only.
@@ -38,7 +38,7 @@ const HIDDEN_FLAGS: [&str; 2] = ["controllers", "secure_port"];
 const EXAMPLES: &[(&str, &str)] = &[
     (
         "rdd",
-        "  rdd start                       start containers, and whatever they need\n  \
+        "  rdd start                       start containers and everything they need\n  \
            rdd status                      see whether everything is ready, and if not, why\n  \
            rdd run docker ps               run a command with them\n  \
            rdd --instance=test start       the same for a second, separate instance",
@@ -66,7 +66,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     (
         "rdd status",
         "  rdd status                                      is it ready, and if not, why\n  \
-           rdd status --watch                              go on showing it\n  \
+           rdd status --watch                              keep showing it\n  \
            rdd status -o json                              the same for a script\n  \
            rdd status --wait-for=engine --timeout=2m       wait until containers can be run\n\n\
          Exit codes:\n  \
@@ -74,10 +74,14 @@ const EXAMPLES: &[(&str, &str)] = &[
            1  wrong usage, or the state could not be found out\n  \
            2  not ready: off, starting or broken; never with --wait-for\n  \
            4  what --wait-for names was not ready in time\n\n\
-         It starts nothing: an instance that is down is shown as such.",
+         It never starts the service: one that is stopped is shown as stopped.",
     ),
-    ("rdd delete", "  rdd delete --yes                in a script, where nobody can be asked"),
-    ("rdd reset", "  rdd reset                       containers, images and volumes go; settings stay"),
+    ("rdd delete", "  rdd delete --yes                without confirmation, for scripts"),
+    (
+        "rdd reset",
+        "  rdd reset                       recreate everything but the settings\n  \
+           rdd reset --kubernetes          recreate the Kubernetes cluster only",
+    ),
     (
         "rdd limavm create",
         "  rdd limavm create work ./work.yaml --start   from a file\n  \
@@ -86,14 +90,14 @@ const EXAMPLES: &[(&str, &str)] = &[
     (
         "rdd limavm params",
         "  rdd limavm params work                       what is set\n  \
-           rdd limavm params work CITY=Oslo COLOUR-     set one, and go back to the template's own for another",
+           rdd limavm params work CITY=Oslo COLOUR-     set one, and reset another to the template's own",
     ),
     ("rdd limavm shell", "  rdd limavm shell --workdir=/tmp work ls -l"),
     (
         "rdd service",
         "  rdd svc start                start it, creating it if needed\n  \
-           rdd svc status -o json       what is there, for a script\n  \
-           rdd svc log --follow         what it says\n  \
+           rdd svc status -o json       its state, for a script\n  \
+           rdd svc log --follow         its log\n  \
            rdd svc delete               stop it and remove everything",
     ),
     (
@@ -106,7 +110,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     (
         "rdd service log",
         "  rdd svc log --tail=20        the last lines\n  \
-           rdd svc log -f               go on as it grows, across restarts",
+           rdd svc log -f               follow it, across restarts",
     ),
     (
         "rdd service paths",

@@ -12,13 +12,15 @@ use crate::{
 pub enum App {
     /// Delete the App with its machine, containers, images and volumes
     Delete(Delete),
-    /// Recreate the virtual machine; its data is lost, settings stay
+    /// Recreate the machine; containers, images and volumes are lost, settings stay
     Reset(Reset),
     /// Run a command with containers and Kubernetes of this instance, starting them if needed
+    #[command(override_usage = "rdd run COMMAND [ARGS]...")]
     Run(Passthrough),
     /// Change settings, and wait until they are in effect
     Set(Set),
     /// Open a shell in the virtual machine, or run a command there
+    #[command(override_usage = "rdd shell [COMMAND [ARGS]...]")]
     Shell(Passthrough),
     /// Start containers and, if enabled, Kubernetes
     Start(Switch),
@@ -46,7 +48,7 @@ pub struct Set {
     /// Settings, each as PROPERTY=VALUE
     #[arg(value_name = "PROPERTY=VALUE", required = true, num_args = 1..)]
     pub properties: Vec<String>,
-    /// Let the server check the settings, and change nothing
+    /// Let the server validate the settings without changing anything
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub dry_run: bool,
@@ -78,7 +80,7 @@ pub struct Delete {
 /// How to make the machine anew.
 #[derive(Debug, Args)]
 pub struct Reset {
-    /// Forget the Kubernetes cluster only: containers, images and volumes stay, and an empty cluster is made
+    /// Recreate only the Kubernetes cluster; containers, images and volumes stay
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub kubernetes: bool,
@@ -97,7 +99,7 @@ pub struct Status {
     /// Print the state as data: json or yaml
     #[arg(short, long, value_name = "FORMAT")]
     pub output: Option<String>,
-    /// Go on showing it as it changes, until interrupted
+    /// Keep showing the state as it changes, until interrupted
     #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub watch: bool,
@@ -147,7 +149,7 @@ pub struct Create {
     /// The namespace to create it in
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     pub namespace: String,
-    /// Let the server check it, and leave nothing behind
+    /// Let the server validate it without keeping anything
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub dry_run: bool,
@@ -218,7 +220,7 @@ pub struct VmLog {
     #[arg(short = 'o', long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub stdout: bool,
-    /// Go on printing what is appended, across restarts of the machine
+    /// Keep printing what is appended, across restarts of the machine
     #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub follow: bool,

@@ -111,6 +111,10 @@ fn a_machine_is_started_stopped_restarted_and_deleted_by_its_name() {
     for verb in ["start", "stop", "restart", "delete", "edit", "shell"] {
         expect(&product.rdd(&["limavm", verb, "x"]), 1, &["LimaVM \"x\" not found in any namespace"]);
     }
+    // `rdd shell` knows what has to be started for it.
+    let output = product.rdd(&["shell"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(output.stderr.contains("hint: start it with its App: rdd start"), "{}", output.stderr);
 }
 
 #[test]

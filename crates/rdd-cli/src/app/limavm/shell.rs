@@ -39,7 +39,7 @@ pub(super) fn run(plane: &ControlPlane<'_>, words: &[OsString]) -> Outcome {
     if request.help {
         return help::print(plane.context, &["rdd", "limavm", "shell"].map(str::to_owned));
     }
-    open(plane, &request)
+    open(plane, &request, None)
 }
 
 /// The same, in the machine of the App.
@@ -48,12 +48,14 @@ pub(in crate::app) fn run_in_app(context: &Context<'_>, words: &[OsString]) -> O
     if request.help {
         return help::print(context, &["rdd", "shell"].map(str::to_owned));
     }
-    open(&ControlPlane::of(context)?, &request)
+    // A user who has not started the App yet does not know the name of its machine.
+    open(&ControlPlane::of(context)?, &request, Some("start it with its App: rdd start"))
 }
 
-fn open(plane: &ControlPlane<'_>, request: &Request) -> Outcome {
+fn open(plane: &ControlPlane<'_>, request: &Request, hint_if_absent: Option<&str>) -> Outcome {
     let api = Api::ensure(plane)?;
-    let vm = find(&api, &request.instance)?;
+    let vm = find(&api, &request.instance);
+    let vm = vm.map_err(|failure| hint_if_absent.into_iter().fold(failure, Failure::hint))?;
     refuse_host(&api, &vm)?;
     let name = &vm.name;
     if !plane.paths().lima_home.join(name).is_dir() {

@@ -100,7 +100,7 @@ impl Format {
             Some("yaml") => Ok(Self::Yaml),
             Some(other) => {
                 let other = go::quote(other);
-                Err(Failure::message(format!("unknown output format {other}; valid formats: json, or yaml")))
+                Err(Failure::message(format!("unknown output format {other}; valid formats: json or yaml")))
             }
         }
     }
@@ -285,7 +285,7 @@ mod tests {
     fn wrong_values_are_refused() {
         let user = User::new();
         for (line, message) in [
-            ("status -o xml", "unknown output format \"xml\"; valid formats: json, or yaml"),
+            ("status -o xml", "unknown output format \"xml\"; valid formats: json or yaml"),
             ("status --wait-for=lunch", "cannot wait for \"lunch\"; valid values: engine, kubernetes, or settled"),
             ("status now", "unknown command \"now\" for \"rdd status\""),
         ] {

@@ -60,7 +60,7 @@ pub fn run(plane: &ControlPlane<'_>, args: &Status) -> Outcome {
         "yaml" => |report| Ok(serde_saphyr::to_string(report)?),
         _ => {
             let format = go::quote(format);
-            return Err(Failure::message(format!("unknown output format {format}; valid formats: json, or yaml")));
+            return Err(Failure::message(format!("unknown output format {format}; valid formats: json or yaml")));
         }
     };
     let seen = if state.daemon.is_running() {
