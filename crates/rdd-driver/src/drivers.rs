@@ -86,11 +86,12 @@ mod tests {
         let drivers = Drivers::of_this_system(&instance, &environment, SystemClock::shared());
         assert_eq!(drivers.pick("vmType: host\n").unwrap().vm_types(), ["host"]);
         assert!(drivers.pick("cpus: 2\n").is_ok(), "the first is meant when none is named");
+        assert!(drivers.pick("vmType: default\n").is_ok(), "as when none is named");
         assert_eq!(drivers.pick("vmType: qemu\n").unwrap().vm_types(), ["qemu"]);
         let unknown = drivers.validate("vmType: vz\n").unwrap_err().concat();
         assert!(unknown.starts_with("no driver runs vmType \"vz\" on this machine; there is "), "{unknown}");
         assert_eq!(drivers.validate("").unwrap_err(), ["the template is empty"]);
-        assert_eq!(drivers.validate("vmType: []").unwrap_err(), ["field `vmType` must be a text"]);
+        assert_eq!(drivers.validate("vmType: []").unwrap_err(), ["field `vmType` must be a text, and is []"]);
         assert!(Drivers::default().pick("vmType: host\n").unwrap_err().to_string().ends_with("there is none"));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rdd_meta::go_text::quote;
 use serde_json::{Map, Value};
 
 /// The longest template that is read; the API server takes objects of 1.5 MB, and a template is text for people.
@@ -31,9 +32,9 @@ impl Template {
         let mut template = Self { fields: fields.keys().cloned().collect(), ..Self::default() };
         for (name, value) in &fields {
             match name.as_str() {
-                "vmType" => note(read(value, as_text, &mut template.vm_type, "vmType", "a text")),
-                "cpus" => note(read(value, as_count, &mut template.cpus, "cpus", "a whole number from 1")),
-                "memory" => note(read(value, as_size, &mut template.memory_bytes, "memory", MEMORY_FORM)),
+                "vmType" => note(read_vm_type(value, &mut template.vm_type)),
+                "cpus" => note(read_cpus(value, &mut template.cpus)),
+                "memory" => note(read_memory(value, &mut template.memory_bytes)),
                 "param" => note(read_param(value, &mut template.param)),
                 _ => {}
             }
@@ -42,15 +43,11 @@ impl Template {
     }
 }
 
-const MEMORY_FORM: &str = "a size such as \"4GiB\" or a number of bytes";
-
 /// Only the `vmType`, from a template that may be wrong otherwise.
 pub fn vm_type(text: &str) -> Result<Option<String>, String> {
-    match mapping(text)?.get("vmType") {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(vm_type)) => Ok(Some(vm_type.clone())),
-        Some(_) => Err("field `vmType` must be a text".to_owned()),
-    }
+    let mut vm_type = None;
+    let problem = mapping(text)?.get("vmType").and_then(|value| read_vm_type(value, &mut vm_type));
+    problem.map_or(Ok(vm_type), Err)
 }
 
 /// Parameters that only tell the guest, at its next boot, what the daemon sees to by itself meanwhile: it starts and stops the
@@ -133,35 +130,79 @@ pub(crate) fn mapping(text: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
-fn read<T>(
-    value: &Value,
-    from: fn(&Value) -> Option<T>,
-    into: &mut Option<T>,
-    field: &str,
-    form: &str,
-) -> Option<String> {
+/// Without one, or with `default`, the template is for the first driver.
+fn read_vm_type(value: &Value, into: &mut Option<String>) -> Option<String> {
+    match value {
+        Value::Null => {}
+        Value::String(text) => *into = Some(text.clone()).filter(|text| !text.is_empty() && text != "default"),
+        _ => return Some(format!("field `vmType` must be a text, and is {value}")),
+    }
+    None
+}
+
+/// 0 means Lima's default, as no value does.
+fn read_cpus(value: &Value, into: &mut Option<u32>) -> Option<String> {
     if value.is_null() {
         return None;
     }
-    *into = from(value);
-    into.is_none().then(|| format!("field `{field}` must be {form}, and is {value}"))
-}
-
-fn as_text(value: &Value) -> Option<String> {
-    value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
-}
-
-fn as_count(value: &Value) -> Option<u32> {
-    value.as_u64().and_then(|count| u32::try_from(count).ok()).filter(|count| *count > 0)
-}
-
-fn as_size(value: &Value) -> Option<u64> {
-    match value {
-        Value::Number(number) => number.as_u64(),
-        Value::String(text) => parse_size(text),
-        _ => None,
+    let Some(count) = as_integer(value) else { return Some(format!("field `cpus` must be an integer, got {value}")) };
+    match u32::try_from(count) {
+        Ok(count) => *into = Some(count).filter(|count| *count > 0),
+        Err(_) if count < 0 => return Some(format!("field `cpus` must not be negative, got {value}")),
+        Err(_) => return Some(format!("field `cpus` is too large: {value}")),
     }
-    .filter(|bytes| *bytes > 0)
+    None
+}
+
+/// An empty text means Lima's default, as no value does.
+fn read_memory(value: &Value, into: &mut Option<u64>) -> Option<String> {
+    let text = match value {
+        Value::Null => return None,
+        Value::String(text) if text.is_empty() => return None,
+        Value::String(text) => text.clone(),
+        Value::Number(_) | Value::Bool(_) => value.to_string(),
+        Value::Array(_) | Value::Object(_) => return Some(format!("field `memory` must be a string, got {value}")),
+    };
+    *into = parse_size(&text);
+    size_problem(&text).map(|why| format!("field `memory` has an invalid value: {why}"))
+}
+
+/// An integer as Lima's YAML reader takes it: also from a text or a fraction.
+pub(crate) fn as_integer(value: &Value) -> Option<i64> {
+    match value {
+        Value::Number(number) => number.as_i64().or_else(|| number.as_f64().and_then(truncate)),
+        Value::String(text) => text.parse().ok().or_else(|| text.parse().ok().and_then(truncate)),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+fn truncate(number: f64) -> Option<i64> {
+    #[expect(clippy::cast_possible_truncation, reason = "checked to be within the range")]
+    (number.is_finite() && number.abs() < 9.0e18).then_some(number as i64)
+}
+
+/// What is wrong with a size, as `units.RAMInBytes` says it.
+pub(crate) fn size_problem(size: &str) -> Option<String> {
+    let invalid = || Some(format!("invalid size: '{size}'"));
+    let Some(last) = size.rfind(|c: char| c.is_ascii_digit() || matches!(c, '.' | ' ')) else { return invalid() };
+    // All of these are one byte long.
+    let (number, suffix) = size.split_at(last + 1);
+    let number = number.strip_suffix(' ').unwrap_or(number);
+    match number.parse::<f64>() {
+        Err(_) => return Some(format!("strconv.ParseFloat: parsing {}: invalid syntax", quote(number))),
+        Ok(number_read) if number_read.is_infinite() => {
+            return Some(format!("strconv.ParseFloat: parsing {}: value out of range", quote(number)));
+        }
+        Ok(number_read) if number_read < 0.0 => return invalid(),
+        Ok(_) => {}
+    }
+    if suffix.len() > 3 {
+        return Some(format!("invalid suffix: '{suffix}'"));
+    }
+    let lower = suffix.to_lowercase();
+    let rest = lower.strip_prefix(['k', 'm', 'g', 't', 'p']).unwrap_or("?");
+    let is_known = matches!(lower.as_str(), "" | "b") || matches!(rest, "" | "b" | "ib");
+    (!is_known).then(|| format!("invalid suffix: '{lower}'"))
 }
 
 /// Sizes as Lima reads them (docker/go-units `RAMInBytes`): all units are powers of 1024, `B` and `iB` may follow.
@@ -278,13 +319,38 @@ mod tests {
         assert_eq!(values, ["yes", "n", "off", "true"]);
     }
 
+    // Finding E-2. Lima accepts each of the former.
+    #[test]
+    fn processors_memory_and_type_are_read_as_lima_reads_them() {
+        for (text, cpus, memory_bytes) in [
+            ("cpus: 0\nmemory: ''\nvmType: ''\n", None, None),
+            ("cpus: null\nmemory: null\nvmType: default\n", None, None),
+            ("cpus: '3'\nmemory: 4GiB\n", Some(3), Some(4 << 30)),
+            ("cpus: 1.5\nmemory: 1e3\n", Some(1), Some(1000)),
+        ] {
+            let template = Template::parse(text).unwrap();
+            assert_eq!((template.cpus, template.memory_bytes, template.vm_type), (cpus, memory_bytes, None), "{text}");
+            assert_eq!(vm_type(text), Ok(None), "{text}");
+        }
+        for (text, problem) in [
+            ("cpus: -1\n", "field `cpus` must not be negative, got -1"),
+            ("cpus: true\n", "field `cpus` must be an integer, got true"),
+            ("memory: [1]\n", "field `memory` must be a string, got [1]"),
+            ("memory: 5XB\n", "field `memory` has an invalid value: invalid suffix: 'xb'"),
+        ] {
+            assert_eq!(Template::parse(text).unwrap_err(), [problem], "{text}");
+        }
+        assert!(vm_type("vmType: 7\n").is_err());
+    }
+
     #[test]
     fn every_problem_is_told_at_once() {
-        let problems = Template::parse("vmType: 7\ncpus: 0\nmemory: lots\nparam:\n  A: [1]\n").unwrap_err().join("\n");
+        let problems =
+            Template::parse("vmType: 7\ncpus: two\nmemory: lots\nparam:\n  A: [1]\n").unwrap_err().join("\n");
         assert_eq!(
             problems,
-            "field `cpus` must be a whole number from 1, and is 0\n\
-             field `memory` must be a size such as \"4GiB\" or a number of bytes, and is \"lots\"\n\
+            "field `cpus` must be an integer, got \"two\"\n\
+             field `memory` has an invalid value: invalid size: 'lots'\n\
              field `param.A` must be a text\n\
              field `vmType` must be a text, and is 7"
         );

@@ -1,9 +1,10 @@
 //! Values of a template, read as Lima's Go code reads them, with its words for what is wrong.
 
-use rdd_meta::go_text::{parse_int, quote};
+use rdd_meta::go_text::parse_int;
 use serde_json::Value;
 
 use super::shown;
+pub(super) use crate::template::{as_integer, size_problem};
 
 const IDENTIFIER_BYTES_MAX: usize = 76;
 const IDENTIFIER_PATTERN: &str = "^[A-Za-z0-9]+(?:[._-](?:[A-Za-z0-9]+))*$";
@@ -11,44 +12,6 @@ const IDENTIFIER_PATTERN: &str = "^[A-Za-z0-9]+(?:[._-](?:[A-Za-z0-9]+))*$";
 /// An integer as Lima's YAML reader takes it: also from a text or a fraction. 0 if it is absent, as in Go.
 pub(super) fn integer_of(value: &Value, name: &str) -> i64 {
     value.get(name).and_then(as_integer).unwrap_or_default()
-}
-
-/// An integer from what YAML has for it.
-pub(super) fn as_integer(value: &Value) -> Option<i64> {
-    match value {
-        Value::Number(number) => number.as_i64().or_else(|| number.as_f64().and_then(truncate)),
-        Value::String(text) => text.parse().ok().or_else(|| text.parse().ok().and_then(truncate)),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-    }
-}
-
-fn truncate(number: f64) -> Option<i64> {
-    #[expect(clippy::cast_possible_truncation, reason = "checked to be within the range")]
-    (number.is_finite() && number.abs() < 9.0e18).then_some(number as i64)
-}
-
-/// What is wrong with a size, as `units.RAMInBytes` says it.
-pub(super) fn size_problem(size: &str) -> Option<String> {
-    let invalid = || Some(format!("invalid size: '{size}'"));
-    let Some(last) = size.rfind(|c: char| c.is_ascii_digit() || matches!(c, '.' | ' ')) else { return invalid() };
-    // All of these are one byte long.
-    let (number, suffix) = size.split_at(last + 1);
-    let number = number.strip_suffix(' ').unwrap_or(number);
-    match number.parse::<f64>() {
-        Err(_) => return Some(format!("strconv.ParseFloat: parsing {}: invalid syntax", quote(number))),
-        Ok(number_read) if number_read.is_infinite() => {
-            return Some(format!("strconv.ParseFloat: parsing {}: value out of range", quote(number)));
-        }
-        Ok(number_read) if number_read < 0.0 => return invalid(),
-        Ok(_) => {}
-    }
-    if suffix.len() > 3 {
-        return Some(format!("invalid suffix: '{suffix}'"));
-    }
-    let lower = suffix.to_lowercase();
-    let rest = lower.strip_prefix(['k', 'm', 'g', 't', 'p']).unwrap_or("?");
-    let is_known = matches!(lower.as_str(), "" | "b") || matches!(rest, "" | "b" | "ib");
-    (!is_known).then(|| format!("invalid suffix: '{lower}'"))
 }
 
 /// What is wrong with a digest, as the library of the Open Container Initiative says it.
