@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use regex::Regex;
+use crate::pattern::Matcher;
 
 use crate::cost::Price;
 use crate::eval;
@@ -122,9 +122,9 @@ pub(crate) enum Body {
     Overload(&'static Overload),
     Dispatch(&'static Function),
     Singleton(Singleton),
-    Matches(Regex),
-    Find(Regex),
-    FindAll(Regex),
+    Matches(Matcher),
+    Find(Matcher),
+    FindAll(Matcher),
     NotStrictlyFalse,
     /// Adds to the accumulator, in place
     Append(usize),

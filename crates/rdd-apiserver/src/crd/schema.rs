@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use rdd_cel::RuleSet;
 use rdd_patch::shape::Shape;
-use rdd_schema::{Props, Structural};
+use rdd_schema::{Props, Structural, pattern};
 use serde::{
     Deserialize,
     de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor},
@@ -24,6 +24,8 @@ pub(super) struct Schema {
     /// Which of its versions.
     version: usize,
     structural: OnceLock<Result<Arc<Structural>, Unusable>>,
+    /// Whether a pattern may take long to match even a short text; known once the schema is compiled.
+    has_slow_pattern: OnceLock<bool>,
     rules: OnceLock<Option<Box<RuleSet>>>,
     shape: OnceLock<Shape>,
 }
@@ -42,7 +44,14 @@ pub enum Unusable {
 
 impl Schema {
     pub(super) fn new(definition: Bytes, version: usize) -> Self {
-        Self { definition, version, structural: OnceLock::new(), rules: OnceLock::new(), shape: OnceLock::new() }
+        Self {
+            definition,
+            version,
+            structural: OnceLock::new(),
+            has_slow_pattern: OnceLock::new(),
+            rules: OnceLock::new(),
+            shape: OnceLock::new(),
+        }
     }
 
     /// The schema in the form that runs.
@@ -56,9 +65,19 @@ impl Schema {
         self.rules.get_or_init(compile).as_deref()
     }
 
-    /// Whether the next use may take long: it compiles the schema, or runs rules.
+    /// Whether the next use may take long: it compiles the schema, runs rules, or matches patterns with long repetitions.
     pub(super) fn is_expensive(&self) -> bool {
-        self.rules.get().is_none_or(Option::is_some)
+        self.rules.get().is_none_or(Option::is_some) || self.has_slow_pattern.get() != Some(&false)
+    }
+
+    /// Whether the status as a whole has a default. Compiles nothing: it is asked of kinds that are only read.
+    pub(super) fn has_status_default(&self) -> bool {
+        match self.structural.get() {
+            Some(Ok(schema)) => schema.property("status").is_some_and(|status| status.default.is_some()),
+            _ => self.source().is_ok_and(|source| {
+                source.pointer("/properties/status/default").is_some_and(|default| !default.is_null())
+            }),
+        }
     }
 
     /// How objects merge.
@@ -75,6 +94,7 @@ impl Schema {
     fn compile(&self) -> Result<Arc<Structural>, Unusable> {
         let source = self.source().map_err(|error| Unusable::Json(Arc::new(error)))?;
         let props = Props::parse(&source).map_err(Unusable::Props)?;
+        self.has_slow_pattern.get_or_init(|| props.any(&mut |props| pattern::may_be_slow(&props.pattern)));
         Structural::compile(&props).map_err(Unusable::Structural)
     }
 }

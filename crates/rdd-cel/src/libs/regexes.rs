@@ -1,21 +1,19 @@
 //! Regular expressions in RE2's syntax.
 
-use regex::Regex;
-
 use crate::{
-    pattern,
+    pattern::{self, Matcher},
     value::{Fault, Outcome, Value},
 };
 
-/// What a compiled pattern may take, so that no pattern exhausts memory. Less than in schemas, for an expression may make
-/// a new pattern in each round of a loop.
+/// What a compiled pattern may take to be run by the `regex` crate. Less than in schemas, for an expression may make a new
+/// pattern in each round of a loop.
 const SIZE_BYTES_MAX: usize = 4 << 20;
 
 /// Compiles a pattern of an expression.
 ///
 /// # Errors
 /// Go's words for what is wrong with it.
-pub fn compile(source: &str) -> Result<Regex, String> {
+pub fn compile(source: &str) -> Result<Matcher, String> {
     pattern::compile(source, SIZE_BYTES_MAX)
 }
 
@@ -31,8 +29,8 @@ pub(crate) fn matches<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     matches_compiled(&pattern, args)
 }
 
-pub(crate) fn matches_compiled<'a>(pattern: &Regex, args: &[Value<'a>]) -> Outcome<'a> {
-    Ok(Value::Bool(pattern.is_match(text(&args[0])?)))
+pub(crate) fn matches_compiled<'a>(pattern: &Matcher, args: &[Value<'a>]) -> Outcome<'a> {
+    pattern.is_match(text(&args[0])?).map(Value::Bool).map_err(Fault::error)
 }
 
 fn illegal(problem: String) -> Fault {
@@ -44,8 +42,9 @@ pub(crate) fn find<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     find_compiled(&compile(text(&args[1])?).map_err(illegal)?, &[Value::text(input)])
 }
 
-pub(crate) fn find_compiled<'a>(pattern: &Regex, args: &[Value<'a>]) -> Outcome<'a> {
-    Ok(Value::text(pattern.find(text(&args[0])?).map_or("", |found| found.as_str())))
+pub(crate) fn find_compiled<'a>(pattern: &Matcher, args: &[Value<'a>]) -> Outcome<'a> {
+    let found = pattern.find(text(&args[0])?).map_err(Fault::error)?;
+    Ok(Value::text(found.unwrap_or_default()))
 }
 
 pub(crate) fn find_all<'a>(args: &[Value<'a>]) -> Outcome<'a> {
@@ -53,12 +52,12 @@ pub(crate) fn find_all<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     find_all_compiled(&compile(text(&args[1])?).map_err(illegal)?, args)
 }
 
-pub(crate) fn find_all_compiled<'a>(pattern: &Regex, args: &[Value<'a>]) -> Outcome<'a> {
+pub(crate) fn find_all_compiled<'a>(pattern: &Matcher, args: &[Value<'a>]) -> Outcome<'a> {
     let limit = match args.get(2) {
         None => usize::MAX,
         Some(Value::Int(limit)) => usize::try_from(*limit).unwrap_or(usize::MAX),
         Some(_) => return Err(Fault::no_such_overload()),
     };
-    let found = pattern.find_iter(text(&args[0])?).take(limit).map(|found| found.as_str().to_owned());
-    Ok(Value::texts(found))
+    let found = pattern.find_all(text(&args[0])?, limit).map_err(Fault::error)?;
+    Ok(Value::texts(found.into_iter().map(str::to_owned)))
 }

@@ -1,7 +1,5 @@
 //! Character classes and escapes of Go's syntax, written for the `regex` crate.
 
-use regex::Regex;
-
 use super::{PatternError, append_literal, error};
 
 const POSIX: [(&str, &str); 14] = [
@@ -128,7 +126,7 @@ fn property(text: &str) -> Result<(String, &str), PatternError> {
     let found = if special {
         Some(format!("\\{letter}{{{name}}}"))
     } else {
-        candidates.into_iter().find(|candidate| plain && Regex::new(candidate).is_ok())
+        candidates.into_iter().find(|candidate| plain && regex_syntax::parse(candidate).is_ok())
     };
     match found {
         Some(set) => Ok((format!("[{set}]"), &text[whole.len()..])),

@@ -3,26 +3,35 @@
 //! [`translate`] reads a pattern as Go's `regexp/syntax` does and writes what means the same to the `regex` crate. The two
 //! differ in: `\d \s \w \b` (ASCII in Go), `\Q…\E`, octal escapes, `\<`, a brace that is no repetition, set operations and
 //! nested brackets in classes, repeated repetition, and the repetition limit of 1000. What stays different: the Unicode
-//! version of property names, and the size a pattern may compile to.
+//! version of property names, and that the work of a match has a bound.
+//!
+//! A pattern that is too large for the `regex` crate, which spells classes out in bytes once for each repetition, is run by
+//! [`nfa`], as large as Go allows.
 
 mod class;
+mod nfa;
 
 use std::{
+    borrow::Cow,
     fmt,
     sync::{Arc, OnceLock},
 };
 
 use regex::{Regex, RegexBuilder};
+use regex_syntax::ParserBuilder;
 
+pub use self::nfa::STEPS_MAX;
 use crate::stack;
 
-/// What one compiled pattern of a schema may weigh. A pattern beyond it fails every value, and says so.
+/// What one compiled pattern of a schema may weigh to be run by the `regex` crate.
 const SIZE_MAX_BYTES: usize = 8 << 20;
 /// How deep groups may nest, as in Go.
 const DEPTH_MAX: usize = 1000;
 /// How deep groups may nest to be compiled on the stack of whoever asks.
 const DEPTH_ON_ANY_STACK: usize = 8;
 const REPEAT_MAX: u32 = 1000;
+/// How deep what [`translate`] writes may nest.
+const NEST_LIMIT: u32 = 2 * DEPTH_MAX as u32 + 100;
 
 /// Why a pattern is none, in Go's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +51,7 @@ pub struct Pattern(Arc<Inner>);
 
 struct Inner {
     source: Box<str>,
-    compiled: OnceLock<Result<Regex, String>>,
+    compiled: OnceLock<Result<Matcher, String>>,
 }
 
 impl fmt::Debug for Pattern {
@@ -65,24 +74,99 @@ impl Pattern {
     /// Whether `text` contains a match.
     ///
     /// # Errors
-    /// When the pattern does not parse or compiles to too much.
-    pub fn is_match(&self, text: &str) -> Result<bool, &str> {
+    /// When the pattern does not parse, is larger than Go allows, or takes more than [`STEPS_MAX`] steps to match.
+    pub fn is_match(&self, text: &str) -> Result<bool, Cow<'_, str>> {
         let compiled = self.0.compiled.get_or_init(|| compile(&self.0.source, SIZE_MAX_BYTES));
-        compiled.as_ref().map(|regex| regex.is_match(text)).map_err(String::as_str)
+        compiled.as_ref().map_err(|error| Cow::from(error.as_str()))?.is_match(text)
     }
 }
 
-/// Compiles a pattern in Go's syntax to at most so many bytes.
+/// A compiled pattern.
+#[derive(Debug)]
+pub struct Matcher(Engine);
+
+#[derive(Debug)]
+enum Engine {
+    Regex(Regex),
+    Program(nfa::Program),
+}
+
+impl Matcher {
+    /// Whether `text` contains a match.
+    ///
+    /// # Errors
+    /// When it takes more than [`STEPS_MAX`] steps.
+    pub fn is_match(&self, text: &str) -> Result<bool, Cow<'static, str>> {
+        match &self.0 {
+            Engine::Regex(regex) => Ok(regex.is_match(text)),
+            Engine::Program(program) => program.is_match(text),
+        }
+    }
+
+    /// The first match in `text`.
+    ///
+    /// # Errors
+    /// When it takes more than [`STEPS_MAX`] steps.
+    pub fn find<'t>(&self, text: &'t str) -> Result<Option<&'t str>, Cow<'static, str>> {
+        self.find_all(text, 1).map(|found| found.first().copied())
+    }
+
+    /// The first matches in `text`, which do not overlap, at most `limit`. An empty one does not follow another at once.
+    ///
+    /// # Errors
+    /// When one of them takes more than [`STEPS_MAX`] steps.
+    pub fn find_all<'t>(&self, text: &'t str, limit: usize) -> Result<Vec<&'t str>, Cow<'static, str>> {
+        let program = match &self.0 {
+            Engine::Regex(regex) => return Ok(regex.find_iter(text).take(limit).map(|found| found.as_str()).collect()),
+            Engine::Program(program) => program,
+        };
+        let mut found = Vec::new();
+        let (mut at, mut last_end) = (0, None);
+        while found.len() < limit
+            && at <= text.len()
+            && let Some((begin, end)) = program.find_at(text, at)?
+        {
+            if begin == end {
+                at = end + text[end..].chars().next().map_or(1, char::len_utf8);
+                if last_end == Some(end) {
+                    continue;
+                }
+            } else {
+                at = end;
+            }
+            last_end = Some(end);
+            found.push(&text[begin..end]);
+        }
+        Ok(found)
+    }
+}
+
+/// Compiles a pattern in Go's syntax, for the `regex` crate if that takes at most so many bytes.
 ///
 /// # Errors
 /// Go's words for what is wrong with it, or for its size.
-pub fn compile(source: &str, size_max_bytes: usize) -> Result<Regex, String> {
+pub fn compile(source: &str, size_max_bytes: usize) -> Result<Matcher, String> {
     let translated = Translator::read(source).map_err(|error| error.to_string())?;
-    let mut builder = RegexBuilder::new(&translated.out);
-    builder.size_limit(size_max_bytes).nest_limit(2 * DEPTH_MAX as u32 + 100);
-    // The engine's compiler recurses, and needs some 20 kB for each level where nothing is optimised.
-    let compiled = stack::with_room(translated.deepest > DEPTH_ON_ANY_STACK, || builder.build());
-    compiled.and_then(Result::ok).ok_or_else(|| format!("error parsing regexp: expression too large: `{source}`"))
+    let build = || {
+        let regex = RegexBuilder::new(&translated.out).size_limit(size_max_bytes).nest_limit(NEST_LIMIT).build();
+        if let Ok(regex) = regex {
+            return Some(Engine::Regex(regex));
+        }
+        compile_program(&translated.out).map(Engine::Program)
+    };
+    // The compilers recurse, and need some 20 kB for each level where nothing is optimised.
+    let compiled = stack::with_room(translated.deepest > DEPTH_ON_ANY_STACK, build).flatten();
+    compiled.map(Matcher).ok_or_else(|| format!("error parsing regexp: expression too large: `{source}`"))
+}
+
+/// Whether a pattern may take long to compile, or to match even a short text: it repeats something many times.
+pub fn may_be_slow(source: &str) -> bool {
+    const REPETITIONS_OF_A_FAST_PATTERN: u32 = 64;
+    let counts = source.split(['{', ',']).skip(1).map(|rest| {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        rest[..digits].parse().unwrap_or(0)
+    });
+    counts.max().is_some_and(|count| count > REPETITIONS_OF_A_FAST_PATTERN) || source.matches('{').count() > 8
 }
 
 /// Checks that Go would compile `source`.
@@ -90,7 +174,21 @@ pub fn compile(source: &str, size_max_bytes: usize) -> Result<Regex, String> {
 /// # Errors
 /// With Go's text.
 pub fn check(source: &str) -> Result<(), PatternError> {
-    translate(source).map(|_| ())
+    let translated = Translator::read(source)?;
+    // No character stands for more than that many instructions.
+    if source.len() * REPEAT_MAX as usize <= nfa::PROGRAM_MAX {
+        return Ok(());
+    }
+    let build = || compile_program(&translated.out).is_some();
+    match stack::with_room(translated.deepest > DEPTH_ON_ANY_STACK, build) {
+        Some(true) => Ok(()),
+        _ => error("expression too large", source),
+    }
+}
+
+fn compile_program(translated: &str) -> Option<nfa::Program> {
+    let hir = ParserBuilder::new().nest_limit(NEST_LIMIT).build().parse(translated).ok()?;
+    nfa::Program::compile(&hir).ok()
 }
 
 #[derive(Clone, Copy)]
@@ -489,9 +587,77 @@ mod tests {
         assert!(matches(&format!("{}a", "(?i)".repeat(100_000)), "A"));
     }
 
+    // Finding E-13
     #[test]
-    fn a_pattern_that_is_too_large_fails_with_words_and_not_with_memory() {
-        let error = Pattern::new(r"(\pL{100}){10}").is_match("a").unwrap_err().to_owned();
+    fn a_pattern_that_is_too_large_for_the_engine_means_what_it_means_to_go() {
+        assert!(Regex::new(r"^\p{L}{1,1000}$").is_err() && Regex::new(r"^[\p{L}\p{N}_-]{1,253}$").is_err());
+        for (pattern, yes, no) in [
+            (r"^\p{L}{1,253}$", "größe", "a1"),
+            (r"^[\p{L}\p{N}_-]{1,253}$", "größe_1", "a b"),
+            (r"^(\pL{100}){10}$", &*"é".repeat(1000), &*"é".repeat(999)),
+            (r"(?i)^\p{Lu}{1,500}\b.\B.(?s:.)(?m:^x$)", "Àb- \nx", "Àb- \ny"),
+        ] {
+            assert!(matches(pattern, yes) && !matches(pattern, no), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn long_repetitions_may_be_slow() {
+        assert!(may_be_slow(r"^\p{L}{1,253}$") && may_be_slow("a{100,}") && may_be_slow(&"(a{2})".repeat(9)));
+        assert!(!may_be_slow("^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"));
+    }
+
+    #[test]
+    fn both_engines_find_the_same() {
+        let texts = ["", "a", "ab", "aab b", "ba\nab", "éab", "-a_b-", "abcabc", "aaaaaa", "é\n\nb"];
+        for pattern in [
+            "a*",
+            "a*?",
+            "(a|ab)(c|bcd)*",
+            "(|a)+",
+            "(a*)*",
+            "(?:a+|b)*?$",
+            "a{2,4}",
+            "a{2,4}?",
+            "a{0,2}",
+            "a{3,}",
+            "a{3,}?",
+            r"\b",
+            r"\B",
+            "^",
+            "$",
+            "(?m)^",
+            "(?m)$",
+            "(?s).b",
+            ".b",
+            "(?i)A|É",
+            "[^a]",
+            r"\pL{2}",
+            "(?U)a+b*",
+            "x{0}",
+            "(a?){3}",
+            "(?:|b|a)(?:b|)",
+            "(a{2}|b){1,3}",
+        ] {
+            let translated = translate(pattern).unwrap();
+            let program = nfa::Program::compile(&regex_syntax::parse(&translated).unwrap()).ok().unwrap();
+            let regex = Matcher(Engine::Regex(Regex::new(&translated).unwrap()));
+            let program = Matcher(Engine::Program(program));
+            for text in texts {
+                for limit in [0, 1, 2, 9] {
+                    assert_eq!(program.find_all(text, limit), regex.find_all(text, limit), "{pattern} in {text:?}");
+                }
+                assert_eq!(program.is_match(text), regex.is_match(text), "{pattern} in {text:?}");
+            }
+        }
+    }
+
+    // Finding E-13
+    #[test]
+    fn a_pattern_that_is_too_large_for_go_is_refused_in_its_words() {
+        let error = Pattern::new(&r"\pL{1000}".repeat(3400)).is_match("a").unwrap_err().into_owned();
         assert!(error.contains("expression too large"), "{error}");
+        assert_eq!(check(&r"\pL{1000}".repeat(3400)).unwrap_err().to_string(), error);
+        assert_eq!(check(&r"\pL{1000}".repeat(3300)), Ok(()));
     }
 }
