@@ -82,7 +82,8 @@ pub(super) fn validate(
     let properties = path.child("properties");
     for (name, property) in &schema.properties {
         let mut below = context.clone();
-        if schema.map_type.as_deref() == Some("atomic") {
+        // As upstream: values below a map of either type correlate by their keys, also in one that is replaced as a whole.
+        if !matches!(schema.map_type.as_deref(), None | Some("granular" | "atomic")) {
             below = below.without_correlation(path);
         }
         if (is_root || schema.embedded_resource) && META_FIELDS.contains(&name.as_str()) {
