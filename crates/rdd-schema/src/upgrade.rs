@@ -56,6 +56,7 @@ fn demands(new: &Crd, old: &Crd) -> Demands {
     let reviews = old.conversion.as_ref().map_or(&[][..], |conversion| &conversion.review_versions);
     Demands {
         recognized_review_version: crd::has_recognized_version(reviews),
+        valid_ca_bundle: old.established && !has_invalid_ca_bundle(old),
         immutable_names: old.established,
         openapi_schema: old.versions.iter().all(|version| matches!(version.schema, Some(Some(_)))),
         structural: old.schemas().all(crd::is_structural),
@@ -65,6 +66,12 @@ fn demands(new: &Crd, old: &Crd) -> Demands {
         map_list_keys: !any(&mut crd::has_invalid_map_list_keys),
         too_many_selectable: too_many_selectable(new, old),
     }
+}
+
+/// Whether an old definition has a CA bundle with which no webhook can be called.
+fn has_invalid_ca_bundle(old: &Crd) -> bool {
+    let client = old.conversion.as_ref().and_then(|conversion| conversion.client_config.as_ref());
+    client.is_some_and(|client| crd::check_ca_bundle(&client.ca_bundle).is_err())
 }
 
 /// The versions whose selectable fields were too many and did not change.

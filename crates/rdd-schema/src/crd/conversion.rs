@@ -2,9 +2,13 @@
 
 use std::collections::HashSet;
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use rdd_meta::{go_text, names};
 
-use super::definition::{ClientConfig, Conversion, Service};
+use super::{
+    Demands, ca_bundle,
+    definition::{ClientConfig, Conversion, Service},
+};
 use crate::field::{Error, Path};
 
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
@@ -14,7 +18,8 @@ pub(crate) fn has_recognized_version(versions: &[String]) -> bool {
     versions.is_empty() || versions.iter().any(|version| REVIEW_VERSIONS.contains(&version.as_str()))
 }
 
-pub(super) fn validate(path: &Path<'_>, conversion: &Conversion, recognized: bool) -> Vec<Error> {
+/// Errors of how versions convert. `demands` say what an old definition may keep.
+pub(super) fn validate(path: &Path<'_>, conversion: &Conversion, demands: &Demands) -> Vec<Error> {
     let mut errors = super::spec::one_of(&path.child("strategy"), &conversion.strategy, &["None", "Webhook"]);
     let client = path.child("webhookClientConfig");
     let versions = path.child("conversionReviewVersions");
@@ -30,13 +35,21 @@ pub(super) fn validate(path: &Path<'_>, conversion: &Conversion, recognized: boo
     }
     match &conversion.client_config {
         None => errors.push(Error::required(client, "required when strategy is set to Webhook")),
-        Some(ClientConfig { url: Some(url), service: None }) => errors.extend(webhook_url(&client.child("url"), url)),
-        Some(ClientConfig { url: None, service: Some(service) }) => {
+        Some(ClientConfig { url: Some(url), service: None, .. }) => {
+            errors.extend(webhook_url(&client.child("url"), url))
+        }
+        Some(ClientConfig { url: None, service: Some(service), .. }) => {
             errors.extend(webhook_service(&client.child("service"), service));
         }
         Some(_) => errors.push(Error::required(client, "exactly one of url or service is required")),
     }
-    errors.extend(review_versions(&versions, &conversion.review_versions, recognized));
+    let bundle = conversion.client_config.as_ref().map(|client| client.ca_bundle.as_slice()).unwrap_or_default();
+    if demands.valid_ca_bundle
+        && let Err(why) = ca_bundle::check_ca_bundle(bundle)
+    {
+        errors.push(Error::invalid(client.child("caBundle"), STANDARD.encode(bundle).as_str(), why));
+    }
+    errors.extend(review_versions(&versions, &conversion.review_versions, demands.recognized_review_version));
     errors
 }
 

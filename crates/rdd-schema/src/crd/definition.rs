@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
+use super::ca_bundle;
 use crate::{
     format::Format,
     props::{Props, PropsError},
@@ -85,6 +86,8 @@ pub struct Service {
 pub struct ClientConfig {
     pub url: Option<String>,
     pub service: Option<Service>,
+    /// PEM.
+    pub ca_bundle: Vec<u8>,
 }
 
 /// `spec.conversion`.
@@ -321,7 +324,8 @@ fn conversion(map: &Map<String, Value>) -> Result<Conversion, CrdError> {
                     })
                 }
             };
-            Some(ClientConfig { url: optional_text(config, "url", path)?, service })
+            let ca_bundle = ca_bundle::decode_base64(&text(config, "caBundle", path)?);
+            Some(ClientConfig { url: optional_text(config, "url", path)?, service, ca_bundle })
         }
     };
     Ok(Conversion {

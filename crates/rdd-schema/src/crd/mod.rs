@@ -1,5 +1,6 @@
 //! A CustomResourceDefinition and what upstream demands of it when it is created; [`crate::upgrade`] has what an update may do.
 
+pub(crate) mod ca_bundle;
 mod conversion;
 mod defaults;
 mod definition;
@@ -26,6 +27,7 @@ use crate::{
     structural::Structural,
 };
 
+pub use ca_bundle::{check_ca_bundle, has_invalid_ca_bundle};
 pub(crate) use conversion::has_recognized_version;
 pub(crate) use defaults::has_unpruned_defaults;
 pub use definition::{ClientConfig, Column, Conversion, Crd, CrdError, Names, Scale, Service, Subresources, Version};
@@ -86,6 +88,7 @@ impl RuleChecker for NoRules {
 #[derive(Clone, Debug)]
 pub(crate) struct Demands {
     pub(crate) recognized_review_version: bool,
+    pub(crate) valid_ca_bundle: bool,
     pub(crate) immutable_names: bool,
     pub(crate) openapi_schema: bool,
     pub(crate) structural: bool,
@@ -101,6 +104,8 @@ impl Demands {
     fn of_a_new_definition() -> Demands {
         Demands {
             recognized_review_version: true,
+            // A definition with an invalid bundle is stored, and not established.
+            valid_ca_bundle: false,
             immutable_names: false,
             openapi_schema: true,
             structural: true,

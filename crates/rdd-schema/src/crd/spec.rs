@@ -113,7 +113,7 @@ pub(super) fn validate(crd: &Crd, demands: &Demands, rules: &mut dyn RuleChecker
             let shown = go_json::to_string(&conversion.strategy.as_str().into());
             errors.push(Error::invalid_text(place.child("strategy"), shown, detail));
         }
-        errors.extend(conversion::validate(&place, conversion, demands.recognized_review_version));
+        errors.extend(conversion::validate(&place, conversion, demands));
     }
     errors
 }

@@ -1,5 +1,6 @@
 //! CustomResourceDefinitions, mostly good, with one or two things wrong.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
 use super::Random;
@@ -51,8 +52,12 @@ impl Random {
         if self.one_in(2) {
             old["status"]["conditions"] = json!([{"type": "Established", "status": "True"}]);
         }
+        if self.one_in(4) {
+            old["spec"]["conversion"] = self.conversion();
+        }
         let mut new = old.clone();
-        match self.below(7) {
+        match self.below(8) {
+            7 => new["spec"]["conversion"] = self.conversion(),
             0 => new["spec"]["scope"] = json!("Cluster"),
             1 => new["spec"]["names"]["kind"] = json!("Bar"),
             2 => new["spec"]["group"] = json!("h.io"),
@@ -111,9 +116,78 @@ impl Random {
             3 => json!({}),
             _ => json!(null),
         };
+        let mut config: Value = config;
+        if config.is_object() && self.one_in(2) {
+            config["caBundle"] = STANDARD.encode(self.ca_bundle()).into();
+        }
         let versions =
             self.pick(&[json!(["v1"]), json!(["v1", "v1"]), json!(["v2"]), json!([]), json!(["V1"])]).clone();
         json!({"strategy": self.pick(&["Webhook", "Webhook", "None", "", "Other"]), "webhook": {"clientConfig": config, "conversionReviewVersions": versions}})
+    }
+
+    /// PEM, mostly with something wrong: in its text, or in a certificate. That with an elliptic curve key is left alone:
+    /// whether a key is a point on its curve is not checked here, and Go's words for it differ between its releases.
+    pub(crate) fn ca_bundle(&mut self) -> String {
+        const ELLIPTIC: &str = include_str!("../../../src/crd/ca_bundle/testdata/authority.pem");
+        const RSA: &str = include_str!("../../../src/crd/ca_bundle/testdata/rsa.pem");
+        let mut bundle = String::new();
+        for _ in 0..=self.below(4) / 3 {
+            bundle.push_str(&if self.one_in(12) { ELLIPTIC.to_owned() } else { self.spoil_block(RSA) });
+        }
+        bundle
+    }
+
+    fn spoil_block(&mut self, block: &str) -> String {
+        let header = "-----BEGIN CERTIFICATE-----";
+        match self.below(12) {
+            0 => block.to_owned(),
+            1 => {
+                let kind = *self.pick(&["PRIVATE KEY", "certificate", "TRUSTED CERTIFICATE", ""]);
+                block.replace("CERTIFICATE", kind)
+            }
+            2 => block.replace(header, &format!("{header}\n{}", self.pick(&["A: b\n", "A:b\n\n", ":\n", "\n", "a\n"]))),
+            3 => {
+                let end = *self.pick(&["\r\n", " \n", "\t\n", "", "\n\n"]);
+                block.replace('\n', end)
+            }
+            4 => format!(
+                "{}{block}",
+                self.pick(&[
+                    "words\n",
+                    "words",
+                    "-----BEGIN CERTIFICATE-----\n",
+                    "\n",
+                    " ",
+                    "-----END CERTIFICATE-----\n"
+                ])
+            ),
+            5 => {
+                let at = self.below(block.len());
+                format!("{}{}{}", &block[..at], self.pick(&["", "-", "A", "=", " ", "\n", "!"]), &block[at + 1..])
+            }
+            6 => block[..self.below(block.len())].to_owned(),
+            _ => self.spoil_certificate(block),
+        }
+    }
+
+    /// Changes a few bytes of the DER.
+    fn spoil_certificate(&mut self, block: &str) -> String {
+        let text: String = block.lines().filter(|line| !line.starts_with('-')).collect();
+        let mut der = STANDARD.decode(text).expect("the certificates are ours");
+        for _ in 0..=self.below(3) / 2 {
+            let at = self.below(der.len());
+            match self.below(6) {
+                0 => der[at] = u8::try_from(self.below(256)).unwrap_or(0),
+                1 => der[at] ^= 1 << self.below(8),
+                2 => {
+                    der.remove(at);
+                }
+                3 => der.insert(at, u8::try_from(self.below(256)).unwrap_or(0)),
+                4 => der.truncate(at.max(1)),
+                _ => der[at] = *self.pick(&[0, 0x02, 0x30, 0x80, 0xa0, 0xff]),
+            }
+        }
+        format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", STANDARD.encode(der))
     }
 
     fn spoil_version(&mut self, version: &mut Value) {
