@@ -87,6 +87,23 @@ impl Resource<'_> {
         Ok(unknown.into_iter().map(Finding::UnknownField).collect())
     }
 
+    /// Makes an object of another version one of this version, as upstream's converting codec does: sets the apiVersion, prunes
+    /// what this schema does not know, drops nulls and types the metadata of embedded resources. Fills in no defaults.
+    pub fn convert(&self, object: &mut Value) {
+        object["apiVersion"] = format!("{}/{}", self.group, self.version).into();
+        prune::prune(object, self.schema, true);
+        default::prune_nulls(object, Some(self.schema));
+        // Nothing to refuse: what is malformed is dropped, and it was accepted once.
+        let _ = objectmeta::coerce(&Path::Nil, object, self.schema, false, Malformed::Drop);
+    }
+
+    /// Makes an object of another version what upstream stores and reads again in this one: [`Self::convert`], with the
+    /// defaults that reading fills in.
+    pub fn store(&self, object: &mut Value) {
+        self.convert(object);
+        default::fill(object, Some(self.schema));
+    }
+
     /// Errors of a new object.
     pub fn validate_create(&self, object: &Value) -> Vec<Error> {
         let mut errors = self.type_meta(object);

@@ -8,6 +8,7 @@ mod judge;
 
 use std::{env, panic::AssertUnwindSafe};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use rdd_meta::{GroupKind, Status, go_json};
 use rdd_schema::{
     Props, Structural,
@@ -297,6 +298,104 @@ fn objects_are_decoded_as_the_server_decodes_them() {
             }
         });
         Case::ordered(json!({"op": "crd.decode", "schema": schema, "object": object, "drop": stored}), answer)
+    });
+}
+
+/// What becomes of a request after it was stored and read again, through a version with one schema where another is stored.
+// Findings E-10, E-17
+#[test]
+fn objects_are_stored_and_read_again_as_upstream_does() {
+    check("crd.store", |random| {
+        let mut schema = random.schema();
+        if random.one_in(2) {
+            random.add_status(&mut schema);
+        }
+        let mut stored = random.one_in(2).then(|| random.variant(&schema));
+        // A definition whose defaults its schema would prune or coerce is refused.
+        prune_defaults(&mut schema);
+        stored.as_mut().into_iter().for_each(prune_defaults);
+        let mut object = random.resource(&schema);
+        if object.to_string().contains("0001-01-01T00:00:00Z") {
+            // In an embedded resource upstream makes it null when it is sent, and nothing when it is read again.
+            object = json!({});
+        }
+        object["metadata"] = json!({"name": "x"});
+        object["apiVersion"] = json!("g.io/v1");
+        object["kind"] = json!("Foo");
+        let has_status = random.one_in(2);
+        let answer = ours(|| store(&schema, stored.as_ref(), object.clone(), has_status));
+        let mut request = json!({"op": "crd.store", "schema": schema, "object": object, "root": has_status});
+        if let Some(stored) = stored {
+            request["old"] = stored;
+        }
+        Case::ordered(request, answer)
+    });
+}
+
+fn prune_defaults(schema: &mut Value) {
+    let compiled = compile(schema);
+    if let (Some(default), Some(compiled)) = (schema.get_mut("default"), compiled) {
+        prune::prune(default, &compiled, false);
+        default::prune_nulls(default, Some(&compiled));
+        objectmeta::coerce(&Path::Nil, default, &compiled, false, Malformed::Drop)
+            .expect("malformed fields are dropped");
+    }
+    match schema {
+        Value::Object(entries) => {
+            entries.iter_mut().filter(|(name, _)| *name != "default").for_each(|(_, below)| prune_defaults(below));
+        }
+        Value::Array(items) => items.iter_mut().for_each(prune_defaults),
+        _ => {}
+    }
+}
+
+fn store(schema: &Value, stored: Option<&Value>, mut object: Value, has_status: bool) -> Value {
+    let (Some(schema), storage) = (compile(schema), stored.map(compile)) else { return Value::Null };
+    let resource =
+        |schema, version| Resource { group: "g.io", version, kind: "Foo", namespaced: true, schema, scale: None };
+    let failed = json!({"failed": true});
+    let shown = resource(&schema, "v1");
+    if shown.decode(&mut object, Origin::Request).is_err() {
+        return failed;
+    }
+    if has_status {
+        object.as_object_mut().expect("what was decoded is an object").remove("status");
+    }
+    object["metadata"]["generation"] = json!(1);
+    match storage {
+        None => default::fill(&mut object, Some(&schema)),
+        Some(None) => return Value::Null,
+        Some(Some(storage)) => {
+            // Upstream fails where the metadata of an embedded resource is malformed to the other schema alone; we drop it.
+            let mut copy = object.clone();
+            prune::prune(&mut copy, &storage, true);
+            default::prune_nulls(&mut copy, Some(&storage));
+            if objectmeta::coerce(&Path::Nil, &mut copy, &storage, false, Malformed::Refuse).is_err() {
+                return failed;
+            }
+            resource(&storage, "v2").store(&mut object);
+            let mut copy = object.clone();
+            prune::prune(&mut copy, &schema, true);
+            default::prune_nulls(&mut copy, Some(&schema));
+            if objectmeta::coerce(&Path::Nil, &mut copy, &schema, false, Malformed::Refuse).is_err() {
+                return failed;
+            }
+            shown.convert(&mut object);
+        }
+    }
+    object
+}
+
+// Finding E-16
+#[test]
+fn ca_bundles_are_judged_as_upstream_judges_them() {
+    check("crd.caBundle", |random| {
+        let bundle = random.ca_bundle();
+        let answer = ours(|| match crd::check_ca_bundle(bundle.as_bytes()) {
+            Ok(()) => json!([]),
+            Err(why) => errors(&[field::Error::invalid("caBundle", STANDARD.encode(&bundle).as_str(), why)]),
+        });
+        Case::ordered(json!({"op": "crd.caBundle", "text": bundle}), answer)
     });
 }
 

@@ -461,6 +461,35 @@ impl Random {
     }
 
     /// A whole object whose metadata the server's accessors can read.
+    /// A status, often with a default for all of it.
+    pub(crate) fn add_status(&mut self, schema: &mut Value) {
+        let mut status = self.object_schema(2);
+        if self.one_in(2) {
+            status["default"] = self.value(&status);
+        }
+        if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.insert("status".to_owned(), status);
+        }
+    }
+
+    /// Another schema that has some properties in common with this one.
+    pub(crate) fn variant(&mut self, schema: &Value) -> Value {
+        let mut other = self.schema();
+        let Some(properties) = other.get_mut("properties").and_then(Value::as_object_mut) else { return other };
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            let mut property = property.clone();
+            match self.below(5) {
+                0 => continue,
+                1 => property["nullable"] = json!(true),
+                2 => property["default"] = self.value(&property),
+                3 => drop(property.as_object_mut().and_then(|property| property.remove("default"))),
+                _ => {}
+            }
+            properties.insert(name.clone(), property);
+        }
+        other
+    }
+
     pub(crate) fn resource(&mut self, schema: &Value) -> Value {
         let mut object = self.value(schema);
         if !object.is_object() {
