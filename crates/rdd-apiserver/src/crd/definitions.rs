@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use rdd_stdx::chain::Chain;
@@ -16,7 +16,7 @@ use super::{
     resource::{self, DefinitionError},
 };
 use crate::{
-    registry::{Registry, ResourceDef},
+    registry::{Registry, ResourceDef, UnresolvableDef},
     state::{self, ListOptions, Object, State},
 };
 
@@ -28,6 +28,8 @@ pub struct Definitions {
     ledger: Ledger,
     resource: state::Resource,
     known: Mutex<BTreeMap<String, Known>>,
+    /// The revision of the state when this server started.
+    loaded_at: OnceLock<Revision>,
 }
 
 /// A definition as it was last seen.
@@ -42,7 +44,8 @@ struct Known {
     wanted: Names,
     group: String,
     plural: String,
-    is_accepted: bool,
+    is_served: bool,
+    unresolvable: Option<UnresolvableDef>,
     is_terminating: bool,
     /// Since when its schema is what it is.
     schema_since: Revision,
@@ -66,6 +69,8 @@ enum Outcome {
     Withdraw {
         group: String,
         plural: String,
+        /// What requests for it are refused for, if it exists.
+        unresolvable: Option<UnresolvableDef>,
     },
 }
 
@@ -74,17 +79,19 @@ impl Definitions {
     pub fn new(state: Arc<State>, registry: Arc<Registry>, ledger: Ledger) -> Arc<Self> {
         let resource = state::Resource::new("apiextensions.k8s.io", "customresourcedefinitions");
         let resource = resource.expect("the names are plain letters");
-        Arc::new(Self { state, registry, ledger, resource, known: Mutex::default() })
+        Arc::new(Self { state, registry, ledger, resource, known: Mutex::default(), loaded_at: OnceLock::new() })
     }
 
     /// Serves all that is stored. To be called before the server listens. Compiles no schema.
     pub async fn load(&self) -> Result<(), state::Error> {
         let page = self.state.list(&self.resource.all(), ListOptions::default()).await?;
+        self.loaded_at.get_or_init(|| self.state.revision());
         let mut known = self.lock();
         let mut defs = Vec::new();
         for object in &page.objects {
-            if let Outcome::Serve(def) = self.look(&mut known, object.name(), Some(object)) {
-                defs.push(*def);
+            match self.look(&mut known, object.name(), Some(object)) {
+                Outcome::Serve(def) => defs.push(*def),
+                outcome => self.carry_out(outcome),
             }
         }
         // Under the lock, as in `sync`.
@@ -109,11 +116,20 @@ impl Definitions {
         // Held until the registry is changed, so that a later look is never overtaken by an earlier one.
         let mut known = self.lock();
         let object = self.state.get(&key);
-        match self.look(&mut known, name, object.as_deref()) {
+        let outcome = self.look(&mut known, name, object.as_deref());
+        self.carry_out(outcome);
+    }
+
+    fn carry_out(&self, outcome: Outcome) {
+        let at = self.state.revision();
+        match outcome {
             Outcome::Unchanged => {}
             Outcome::Serve(def) => self.registry.put(*def),
             // Its last object went before it did, and another of its name can be served only after this.
-            Outcome::Withdraw { group, plural } => self.registry.remove(&group, &plural, self.state.revision()),
+            Outcome::Withdraw { group, plural, unresolvable: None } => self.registry.remove(&group, &plural, at),
+            Outcome::Withdraw { group, plural, unresolvable: Some(found) } => {
+                self.registry.suspend(&group, &plural, found, at);
+            }
         }
     }
 
@@ -159,6 +175,10 @@ impl Definitions {
         resource::whole(&head, &resource::kinds(&head, object.wire()), object.revision())
     }
 
+    fn loaded_at(&self) -> Revision {
+        self.loaded_at.get().copied().unwrap_or(Revision(0))
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -166,7 +186,7 @@ impl Definitions {
     fn look(&self, known: &mut BTreeMap<String, Known>, name: &str, object: Option<&Object>) -> Outcome {
         let Some(object) = object else {
             self.ledger.release(name);
-            return known.remove(name).map_or(Outcome::Unchanged, |gone| gone.withdrawal());
+            return known.remove(name).map_or(Outcome::Unchanged, |gone| gone.withdrawal(None));
         };
         if known.get(name).is_some_and(|known| known.revision == object.revision()) {
             return Outcome::Unchanged;
@@ -180,7 +200,7 @@ impl Definitions {
             Err(error) => {
                 // Only damage comes here: what is stored was checked before.
                 error!(object = name, error = %Chain(&error), "a CustomResourceDefinition cannot be served");
-                known.remove(name).map_or(Outcome::Unchanged, |gone| gone.withdrawal())
+                known.remove(name).map_or(Outcome::Unchanged, |gone| gone.withdrawal(None))
             }
         }
     }
@@ -204,26 +224,27 @@ impl Definitions {
             wanted: head.spec.names.clone(),
             group: head.spec.group.clone(),
             plural: head.spec.names.plural.clone(),
-            is_accepted: head.is_accepted(),
+            is_served: head.is_served(),
+            unresolvable: head.unresolvable(),
             is_terminating: head.is_true("Terminating"),
             schema_since,
             kinds,
         };
-        let unchanged = same
-            .is_some_and(|same| same.is_accepted == fresh.is_accepted && same.is_terminating == fresh.is_terminating);
+        let unchanged =
+            same.is_some_and(|same| same.is_served == fresh.is_served && same.is_terminating == fresh.is_terminating);
         if unchanged {
             return Ok((fresh, Outcome::Unchanged));
         }
-        let outcome = match resource::of_parts(&head, &fresh.kinds, fresh.schema_since)? {
+        let outcome = match resource::of_parts(&head, &fresh.kinds, fresh.schema_since, self.loaded_at())? {
             Some(def) => Outcome::Serve(Box::new(def)),
-            None => fresh.withdrawal(),
+            None => fresh.withdrawal(fresh.unresolvable.clone()),
         };
         Ok((fresh, outcome))
     }
 }
 
 impl Known {
-    fn withdrawal(&self) -> Outcome {
-        Outcome::Withdraw { group: self.group.clone(), plural: self.plural.clone() }
+    fn withdrawal(&self, unresolvable: Option<UnresolvableDef>) -> Outcome {
+        Outcome::Withdraw { group: self.group.clone(), plural: self.plural.clone(), unresolvable }
     }
 }

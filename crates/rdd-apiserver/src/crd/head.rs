@@ -6,6 +6,7 @@ use rdd_schema::crd::Scale;
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
 use super::CLEANUP_FINALIZER;
+use crate::registry::UnresolvableDef;
 
 /// A CustomResourceDefinition without its schemas.
 #[derive(Debug, Default, Deserialize)]
@@ -136,8 +137,17 @@ impl Head {
     }
 
     /// Whether it is served at all.
-    pub(super) fn is_accepted(&self) -> bool {
-        self.is_true("NamesAccepted") || self.is_true("Established")
+    pub(super) fn is_served(&self) -> bool {
+        self.is_true("Established") && self.spec.versions.iter().any(|version| version.served)
+    }
+
+    /// What is refused in its name, if it has its names but is not established: its conversion webhook cannot be called.
+    pub(super) fn unresolvable(&self) -> Option<UnresolvableDef> {
+        let is_blocked = self.is_true("NamesAccepted") && !self.is_true("Established");
+        is_blocked.then(|| UnresolvableDef {
+            versions: self.spec.versions.iter().filter(|found| found.served).map(|found| found.name.clone()).collect(),
+            namespaced: self.spec.scope == "Namespaced",
+        })
     }
 }
 

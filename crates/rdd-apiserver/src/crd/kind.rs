@@ -24,8 +24,6 @@ use rdd_schema::{
     columns::{self, JsonPath},
     crd::Scale,
     default, field,
-    objectmeta::{self, Malformed},
-    prune,
     resource::{self, Resource},
 };
 use serde_json::{Value, json};
@@ -42,6 +40,7 @@ pub struct CustomKind {
     pub(super) namespaced: bool,
     /// Whether the status has its own endpoint.
     pub(super) has_status: bool,
+    pub(super) defaults_status: OnceLock<bool>,
     pub(super) scale: Option<Arc<Scale>>,
     pub(super) columns: Vec<Column>,
     /// Where the columns find what they show.
@@ -90,12 +89,24 @@ impl CustomKind {
     /// Makes an object of another version one of this version: what this version's schema does not know is dropped.
     /// As upstream, defaults of this version are not filled in.
     pub(super) fn adopt(&self, object: &mut Value) {
-        object["apiVersion"] = self.api_version().into();
-        if let Ok(schema) = self.schema.structural() {
-            prune::prune(object, schema, true);
-            // Nothing to refuse: what is malformed is dropped, and it was accepted once.
-            let _ = objectmeta::coerce(&field::Path::Nil, object, schema, false, Malformed::Drop);
+        match self.schema.structural() {
+            Ok(schema) => self.resource(schema).convert(object),
+            Err(_) => object["apiVersion"] = self.api_version().into(),
         }
+    }
+
+    /// The same for the store: with the defaults of this version.
+    pub(super) fn store(&self, object: &mut Value) {
+        match self.schema.structural() {
+            Ok(schema) => self.resource(schema).store(object),
+            Err(_) => object["apiVersion"] = self.api_version().into(),
+        }
+    }
+
+    /// Whether upstream sets the status of an object that has none when it reads it from its store: creating through this
+    /// version takes the status away, and the schema has a default for it.
+    fn defaults_status(&self) -> bool {
+        *self.defaults_status.get_or_init(|| self.has_status && self.schema.has_status_default())
     }
 
     fn resource<'a>(&'a self, schema: &'a Structural) -> Resource<'a> {
@@ -159,6 +170,19 @@ impl Kind for CustomKind {
 
     fn default(&self, object: &mut Value) {
         default::fill(object, self.schema.structural().ok().map(|schema| &**schema));
+    }
+
+    fn default_stored(&self, object: &Value) -> Option<Value> {
+        if object.get("status").is_some() || !self.defaults_status() {
+            return None;
+        }
+        let mut defaulted = object.clone();
+        self.default(&mut defaulted);
+        Some(defaulted)
+    }
+
+    fn defaults_when_read(&self) -> bool {
+        self.defaults_status()
     }
 
     fn shape(&self) -> Shape {

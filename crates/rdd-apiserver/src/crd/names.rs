@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use rdd_meta::{go_text::quote, metadata::Metadata, time::Timestamp};
+use rdd_schema::crd;
 use serde_json::{Map, Value, json};
 
 use super::head::Names;
@@ -30,12 +31,32 @@ impl Taken {
     }
 }
 
-/// Gives a definition the names it asks for, as far as no other has them, and sets its conditions. `taken` are the names of the
-/// other definitions of its group. Conditions that do not change keep their time.
+/// Gives a definition the names it asks for, as far as no other has them, establishes it, and sets its conditions. `taken` are
+/// the names of the other definitions of its group. Conditions that do not change keep their time.
 pub(super) fn settle(definition: &mut Value, taken: &Taken, now: Timestamp) {
     if let Some(condition) = approval(definition) {
         set_condition(definition, &condition, now);
     }
+    accept_names(definition, taken, now);
+    establish(definition, now);
+}
+
+/// What upstream's establishing controller does: establishes a definition whose names are accepted, if the webhook that converts
+/// its objects can be reached. A definition that is established stays so.
+pub(super) fn establish(definition: &mut Value, now: Timestamp) {
+    if !is_true(definition, "NamesAccepted") || is_true(definition, "Established") {
+        return;
+    }
+    let established = if crd::has_invalid_ca_bundle(definition) {
+        Condition::new("Established", "False", "InvalidCABundle", "The conversion webhook CABundle is invalid")
+    } else {
+        Condition::new("Established", "True", "InitialNamesAccepted", "the initial names have been accepted")
+    };
+    set_condition(definition, &established, now);
+}
+
+/// What upstream's naming controller does.
+fn accept_names(definition: &mut Value, taken: &Taken, now: Timestamp) {
     let wanted = definition.pointer("/spec/names").cloned().unwrap_or_default();
     if definition.pointer("/status/acceptedNames").is_some_and(|accepted| *accepted == wanted) {
         return;
@@ -48,14 +69,10 @@ pub(super) fn settle(definition: &mut Value, taken: &Taken, now: Timestamp) {
         Some((reason, message)) => ("False", *reason, message.clone()),
     };
     set_condition(definition, &Condition { kind: "NamesAccepted", status, reason, message }, now);
-    if is_true(definition, "Established") {
-        return;
+    if conflict.is_some() && !has_condition(definition, "Established") {
+        let refused = Condition::new("Established", "False", "NotAccepted", "not all names are accepted");
+        set_condition(definition, &refused, now);
     }
-    let established = match conflict {
-        None => Condition::new("Established", "True", "InitialNamesAccepted", "the initial names have been accepted"),
-        Some(_) => Condition::new("Established", "False", "NotAccepted", "not all names are accepted"),
-    };
-    set_condition(definition, &established, now);
 }
 
 /// Takes back what was accepted: someone else had it before.
@@ -179,6 +196,11 @@ impl Condition {
     ) -> Self {
         Self { kind, status, reason, message: message.into() }
     }
+}
+
+fn has_condition(definition: &Value, condition: &str) -> bool {
+    let conditions = definition.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    conditions.into_iter().any(|found| found["type"] == condition)
 }
 
 /// Whether a condition is there and true.

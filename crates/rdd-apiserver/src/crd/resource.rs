@@ -39,11 +39,11 @@ pub enum DefinitionError {
 }
 
 /// The resource that a definition defines, given as it is stored or sent, at the revision under which its schema began to hold;
-/// none while its names are not accepted, and if no version of it is served.
+/// none while it is not established, and if no version of it is served.
 pub fn resource_def(definition: &Bytes, revision: Revision) -> Result<Option<ResourceDef>, DefinitionError> {
     let head = Head::read(definition).map_err(DefinitionError::Read)?;
     let kinds = kinds(&head, definition);
-    of_parts(&head, &kinds, revision)
+    of_parts(&head, &kinds, revision, Revision(0))
 }
 
 /// The schema of a version as its author wrote it; none if there is no such version.
@@ -53,14 +53,15 @@ pub fn schema_source(definition: &Bytes, version: &str) -> Option<Value> {
     Schema::new(definition.clone(), at).source().ok()
 }
 
-/// The same, of a definition that has been read, with its kinds.
+/// The same, of a definition that has been read, with its kinds. What lies in the store up to `loaded_at` was there when this
+/// server started.
 pub(super) fn of_parts(
     head: &Head,
     kinds: &[Arc<CustomKind>],
     revision: Revision,
+    loaded_at: Revision,
 ) -> Result<Option<ResourceDef>, DefinitionError> {
-    let is_served = head.is_accepted() && head.spec.versions.iter().any(|version| version.served);
-    is_served.then(|| build(head, kinds, revision, |version| version.served)).transpose()
+    head.is_served().then(|| build(head, kinds, (revision, loaded_at), |version| version.served)).transpose()
 }
 
 /// All there is of a resource, served or not, so that its objects can be cleaned up.
@@ -69,13 +70,13 @@ pub(super) fn whole(
     kinds: &[Arc<CustomKind>],
     revision: Revision,
 ) -> Result<ResourceDef, DefinitionError> {
-    build(head, kinds, revision, |_| true)
+    build(head, kinds, (revision, Revision(0)), |_| true)
 }
 
 fn build(
     head: &Head,
     kinds: &[Arc<CustomKind>],
-    revision: Revision,
+    (revision, loaded_at): (Revision, Revision),
     wanted: impl Fn(&head::Version) -> bool,
 ) -> Result<ResourceDef, DefinitionError> {
     let (spec, names) = (&head.spec, &head.status.accepted_names);
@@ -123,7 +124,9 @@ fn build(
         versions,
         storage_version: spec.versions.get(storage).map(|version| version.name.clone()).unwrap_or_default(),
         manners: Manners::default(),
-        custom: Some(Custom::new(head.metadata.uid.clone(), revision, head.is_true("Terminating"))),
+        custom: Some(
+            Custom::new(head.metadata.uid.clone(), revision, head.is_true("Terminating")).loaded_at(loaded_at),
+        ),
     })
 }
 
@@ -149,6 +152,7 @@ fn kind(head: &Head, at: usize, version: &head::Version, definition: &Bytes) -> 
         kind: head.status.accepted_names.kind.clone(),
         namespaced: is_namespaced(&head.spec),
         has_status,
+        defaults_status: OnceLock::new(),
         scale: version.subresources.scale.as_ref().map(head::ScalePaths::to_shared),
         columns,
         column_paths,
@@ -247,9 +251,8 @@ impl Conversion for Between {
     }
 
     fn stored(&self, mut object: Value) -> Value {
-        self.storage.adopt(&mut object);
-        // Upstream fills these in whenever it reads the object; what is stored here is read as it is.
-        self.storage.default(&mut object);
+        // Upstream fills in the defaults whenever it reads the object; what is stored here is read as it is.
+        self.storage.store(&mut object);
         object
     }
 }

@@ -132,6 +132,10 @@ impl Kind for DefinitionKind {
     fn prepare_for_update(&self, subresource: &str, new: &mut Value, old: &Value) {
         if subresource == "status" {
             keep_member(new, old, "spec");
+            // As upstream's controllers do with whatever state of a definition they see.
+            if !Metadata::of(old).is_terminating() {
+                names::establish(new, now(&self.clock));
+            }
             return;
         }
         keep_member(new, old, "status");

@@ -107,6 +107,9 @@ pub struct Custom {
     /// The revision of the definition. Objects of an earlier revision may have been written under another schema, and are
     /// brought into form when they are read.
     pub revision: Revision,
+    /// The revision at which this server began to serve it. An object that is not newer may come from a release that did not
+    /// store all defaults, and is completed when it is read if its kind has such defaults.
+    pub loaded_at: Revision,
     /// Set when the definition is being deleted: objects can no longer be created.
     pub terminating: bool,
     /// When it was withdrawn, once it is: no later change is one of its objects. All tables share it that the definition was
@@ -117,7 +120,12 @@ pub struct Custom {
 impl Custom {
     /// Of a definition that is served.
     pub fn new(uid: String, revision: Revision, terminating: bool) -> Self {
-        Self { uid, revision, terminating, withdrawn: Arc::default() }
+        Self { uid, revision, loaded_at: Revision(0), terminating, withdrawn: Arc::default() }
+    }
+
+    /// The same of a server that began to serve it at this revision, with what its store held.
+    pub fn loaded_at(self, revision: Revision) -> Self {
+        Self { loaded_at: revision, ..self }
     }
 
     /// The last revision at which its objects were its objects; `None` while they are.

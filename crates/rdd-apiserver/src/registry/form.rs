@@ -74,9 +74,9 @@ pub fn value(def: &ResourceDef, version: &VersionDef, object: &Object) -> Result
 /// link to itself, which nobody sets any more.
 pub fn to_stored(def: &ResourceDef, version: &VersionDef, object: &Value) -> Bytes {
     let mut stored = match &version.stored {
-        Stored::Same => Cow::Borrowed(object),
+        Stored::Same => version.kind.default_stored(object).map_or(Cow::Borrowed(object), Cow::Owned),
         Stored::Renamed => {
-            let mut renamed = object.clone();
+            let mut renamed = version.kind.default_stored(object).unwrap_or_else(|| object.clone());
             renamed["apiVersion"] = def.api_version(&def.storage_version).into();
             Cow::Owned(renamed)
         }
@@ -90,6 +90,15 @@ pub fn to_stored(def: &ResourceDef, version: &VersionDef, object: &Value) -> Byt
         metadata.set("selfLink", None);
     }
     write(&stored).into()
+}
+
+/// An object of a version as a read would show it after [`to_stored`] had stored it: what a dry run answers, which writes
+/// nothing but, as upstream's, encodes for the store and decodes again.
+pub fn as_stored(version: &VersionDef, object: Value) -> Value {
+    match &version.stored {
+        Stored::Same | Stored::Renamed => version.kind.default_stored(&object).unwrap_or(object),
+        Stored::Converted(conversion) => conversion.shown(conversion.stored(object)),
+    }
 }
 
 /// The beginning of an object's JSON in a version, up to where [`Object::wire_after_type`] goes on.
@@ -121,7 +130,10 @@ pub fn write(object: &Value) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Whether an object may have been written under another schema than today's.
+/// Whether an object may have been written under another schema than today's, or without all of its defaults.
 fn needs_reform(def: &ResourceDef, object: &Object) -> bool {
-    def.custom.as_ref().is_some_and(|custom| object.revision() < custom.revision)
+    let has_defaults = || def.versions.iter().any(|version| version.kind.defaults_when_read());
+    def.custom.as_ref().is_some_and(|custom| {
+        object.revision() < custom.revision || (object.revision() <= custom.loaded_at && has_defaults())
+    })
 }

@@ -33,6 +33,18 @@ pub trait Kind: Debug + Send + Sync {
     /// Fills in defaults alone.
     fn default(&self, object: &mut Value);
 
+    /// An object as it is stored, if that is more than the object: with the defaults that upstream fills in when it reads the
+    /// object back, after [`prepare_for_create`](Self::prepare_for_create) took values away.
+    fn default_stored(&self, _object: &Value) -> Option<Value> {
+        None
+    }
+
+    /// Whether [`default_stored`](Self::default_stored) may do anything, so that objects which were stored without it are
+    /// defaulted when they are read.
+    fn defaults_when_read(&self) -> bool {
+        false
+    }
+
     /// How objects merge: server-side apply, and strategic merge patch for built-in kinds.
     fn shape(&self) -> Shape;
 

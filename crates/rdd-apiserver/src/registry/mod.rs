@@ -34,6 +34,18 @@ pub struct Served {
     pub generation: u64,
     /// By group, then by plural.
     groups: BTreeMap<String, BTreeMap<String, Arc<ResourceDef>>>,
+    /// By group and plural.
+    unresolvable: BTreeMap<(String, String), UnresolvableDef>,
+}
+
+/// A custom resource that exists and is not served, because its definition cannot be worked with. As upstream, discovery does
+/// not list it, and each request for it is an internal error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnresolvableDef {
+    /// The versions that would be served.
+    pub versions: Vec<String>,
+    /// Whether its objects are in namespaces.
+    pub namespaced: bool,
 }
 
 impl Registry {
@@ -69,6 +81,14 @@ impl Registry {
     /// Serves a resource no longer, as of this revision.
     pub fn remove(&self, group: &str, plural: &str, at: Revision) {
         self.change(|served| withdraw(served.remove(group, plural).as_ref(), at));
+    }
+
+    /// The same of a resource that still exists.
+    pub fn suspend(&self, group: &str, plural: &str, unresolvable: UnresolvableDef, at: Revision) {
+        self.change(|served| {
+            withdraw(served.remove(group, plural).as_ref(), at);
+            served.unresolvable.insert((group.to_owned(), plural.to_owned()), unresolvable);
+        });
     }
 
     /// Tells the generation of each new table.
@@ -126,11 +146,22 @@ impl Served {
         self.in_group(group).find(|def| def.kind == kind)
     }
 
+    /// Whether a resource exists in this version but is not served.
+    pub fn unresolvable(&self, group: &str, plural: &str, version: &str) -> Option<&UnresolvableDef> {
+        if self.unresolvable.is_empty() {
+            return None;
+        }
+        let found = self.unresolvable.get(&(group.to_owned(), plural.to_owned()))?;
+        found.versions.iter().any(|served| served == version).then_some(found)
+    }
+
     fn insert(&mut self, def: ResourceDef) {
+        self.unresolvable.remove(&(def.group.clone(), def.plural.clone()));
         self.groups.entry(def.group.clone()).or_default().insert(def.plural.clone(), Arc::new(def));
     }
 
     fn remove(&mut self, group: &str, plural: &str) -> Option<Arc<ResourceDef>> {
+        self.unresolvable.remove(&(group.to_owned(), plural.to_owned()));
         let resources = self.groups.get_mut(group)?;
         let removed = resources.remove(plural);
         if resources.is_empty() {

@@ -100,16 +100,18 @@ pub(super) async fn insert_at(writing: &Writing<'_>, mut object: Value, key: Opt
     kind.warnings(&object, None).into_iter().for_each(|text| writing.context.warnings.add(text));
     offload::pause().await;
     let object = writing.agree(Operation::Create, object, None).await?;
-    if resource_version(&object)? != 0 {
-        return Err(error::plain("resourceVersion should not be set on objects to be created"));
-    }
     let name = Metadata::of(&object).name().to_owned();
     let key = key.map_or_else(|| key_of(writing, &name), Ok)?;
     if writing.context.options.is_dry_run() {
         if writing.api.state.get(&key).is_some() {
             return Ok(Inserted::Taken { name, since: None, object });
         }
-        return Ok(Inserted::Done(Written { content: Content::Shown(object), created: true }));
+        let shown = form::as_stored(writing.target.version(), object);
+        return Ok(Inserted::Done(Written { content: Content::Shown(shown), created: true }));
+    }
+    // Upstream's store checks this, so a dry run does not; and what is no number is no version to it.
+    if resource_version(&object).is_ok_and(|version| version != 0) {
+        return Err(error::plain("resourceVersion should not be set on objects to be created"));
     }
     let stored = form::to_stored(def, writing.target.version(), &object);
     let write = match def.manners.ttl {

@@ -27,7 +27,10 @@ pub fn resolve(served: &Served, method: &Method, info: &RequestInfo) -> Result<T
         let within = info.group().is_empty() || served.in_group(info.group()).any(|def| is_built_in(def));
         if within { Nowhere::Refused(Box::new(Status::not_found_path())) } else { Nowhere::Unknown }
     };
-    let def = served.get(info.group(), info.resource()).ok_or_else(nowhere)?;
+    let def = served.get(info.group(), info.resource()).ok_or_else(|| match unresolvable(served, info) {
+        true => Nowhere::Refused(Box::new(Status::internal("error resolving resource"))),
+        false => nowhere(),
+    })?;
     let version = def.versions.iter().position(|version| version.name == info.version()).ok_or_else(nowhere)?;
     let expected_prefix = if info.group().is_empty() { "api" } else { "apis" };
     if info.api_prefix != expected_prefix || info.has_more_parts() {
@@ -65,6 +68,13 @@ pub fn resolve(served: &Served, method: &Method, info: &RequestInfo) -> Result<T
     }
     check_name(&target)?;
     Ok(target)
+}
+
+/// Whether a request is for a custom resource whose definition exists and cannot be worked with.
+fn unresolvable(served: &Served, info: &RequestInfo) -> bool {
+    let found = served.unresolvable(info.group(), info.resource(), info.version());
+    let reaches_all = matches!(info.verb, Verb::List | Verb::Watch);
+    found.is_some_and(|found| found.namespaced != info.namespace().is_empty() || (found.namespaced && reaches_all))
 }
 
 /// A name that no path can have is told so.

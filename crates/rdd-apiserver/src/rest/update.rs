@@ -202,7 +202,8 @@ async fn replace(writing: &Writing<'_>, change: &dyn Change, object: &Arc<Object
         return Ok(Attempt::Done(Written { content: Content::Stored(Arc::clone(object)), created: false }));
     }
     if dry_run {
-        return Ok(Attempt::Done(Written { content: Content::Shown(new), created: false }));
+        let shown = form::as_stored(version, new);
+        return Ok(Attempt::Done(Written { content: Content::Shown(shown), created: false }));
     }
     let key = object.key().clone();
     let put = match def.manners.ttl {

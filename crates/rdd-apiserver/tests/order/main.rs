@@ -4,6 +4,7 @@
 
 mod bodies;
 mod collections;
+mod customs;
 mod garbage;
 mod permanent;
 mod races;

@@ -293,3 +293,22 @@ async fn of_two_that_were_accepted_at_once_the_later_gives_way() {
     assert_eq!(reasons, ["KindConflict", "NotAccepted"]);
     assert_eq!(CLEANUP_FINALIZER, "customresourcecleanup.apiextensions.k8s.io");
 }
+
+// Finding E-10
+#[tokio::test]
+async fn an_object_that_an_older_release_stored_without_its_status_has_one_when_it_is_read() {
+    let status =
+        json!({"type": "object", "default": {"phase": "Pending"}, "properties": {"phase": {"type": "string"}}});
+    let schema = json!({"type": "object", "properties": {"status": status}});
+    let world = World::new().await;
+    world.create(mk_definition(vec![mk_version("v1", schema)])).await;
+    let old = world.state.get(&world.put_foo("old").await).unwrap();
+    let again = World::over(Arc::clone(&world.state));
+    again.definitions.load().await.unwrap();
+    let def = again.def().unwrap();
+    assert!(old.revision() > def.custom.as_ref().unwrap().revision, "its schema has not changed since");
+    let shown: Value = serde_json::from_slice(&form::wire(&def, &def.versions[0], &old).unwrap()).unwrap();
+    assert_eq!(shown["status"], json!({"phase": "Pending"}));
+    let fresh = again.state.get(&again.put_foo("fresh").await).unwrap();
+    assert!(form::is_stored_as_shown(&def, &def.versions[0], &fresh), "what this release stored is sent as it is");
+}
