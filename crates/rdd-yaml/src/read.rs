@@ -1,16 +1,18 @@
 //! Reads one YAML document into JSON.
 
-use std::{borrow::Cow, collections::HashMap};
+use std::{borrow::Cow, collections::HashSet};
 
 use base64::Engine as _;
-use granit_parser::{Event, Options, Parser, ScalarStyle};
 use rdd_meta::go_text::{plain_float, quote};
 use serde_json::{Map, Value};
 
-use super::resolve::{Scalar, resolve};
+use super::{
+    compose::{Composer, Content, Node, Nodes, too_deep},
+    resolve::{Scalar, resolve},
+};
 
 /// As deep as JSON may be.
-const DEPTH_MAX: usize = 127;
+pub(super) const DEPTH_MAX: usize = 127;
 /// What aliases stand for may take so many bytes of text in all.
 const ALIAS_BYTES_MAX: usize = 8 << 20;
 /// Of duplicate keys, so many are told.
@@ -30,121 +32,34 @@ pub struct Read {
 #[error("{0}")]
 pub struct Error(String);
 
+impl Error {
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
 /// Reads the first document of a text. Time and memory are bounded by its length, aliases included.
 pub fn read(text: &str) -> Result<Read, Error> {
-    let mut nodes = Nodes::default();
-    let Some(root) = nodes.load(text)? else { return Ok(Read { value: Value::Null, duplicates: None }) };
-    let mut decoder = Decoder::new(&nodes);
+    let mut composer = Composer::new(text, false);
+    let Some(root) = composer.next_document()? else { return Ok(Read { value: Value::Null, duplicates: None }) };
+    let mut decoder = Decoder::new(composer.nodes());
     let value = decoder.value(root, 0)?;
+    // What cannot be JSON is noticed only when all of it is YAML.
+    if let Some(error) = decoder.bad_key.or(decoder.bad_number) {
+        return Err(error);
+    }
     let duplicates = (!decoder.duplicates.is_empty())
         .then(|| format!("yaml: unmarshal errors:\n  {}", decoder.duplicates.join("\n  ")));
     Ok(Read { value, duplicates })
 }
 
-/// Goyaml leaves out what it was doing, and counts the lines of its parser from 0 but those of its scanner from 1.
-fn unreadable(line: usize, words: &str) -> Error {
-    let (line, problem) = match words.strip_prefix("while ").and_then(|words| words.split_once(", ")) {
-        Some((doing, problem)) if doing.starts_with("parsing") => (line.saturating_sub(1).max(1), problem),
-        Some((_, problem)) => (line, problem),
-        None => (line, words),
-    };
-    Error(format!("yaml: line {line}: {problem}"))
-}
-
-/// The nodes of a document; they refer to each other by their place.
-#[derive(Default)]
-struct Nodes<'t> {
-    all: Vec<Node<'t>>,
-    anchors: HashMap<usize, usize>,
-}
-
-struct Node<'t> {
-    line: usize,
-    content: Content<'t>,
-}
-
-enum Content<'t> {
-    Scalar {
-        text: Cow<'t, str>,
-        plain: bool,
-        tag: Option<Box<str>>,
-    },
-    Sequence(Vec<usize>),
-    /// Keys and values in turn.
-    Mapping(Vec<usize>),
-    /// What it refers to.
-    Alias(usize),
-}
-
-impl<'t> Nodes<'t> {
-    /// Loads the first document; none if there is nothing in it.
-    fn load(&mut self, text: &'t str) -> Result<Option<usize>, Error> {
-        let mut options = Options::default();
-        options.set_emit_comments(false);
-        let mut open: Vec<usize> = Vec::new();
-        let mut root = None;
-        let mut line = 1;
-        for event in Parser::new_from_str_with_options(text, options) {
-            let (event, span) = event.map_err(|error| unreadable(error.marker().line(), &error.info().to_string()))?;
-            // Goyaml has a block begin with its indicator, which is where what came before ended.
-            let block = matches!(&event, Event::Scalar(_, ScalarStyle::Literal | ScalarStyle::Folded, ..));
-            let begins = if block { line } else { span.start.line() };
-            line = span.end.line();
-            let made = match event {
-                Event::DocumentEnd | Event::StreamEnd => break,
-                Event::SequenceEnd | Event::MappingEnd => {
-                    open.pop();
-                    continue;
-                }
-                Event::Scalar(text, style, anchor, tag) => {
-                    let tag = tag.map(|tag| short(&format!("{}{}", tag.handle(), tag.suffix())).into());
-                    let plain = style == ScalarStyle::Plain;
-                    self.add(begins, anchor, Content::Scalar { text, plain, tag })
-                }
-                Event::SequenceStart(_, anchor, _) => self.add(begins, anchor, Content::Sequence(Vec::new())),
-                Event::MappingStart(_, anchor, _) => self.add(begins, anchor, Content::Mapping(Vec::new())),
-                Event::Alias(anchor) => {
-                    let target =
-                        self.anchors.get(&anchor).copied().ok_or_else(|| Error("yaml: unknown anchor".to_owned()))?;
-                    self.add(begins, 0, Content::Alias(target))
-                }
-                _ => continue,
-            };
-            match open.last().map(|parent| &mut self.all[*parent].content) {
-                Some(Content::Sequence(children) | Content::Mapping(children)) => children.push(made),
-                _ => root = Some(made),
-            }
-            if matches!(self.all[made].content, Content::Sequence(_) | Content::Mapping(_)) {
-                open.push(made);
-            }
-            if open.len() > DEPTH_MAX {
-                return Err(too_deep(begins));
-            }
-        }
-        Ok(root)
-    }
-
-    fn add(&mut self, line: usize, anchor: usize, content: Content<'t>) -> usize {
-        self.all.push(Node { line, content });
-        if anchor != 0 {
-            self.anchors.insert(anchor, self.all.len() - 1);
-        }
-        self.all.len() - 1
-    }
-}
-
-fn too_deep(line: usize) -> Error {
-    Error(format!("yaml: line {line}: exceeded max depth of {DEPTH_MAX}"))
-}
-
-/// `tag:yaml.org,2002:int` is `!!int`.
-fn short(tag: &str) -> String {
-    tag.strip_prefix("tag:yaml.org,2002:").map_or_else(|| tag.to_owned(), |suffix| format!("!!{suffix}"))
-}
-
 struct Decoder<'n, 't> {
     nodes: &'n Nodes<'t>,
     duplicates: Vec<String>,
+    /// The first key that JSON cannot have.
+    bad_key: Option<Error>,
+    /// The first number that JSON cannot have.
+    bad_number: Option<Error>,
     /// The aliases that are being followed.
     following: Vec<usize>,
     decoded: u64,
@@ -154,7 +69,16 @@ struct Decoder<'n, 't> {
 
 impl<'n, 't> Decoder<'n, 't> {
     fn new(nodes: &'n Nodes<'t>) -> Self {
-        Self { nodes, duplicates: Vec::new(), following: Vec::new(), decoded: 0, by_alias: 0, alias_bytes: 0 }
+        Self {
+            nodes,
+            duplicates: Vec::new(),
+            bad_key: None,
+            bad_number: None,
+            following: Vec::new(),
+            decoded: 0,
+            by_alias: 0,
+            alias_bytes: 0,
+        }
     }
 
     /// Counts a node against goyaml's bounds, and what it copies against ours.
@@ -173,7 +97,7 @@ impl<'n, 't> Decoder<'n, 't> {
     }
 
     fn value(&mut self, at: usize, depth: usize) -> Result<Value, Error> {
-        let Node { line, content } = &self.nodes.all[at];
+        let Node { line, content, .. } = &self.nodes.all[at];
         if depth > DEPTH_MAX {
             return Err(too_deep(*line));
         }
@@ -181,25 +105,34 @@ impl<'n, 't> Decoder<'n, 't> {
             Content::Scalar { text, .. } => {
                 self.count(text.len())?;
                 let (scalar, text) = self.scalar(at)?;
-                let unsupported = || Error(format!("json: unsupported value: {}", go_float(&scalar)));
-                scalar.to_json(&text).ok_or_else(unsupported)
+                let value = scalar.to_json(&text);
+                if value.is_none() {
+                    let unsupported = || Error(format!("json: unsupported value: {}", go_float(&scalar)));
+                    self.bad_number.get_or_insert_with(unsupported);
+                }
+                Ok(value.unwrap_or_default())
             }
             Content::Sequence(children) => {
                 self.count(0)?;
                 children.iter().map(|child| self.value(*child, depth + 1)).collect()
             }
             Content::Mapping(_) => {
-                let mut entries = Map::new();
-                self.fill(at, depth, &mut entries)?;
-                Ok(Value::Object(entries))
+                let mut mapping = Filled::default();
+                self.fill(at, depth, &mut mapping)?;
+                Ok(Value::Object(mapping.entries))
             }
-            Content::Alias(target) => self.follow(*target, |decoder| decoder.value(*target, depth)),
+            Content::Alias { name, target } => self.follow(name, *target, |decoder| decoder.value(*target, depth)),
         }
     }
 
-    fn follow<T>(&mut self, target: usize, then: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+    fn follow<T>(
+        &mut self,
+        name: &str,
+        target: usize,
+        then: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         if self.following.contains(&target) {
-            return Err(Error("yaml: anchor value contains itself".to_owned()));
+            return Err(Error(format!("yaml: anchor '{name}' value contains itself")));
         }
         self.count(0)?;
         self.following.push(target);
@@ -209,7 +142,7 @@ impl<'n, 't> Decoder<'n, 't> {
     }
 
     /// Puts the entries of a mapping into one that may have some already.
-    fn fill(&mut self, at: usize, depth: usize, entries: &mut Map<String, Value>) -> Result<(), Error> {
+    fn fill(&mut self, at: usize, depth: usize, mapping: &mut Filled) -> Result<(), Error> {
         self.count(0)?;
         if depth > DEPTH_MAX {
             return Err(too_deep(self.nodes.all[at].line));
@@ -218,28 +151,30 @@ impl<'n, 't> Decoder<'n, 't> {
         for pair in children.chunks_exact(2) {
             let (key, child) = (pair[0], pair[1]);
             if self.is_merge(key) {
-                self.merge(child, depth, entries)?;
+                self.merge(child, depth, mapping)?;
                 continue;
             }
-            let (name, shown) = self.key(key, depth)?;
+            let MapKey { name, shown, tag } = self.key(key, depth)?;
             let value = self.value(child, depth + 1)?;
-            if entries.contains_key(&name) && self.duplicates.len() < DUPLICATES_MAX {
+            if mapping.note_key(&name, &shown, tag) && self.duplicates.len() < DUPLICATES_MAX {
                 let line = self.nodes.all[child].line;
                 self.duplicates.push(format!("line {line}: key {shown} already set in map"));
             }
-            entries.insert(name, value);
+            mapping.entries.insert(name, value);
         }
         Ok(())
     }
 
     /// `<<: *other` and `<<: [*one, *other]`, of which the first has precedence.
-    fn merge(&mut self, at: usize, depth: usize, entries: &mut Map<String, Value>) -> Result<(), Error> {
+    fn merge(&mut self, at: usize, depth: usize, mapping: &mut Filled) -> Result<(), Error> {
         match &self.nodes.all[at].content {
-            Content::Mapping(_) => self.fill(at, depth, entries),
-            Content::Alias(target) => self.follow(*target, |decoder| decoder.fill(*target, depth, entries)),
+            Content::Mapping(_) => self.fill(at, depth, mapping),
+            Content::Alias { name, target } => {
+                self.follow(name, *target, |decoder| decoder.fill(*target, depth, mapping))
+            }
             Content::Sequence(children) => {
                 children.iter().rev().try_for_each(|child| match &self.nodes.all[*child].content {
-                    Content::Mapping(_) | Content::Alias(_) => self.merge(*child, depth + 1, entries),
+                    Content::Mapping(_) | Content::Alias { .. } => self.merge(*child, depth + 1, mapping),
                     _ => Err(want_map()),
                 })
             }
@@ -249,52 +184,62 @@ impl<'n, 't> Decoder<'n, 't> {
 
     fn is_merge(&self, at: usize) -> bool {
         match &self.nodes.all[at].content {
-            Content::Scalar { text, plain, tag } => {
-                text == "<<" && (*plain && tag.is_none() || tag.as_deref() == Some("!!merge"))
+            Content::Scalar { text, implicit, tag, .. } => {
+                text == "<<" && (*implicit || tag.as_deref() == Some("!!merge"))
             }
             _ => false,
         }
     }
 
-    /// The JSON key that a key becomes, and how Go shows the original.
-    fn key(&mut self, at: usize, depth: usize) -> Result<(String, String), Error> {
+    /// What a key becomes.
+    fn key(&mut self, at: usize, depth: usize) -> Result<MapKey, Error> {
         match &self.nodes.all[at].content {
             Content::Scalar { text, .. } => {
                 self.count(text.len())?;
                 let (scalar, text) = self.scalar(at)?;
-                let key = match &scalar {
-                    Scalar::Null => {
-                        return Err(Error("unsupported map key of type: %!s(<nil>), key: <nil>".to_owned()));
+                let tag = scalar.tag();
+                let same = |name: String| MapKey { shown: name.clone(), name, tag };
+                Ok(match &scalar {
+                    Scalar::Text | Scalar::Timestamp => {
+                        MapKey { shown: quote(&text), name: text.into_owned(), tag: "!!str" }
                     }
-                    Scalar::Text | Scalar::Timestamp => return Ok((text.to_string(), quote(&text))),
-                    Scalar::Bool(value) => value.to_string(),
-                    Scalar::Int(value) => value.to_string(),
-                    Scalar::Uint(value) => value.to_string(),
-                    Scalar::Float(_) => go_float(&scalar),
-                };
-                Ok((key.clone(), key))
+                    Scalar::Null => self.refuse_key("%!s(<nil>), key: <nil>", "null"),
+                    Scalar::Uint(value) => self.refuse_key(&format!("uint64, key: {value:#x}"), &value.to_string()),
+                    Scalar::Bool(value) => same(value.to_string()),
+                    Scalar::Int(value) => same(value.to_string()),
+                    Scalar::Float(value) => MapKey { shown: go_float(&scalar), name: float_key(*value), tag },
+                })
             }
-            Content::Alias(target) if depth <= DEPTH_MAX => {
-                self.follow(*target, |decoder| decoder.key(*target, depth + 1))
+            Content::Alias { name, target } if depth <= DEPTH_MAX => {
+                self.follow(name, *target, |decoder| decoder.key(*target, depth + 1))
             }
-            _ => Err(Error("yaml: invalid map key".to_owned())),
+            _ => {
+                self.value(at, depth + 1)?;
+                Err(Error("yaml: invalid map key".to_owned()))
+            }
         }
     }
 
+    /// Notes a key that YAML can have and JSON cannot.
+    fn refuse_key(&mut self, described: &str, name: &str) -> MapKey {
+        self.bad_key.get_or_insert_with(|| Error(format!("unsupported map key of type: {described}")));
+        MapKey { name: name.to_owned(), shown: name.to_owned(), tag: "!!null" }
+    }
+
     fn scalar(&self, at: usize) -> Result<(Scalar, Cow<'n, str>), Error> {
-        let Content::Scalar { text, plain, tag } = &self.nodes.all[at].content else {
+        let Content::Scalar { text, implicit, tag, .. } = &self.nodes.all[at].content else {
             return Ok((Scalar::Null, Cow::Borrowed("")));
         };
         let borrowed = Cow::Borrowed(&**text);
         let Some(tag) = tag.as_deref() else {
-            return Ok((if *plain { resolve(text) } else { Scalar::Text }, borrowed));
+            return Ok((if *implicit { resolve(text) } else { Scalar::Text }, borrowed));
         };
         match tag {
             "!!binary" => {
                 let invalid = |_| Error("yaml: !!binary value contains invalid base64 data".to_owned());
                 let clean: String = text.chars().filter(|character| !matches!(character, '\n' | '\r')).collect();
                 let bytes = base64::engine::general_purpose::STANDARD.decode(clean).map_err(invalid)?;
-                Ok((Scalar::Text, String::from_utf8_lossy(&bytes).into_owned().into()))
+                Ok((Scalar::Text, text_from_bytes(&bytes).into()))
             }
             "!!bool" | "!!int" | "!!float" | "!!null" | "!!timestamp" => match (resolve(text), tag) {
                 (scalar, tag) if scalar.tag() == tag => Ok((scalar, borrowed)),
@@ -304,6 +249,63 @@ impl<'n, 't> Decoder<'n, 't> {
             _ => Ok((Scalar::Text, borrowed)),
         }
     }
+}
+
+/// A key of a mapping.
+struct MapKey {
+    /// What it is called in JSON.
+    name: String,
+    /// How Go shows it.
+    shown: String,
+    tag: &'static str,
+}
+
+/// A mapping that is being filled. To goyaml 1 and "1" are two keys, which JSON does not tell apart.
+#[derive(Default)]
+struct Filled {
+    entries: Map<String, Value>,
+    /// Keys that are no texts, with their tags.
+    others: HashSet<(&'static str, String)>,
+    /// Names that no text has brought so far.
+    without_text: HashSet<String>,
+}
+
+impl Filled {
+    /// Notes a key before it is inserted, and returns whether it was there.
+    fn note_key(&mut self, name: &str, shown: &str, tag: &'static str) -> bool {
+        let is_known = self.entries.contains_key(name);
+        if tag == "!!str" {
+            return is_known && !self.without_text.remove(name);
+        }
+        if !is_known {
+            self.without_text.insert(name.to_owned());
+        }
+        !self.others.insert((tag, shown.to_owned()))
+    }
+}
+
+/// A float as a key: as Go writes one of 32 bits.
+#[allow(clippy::cast_possible_truncation, reason = "that is what upstream does")]
+fn float_key(value: f64) -> String {
+    let short = value as f32;
+    if short.is_nan() {
+        ".nan".to_owned()
+    } else if short.is_infinite() {
+        if short > 0.0 { ".inf" } else { "-.inf" }.to_owned()
+    } else {
+        // The shortest digits of 32 bits are also the shortest of the 64 bits that they are read as.
+        format!("{short:e}").parse().map_or_else(|_| String::new(), plain_float)
+    }
+}
+
+/// Bytes as text; each that is none becomes a replacement character, as in Go's JSON.
+fn text_from_bytes(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    text
 }
 
 fn want_map() -> Error {
@@ -386,6 +388,27 @@ mod tests {
             assert!(read(text).is_err(), "{text}");
         }
         assert_eq!(read("a: !!int x").unwrap_err().to_string(), "yaml: cannot decode !!str `x` as a !!int");
+    }
+
+    // Finding E-12: here without Go. The oracle compares many more.
+    #[test]
+    fn what_readers_disagree_on_is_read_as_goyaml_reads_it() {
+        check("a:\n  b: \"x\n  y\"\nc: 'x\ny\n\n z'\n", json!({"a": {"b": "x y"}, "c": "x y\nz"}));
+        check("a: |\n  x", json!({"a": "x"}));
+        check("a: |+\n  x\n\n", json!({"a": "x\n\n"}));
+        check("a: \"\\U0001F600\\N\\'\"", json!({"a": "😀\u{85}'"}));
+        check("a: x\u{85}b: 'y\u{85}z'\u{85}", json!({"a": "x", "b": "y z"}));
+        check("a: 'x\u{2028}y'", json!({"a": "x\u{2028}y"}));
+        for (text, problem) in [
+            (r#"a: "\/""#, "yaml: found unknown escape character"),
+            (r#"a: "\ud83d\ude00""#, "yaml: found invalid Unicode character escape code"),
+            ("a: 1\nb: \"\\ud83d\"", "yaml: line 2: found invalid Unicode character escape code"),
+            ("a: *none", "yaml: unknown anchor 'none' referenced"),
+            ("a: &a [*a]", "yaml: anchor 'a' value contains itself"),
+            ("a: \u{1}", "yaml: control characters are not allowed"),
+        ] {
+            assert_eq!(read(text).unwrap_err().to_string(), problem, "{text}");
+        }
     }
 
     #[test]

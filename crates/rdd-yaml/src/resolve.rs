@@ -76,6 +76,15 @@ pub(super) fn is_text_v3(text: &str) -> bool {
     }
 }
 
+/// The tag that goyaml v3 gives to a scalar without quotes and without a tag: `!!int`, `!!str` and so on.
+pub fn core_tag(text: &str) -> &'static str {
+    match text {
+        "<<" => "!!merge",
+        text if is_text_v3(text) => "!!str",
+        text => resolve(text).tag(),
+    }
+}
+
 fn word(text: &str) -> Option<Scalar> {
     Some(match text {
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Scalar::Bool(true),

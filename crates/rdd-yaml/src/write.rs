@@ -4,7 +4,10 @@
 use rdd_meta::{go_json, go_text::plain_float};
 use serde_json::{Map, Number, Value};
 
-use super::resolve::{Scalar, is_text_v3, resolve};
+use super::{
+    resolve::{Scalar, core_tag, is_text_v3, resolve},
+    tree::{ScalarStyle, YamlContent, YamlNode},
+};
 
 /// The width of what an item of a list begins with.
 const DASH: usize = 2;
@@ -22,9 +25,19 @@ pub fn write_v3(value: &Value) -> String {
 }
 
 fn emit(value: &Value, dialect: Dialect) -> String {
-    let text = String::new();
-    let mut emitter = Emitter { dialect, text, column: 0, indent: None, whitespace: true, indention: true };
+    let mut emitter = Emitter::new(dialect, dialect.indent());
     emitter.node(value, Place::Root);
+    emitter.write_indent();
+    emitter.text
+}
+
+/// The YAML of a document as goyaml v3 writes nodes: in their order and, where that can be, in their own style. The indentation
+/// is for each level, lists in mappings included.
+pub fn write_document(node: &YamlNode, indent: usize) -> String {
+    // Goyaml takes other widths for its default.
+    let indent = if (2..=9).contains(&indent) { indent } else { 2 };
+    let mut emitter = Emitter::new(Dialect::V3, indent);
+    emitter.tree(node, Place::Root);
     emitter.write_indent();
     emitter.text
 }
@@ -52,15 +65,6 @@ impl Dialect {
         }
     }
 
-    /// The indentation of what is one level deeper than this. v3 aligns all but what follows a dash.
-    fn deeper(self, outer: usize, place: Place) -> usize {
-        match self {
-            Self::V2 => outer + self.indent(),
-            Self::V3 if place == Place::Item => outer + DASH,
-            Self::V3 => (outer / self.indent() + 1) * self.indent(),
-        }
-    }
-
     /// Whether a text without quotes stays one.
     fn is_text(self, text: &str) -> bool {
         match self {
@@ -72,6 +76,10 @@ impl Dialect {
 
 struct Emitter {
     dialect: Dialect,
+    /// What each level is indented by.
+    step: usize,
+    /// Whether it is between brackets.
+    in_flow: bool,
     text: String,
     column: usize,
     /// None before the first collection.
@@ -96,9 +104,113 @@ enum Style {
     Single,
     Double,
     Literal,
+    Folded,
 }
 
 impl Emitter {
+    fn new(dialect: Dialect, step: usize) -> Self {
+        let text = String::new();
+        Self { dialect, step, in_flow: false, text, column: 0, indent: None, whitespace: true, indention: true }
+    }
+
+    /// The indentation of what is one level deeper than this. v3 aligns all but what follows a dash.
+    fn deeper(&self, outer: usize, place: Place) -> usize {
+        match self.dialect {
+            Dialect::V2 => outer + self.step,
+            Dialect::V3 if place == Place::Item => outer + DASH,
+            Dialect::V3 => (outer / self.step + 1) * self.step,
+        }
+    }
+
+    fn tree(&mut self, node: &YamlNode, place: Place) {
+        if let Some(tag) = &node.tag {
+            self.indicator(tag, true, false);
+        }
+        match &node.content {
+            YamlContent::Scalar { text, style } => self.scalar(node, text, *style, place),
+            YamlContent::Sequence { items, is_flow } if *is_flow || self.in_flow || items.is_empty() => {
+                self.flow('[', ']', |emitter| {
+                    for (at, item) in items.iter().enumerate() {
+                        emitter.separate(at);
+                        emitter.tree(item, Place::Item);
+                    }
+                });
+            }
+            YamlContent::Mapping { entries, is_flow } if *is_flow || self.in_flow || entries.is_empty() => {
+                self.flow('{', '}', |emitter| {
+                    for (at, (key, value)) in entries.iter().enumerate() {
+                        emitter.separate(at);
+                        emitter.tree(key, Place::SimpleKey);
+                        emitter.indicator(":", false, false);
+                        emitter.tree(value, Place::Value);
+                    }
+                });
+            }
+            YamlContent::Sequence { items, .. } => {
+                let outer = self.indent;
+                self.indent = Some(outer.map_or(0, |outer| self.deeper(outer, place)));
+                for item in items {
+                    self.write_indent();
+                    self.indicator("-", true, true);
+                    self.tree(item, Place::Item);
+                }
+                self.indent = outer;
+            }
+            YamlContent::Mapping { entries, .. } => {
+                let outer = self.indent;
+                self.indent = Some(outer.map_or(0, |outer| self.deeper(outer, place)));
+                for (key, value) in entries {
+                    self.write_indent();
+                    if is_simple_key(key) {
+                        self.tree(key, Place::SimpleKey);
+                        self.indicator(":", false, false);
+                    } else {
+                        self.indicator("?", true, true);
+                        self.tree(key, Place::Item);
+                        self.write_indent();
+                        self.indicator(":", true, true);
+                    }
+                    self.tree(value, Place::Value);
+                }
+                self.indent = outer;
+            }
+        }
+    }
+
+    fn flow(&mut self, opening: char, closing: char, write_children: impl FnOnce(&mut Self)) {
+        let outer = std::mem::replace(&mut self.in_flow, true);
+        self.indicator(opening.encode_utf8(&mut [0; 4]), true, false);
+        self.whitespace = true;
+        write_children(self);
+        self.indicator(closing.encode_utf8(&mut [0; 4]), false, false);
+        self.in_flow = outer;
+    }
+
+    fn separate(&mut self, at: usize) {
+        if at > 0 {
+            self.indicator(",", false, false);
+        }
+    }
+
+    fn scalar(&mut self, node: &YamlNode, text: &str, own: ScalarStyle, place: Place) {
+        let wanted = match own {
+            ScalarStyle::SingleQuoted => Style::Single,
+            ScalarStyle::DoubleQuoted => Style::Double,
+            ScalarStyle::Literal => Style::Literal,
+            ScalarStyle::Folded => Style::Folded,
+            ScalarStyle::Plain if text.contains('\n') => Style::Literal,
+            // A text that would be read as something else.
+            ScalarStyle::Text if core_tag(text) != "!!str" => Style::Double,
+            ScalarStyle::Text if text.contains('\n') => Style::Literal,
+            ScalarStyle::Plain | ScalarStyle::Text => Style::Plain,
+        };
+        // With a tag before it, it needs no text to be seen.
+        if text.is_empty() && wanted == Style::Plain && (node.tag.is_some() || own == ScalarStyle::Plain) {
+            return;
+        }
+        self.styled(text, wanted, place);
+    }
+
     fn node(&mut self, value: &Value, place: Place) {
         match value {
             Value::Null => self.plain("null", place),
@@ -117,7 +229,7 @@ impl Emitter {
         let outer = self.indent;
         // The items of a list that is a value stand right under its key in v2.
         let indentless = self.dialect == Dialect::V2 && place == Place::Value && !self.indention;
-        let deeper = |outer| if indentless { outer } else { self.dialect.deeper(outer, place) };
+        let deeper = |outer| if indentless { outer } else { self.deeper(outer, place) };
         self.indent = Some(outer.map_or(0, deeper));
         for item in items {
             self.write_indent();
@@ -129,7 +241,7 @@ impl Emitter {
 
     fn mapping(&mut self, entries: &Map<String, Value>, place: Place) {
         let outer = self.indent;
-        self.indent = Some(outer.map_or(0, |outer| self.dialect.deeper(outer, place)));
+        self.indent = Some(outer.map_or(0, |outer| self.deeper(outer, place)));
         let entries = match self.dialect {
             Dialect::V2 => naturally_sorted(entries),
             Dialect::V3 => sorted(entries),
@@ -158,14 +270,19 @@ impl Emitter {
         } else {
             Style::Double
         };
+        self.styled(text, wanted, place);
+    }
+
+    fn styled(&mut self, text: &str, wanted: Style, place: Place) {
         // Its further lines stand deeper than it does.
         let outer = self.indent;
-        self.indent = Some(outer.map_or(self.dialect.indent(), |outer| self.dialect.deeper(outer, place)));
-        match style(self.dialect, text, wanted, place) {
+        self.indent = Some(outer.map_or(self.step, |outer| self.deeper(outer, place)));
+        match style(self.dialect, text, wanted, place, self.in_flow) {
             Style::Plain => self.plain(text, place),
             Style::Single => self.single_quoted(text, place),
             Style::Double => self.double_quoted(text, place),
-            Style::Literal => self.literal(text),
+            Style::Literal => self.block_scalar(text, false),
+            Style::Folded => self.block_scalar(text, true),
         }
         self.indent = outer;
     }
@@ -280,10 +397,10 @@ impl Emitter {
         escaped.chars().for_each(|character| self.put(character));
     }
 
-    fn literal(&mut self, text: &str) {
-        self.indicator("|", true, false);
+    fn block_scalar(&mut self, text: &str, is_folded: bool) {
+        self.indicator(if is_folded { ">" } else { "|" }, true, false);
         if text.starts_with([' ', '\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']) {
-            self.indicator(if self.dialect == Dialect::V2 { "2" } else { "4" }, false, false);
+            self.indicator(&self.step.to_string(), false, false);
         }
         let mut last = text.chars().rev();
         match (last.next().is_some_and(is_break), last.next()) {
@@ -294,14 +411,22 @@ impl Emitter {
         }
         self.put_break();
         (self.indention, self.whitespace) = (true, true);
-        let mut breaks = true;
-        for character in text.chars() {
+        let (mut breaks, mut leading_spaces) = (true, true);
+        for (at, character) in text.char_indices() {
             if is_break(character) {
+                if is_folded && !breaks && !leading_spaces && character == '\n' {
+                    // A single break would be read as a blank.
+                    let next = text[at..].trim_start_matches(is_break).chars().next();
+                    if next.is_some_and(|next| !matches!(next, ' ' | '\t')) {
+                        self.put_break();
+                    }
+                }
                 self.put_break_character(character);
                 self.indention = true;
             } else {
                 if breaks {
                     self.write_indent();
+                    leading_spaces = matches!(character, ' ' | '\t');
                 }
                 self.put(character);
                 self.indention = false;
@@ -347,23 +472,36 @@ impl Emitter {
 }
 
 /// The style that a text can have if it wants this one: `yaml_emitter_select_scalar_style`.
-fn style(dialect: Dialect, text: &str, wanted: Style, place: Place) -> Style {
+fn style(dialect: Dialect, text: &str, wanted: Style, place: Place, in_flow: bool) -> Style {
     let analysis = Analysis::of(dialect, text);
     let key = place == Place::SimpleKey;
     let mut style = if key && analysis.multiline { Style::Double } else { wanted };
-    if style == Style::Plain && (!analysis.plain || text.is_empty() && key) {
+    let plain = analysis.plain && !(in_flow && analysis.flow_indicators);
+    if style == Style::Plain && (!plain || text.is_empty() && (key || in_flow)) {
         style = Style::Single;
     }
-    if style == Style::Single && !analysis.single_quoted || style == Style::Literal && (!analysis.block || key) {
+    let is_block = matches!(style, Style::Literal | Style::Folded);
+    if style == Style::Single && !analysis.single_quoted || is_block && (!analysis.block || key || in_flow) {
         style = Style::Double;
     }
     style
+}
+
+/// Whether a key needs no question mark.
+fn is_simple_key(key: &YamlNode) -> bool {
+    match &key.content {
+        YamlContent::Scalar { text, .. } => text.len() <= SIMPLE_KEY_MAX && !text.contains(is_break),
+        YamlContent::Sequence { items, .. } => items.is_empty(),
+        YamlContent::Mapping { entries, .. } => entries.is_empty(),
+    }
 }
 
 /// What a text allows outside of brackets: `yaml_emitter_analyze_scalar`.
 struct Analysis {
     multiline: bool,
     plain: bool,
+    /// What means something between brackets only.
+    flow_indicators: bool,
     single_quoted: bool,
     block: bool,
 }
@@ -371,7 +509,7 @@ struct Analysis {
 impl Analysis {
     fn of(dialect: Dialect, text: &str) -> Self {
         if text.is_empty() {
-            return Self { multiline: false, plain: true, single_quoted: true, block: false };
+            return Self { multiline: false, plain: true, flow_indicators: false, single_quoted: true, block: false };
         }
         let mut indicators = text.starts_with("---") || text.starts_with("...");
         let (mut breaks, mut special, mut break_space, mut space_break) = (false, false, false, false);
@@ -399,6 +537,7 @@ impl Analysis {
         let tabs = text.contains('\t');
         Self {
             multiline: breaks,
+            flow_indicators: text.contains([',', '?', '[', ']', '{', '}', ':']),
             plain: !(edges || break_space || space_break || special || tabs || breaks || indicators),
             single_quoted: !(break_space || space_break || special || tabs),
             block: !(text.ends_with(' ') || space_break || special),
