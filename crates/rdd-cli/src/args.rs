@@ -92,7 +92,7 @@ pub enum Command {
     App(App),
     /// Print the version
     Version(Ignored),
-    /// Run the installed yq
+    /// Read and change YAML files: the yq of this machine, or a built-in part of it
     #[command(hide = true)]
     Yq(Passthrough),
 }

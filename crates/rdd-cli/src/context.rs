@@ -117,6 +117,11 @@ impl<'a> Context<'a> {
         self.world.stdout_is_terminal.then_some(columns)
     }
 
+    /// Whether somebody types what standard input gives.
+    pub fn stdin_is_terminal(&self) -> bool {
+        self.world.stdin_is_terminal
+    }
+
     /// Asks a question, as it is, and says whether the answer is yes.
     pub fn ask(&self, question: &str) -> Outcome<bool> {
         {

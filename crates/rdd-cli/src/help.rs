@@ -141,6 +141,12 @@ const EXAMPLES: &[(&str, &str)] = &[
            rdd ctl wait app/app --for=condition=Settled\n  \
            rdd ctl --help                   all verbs; those that are not built in go to kubectl",
     ),
+    (
+        "rdd yq",
+        "  rdd yq '.spec.replicas' app.yaml             print a value\n  \
+           rdd yq -i '.spec.replicas = 3' app.yaml      change a file in place\n  \
+           rdd yq --help                                flags, and what is different from the original yq",
+    ),
     ("rdd help", "  rdd help service start"),
 ];
 

@@ -57,6 +57,12 @@ pub const VARIABLES: &[Variable] = &[
         effect: "If not empty, the links in the instance's bin folder are hard links.",
     },
     Variable {
+        name: "RDD_YQ",
+        read_by: "`yq`",
+        effect: "`builtin` keeps `rdd yq` from looking for a `yq` on the `PATH`. It is set for the one that is run, in case that is \
+                 another copy of this program.",
+    },
+    Variable {
         name: "RDD_VM_CPUS",
         read_by: "the daemon",
         effect: "How many CPUs a new App's virtual machine gets, when the App does not say.",
@@ -94,7 +100,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "PATH",
         read_by: "`kubectl`, `yq`, `run`, `limavm shell`, the daemon",
-        effect: "Where the real program is looked for; `kubectl` and `yq` pass over this program itself, and `run` looks into \
+        effect: "Where the real program is looked for; `kubectl` and `yq` pass over this program itself (without another `yq`, the built-in one is used), and `run` looks into \
                  the instance's bin folder first. The daemon looks for the programs of a container engine there, and then where \
                  an administrator's programs are.",
     },
@@ -175,6 +181,8 @@ pub struct Environment {
     pub allow_network_home: bool,
     /// `RDD_NO_SYMLINKS`
     pub no_symlinks: bool,
+    /// Whether `RDD_YQ` is `builtin`
+    pub builtin_yq: bool,
     /// `RDD_VM_CPUS`
     pub vm_cpus: Option<String>,
     /// `RDD_LIMACTL`
@@ -242,6 +250,7 @@ impl Environment {
             log_title: text("RDD_LOG_TITLE"),
             allow_network_home: raw("RDD_ALLOW_NETWORK_HOME").is_some(),
             no_symlinks: raw("RDD_NO_SYMLINKS").is_some(),
+            builtin_yq: text("RDD_YQ").is_some_and(|value| value == "builtin"),
             vm_cpus: text("RDD_VM_CPUS"),
             limactl: raw("RDD_LIMACTL"),
             vm_image: raw("RDD_VM_IMAGE"),

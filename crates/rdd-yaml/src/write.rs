@@ -204,8 +204,12 @@ impl Emitter {
             ScalarStyle::Text if text.contains('\n') => Style::Literal,
             ScalarStyle::Plain | ScalarStyle::Text => Style::Plain,
         };
-        // With a tag before it, it needs no text to be seen.
-        if text.is_empty() && wanted == Style::Plain && (node.tag.is_some() || own == ScalarStyle::Plain) {
+        // Outside of brackets nothing stands for null, and after a tag for an empty text.
+        if text.is_empty()
+            && wanted == Style::Plain
+            && !self.in_flow
+            && (node.tag.is_some() || own == ScalarStyle::Plain)
+        {
             return;
         }
         self.styled(text, wanted, place);

@@ -24,7 +24,8 @@ struct Ban {
     reason: &'static str,
 }
 
-const PURE: &[&str] = &["rdd-meta", "rdd-yaml", "rdd-cel", "rdd-schema", "rdd-patch", "rdd-builtin", "rdd-types"];
+const PURE: &[&str] =
+    &["rdd-meta", "rdd-yaml", "rdd-yq", "rdd-cel", "rdd-schema", "rdd-patch", "rdd-builtin", "rdd-types"];
 
 pub(super) const RULES: &Rules = &Rules {
     layers: &[

@@ -1,0 +1,41 @@
+//! The everyday language of [mikefarah's yq](https://github.com/mikefarah/yq), version 4: expressions that read and change YAML
+//! documents. No IO: documents and variables of the environment come in as arguments.
+//!
+//! ```
+//! use rdd_yq::{Expression, InputFormat, OutputFormat, OutputOptions, Program};
+//!
+//! let expression = Expression::parse(r#".name = "rdd" | .tags[0]"#)?;
+//! let mut program = Program::new(|_| None);
+//! program.add_file("a.yaml", "tags: [one, two]\n", InputFormat::Yaml)?;
+//! let results = program.evaluate(&expression)?;
+//! let options = OutputOptions { format: OutputFormat::Yaml, ..OutputOptions::default() };
+//! assert_eq!(program.write(&results, &options)?, "one\n");
+//! # Ok::<(), rdd_yq::YqError>(())
+//! ```
+
+mod evaluate;
+mod format;
+mod functions;
+mod lex;
+mod nodes;
+mod operators;
+mod parse;
+mod program;
+
+pub use format::{InputFormat, OutputFormat, OutputOptions};
+pub use parse::Expression;
+pub use program::{FileTraits, Program, Results};
+
+/// The version of yq whose language this is a part of.
+pub const LANGUAGE_VERSION: &str = "4.54.1";
+
+/// An expression, a document or a step between them that is wrong. The words are yq's where it has them.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct YqError(String);
+
+impl YqError {
+    fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
