@@ -2,8 +2,9 @@
 //!
 //! [`edit()`] is pure: one change to one text. [`Merge`] finds the right file, locks it as kubectl does and replaces it as a
 //! whole. [`judge`] says whether the user's current context may be switched; [`Source`] reads what K3s wrote, and
-//! [`OwnFile`] is the kubeconfig of the instance alone.
+//! [`OwnFile`] is the kubeconfig of the instance alone. [`client_config`] reads kubeconfigs as a client of any cluster does.
 
+pub mod client_config;
 pub mod edit;
 mod entry;
 mod file;
