@@ -1,4 +1,4 @@
-//! A small client of one daemon: its kubeconfig and authenticated HTTPS calls.
+//! A small client: the kubeconfig of a daemon, and authenticated calls to it or to any other API server.
 
 pub mod http;
 pub mod kubeconfig;

@@ -45,12 +45,13 @@ impl Proxy {
         })
     }
 
-    pub(crate) fn address(&self) -> (&str, u16) {
+    /// Its host and port.
+    pub fn address(&self) -> (&str, u16) {
         (&self.host, self.port)
     }
 
     /// Whether connections to this host go through it. None to this machine ever do.
-    pub(crate) fn is_for(&self, host: &str) -> bool {
+    pub fn is_for(&self, host: &str) -> bool {
         let host = host.to_ascii_lowercase();
         let is_exempt = |entry: &String| {
             let domain = entry.trim_start_matches("*.").trim_start_matches('.');
@@ -60,7 +61,7 @@ impl Proxy {
     }
 
     /// What to say to it, to be connected.
-    pub(crate) fn greeting(&self, host: &str, port: u16) -> String {
+    pub fn greeting(&self, host: &str, port: u16) -> String {
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         let authorization =
             self.authorization.as_ref().map(|text| format!("Proxy-Authorization: {text}\r\n")).unwrap_or_default();

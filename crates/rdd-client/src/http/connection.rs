@@ -42,12 +42,18 @@ impl Connection {
     pub async fn send(&mut self, request: Request<Bytes>) -> Result<Response<Incoming>, Error> {
         let asked = Asked::of(request.method(), self.client.url(request.uri().path()));
         let mut request = request.map(Full::new);
+        if !self.client.prefix.is_empty() {
+            let rest = request.uri().path_and_query().map_or("/", |path| path.as_str());
+            let uri = format!("{}{rest}", self.client.prefix);
+            *request.uri_mut() = uri.parse().map_err(|error: http::uri::InvalidUri| asked.broken(error.into()))?;
+        }
         let headers = request.headers_mut();
         let host = HeaderValue::try_from(&self.client.authority).map_err(|error| asked.broken(error.into()))?;
         headers.insert(header::HOST, host);
         headers.entry(header::USER_AGENT).or_insert(AGENT);
-        if let Some(authorization) = &self.client.authorization {
-            headers.insert(header::AUTHORIZATION, authorization.clone());
+        for (name, value) in &self.client.headers {
+            // A header may be there several times, as the groups of who is impersonated are.
+            headers.append(name, value.clone());
         }
         self.sender.send_request(request).await.map_err(|error| asked.broken(error.into()))
     }

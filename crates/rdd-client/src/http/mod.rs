@@ -2,9 +2,11 @@
 
 mod connection;
 mod lines;
+mod route;
+mod server;
 mod target;
 
-use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{fmt, io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
@@ -14,11 +16,22 @@ use hyper_util::rt::TokioIo;
 use rdd_meta::Status;
 use rdd_stdx::task::Group;
 use rustls::pki_types::ServerName;
-use tokio::{net::TcpStream, time::timeout};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::timeout,
+};
 use tokio_rustls::TlsConnector;
 
-use self::target::{loopback, tls_config};
-pub use self::{connection::Connection, lines::Lines};
+pub use self::{
+    connection::Connection,
+    lines::Lines,
+    route::{InvalidProxyUrl, ProxyServer, SocksProxy},
+    server::{InvalidServer, ServerOptions, ServerTrust},
+};
+use self::{
+    route::Route,
+    target::{loopback, tls_config},
+};
 use crate::kubeconfig::{self, Kubeconfig, decode};
 
 /// How long a call may take, if nobody says otherwise.
@@ -137,18 +150,28 @@ pub struct Content {
     pub bytes: Bytes,
 }
 
-/// A client of one daemon.
+/// A client of one daemon ([`Client::from_kubeconfig`]), or of any API server ([`Client::from_server`]).
 #[derive(Clone)]
 pub struct Client {
-    address: SocketAddr,
-    /// What the certificate must stand for.
-    name: ServerName<'static>,
+    route: Route,
+    /// `None` is plain HTTP.
+    tls: Option<TlsEndpoint>,
     /// `host:port`, as the kubeconfig has it.
     authority: String,
-    authorization: Option<HeaderValue>,
-    connector: TlsConnector,
+    /// The path that the server lies under; empty at a daemon.
+    prefix: String,
+    /// Headers of every request, credentials among them.
+    headers: HeaderMap,
     timeout: Duration,
     body_bytes: usize,
+}
+
+/// What secures connections.
+#[derive(Clone)]
+struct TlsEndpoint {
+    connector: TlsConnector,
+    /// What the certificate must stand for.
+    name: ServerName<'static>,
 }
 
 impl fmt::Debug for Client {
@@ -171,17 +194,23 @@ impl Client {
         let name = ServerName::try_from(name).map_err(|error| invalid("server", error.to_string()))?;
         let bundle = decode("certificate-authority-data", &resolved.cluster.certificate_authority_data)?;
         let tls = tls_config(&bundle, resolved.user)?;
-        let authorization = match resolved.user.token.as_str() {
-            "" => None,
-            token => {
-                let value = HeaderValue::try_from(format!("Bearer {token}"));
-                let mut value = value.map_err(|_| invalid("token", "it is not plain text".to_owned()))?;
-                value.set_sensitive(true);
-                Some(value)
-            }
-        };
-        let connector = TlsConnector::from(Arc::new(tls));
-        Ok(Self { address, name, authority, authorization, connector, timeout: TIMEOUT, body_bytes: BODY_BYTES })
+        let mut headers = HeaderMap::new();
+        let token = resolved.user.token.as_str();
+        if !token.is_empty() {
+            let value = HeaderValue::try_from(format!("Bearer {token}"));
+            let mut value = value.map_err(|_| invalid("token", "it is not plain text".to_owned()))?;
+            value.set_sensitive(true);
+            headers.insert(header::AUTHORIZATION, value);
+        }
+        Ok(Self {
+            route: Route::Address(address),
+            tls: Some(TlsEndpoint { connector: TlsConnector::from(Arc::new(tls)), name }),
+            authority,
+            prefix: String::new(),
+            headers,
+            timeout: TIMEOUT,
+            body_bytes: BODY_BYTES,
+        })
     }
 
     /// The same client with another limit for the time of a call, or of a pause in a download.
@@ -200,7 +229,8 @@ impl Client {
 
     /// The URL of a path, for messages.
     pub fn url(&self, path: &str) -> String {
-        format!("https://{}{path}", self.authority)
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}{}{path}", self.authority, self.prefix)
     }
 
     /// Asks for a path, which begins with `/` and may have a query, and reads the whole answer, whatever its code.
@@ -273,36 +303,44 @@ impl Client {
     /// A connection that takes requests as long as the group lives.
     async fn open(&self, asked: &Asked) -> Result<(http1::SendRequest<Full<Bytes>>, Group<()>), Error> {
         let url = || asked.url.clone();
-        let stream = TcpStream::connect(self.address).await.map_err(|source| Error::Connect { url: url(), source })?;
+        let stream = self.route.connect().await.map_err(|source| Error::Connect { url: url(), source })?;
         // A request is small and waits for its answer: nothing is gained by holding it back.
         let _ = stream.set_nodelay(true);
-        let stream = self.connector.connect(self.name.clone(), stream).await;
-        let stream = stream.map_err(|source| Error::Tls { url: url(), source })?;
-        let (sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| asked.broken(error.into()))?;
-        let mut connections = Group::default();
-        connections.spawn("client connection", async move {
-            // What goes wrong here goes wrong for the request or its body too, and is told there.
-            let _ = connection.await;
-        });
-        Ok((sender, connections))
+        let Some(tls) = &self.tls else { return shake_hands(asked, stream).await };
+        let stream = tls.connector.connect(tls.name.clone(), stream).await;
+        shake_hands(asked, stream.map_err(|source| Error::Tls { url: url(), source })?).await
     }
 
     fn request(&self, method: Method, path: &str, body: Option<Content>) -> Result<Request<Full<Bytes>>, http::Error> {
         let mut request = Request::builder()
             .method(method)
-            .uri(path)
+            .uri(format!("{}{path}", self.prefix))
             .header(header::HOST, &self.authority)
             .header(header::USER_AGENT, concat!("rdd-client/", env!("CARGO_PKG_VERSION")))
             .header(header::ACCEPT, "application/json, */*");
-        if let Some(authorization) = &self.authorization {
-            request = request.header(header::AUTHORIZATION, authorization);
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
         }
         match body {
             None => request.body(Full::default()),
             Some(Content { kind, bytes }) => request.header(header::CONTENT_TYPE, kind).body(Full::new(bytes)),
         }
     }
+}
+
+/// Begins HTTP/1.1 on a stream that nothing was said on yet.
+async fn shake_hands<S>(asked: &Asked, stream: S) -> Result<(http1::SendRequest<Full<Bytes>>, Group<()>), Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(|error| asked.broken(error.into()))?;
+    let mut connections = Group::default();
+    connections.spawn("client connection", async move {
+        // What goes wrong here goes wrong for the request or its body too, and is told there.
+        let _ = connection.await;
+    });
+    Ok((sender, connections))
 }
 
 /// What was asked, for messages.
