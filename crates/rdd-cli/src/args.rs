@@ -78,7 +78,7 @@ pub enum Command {
     /// Show help for a command
     #[command(name = "help")]
     Help(Words),
-    /// Run the installed kubectl with your own environment
+    /// Run kubectl with your own kubeconfig; without one on PATH, its daily verbs are built in
     Kubectl(Passthrough),
     /// Create, run and inspect LimaVM virtual machines
     #[command(name = "limavm", alias = "lima", hide = true, args_override_self = true, arg_required_else_help = true)]

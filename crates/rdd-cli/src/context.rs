@@ -100,6 +100,11 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Whether somebody sits there who could answer.
+    pub fn stdin_is_terminal(&self) -> bool {
+        self.world.stdin_is_terminal
+    }
+
     /// Where the time comes from.
     pub fn clock(&self) -> &SharedClock {
         &self.world.clock
@@ -115,11 +120,6 @@ impl<'a> Context<'a> {
         let size = rustix::termios::tcgetwinsize(io::stdout());
         let columns = size.map_or(0, |size| usize::from(size.ws_col)).max(40);
         self.world.stdout_is_terminal.then_some(columns)
-    }
-
-    /// Whether somebody types what standard input gives.
-    pub fn stdin_is_terminal(&self) -> bool {
-        self.world.stdin_is_terminal
     }
 
     /// Asks a question, as it is, and says whether the answer is yes.

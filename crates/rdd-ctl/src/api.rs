@@ -1,4 +1,4 @@
-//! Requests to the daemon: one connection, answers as values, watches as callbacks.
+//! Requests to the server: one connection, answers as values, watches as callbacks.
 
 use std::{
     cell::RefCell,
@@ -14,7 +14,10 @@ use rdd_client::http::{Client, Connection};
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::error::{Error, Refusal, Result};
+use crate::{
+    cluster::ClientSource,
+    error::{Error, Refusal, Result},
+};
 
 /// How large an answer may be.
 const BODY_BYTES_MAX: usize = 1 << 30;
@@ -121,24 +124,30 @@ pub(crate) enum WatchEnd {
     Late,
 }
 
-/// A daemon, and a connection to it.
+/// A server, and a connection to it.
 #[derive(Debug)]
 pub(crate) struct Api {
-    client: Client,
+    source: ClientSource,
     runtime: Runtime,
-    connection: RefCell<Option<Connection>>,
+    /// With the number of the client that opened it.
+    connection: RefCell<Option<(u64, Connection)>>,
     warnings: RefCell<Vec<String>>,
     timeout: Option<Duration>,
 }
 
 impl Api {
-    /// Talks through this client; a request takes at most this long, if there is a bound.
-    pub(crate) fn new(client: Client, timeout: Option<Duration>) -> Result<Self> {
+    /// Talks through clients of this source; a request takes at most this long, if there is a bound.
+    pub(crate) fn new(source: ClientSource, timeout: Option<Duration>) -> Result<Self> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| Error::text(format!("prepare a call to the control plane: {error}")))?;
-        Ok(Self { client, runtime, connection: RefCell::default(), warnings: RefCell::default(), timeout })
+        Ok(Self { source, runtime, connection: RefCell::default(), warnings: RefCell::default(), timeout })
+    }
+
+    /// The URL of the server, for messages.
+    pub(crate) fn url(&self) -> String {
+        self.source.url()
     }
 
     /// Warnings that came with answers since this was asked last.
@@ -177,19 +186,22 @@ impl Api {
     }
 
     async fn exchange(&self, call: &Call) -> Result<Bytes> {
-        let (mut connection, response) = self.send(call).await?;
+        let (generation, mut connection, response) = self.send(call).await?;
         let status = response.status();
         let collected = Limited::new(response.into_body(), BODY_BYTES_MAX).collect().await;
         let body = collected.map_err(|error| self.unreachable(&error.to_string()))?.to_bytes();
         if connection.is_usable().await {
-            *self.connection.borrow_mut() = Some(connection);
+            *self.connection.borrow_mut() = Some((generation, connection));
         }
         if status.is_success() { Ok(body) } else { Err(refused(call, status.as_u16(), &body)) }
     }
 
     /// On the connection that is open, or on a new one when the server has closed it meanwhile.
-    async fn send(&self, call: &Call) -> Result<(Connection, http::Response<Incoming>)> {
-        let mut kept = self.connection.borrow_mut().take();
+    async fn send(&self, call: &Call) -> Result<(u64, Connection, http::Response<Incoming>)> {
+        let (client, generation) = self.source.client()?;
+        let kept = self.connection.borrow_mut().take();
+        // A connection that was opened with earlier credentials goes with them.
+        let mut kept = kept.filter(|(opened_by, _)| *opened_by == generation).map(|(_, connection)| connection);
         if let Some(connection) = &mut kept
             && !connection.is_usable().await
         {
@@ -197,7 +209,7 @@ impl Api {
         }
         let mut connection = match kept {
             Some(connection) => connection,
-            None => self.client.connect().await.map_err(|error| self.no_connection(&error))?,
+            None => client.connect().await.map_err(|error| self.no_connection(&client, &error))?,
         };
         let mut request = http::Request::builder()
             .method(call.method.clone())
@@ -213,11 +225,15 @@ impl Api {
         for warning in response.headers().get_all(header::WARNING) {
             self.warnings.borrow_mut().extend(warning.to_str().ok().and_then(warning_text));
         }
-        Ok((connection, response))
+        if response.status() == http::StatusCode::UNAUTHORIZED {
+            self.source.reject_credentials();
+        }
+        Ok((generation, connection, response))
     }
 
-    fn no_connection(&self, error: &rdd_client::http::Error) -> Error {
-        let host = self.client.url("").trim_start_matches("https://").to_owned();
+    fn no_connection(&self, client: &Client, error: &rdd_client::http::Error) -> Error {
+        let url = client.url("");
+        let host = url.split_once("://").map_or(url.as_str(), |(_, host)| host);
         match error {
             rdd_client::http::Error::Connect { source, .. }
                 if source.kind() == std::io::ErrorKind::ConnectionRefused =>
@@ -254,7 +270,7 @@ impl Api {
     }
 
     async fn follow(&self, call: &Call, on: &mut dyn FnMut(Event) -> Result<ControlFlow<()>>) -> Result<WatchEnd> {
-        let (_connection, response) = self.send(call).await?;
+        let (_, _connection, response) = self.send(call).await?;
         let status = response.status();
         let mut body = response.into_body();
         if !status.is_success() {

@@ -1,4 +1,4 @@
-//! What every verb is given: the daemon, the flags, the streams and the namespace.
+//! What every verb is given: the server, the flags, the streams and the namespace.
 
 use std::{
     cell::RefCell,
@@ -16,6 +16,7 @@ use crate::{
     error::{Error, Result},
     flags::Flags,
 };
+use rdd_kubeconfig::client_config::ConfigFiles;
 use serde_json::Value;
 
 /// Where words come from and go to.
@@ -37,8 +38,14 @@ impl std::fmt::Debug for Streams<'_> {
 /// The surroundings of a verb.
 #[derive(Debug)]
 pub(crate) struct Ctl<'a> {
-    /// The daemon.
+    /// The server.
     pub(crate) api: Api,
+    /// The kubeconfigs that `config` shows and changes.
+    pub(crate) config: ConfigFiles,
+    /// The namespace of the context.
+    pub(crate) context_namespace: Option<String>,
+    /// How this program was called, for hints: `rdd ctl` or `rdd kubectl`.
+    pub(crate) program: &'static str,
     /// What was given on the command line.
     pub(crate) flags: Flags,
     /// What the server has.
@@ -53,10 +60,20 @@ pub(crate) struct Ctl<'a> {
 }
 
 impl<'a> Ctl<'a> {
-    /// All together.
-    pub(crate) fn new(api: Api, flags: Flags, command: String, clock: SharedClock, streams: Streams<'a>) -> Self {
+    /// The surroundings of a verb of `rdd ctl`, which knows no namespace of a context.
+    pub(crate) fn new(
+        api: Api,
+        config: ConfigFiles,
+        flags: Flags,
+        command: String,
+        clock: SharedClock,
+        streams: Streams<'a>,
+    ) -> Self {
         Self {
             api,
+            config,
+            context_namespace: None,
+            program: "rdd ctl",
             flags,
             discovery: Discovery::default(),
             clock,
@@ -69,7 +86,7 @@ impl<'a> Ctl<'a> {
 
     /// The namespace that is meant.
     pub(crate) fn namespace(&self) -> &str {
-        self.flags.given("namespace").unwrap_or("default")
+        self.flags.given("namespace").or(self.context_namespace.as_deref()).unwrap_or("default")
     }
 
     /// Whether it was chosen on the command line.
@@ -132,7 +149,7 @@ impl<'a> Ctl<'a> {
         Ok(String::from_utf8_lossy(&line).into_owned())
     }
 
-    /// Asks the daemon, and passes on what it warns of, each warning once.
+    /// Asks the server, and passes on what it warns of, each warning once.
     pub(crate) fn call(&self, call: &Call) -> Result<Value> {
         let answered = self.api.call(call);
         self.pass_warnings();

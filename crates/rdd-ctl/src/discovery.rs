@@ -10,7 +10,9 @@ use crate::{
     error::{Error, Result},
 };
 
-const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+/// As client-go asks: servers since 1.30 answer the first, those since 1.26 the second, older ones the last.
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
+     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 
 /// A resource of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,7 +169,59 @@ fn load<'a>(cell: &'a OnceCell<Vec<Rc<Mapping>>>, api: &Api, path: &str) -> Resu
     let mut call = Call::get(path);
     call.accept = AGGREGATED;
     let told = api.call(&call)?;
-    Ok(cell.get_or_init(|| read(&told)))
+    let mappings = match told["kind"].as_str() {
+        Some("APIVersions" | "APIGroupList") => read_one_by_one(api, &told),
+        _ => read(&told),
+    };
+    Ok(cell.get_or_init(|| mappings))
+}
+
+/// Asks an older server for the resources of each version. A group whose server does not answer has none, as for kubectl.
+fn read_one_by_one(api: &Api, told: &Value) -> Vec<Rc<Mapping>> {
+    let mut mappings = Vec::new();
+    for (group, version) in group_versions(told) {
+        let path = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+        if let Ok(list) = api.call(&Call::get(path)) {
+            mappings.extend(read_resources(&group, &version, &list));
+        }
+    }
+    mappings
+}
+
+/// The versions of an `APIVersions` or an `APIGroupList`, the one that the server prefers first.
+fn group_versions(told: &Value) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let core = items(&told["versions"]).iter().map(|version| (String::new(), text(version)));
+    let mut versions: Vec<(String, String)> = core.collect();
+    for group in items(&told["groups"]) {
+        let preferred = &group["preferredVersion"]["version"];
+        let mut of_group: Vec<&Value> = items(&group["versions"]).iter().map(|version| &version["version"]).collect();
+        of_group.sort_by_key(|version| *version != preferred);
+        versions.extend(of_group.into_iter().map(|version| (text(&group["name"]), text(version))));
+    }
+    versions
+}
+
+/// The resources of an `APIResourceList`, without subresources.
+fn read_resources(group: &str, version: &str, list: &Value) -> Vec<Rc<Mapping>> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let texts = |value: &Value| items(value).iter().map(text).collect();
+    let resources = items(&list["resources"]).iter();
+    let resources = resources.filter(|resource| !text(&resource["name"]).contains('/'));
+    let mapping = |resource: &Value| {
+        Rc::new(Mapping {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: text(&resource["kind"]),
+            resource: text(&resource["name"]),
+            singular: text(&resource["singularName"]),
+            namespaced: resource["namespaced"] == true,
+            verbs: texts(&resource["verbs"]),
+            short_names: texts(&resource["shortNames"]),
+            categories: texts(&resource["categories"]),
+        })
+    };
+    resources.map(mapping).collect()
 }
 
 fn read(told: &Value) -> Vec<Rc<Mapping>> {
@@ -264,6 +318,8 @@ fn by_kind(all: &[Rc<Mapping>], kind: &str, version: Option<&str>, group: &str) 
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn mk(group: &str, version: &str, kind: &str, resource: &str, short: &[&str]) -> Rc<Mapping> {
@@ -278,6 +334,30 @@ mod tests {
             short_names: short.iter().map(|name| (*name).to_owned()).collect(),
             categories: Vec::new(),
         })
+    }
+
+    // Finding E-9
+    #[test]
+    fn servers_without_aggregated_discovery_are_asked_version_by_version() {
+        let groups = json!({"kind": "APIGroupList", "groups": [{
+            "name": "batch",
+            "versions": [{"version": "v1beta1"}, {"version": "v1"}],
+            "preferredVersion": {"version": "v1"},
+        }]});
+        let pair = |group: &str, version: &str| (group.to_owned(), version.to_owned());
+        assert_eq!(group_versions(&groups), [pair("batch", "v1"), pair("batch", "v1beta1")]);
+        assert_eq!(group_versions(&json!({"kind": "APIVersions", "versions": ["v1"]})), [pair("", "v1")]);
+        let list = json!({"resources": [
+            {"name": "pods", "singularName": "", "namespaced": true, "kind": "Pod", "verbs": ["get"], "shortNames": ["po"]},
+            {"name": "pods/log", "namespaced": true, "kind": "Pod", "verbs": ["get"]},
+        ]});
+        let found = read_resources("", "v1", &list);
+        assert_eq!((found.len(), found[0].resource.as_str(), found[0].namespaced), (1, "pods", true));
+        assert_eq!(
+            find_in(&found, "pod").unwrap().kind,
+            "Pod",
+            "a singular name that is not told follows from the kind"
+        );
     }
 
     #[test]

@@ -56,9 +56,10 @@ pub(crate) fn is_given(ctl: &Ctl<'_>) -> bool {
 /// Everything that `-f` leads to.
 pub(crate) fn read(ctl: &Ctl<'_>) -> Result<Documents> {
     if !ctl.flags.text("kustomize").is_empty() {
-        return Err(Error::text(
-            "kustomizations are not built in (-k)\nhint: use `kubectl kustomize DIR | rdd ctl apply -f -`",
-        ));
+        return Err(Error::text(format!(
+            "kustomizations are not built in (-k)\nhint: use `kubectl kustomize DIR | {} apply -f -`",
+            ctl.program
+        )));
     }
     let recursive = ctl.flags.is_on("recursive");
     let mut documents = Documents::default();
@@ -74,7 +75,8 @@ pub(crate) fn read(ctl: &Ctl<'_>) -> Result<Documents> {
             only_files = false;
         } else if name.starts_with("http://") || name.starts_with("https://") {
             errors.push(Error::text(format!(
-                "nothing is downloaded here: {name}\nhint: use `curl -fsSL {name} | rdd ctl apply -f -`"
+                "nothing is downloaded here: {name}\nhint: use `curl -fsSL {name} | {} apply -f -`",
+                ctl.program
             )));
         } else {
             match expand(name, recursive) {

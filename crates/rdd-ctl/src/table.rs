@@ -1,13 +1,13 @@
 //! The table of verbs, and how the words of a command line find one of them.
 
 use crate::{
-    Asked, Command,
+    Asked, Command, Program,
     context::Ctl,
     error::{Error, Result},
-    flags::{Flag, Kind, Table},
+    flags::{Flag, Flags, Kind, Table},
     help, print, source,
     verbs::{
-        apply, create, delete, describe, explain, get,
+        apply, auth, cluster_info, config, create, delete, describe, explain, get,
         label::{self, What},
         patch, resources, version, wait, wait_condition,
     },
@@ -31,6 +31,11 @@ impl Verb {
     /// Whether kubectl does not have it, so that its failures are told as ours.
     pub(crate) fn is_ours(&self) -> bool {
         self.path == "wait-condition"
+    }
+
+    /// Whether it concerns kubeconfigs only.
+    pub(crate) fn needs_no_server(&self) -> bool {
+        self.path.starts_with("config ")
     }
 }
 
@@ -57,8 +62,8 @@ pub(crate) const GLOBAL: &[Flag] = &[
     Flag::value("kuberc"),
 ];
 
-/// Flags that say where the server is or who asks. Ours is known; with one of these, kubectl itself is wanted.
-const ELSEWHERE: &[Flag] = &[
+/// Flags that say where the server is or who asks. `rdd ctl` knows both; with one of these it is another server that is meant.
+pub(crate) const CONNECTION: &[Flag] = &[
     Flag::value("kubeconfig"),
     Flag::value("server").short('s'),
     Flag::value("cluster"),
@@ -104,10 +109,44 @@ const OTHERS: &[(&str, &[&str])] = &[
             "svc",
             "serviceaccount",
             "sa",
-            "token",
         ],
     ),
     ("apply", &["edit-last-applied", "set-last-applied", "view-last-applied"]),
+    ("auth", &["reconcile"]),
+    ("config", &["set", "set-cluster", "set-credentials", "unset"]),
+];
+
+/// Verbs of kubectl that are not built in at all.
+const OTHER_VERBS: &[&str] = &[
+    "alpha",
+    "attach",
+    "autoscale",
+    "certificate",
+    "completion",
+    "cordon",
+    "cp",
+    "debug",
+    "diff",
+    "drain",
+    "edit",
+    "events",
+    "exec",
+    "expose",
+    "kuberc",
+    "kustomize",
+    "logs",
+    "options",
+    "plugin",
+    "port-forward",
+    "proxy",
+    "replace",
+    "rollout",
+    "run",
+    "scale",
+    "set",
+    "taint",
+    "top",
+    "uncordon",
 ];
 
 pub(crate) const VERBS: &[Verb] = &[
@@ -158,6 +197,14 @@ pub(crate) const VERBS: &[Verb] = &[
         usage: "NAME [--from-literal=KEY=VALUE] [--from-file=[KEY=]FILE]",
         flags: &[print::FLAGS, create::FLAGS, create::DATA_FLAGS, create::SECRET_FLAGS],
         run: create::secret,
+    },
+    Verb {
+        path: "create token",
+        aliases: &[],
+        about: "Request a token of a service account",
+        usage: "NAME [--duration=DURATION] [--audience=TEXT]",
+        flags: &[print::FLAGS, auth::TOKEN_FLAGS],
+        run: auth::create_token,
     },
     Verb {
         path: "apply",
@@ -240,6 +287,111 @@ pub(crate) const VERBS: &[Verb] = &[
         run: resources::versions,
     },
     Verb {
+        path: "auth can-i",
+        aliases: &[],
+        about: "Ask whether an action is allowed: exit code 0 for yes, 1 for no",
+        usage: "VERB TYPE[/NAME] | VERB /URL [--subresource=TEXT] [-A] [-q]",
+        flags: &[auth::CAN_I_FLAGS],
+        run: auth::can_i,
+    },
+    Verb {
+        path: "auth whoami",
+        aliases: &[],
+        about: "Show who the server takes you for",
+        usage: "[-o json|yaml]",
+        flags: &[print::FLAGS],
+        run: auth::whoami,
+    },
+    Verb {
+        path: "cluster-info",
+        aliases: &["clusterinfo"],
+        about: "Show where the control plane and services of the cluster are",
+        usage: "",
+        flags: &[],
+        run: cluster_info::run,
+    },
+    Verb {
+        path: "config view",
+        aliases: &[],
+        about: "Show the merged kubeconfigs, without secrets",
+        usage: "[--minify] [--flatten] [--raw] [-o json|yaml|jsonpath=…]",
+        flags: &[print::FLAGS, config::VIEW_FLAGS],
+        run: config::view,
+    },
+    Verb {
+        path: "config current-context",
+        aliases: &[],
+        about: "Print the current context",
+        usage: "",
+        flags: &[],
+        run: config::current_context,
+    },
+    Verb {
+        path: "config get-contexts",
+        aliases: &[],
+        about: "List contexts",
+        usage: "[NAME…] [-o name] [--no-headers]",
+        flags: &[config::GET_CONTEXTS_FLAGS],
+        run: config::get_contexts,
+    },
+    Verb {
+        path: "config get-clusters",
+        aliases: &[],
+        about: "List clusters",
+        usage: "",
+        flags: &[],
+        run: config::get_clusters,
+    },
+    Verb { path: "config get-users", aliases: &[], about: "List users", usage: "", flags: &[], run: config::get_users },
+    Verb {
+        path: "config use-context",
+        aliases: &["config use"],
+        about: "Make a context the current one",
+        usage: "NAME",
+        flags: &[],
+        run: config::use_context,
+    },
+    Verb {
+        path: "config set-context",
+        aliases: &[],
+        about: "Create a context, or change its cluster, user or namespace",
+        usage: "NAME | --current [--cluster=NAME] [--user=NAME] [--namespace=NAME]",
+        flags: &[config::SET_CONTEXT_FLAGS],
+        run: config::set_context,
+    },
+    Verb {
+        path: "config rename-context",
+        aliases: &[],
+        about: "Rename a context",
+        usage: "NAME NEW-NAME",
+        flags: &[],
+        run: config::rename_context,
+    },
+    Verb {
+        path: "config delete-context",
+        aliases: &[],
+        about: "Delete a context",
+        usage: "NAME",
+        flags: &[],
+        run: config::delete_context,
+    },
+    Verb {
+        path: "config delete-cluster",
+        aliases: &[],
+        about: "Delete a cluster from the kubeconfig",
+        usage: "NAME",
+        flags: &[],
+        run: config::delete_cluster,
+    },
+    Verb {
+        path: "config delete-user",
+        aliases: &[],
+        about: "Delete a user from the kubeconfig",
+        usage: "NAME",
+        flags: &[],
+        run: config::delete_user,
+    },
+    Verb {
         path: "version",
         aliases: &[],
         about: "Print the versions of client and server",
@@ -249,30 +401,81 @@ pub(crate) const VERBS: &[Verb] = &[
     },
 ];
 
-/// Reads the words after `ctl`.
-pub(crate) fn read(words: Vec<String>) -> Asked {
-    let global = Table::of(&[GLOBAL, ELSEWHERE]);
-    let Some(first) = global.first_word(&words) else {
+/// Reads the words after `ctl` or `kubectl`.
+pub(crate) fn read(mut words: Vec<String>, program: Program) -> Asked {
+    let global = Table::of(&[GLOBAL, CONNECTION]);
+    let Some(mut first) = global.first_word(&words) else {
         let only_help = words.iter().all(|word| matches!(word.as_str(), "--help" | "-h"));
-        return if only_help { Asked::Text(help::overview()) } else { Asked::Other };
+        return if only_help { Asked::Text(help::overview(program)) } else { Asked::Other(String::new()) };
     };
-    let Some((verb, rest)) = find(&global, words, first) else { return Asked::Other };
+    if program == Program::Kubectl && words[first] == "help" {
+        words.remove(first);
+        match global.first_word(&words) {
+            Some(next) => first = next,
+            None => return Asked::Text(help::overview(program)),
+        }
+        words.push("--help".to_owned());
+    }
+    let name = name_of(&global, &words, first);
+    let Some((verb, rest)) = find(&global, words, first) else {
+        return if is_group(&name) { Asked::Text(help::group(&name, program)) } else { Asked::Other(name) };
+    };
+    if verb.is_ours() && program == Program::Kubectl {
+        return Asked::Other(name);
+    }
     let mut groups = verb.flags.to_vec();
-    groups.extend([GLOBAL, ELSEWHERE]);
+    groups.extend([GLOBAL, CONNECTION]);
     match Table::of(&groups).read(rest) {
         Err(problem) if verb.is_ours() => Asked::Failed(problem),
         Err(problem) => {
             let text = format!("{problem}\nSee 'kubectl {} --help' for usage.", verb.path);
             Asked::Wrong(Error::text(text).report())
         }
-        Ok(flags) if flags.help => Asked::Text(help::of(verb)),
-        Ok(flags) if ELSEWHERE.iter().any(|flag| flags.is_given(flag.long)) => Asked::Other,
+        Ok(flags) if flags.help => Asked::Text(help::of(verb, program)),
+        Ok(flags) if is_for_another_server(verb, &flags, program) => Asked::Other(name),
         Ok(flags) if verb.path == "version" && flags.is_on("client") => match version::of_client(&flags) {
             Ok(text) => Asked::Text(text),
             Err(error) => Asked::Wrong(error.report()),
         },
         Ok(flags) => Asked::Native(Command { verb, flags }),
     }
+}
+
+/// Whether flags name a server or a user other than those of `rdd ctl`. For `config` most of them are values of its own.
+fn is_for_another_server(verb: &Verb, flags: &Flags, program: Program) -> bool {
+    let mut given = CONNECTION.iter().filter(|flag| flags.is_given(flag.long));
+    program == Program::Ctl && given.any(|flag| !verb.needs_no_server() || flag.long == "kubeconfig")
+}
+
+/// The words of a verb, for messages: two where the first one alone is none.
+fn name_of(global: &Table, words: &[String], first: usize) -> String {
+    let mut rest = words.to_vec();
+    let name = rest.remove(first);
+    let next = global.first_word(&rest).map(|next| rest[next].clone());
+    let has_more = OTHERS.iter().find(|(verb, _)| *verb == name);
+    match (has_more, next) {
+        (Some((_, others)), Some(next)) if others.contains(&next.as_str()) || named(&name).is_none() => {
+            format!("{name} {next}")
+        }
+        _ => name,
+    }
+}
+
+/// Whether a word is not a verb itself, but the beginning of several.
+fn is_group(word: &str) -> bool {
+    !word.contains(' ') && named(word).is_none() && VERBS.iter().any(|verb| verb.path.starts_with(&format!("{word} ")))
+}
+
+/// Whether a verb, or one that begins with it, is built in.
+pub(crate) fn is_built_in(verb: &str) -> bool {
+    named(verb).is_some() || VERBS.iter().any(|known| known.path.starts_with(&format!("{verb} ")))
+}
+
+/// Whether kubectl has a verb that is not built in.
+pub(crate) fn is_known_elsewhere(verb: &str) -> bool {
+    let (first, second) = verb.split_once(' ').unwrap_or((verb, ""));
+    let is_other = OTHERS.iter().any(|(group, others)| *group == first && others.contains(&second));
+    OTHER_VERBS.contains(&first) || is_other || named(verb).is_some_and(|verb| !verb.is_ours())
 }
 
 /// The verb that the words name, and all other words.
@@ -284,7 +487,7 @@ fn find(global: &Table, mut words: Vec<String>, first: usize) -> Option<(&'stati
         let table = match verb {
             Some(verb) => {
                 let mut groups = verb.flags.to_vec();
-                groups.extend([GLOBAL, ELSEWHERE]);
+                groups.extend([GLOBAL, CONNECTION]);
                 Table::of(&groups)
             }
             None => global.clone(),
@@ -322,11 +525,15 @@ mod tests {
     use super::*;
 
     fn asked(line: &str) -> String {
-        match read(line.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect()) {
+        asked_of(Program::Ctl, line)
+    }
+
+    fn asked_of(program: Program, line: &str) -> String {
+        match read(line.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect(), program) {
             Asked::Native(command) => format!("{} {}", command.verb.path, command.flags.args.join(" ")),
             Asked::Text(text) => text.lines().next().unwrap_or_default().to_owned(),
             Asked::Wrong(text) | Asked::Failed(text) => text,
-            Asked::Other => "other".to_owned(),
+            Asked::Other(verb) => format!("other {verb}"),
         }
     }
 
@@ -340,13 +547,17 @@ mod tests {
             ("create -f x", "create "),
             ("create cm a --from-literal=b=c", "create configmap a"),
             ("create secret generic a", "create secret generic a"),
-            ("create secret tls a", "other"),
-            ("create deployment a", "other"),
-            ("apply view-last-applied cm x", "other"),
-            ("logs x", "other"),
-            ("config view", "other"),
-            ("get cm --kubeconfig x", "other"),
-            ("--kubeconfig x get cm", "other"),
+            ("create secret tls a", "other create secret"),
+            ("create deployment a", "other create deployment"),
+            ("create token a", "create token a"),
+            ("apply view-last-applied cm x", "other apply view-last-applied"),
+            ("logs x", "other logs"),
+            ("config view", "config view "),
+            ("config set-cluster x", "other config set-cluster"),
+            ("config set-context x --cluster c --user u", "config set-context x"),
+            ("config view --kubeconfig x", "other config view"),
+            ("get cm --kubeconfig x", "other get"),
+            ("--kubeconfig x get cm", "other get"),
             ("wait-condition app/app Running", "wait-condition app/app Running"),
             ("get --nope", "error: unknown flag: --nope\nSee 'kubectl get --help' for usage.\n"),
             ("wait-condition --x", "unknown flag: --x"),
@@ -355,12 +566,50 @@ mod tests {
         }
     }
 
+    // Finding E-9
+    #[test]
+    fn rdd_kubectl_takes_the_flags_that_name_a_server_and_knows_what_is_not_built_in() {
+        for (line, expected) in [
+            ("get cm --kubeconfig x", "get cm"),
+            ("--context c -s https://x --token t --as eve get cm", "get cm"),
+            ("config view --kubeconfig x", "config view "),
+            ("wait-condition app/app Running", "other wait-condition"),
+            ("exec -it pod -- sh", "other exec"),
+            ("help get", "Show objects as a table, or as -o says"),
+            ("help", "Talk to the cluster of your kubeconfig with the words of kubectl"),
+        ] {
+            assert_eq!(
+                asked_of(Program::Kubectl, line).trim_end_matches(' '),
+                expected.trim_end_matches(' '),
+                "{line}"
+            );
+        }
+        for verb in ["exec", "create deployment", "config set-cluster", "port-forward", "get"] {
+            let text = crate::explain_missing(verb);
+            assert!(
+                text.starts_with(&format!("error: `kubectl {verb}` is not built in\nhint: install kubectl")),
+                "{text}"
+            );
+        }
+        assert_eq!(asked_of(Program::Kubectl, "config"), "Verbs that begin with `config`:");
+        assert_eq!(asked_of(Program::Kubectl, "config nope"), "other config nope");
+        assert_eq!(
+            crate::explain_missing("config nope"),
+            "error: unknown command \"nope\"\nSee 'kubectl config -h' for help and examples\n"
+        );
+        assert_eq!(crate::explain_missing("nope"), "error: unknown command \"nope\" for \"kubectl\"\n");
+        assert_eq!(
+            crate::explain_missing("wait-condition"),
+            "error: unknown command \"wait-condition\" for \"kubectl\"\n"
+        );
+    }
+
     #[test]
     fn every_verb_has_help_and_no_flag_twice() {
         for verb in VERBS {
             assert!(asked(&format!("{} --help", verb.path)).contains(verb.about), "{}", verb.path);
             let mut names: Vec<&str> = verb.flags.iter().flat_map(|group| group.iter()).map(|flag| flag.long).collect();
-            names.extend(GLOBAL.iter().chain(ELSEWHERE).map(|flag| flag.long));
+            names.extend(GLOBAL.iter().chain(CONNECTION).map(|flag| flag.long));
             let count = names.len();
             names.sort_unstable();
             names.dedup();

@@ -128,18 +128,27 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "KUBECONFIG",
-        read_by: "the daemon",
+        read_by: "the daemon, `kubectl`",
         effect: "The files, separated as in `PATH`, that the context of the instance's Kubernetes is put into, by the rules of \
-                 kubectl; without it that is `~/.kube/config`. Read once, at the start; what is not an absolute path is passed over.",
+                 kubectl; without it that is `~/.kube/config`. The daemon reads it once, at the start, and passes over what is not an \
+                 absolute path. `kubectl` uses the cluster that they name.",
     },
-    Variable { name: "HTTPS_PROXY", read_by: "the daemon", effect: "The proxy for downloads, as `http://HOST:PORT`." },
-    Variable { name: "https_proxy", read_by: "the daemon", effect: "As `HTTPS_PROXY`, when that is not set." },
+    Variable {
+        name: "HTTPS_PROXY",
+        read_by: "the daemon, `kubectl`",
+        effect: "The proxy for downloads, and for clusters that are not on this machine, as `http://HOST:PORT`.",
+    },
+    Variable {
+        name: "https_proxy",
+        read_by: "the daemon, `kubectl`",
+        effect: "As `HTTPS_PROXY`, when that is not set.",
+    },
     Variable {
         name: "NO_PROXY",
-        read_by: "the daemon",
+        read_by: "the daemon, `kubectl`",
         effect: "Hosts and domains, separated by commas, that are reached without the proxy; `*` is all.",
     },
-    Variable { name: "no_proxy", read_by: "the daemon", effect: "As `NO_PROXY`, when that is not set." },
+    Variable { name: "no_proxy", read_by: "the daemon, `kubectl`", effect: "As `NO_PROXY`, when that is not set." },
     Variable {
         name: "KUBE_EDITOR",
         read_by: "`limavm edit`",

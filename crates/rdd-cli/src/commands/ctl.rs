@@ -3,24 +3,28 @@
 use std::ffi::OsString;
 
 use rdd_client::{Client, Kubeconfig};
-use rdd_ctl::{Asked, Ended};
+use rdd_ctl::{Asked, Program, Target};
+use rdd_kubeconfig::client_config::ConfigFiles;
 
-use super::{kubectl, program};
+use super::{
+    kubectl::{self, tell},
+    program,
+};
 use crate::{
     context::Context,
     go,
-    report::{ExitCode, Failure, Outcome},
+    report::{Failure, Outcome},
     service::{self, ControlPlane, readiness},
 };
 
 /// Does what the words say. Words, output and exit codes are kubectl's, without records around them.
 pub fn run(context: &Context<'_>, args: &[OsString]) -> Outcome {
     let words = args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let command = match rdd_ctl::read(words) {
+    let command = match rdd_ctl::read(words, Program::Ctl) {
         Asked::Text(text) => return Ok(context.printer.text(&text)?),
         Asked::Wrong(text) => return tell(context, &text),
         Asked::Failed(words) => return Err(Failure::message(words)),
-        Asked::Other => return with_kubectl(context, args),
+        Asked::Other(verb) => return with_kubectl(context, args, &verb),
         Asked::Native(command) => command,
     };
     let plane = ControlPlane::of(context)?;
@@ -32,23 +36,23 @@ pub fn run(context: &Context<'_>, args: &[OsString]) -> Outcome {
         return tell(context, &format!("error: context {} does not exist\n", go::quote(name)));
     }
     let client = Client::from_kubeconfig(&config, command.context())?;
-    match context.with_streams(|streams| command.run(client, context.clock().clone(), streams)) {
-        Ended::Well => Ok(()),
-        Ended::Told => Err(Failure::silent(ExitCode::Failure)),
-        Ended::Failed(words) => Err(Failure::message(words)),
-    }
+    let files = config_files(&plane);
+    let target = Target::Service { client: Box::new(client), files };
+    kubectl::finish(context.with_streams(|streams| command.run(target, context.clock().clone(), streams)))
 }
 
-/// Ends with words that are kubectl's.
-fn tell(context: &Context<'_>, text: &str) -> Outcome {
-    // Nobody can be told that nobody can be told.
-    let _ = context.with_streams(|streams| streams.err.write_all(text.as_bytes()));
-    Err(Failure::silent(ExitCode::Failure))
+/// The kubeconfig of the service alone.
+fn config_files(plane: &ControlPlane<'_>) -> ConfigFiles {
+    ConfigFiles::new(vec![plane.paths().config.clone()])
 }
 
-fn with_kubectl(context: &Context<'_>, args: &[OsString]) -> Outcome {
+/// With kubectl, if there is one; natively otherwise, as far as it is built in.
+fn with_kubectl(context: &Context<'_>, args: &[OsString], verb: &str) -> Outcome {
     let plane = ControlPlane::of(context)?;
     service::ensure_api(&plane)?;
+    if program::locate(context, "kubectl")?.is_none() && rdd_ctl::is_built_in(verb) {
+        return kubectl::run_natively(context, args, config_files(&plane));
+    }
     let variables = [("KUBECONFIG", plane.paths().config.as_os_str())];
     let hints = ["`rdd ctl --help` shows the verbs that need no kubectl", kubectl::HOW_TO_INSTALL];
     program::become_other(context, "kubectl", args, &variables, &hints)

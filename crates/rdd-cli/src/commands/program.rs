@@ -27,11 +27,13 @@ pub fn become_other(
     variables: &[(&str, &OsStr)],
     hints: &[&str],
 ) -> Outcome {
-    let Some(program) = locate(context, name)? else {
-        let message = format!("there is no {name} on PATH besides this program");
-        return Err(hints.iter().fold(Failure::message(message), |failure, hint| failure.hint(*hint)));
-    };
+    let program = locate(context, name)?.ok_or_else(|| missing(name, hints))?;
     become_program(context, &program, args, variables)
+}
+
+fn missing(name: &str, hints: &[&str]) -> Failure {
+    let failure = Failure::message(format!("there is no {name} on PATH besides this program"));
+    hints.iter().fold(failure, |failure, hint| failure.hint(*hint))
 }
 
 /// The first program of that name on PATH that is not this program.
@@ -57,7 +59,7 @@ pub fn become_program(
 }
 
 /// Links to us under that name, hard or symbolic, are passed over: they would come back here without end.
-fn find(path: &OsStr, name: &str, ourselves: &Path) -> Option<PathBuf> {
+pub(super) fn find(path: &OsStr, name: &str, ourselves: &Path) -> Option<PathBuf> {
     std::env::split_paths(path)
         .filter(|folder| folder.is_absolute())
         .map(|folder| folder.join(name))
@@ -78,7 +80,6 @@ fn is_same(one: &Path, other: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::User;
 
     fn program(folder: &Path, name: &str, mode: u32) -> PathBuf {
         fs::create_dir_all(folder).unwrap();
@@ -113,13 +114,8 @@ mod tests {
 
     #[test]
     fn a_missing_program_is_named_with_what_to_install() {
-        let mut user = User::new();
-        user.variables.push(("PATH", "/nonexistent".to_owned()));
-        let ran = user.run("kubectl --version");
-        assert_eq!(ran.code, 1);
-        assert_eq!(ran.messages(), ["there is no kubectl on PATH besides this program"]);
-        assert!(ran.stderr.contains("hint: install kubectl"), "{}", ran.stderr);
-        let ran = user.run_argv(vec!["/x/kubectl.exe".into(), "--instance=y".into()], &|_| Ok(()));
-        assert!(ran.stderr.contains("there is no kubectl"), "{}", ran.stderr);
+        let failure = missing("kubectl", &["install kubectl"]);
+        assert_eq!(failure.text(), "there is no kubectl on PATH besides this program");
+        assert_eq!(failure.hints(), ["install kubectl"]);
     }
 }

@@ -87,6 +87,50 @@ pub(crate) fn compact_as_struct(object: &Value, orders: Orders) -> String {
     text
 }
 
+/// The indented text of a value whose mappings are structs wherever they are found, and a newline. `order` gives the order of
+/// fields of what is found under a field; fields that it does not name follow, by name.
+pub(crate) fn to_string_in_order(value: &Value, order: &dyn Fn(&str) -> &'static [&'static str]) -> String {
+    let mut text = String::new();
+    write_in_order(&mut text, value, "", order, 0);
+    text.push('\n');
+    text
+}
+
+fn write_in_order(
+    text: &mut String,
+    value: &Value,
+    under: &str,
+    order: &dyn Fn(&str) -> &'static [&'static str],
+    level: usize,
+) {
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            let known = order(under);
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(name, _)| known.iter().position(|known| known == name).unwrap_or(known.len()));
+            text.push('{');
+            for (index, (name, field)) in fields.into_iter().enumerate() {
+                next_line(text, index, level + 1);
+                go_json::write_string(text, name);
+                text.push_str(": ");
+                write_in_order(text, field, name, order, level + 1);
+            }
+            end_line(text, level);
+            text.push('}');
+        }
+        Value::Array(items) if !items.is_empty() => {
+            text.push('[');
+            for (index, item) in items.iter().enumerate() {
+                next_line(text, index, level + 1);
+                write_in_order(text, item, under, order, level + 1);
+            }
+            end_line(text, level);
+            text.push(']');
+        }
+        value => write(text, value, level),
+    }
+}
+
 struct Struct {
     orders: Orders,
     indented: bool,

@@ -130,7 +130,8 @@ fn unknown(output: &str, is_get: bool) -> Error {
 /// Formats that need a template engine of Go's are kubectl's own.
 fn elsewhere(format: &str) -> Error {
     Error::text(format!(
-        "the output format {} is not built in\nhint: use -o jsonpath=…, or `rdd kubectl` with KUBECONFIG=$(rdd svc paths config)",
+        "the output format {} is not built in\nhint: use -o jsonpath=…, or install kubectl: `rdd kubectl` runs the one on PATH; \
+         for the service, set KUBECONFIG=$(rdd svc paths config)",
         quote(format)
     ))
 }

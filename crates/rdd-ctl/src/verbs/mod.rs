@@ -1,6 +1,9 @@
 //! The verbs: one of them, one file.
 
 pub(crate) mod apply;
+pub(crate) mod auth;
+pub(crate) mod cluster_info;
+pub(crate) mod config;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod describe;
@@ -18,6 +21,7 @@ use crate::error::Error;
 /// What this program leaves to kubectl itself, with the way there.
 pub(crate) fn elsewhere(what: &str) -> Error {
     Error::text(format!(
-        "`{what}` is not built in\nhint: use `rdd kubectl` with KUBECONFIG=$(rdd svc paths config), which runs the kubectl of this machine"
+        "`{what}` is not built in\nhint: install kubectl (https://kubernetes.io/docs/tasks/tools): `rdd kubectl` runs the one on PATH; \
+         for the service, set KUBECONFIG=$(rdd svc paths config)"
     ))
 }

@@ -14,6 +14,8 @@ pub(crate) const FLAGS: &[Flag] = &[Flag::switch("client"), Flag::value("output"
 
 /// The kubectl whose words these verbs speak.
 const CLIENT: &str = "v1.35.4";
+/// Its minor version.
+const CLIENT_MINOR: i64 = 35;
 
 /// Of this program alone.
 pub(crate) fn of_client(flags: &Flags) -> Result<String> {
@@ -30,7 +32,23 @@ pub(crate) fn run(ctl: &Ctl<'_>) -> Result<()> {
     check(flags)?;
     let server = ctl.call(&Call::get("/version"));
     ctl.print(&text(flags, server.as_ref().ok()))?;
-    server.map(|_| ())
+    let server = server?;
+    if let Some(warning) = skew_warning(&server) {
+        ctl.tell(&format!("Warning: {warning}\n"));
+    }
+    Ok(())
+}
+
+/// kubectl is made for servers one minor version older or newer.
+fn skew_warning(server: &Value) -> Option<String> {
+    let mut numbers = server["gitVersion"].as_str()?.trim_start_matches('v').split('.').map(str::parse::<i64>);
+    let (major, minor) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    let is_far = major != 1 || (minor - CLIENT_MINOR).abs() > 1;
+    is_far.then(|| {
+        format!(
+            "version difference between client (1.{CLIENT_MINOR}) and server ({major}.{minor}) exceeds the supported minor version skew of +/-1"
+        )
+    })
 }
 
 fn check(flags: &Flags) -> Result<()> {
@@ -82,4 +100,22 @@ fn architecture() -> &'static str {
 
 fn two_blanks(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_two_minor_versions_away_is_warned_of() {
+        let warning = |version: &str| skew_warning(&json!({"gitVersion": version}));
+        for version in ["v1.34.0", "v1.35.4+rdd-v1", "v1.36.1+k3s1", "main"] {
+            assert_eq!(warning(version), None, "{version}");
+        }
+        assert_eq!(
+            warning("v1.31.2-gke.1").unwrap(),
+            "version difference between client (1.35) and server (1.31) exceeds the supported minor version skew of +/-1"
+        );
+        assert_eq!(skew_warning(&json!({})), None);
+    }
 }

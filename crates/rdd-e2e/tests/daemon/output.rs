@@ -137,18 +137,26 @@ fn the_programs_name_decides_what_it_is() {
     let fake = sandbox.home().join("kubectl");
     fs::write(&fake, "#!/bin/sh\necho \"the real kubectl got: $*\"\n").unwrap();
     fs::set_permissions(&fake, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let run = |name: &str, path: &str| {
+    let run_words = |name: &str, path: &str, words: &[&str]| {
         let mut command = rdd_stdx::process::background(sandbox.binary(), sandbox.home());
         sandbox.dress(&mut command);
-        command.env("PATH", path).arg0(name).args(["get", "pods"]).stdin(Stdio::null());
+        command.env("PATH", path).arg0(name).args(words).stdin(Stdio::null());
         sandbox.run(command)
     };
+    let run = |name: &str, path: &str| run_words(name, path, &["get", "pods"]);
     let path = format!("{}:/usr/bin:/bin", sandbox.home().display());
     assert_eq!(run("/x/kubectl.exe", &path).expect_success().stdout, "the real kubectl got: get pods\n");
     let nothing = tempfile::tempdir().unwrap();
-    let output = run("kubectl", nothing.path().to_str().unwrap());
+    // Finding E-9
+    let without = |words: &[&str]| run_words("/x/kubectl", nothing.path().to_str().unwrap(), words);
+    let output = without(&["exec", "pod"]);
     assert_eq!(output.code, Some(1));
-    assert!(output.stderr.contains("kubectl"), "{}", output.stderr);
+    assert!(
+        output.stderr.starts_with("error: `kubectl exec` is not built in\nhint: install kubectl"),
+        "{}",
+        output.stderr
+    );
+    assert_eq!(without(&["config", "current-context"]).stderr, "error: current-context is not set\n");
     expect_error(&run("kubectllike", &path), 1, &["unknown command \"get\" for \"rdd\""]);
 }
 
