@@ -38,7 +38,7 @@ pub(super) const RULES: &Rules = &Rules {
         },
         Layer {
             name: "wire",
-            crates: &["rdd-apiserver", "rdd-client"],
+            crates: &["rdd-websocket", "rdd-apiserver", "rdd-client"],
             reason: "the API is served and called without the product",
         },
         Layer {

@@ -19,7 +19,7 @@ pub(super) fn hello() -> Passthrough {
 pub(super) fn websocket(sockets: &Sockets) -> Passthrough {
     let sockets = sockets.clone();
     Passthrough::new("websocket", move |request| {
-        let answer = sockets.accept(request, |mut socket| async move {
+        let answer = sockets.accept(request, |mut socket, _| async move {
             socket.text("hello from websocket\n").await?;
             socket.close(1000, "").await
         });

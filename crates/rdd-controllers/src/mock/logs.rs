@@ -8,10 +8,11 @@ use http::StatusCode;
 use http_body_util::{BodyExt, Full};
 use rdd_runtime::passthrough::{Passthrough, Request, Response};
 use rdd_types::containers::ContainerStatus;
+use rdd_websocket::{STDOUT_CHANNEL, StreamPiece, pour};
 use tokio::time::{Instant, sleep_until};
 
 use super::fixtures;
-use crate::websocket::{Sockets, pour};
+use crate::websocket::Sockets;
 
 /// Which of them a container has.
 const WRITER: &str = "io.rancherdesktop.mock.logs.writer";
@@ -33,8 +34,8 @@ fn answer(sockets: &Sockets, request: Request) -> Response {
         *response.status_mut() = StatusCode::NOT_FOUND;
         return response;
     };
-    let log = log(&id, &container);
-    sockets.accept(request, move |mut socket| async move { pour(&mut socket, log).await })
+    let log = log(&id, &container).map(|line| line.map(|bytes| StreamPiece { channel: STDOUT_CHANNEL, bytes }));
+    sockets.accept(request, move |mut socket, protocol| async move { pour(&mut socket, protocol, log).await })
 }
 
 type Log = std::pin::Pin<Box<dyn Stream<Item = Result<Bytes, String>> + Send>>;

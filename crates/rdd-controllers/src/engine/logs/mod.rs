@@ -6,7 +6,7 @@ mod query;
 
 use std::{fmt, sync::Arc};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt, Full};
@@ -18,9 +18,10 @@ use rdd_types::{
     app::{APP, App},
     containers::Container,
 };
+use rdd_websocket::{STDERR_CHANNEL, STDOUT_CHANNEL, StreamPiece, Subprotocol, pour};
 
 use self::query::Query;
-use crate::websocket::{Sockets, pour};
+use crate::websocket::Sockets;
 
 /// The word in the path.
 pub const ENDPOINT: &str = "logs";
@@ -103,8 +104,11 @@ async fn answer(source: &Source, sockets: &Sockets, request: Request) -> Respons
         Err((code, text)) => plain(code, text),
         Ok(_) if !is_from_here(request.headers()) => plain(StatusCode::FORBIDDEN, "Origin not allowed"),
         Ok((logs, query)) => {
-            let messages = messages(logs, query.separate);
-            sockets.accept(request, move |mut socket| async move { pour(&mut socket, messages).await })
+            let pieces = pieces(logs);
+            sockets.accept(request, move |mut socket, protocol| async move {
+                let channels = protocol.channels || query.separate;
+                pour(&mut socket, Subprotocol { channels, ..protocol }, pieces).await
+            })
         }
     }
 }
@@ -117,21 +121,15 @@ fn is_from_here(headers: &HeaderMap) -> bool {
     text(header::HOST).is_some_and(|host| !host.is_empty() && host.eq_ignore_ascii_case(origin))
 }
 
-/// Each piece as one message. Where the streams are to be told apart, its first byte is 1 for what went to the standard output or a terminal,
-/// and 2 for the standard error, as in Kubernetes' own protocols.
-fn messages(
+/// Each piece with the channel of its stream: a terminal is standard output.
+fn pieces(
     logs: impl Stream<Item = Result<Chunk, rdd_docker::Error>> + Send,
-    separate: bool,
-) -> impl Stream<Item = Result<Bytes, String>> + Send {
+) -> impl Stream<Item = Result<StreamPiece, String>> + Send {
     logs.map(move |piece| match piece {
-        Ok(chunk) if separate => {
-            let stream = if chunk.output == Output::Error { 2 } else { 1 };
-            let mut message = BytesMut::with_capacity(chunk.bytes.len() + 1);
-            message.extend_from_slice(&[stream]);
-            message.extend_from_slice(&chunk.bytes);
-            Ok(message.freeze())
+        Ok(chunk) => {
+            let channel = if chunk.output == Output::Error { STDERR_CHANNEL } else { STDOUT_CHANNEL };
+            Ok(StreamPiece { channel, bytes: chunk.bytes })
         }
-        Ok(chunk) => Ok(chunk.bytes),
         Err(error) => Err(format!("failed to copy container logs: {}", Chain(&error))),
     })
 }

@@ -38,19 +38,15 @@ fn only_pages_of_this_server_may_read() {
     }
 }
 
-async fn all(separate: bool) -> Vec<Result<Bytes, String>> {
+#[tokio::test]
+async fn pieces_say_whose_they_are() {
     let piece = |output, text: &'static str| Ok(Chunk { output, bytes: Bytes::from_static(text.as_bytes()) });
     let broken = rdd_docker::Error::Name { kind: "container", name: "x y".to_owned() };
-    let pieces = [piece(Output::Out, "a"), piece(Output::Error, "b"), piece(Output::Terminal, "c"), Err(broken)];
-    messages(stream::iter(pieces), separate).collect().await
-}
-
-#[tokio::test]
-async fn messages_are_pieces_and_say_whose_they_are_when_asked() {
-    let broken = || Err("failed to copy container logs: \"x y\" is no name of a container".to_owned());
-    let ok = |text: &'static [u8]| Ok(Bytes::from_static(text));
-    assert_eq!(all(false).await, [ok(b"a"), ok(b"b"), ok(b"c"), broken()]);
-    assert_eq!(all(true).await, [ok(b"\x01a"), ok(b"\x02b"), ok(b"\x01c"), broken()]);
+    let printed = [piece(Output::Out, "a"), piece(Output::Error, "b"), piece(Output::Terminal, "c"), Err(broken)];
+    let told: Vec<_> = pieces(stream::iter(printed)).collect().await;
+    let ok = |channel, text: &'static [u8]| Ok(StreamPiece { channel, bytes: Bytes::from_static(text) });
+    let broken = Err("failed to copy container logs: \"x y\" is no name of a container".to_owned());
+    assert_eq!(told, [ok(1, b"a"), ok(2, b"b"), ok(1, b"c"), broken]);
 }
 
 /// An API with an App, and an engine with one container that runs and has an object.
@@ -106,6 +102,11 @@ impl Scene {
     }
 
     fn open(&self, query: &str) -> Connected {
+        self.open_as(query, "").0
+    }
+
+    /// The WebSocket, and the subprotocol that was taken of those offered.
+    fn open_as(&self, query: &str, offered: &str) -> (Connected, String) {
         let (near, far) = tokio::io::duplex(1 << 16);
         let sockets = Sockets::default();
         let endpoint = passthrough(self.source.clone(), &sockets);
@@ -120,8 +121,13 @@ impl Scene {
             });
             let serving = http1::Builder::new().serve_connection(TokioIo::new(far), service).with_upgrades();
             tasks.spawn("server", async move { drop(serving.await) });
-            let (socket, _) = client_async(path.into_client_request().unwrap(), near).await.unwrap();
-            Connected { socket, _tasks: tasks }
+            let mut request = path.into_client_request().unwrap();
+            if !offered.is_empty() {
+                request.headers_mut().insert("sec-websocket-protocol", offered.parse().unwrap());
+            }
+            let (socket, answer) = client_async(request, near).await.unwrap();
+            let taken = answer.headers().get("sec-websocket-protocol").map(|name| name.to_str().unwrap().to_owned());
+            (Connected { socket, _tasks: tasks }, taken.unwrap_or_default())
         })
     }
 }
@@ -172,6 +178,8 @@ impl Reader<'_> {
                 Some(Ok(Message::Close(Some(frame)))) => {
                     return (self.pieces, frame.code.into(), frame.reason.to_string());
                 }
+                // 1005 stands for none, as in the protocol.
+                Some(Ok(Message::Close(None))) => return (self.pieces, 1005, String::new()),
                 other => panic!("binary messages and an end, not {other:?}"),
             }
         }
@@ -200,6 +208,19 @@ fn the_streams_are_told_apart_and_tail_is_the_engines() {
     scene.print(Printed::Stdout, "three");
     let (pieces, code, _) = scene.read("?follow=false&streams=separate&tail=2", |_| ());
     assert_eq!((pieces, code), (vec![b"\x02two\n".to_vec(), b"\x01three\n".to_vec()], 1000));
+}
+
+// Finding E-11
+#[test]
+fn a_subprotocol_of_kubernetes_says_how_messages_are_written() {
+    let scene = Scene::new();
+    scene.print(Printed::Stdout, "one");
+    scene.print(Printed::Stderr, "two");
+    let (socket, taken) = scene.open_as("?follow=false", "v5.channel.k8s.io, v4.channel.k8s.io");
+    assert_eq!(taken, "v5.channel.k8s.io");
+    let (mut pieces, code, _) = Reader { socket, pieces: Vec::new(), scene: &scene }.read_out();
+    assert_eq!(pieces.pop().unwrap(), b"\x03{\"metadata\":{},\"status\":\"Success\"}");
+    assert_eq!((pieces, code), (vec![b"\x01one\n".to_vec(), b"\x02two\n".to_vec()], 1000));
 }
 
 #[test]
@@ -251,5 +272,5 @@ fn a_client_that_goes_is_forgotten() {
     let gone = scene.stage.block_on(async { reader.socket.socket.close(None).await });
     assert!(gone.is_ok(), "{gone:?}");
     let end = reader.read_out();
-    assert_eq!(end.1, 1000);
+    assert_eq!(end.1, 1005, "a farewell without a code is returned as it is");
 }

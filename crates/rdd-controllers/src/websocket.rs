@@ -1,13 +1,11 @@
-//! WebSockets as our endpoints need them: the server's side, without extensions, few at a time, each owned by its controller.
-
-mod frame;
-mod handshake;
-mod pour;
-mod socket;
+//! WebSockets as our endpoints need them: few at a time, each owned by its controller.
 
 use std::{fmt, sync::Arc};
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
+use http::{HeaderValue, StatusCode, header};
+use http_body_util::{BodyExt, Empty, Full};
 use hyper_util::rt::TokioIo;
 use rdd_runtime::{
     Background, Error,
@@ -17,12 +15,8 @@ use rdd_stdx::{
     chain::Chain,
     task::{Ended, Group},
 };
+use rdd_websocket::{LOG_PROTOCOLS, Socket, SocketError, Subprotocol, offered_protocols, select_protocol};
 use tokio::sync::{Mutex, mpsc};
-
-pub use self::{
-    pour::pour,
-    socket::{Received, Socket, SocketError},
-};
 
 /// How many connections of one controller are served at the same time.
 const AT_ONCE: usize = 64;
@@ -55,20 +49,27 @@ impl Default for Sockets {
 }
 
 impl Sockets {
-    /// Answers a request that asks for a WebSocket; `serve` has it once the answer has gone out. A request that does not ask for one gets 400, and
-    /// one too many 503.
-    pub fn accept<F>(&self, request: Request, serve: impl FnOnce(Socket<Upgraded>) -> F + Send + 'static) -> Response
+    /// Answers a request that asks for a WebSocket; `serve` has it once the answer has gone out, with the subprotocol of [`LOG_PROTOCOLS`] that
+    /// the client prefers. One that offers only others gets none of them, as from the original. A request that does not ask for a WebSocket gets
+    /// 400, and one too many 503.
+    pub fn accept<F>(
+        &self,
+        request: Request,
+        serve: impl FnOnce(Socket<Upgraded>, Subprotocol) -> F + Send + 'static,
+    ) -> Response
     where
         F: Future<Output = Result<(), SocketError>> + Send + 'static,
     {
-        let answer = match handshake::answer(request.headers()) {
-            Ok(answer) => answer,
-            Err(why) => return handshake::refuse(http::StatusCode::BAD_REQUEST, why),
+        let protocol = select_protocol(&offered_protocols(request.headers()), LOG_PROTOCOLS);
+        let protocol = protocol.unwrap_or(LOG_PROTOCOLS[0]);
+        let answer = match rdd_websocket::accept(request.headers(), protocol.name) {
+            Ok(answer) => answer.map(|()| Empty::new().map_err(|never| match never {}).boxed_unsync()),
+            Err(why) => return refuse(StatusCode::BAD_REQUEST, &why.to_string()),
         };
         let job = Box::pin(async move {
             let served = match hyper::upgrade::on(request).await {
-                Ok(upgraded) => serve(Socket::new(TokioIo::new(upgraded))).await,
-                Err(error) => Err(SocketError::Upgrade(error)),
+                Ok(upgraded) => serve(Socket::new(TokioIo::new(upgraded)).await, protocol).await,
+                Err(error) => Err(SocketError::Upgrade(Box::new(error))),
             };
             if let Err(error) = served {
                 tracing::debug!(error = %Chain(&error), "a WebSocket ended");
@@ -76,7 +77,7 @@ impl Sockets {
         });
         match self.sender.try_send(job) {
             Ok(()) => answer,
-            Err(_) => handshake::refuse(http::StatusCode::SERVICE_UNAVAILABLE, "too many connections"),
+            Err(_) => refuse(StatusCode::SERVICE_UNAVAILABLE, "too many connections"),
         }
     }
 
@@ -85,6 +86,15 @@ impl Sockets {
         let waiting = Arc::clone(&self.waiting);
         Background::new("websockets", move |_| serve(Arc::clone(&waiting)))
     }
+}
+
+/// A plain refusal.
+fn refuse(code: StatusCode, why: &str) -> Response {
+    let body = Full::new(Bytes::from(format!("{why}\n"))).map_err(|never| match never {}).boxed_unsync();
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
 }
 
 #[cfg(test)]
@@ -123,21 +133,19 @@ fn tell(ended: Ended<()>) {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-    use http_body_util::{BodyExt, Empty};
     use hyper::{client::conn::http1 as client, server::conn::http1 as server, service::service_fn};
     use tokio::io::AsyncReadExt;
 
     use super::*;
 
     /// A request over a connection in memory to a server that says one word; the answer, and what came over the connection after it.
-    async fn ask(request: http::Request<Empty<Bytes>>) -> (u16, Vec<u8>) {
+    async fn ask(request: http::Request<Empty<Bytes>>) -> (u16, Option<HeaderValue>, Vec<u8>) {
         let (near, far) = tokio::io::duplex(1 << 16);
         let sockets = Sockets::default();
         let serving = serve(Arc::clone(&sockets.waiting));
         let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
             let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
-            let answer = sockets.accept(request, |mut socket| async move {
+            let answer = sockets.accept(request, |mut socket, _| async move {
                 socket.text("hello").await?;
                 socket.close(1000, "").await
             });
@@ -150,12 +158,13 @@ mod tests {
             tasks.spawn("client", async move { drop(connection.with_upgrades().await) });
             let response = sender.send_request(request).await.unwrap();
             let code = response.status().as_u16();
+            let protocol = response.headers().get(header::SEC_WEBSOCKET_PROTOCOL).cloned();
             let mut rest = Vec::new();
             if code == 101 {
                 let upgraded = hyper::upgrade::on(response).await.unwrap();
                 TokioIo::new(upgraded).read_to_end(&mut rest).await.unwrap();
             }
-            (code, rest)
+            (code, protocol, rest)
         };
         let (answer, served, ended) = tokio::join!(asking, connection, serving);
         served.unwrap();
@@ -163,20 +172,30 @@ mod tests {
         answer
     }
 
+    // Finding E-11
     #[tokio::test]
-    async fn a_request_becomes_a_socket_that_is_served_to_its_end() {
-        let request = http::Request::get("/")
-            .header("connection", "Upgrade")
-            .header("upgrade", "websocket")
-            .header("sec-websocket-version", "13")
-            .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
-        let (code, rest) = ask(request.body(Empty::new()).unwrap()).await;
-        assert_eq!((code, rest.as_slice()), (101, &b"\x81\x05hello\x88\x02\x03\xe8"[..]));
+    async fn a_request_becomes_a_socket_of_a_subprotocol_that_is_served_to_its_end() {
+        for (offered, taken) in [
+            ("", None),
+            ("v5.channel.k8s.io, v4.channel.k8s.io", Some("v5.channel.k8s.io")),
+            ("chat", None),
+            ("base64url.bearer.authorization.k8s.io.c2VjcmV0", None),
+        ] {
+            let request = http::Request::get("/")
+                .header("connection", "Upgrade")
+                .header("upgrade", "websocket")
+                .header("sec-websocket-version", "13")
+                .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")
+                .header("sec-websocket-protocol", offered);
+            let (code, protocol, rest) = ask(request.body(Empty::new()).unwrap()).await;
+            assert_eq!((code, rest.as_slice()), (101, &b"\x81\x05hello\x88\x02\x03\xe8"[..]), "{offered}");
+            assert_eq!(protocol.as_ref().map(|protocol| protocol.to_str().unwrap()), taken, "{offered}");
+        }
     }
 
     #[tokio::test]
     async fn what_does_not_ask_for_a_socket_is_refused() {
-        let (code, _) = ask(http::Request::get("/").body(Empty::new()).unwrap()).await;
+        let (code, ..) = ask(http::Request::get("/").body(Empty::new()).unwrap()).await;
         assert_eq!(code, 400);
     }
 }
