@@ -6,9 +6,10 @@ use std::{
     fmt,
     future::Future,
     hash::{BuildHasher, RandomState},
+    net::SocketAddr,
     pin::Pin,
     sync::{
-        Arc, LazyLock,
+        Arc, LazyLock, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -132,6 +133,35 @@ pub type Found = Option<Box<dyn Any + Send>>;
 
 /// An answer that takes a while.
 pub type Awaited = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+/// What goes on over a connection after the answer 101, until it ends by itself. It travels among the extensions of the answer; the
+/// server runs it, counts it among the requests in flight, and waits for it when it shuts down.
+#[derive(Clone)]
+pub struct Conversation(Arc<Mutex<Option<Talk>>>);
+
+type Talk = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Conversation {
+    /// This one.
+    pub fn new(talk: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Some(Box::pin(talk)))))
+    }
+
+    /// It itself, for the one who runs it.
+    pub(crate) fn take(&self) -> Option<Talk> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl fmt::Debug for Conversation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Conversation")
+    }
+}
+
+/// Where a request comes from, among its extensions; not there for one from this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientAddress(pub SocketAddr);
 
 /// What a handler answers with.
 pub enum Answer {

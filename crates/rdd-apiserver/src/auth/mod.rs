@@ -1,5 +1,6 @@
 //! Who is asking: authenticators tried in order, and what they may find.
 
+mod impersonation;
 mod origin;
 pub mod serviceaccount;
 mod token;
@@ -8,6 +9,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use http::{HeaderMap, header::AUTHORIZATION};
 
+pub(crate) use self::impersonation::impersonate;
 pub use self::{
     origin::{Refusal, check_origin},
     token::{Token, Tokens},
@@ -33,7 +35,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A user with these groups, and [`AUTHENTICATED`], which nobody can be without.
+    /// A user with these groups, and [`AUTHENTICATED`], which nobody who proved who they are can be without.
     pub fn new(user: impl Into<String>, groups: impl IntoIterator<Item = String>) -> Self {
         let mut groups: Vec<String> = groups.into_iter().collect();
         if !groups.iter().any(|group| group == AUTHENTICATED) {
@@ -104,7 +106,8 @@ impl From<Holder> for Identity {
     }
 }
 
-/// What a request presents. A token in the URL is not among it, so none is ever accepted.
+/// What a request presents. A token in the URL is not among it, so none is ever accepted; one among the subprotocols of a
+/// WebSocket, where a browser can set no header, is presented as the bearer token.
 #[derive(Clone, Copy)]
 pub struct Credentials<'a> {
     /// Whom the client certificate names, if there was one. TLS has verified that our authority signed it.

@@ -60,6 +60,12 @@ impl Gather {
         }
     }
 
+    /// Adds a piece that must stay by itself.
+    pub(crate) fn message(&mut self, piece: Bytes) {
+        self.close();
+        self.ready.push_back(piece);
+    }
+
     /// Whether there is enough to send.
     pub(crate) fn is_full(&self) -> bool {
         !self.ready.is_empty()

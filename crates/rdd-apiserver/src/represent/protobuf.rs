@@ -92,6 +92,9 @@ pub(super) fn list(api_version: &str, kind: &str, metadata: &Value, items: &[Vec
     protobuf::seal(api_version, kind, &raw)
 }
 
+/// How many bytes the length before the frame of an event has.
+pub(crate) const FRAME_LENGTH_BYTES: usize = 4;
+
 /// An event of a watch. What cannot be written is an error to the client, for it can be nothing else.
 pub(crate) fn event(kind: &str, json: &[u8]) -> Bytes {
     let object = serde_json::from_slice(json).map_err(|error| Status::internal(error.to_string()));

@@ -24,7 +24,7 @@ use super::{
     streams::Streams,
 };
 use crate::{
-    request::Class,
+    request::{Class, ClientAddress},
     respond::{self, Body, Response},
     tls::{self, Tls},
 };
@@ -38,9 +38,10 @@ pub(super) async fn serve(stream: Placed, tls: Arc<Tls>, frame: Arc<Frame>, visi
         return;
     }
     let Some(stream) = handshake(stream, &tls, &frame, &visit).await else { return };
-    let (_, session) = stream.get_ref();
+    let (placed, session) = stream.get_ref();
+    let address = placed.peer_address();
     let certificate = session.peer_certificates().and_then(|chain| tls::holder(chain.first()?));
-    let peer = Arc::new(Peer::new(certificate.map(|holder| Arc::new(holder.into())), visit));
+    let peer = Arc::new(Peer::new(certificate.map(|holder| Arc::new(holder.into())), address, visit));
     let speaks_http2 = session.alpn_protocol() == Some(b"h2");
     let ended =
         if speaks_http2 { serve_http2(stream, peer, frame).await } else { serve_http1(stream, peer, frame).await };
@@ -127,7 +128,10 @@ fn answer(
     peer: &Peer,
     request: http::Request<Incoming>,
 ) -> (Class, impl Future<Output = Result<Response, Infallible>> + use<>) {
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
+    if let Some(address) = peer.address {
+        head.extensions.insert(ClientAddress(address));
+    }
     // Most requests have none, and an empty one needs no room.
     let body = if body.is_end_stream() { respond::full("") } else { Body::new(body) };
     let (class, responding) = frame.respond(Caller::Peer(peer), head, body);

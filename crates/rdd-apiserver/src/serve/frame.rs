@@ -2,23 +2,24 @@
 
 use std::{
     future::{Future, poll_fn, ready},
+    net::SocketAddr,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::Poll,
     time::Duration,
 };
 
-use futures_util::future::Either;
+use futures_util::{FutureExt as _, future::Either};
 use http::{HeaderMap, HeaderValue, Method, header, request::Parts, uri::PathAndQuery};
 use hyper::body::Body as _;
 use rdd_meta::Status;
 use rdd_stdx::{
     clock::SharedClock,
     scope::{self, Subject},
-    task::panic_message,
+    task::{Group, panic_message},
 };
 use tokio::{
     sync::{Notify, Semaphore},
@@ -33,7 +34,9 @@ use super::{
 use crate::{
     auth::{self, Authenticators, Credentials, Identity},
     metrics::{Kind, SharedMetrics},
-    request::{Answer, AuditId, Awaited, BodyBudget, Class, Classified, Handler, Request, timeout, verb_of},
+    request::{
+        Answer, AuditId, Awaited, BodyBudget, Class, Classified, Conversation, Handler, Request, timeout, verb_of,
+    },
     respond::{self, Body, Response},
 };
 
@@ -52,6 +55,8 @@ pub(super) struct Frame {
     /// The requests in flight.
     pub(super) in_flight: Arc<InFlight>,
     pub(super) transfers: Arc<Transfers>,
+    /// What goes on over connections that are no longer HTTP.
+    conversations: Mutex<Group<()>>,
     /// One permit for each byte of the large bodies that may be worked on at the same time.
     large_bodies: Arc<Semaphore>,
 }
@@ -61,6 +66,8 @@ pub(super) struct Frame {
 pub(super) struct Peer {
     /// Whom its certificate names.
     pub(super) certificate: Option<Arc<Identity>>,
+    /// Where it is; unknown if it is gone already.
+    pub(super) address: Option<SocketAddr>,
     visit: Arc<Visit>,
 }
 
@@ -97,8 +104,8 @@ impl Visit {
 }
 
 impl Peer {
-    pub(super) fn new(certificate: Option<Arc<Identity>>, visit: Arc<Visit>) -> Self {
-        Self { certificate, visit }
+    pub(super) fn new(certificate: Option<Arc<Identity>>, address: Option<SocketAddr>, visit: Arc<Visit>) -> Self {
+        Self { certificate, address, visit }
     }
 
     /// Comes when it has to make room.
@@ -137,6 +144,8 @@ struct Named {
     verb: &'static str,
     path: Option<PathAndQuery>,
     user: Option<Arc<Identity>>,
+    /// Who sent it, if not that user.
+    impersonator: Option<Arc<Identity>>,
 }
 
 impl Subject for Named {
@@ -146,6 +155,9 @@ impl Subject for Named {
         each("path", self.path.as_ref().map_or("/", PathAndQuery::path));
         if let Some(user) = &self.user {
             each("user", user.name());
+        }
+        if let Some(impersonator) = &self.impersonator {
+            each("impersonator", impersonator.name());
         }
     }
 }
@@ -225,6 +237,7 @@ impl Frame {
             port,
             draining: CancellationToken::new(),
             ending: Arc::default(),
+            conversations: Mutex::default(),
             large_bodies: Arc::new(Semaphore::new(LARGE_BODIES_BYTES)),
         }
     }
@@ -236,21 +249,26 @@ impl Frame {
     pub(super) fn respond(
         self: &Arc<Self>,
         caller: Caller<'_>,
-        head: Parts,
+        mut head: Parts,
         body: Body,
     ) -> (Class, impl Future<Output = Response> + use<>) {
         let started = self.clock.steady();
         let audit_id = AuditId::of(&head.headers);
         let is_head = head.method == Method::HEAD;
-        let met = match caller {
+        let sender = match caller {
             Caller::Known(identity) => Ok(identity),
             Caller::Peer(peer) => self.meet(peer, &head, &audit_id),
         };
+        let who = sender.as_ref().ok().map(Arc::clone);
+        let met = sender.and_then(|sender| auth::impersonate(sender, &mut head.headers));
+        let user = met.as_ref().ok().or(who.as_ref()).map(Arc::clone);
+        let impersonator = who.filter(|who| user.as_ref().is_some_and(|user| !Arc::ptr_eq(who, user)));
         let named: Arc<dyn Subject> = Arc::new(Named {
             audit_id: audit_id.clone(),
             verb: verb_of(&head.method),
             path: head.uri.path_and_query().cloned(),
-            user: met.as_ref().ok().map(Arc::clone),
+            user,
+            impersonator,
         });
         let (ending, begun) = scope::within(&named, || {
             let (classified, begun) = self.begin(met, head, body, &audit_id);
@@ -307,6 +325,7 @@ impl Frame {
         };
         // It has served its purpose. A handler that logs or forwards what it was given cannot give the token away.
         head.headers.remove(header::AUTHORIZATION);
+        rdd_websocket::strip_bearer_protocol(&mut head.headers);
         let (classified, found) = self.handler.classify(&head);
         let patience = if classified.class.is_bounded() { timeout(head.uri.query()) } else { Ok(None) };
         let patience = match patience {
@@ -341,6 +360,7 @@ impl Frame {
     fn meet(&self, peer: &Peer, head: &Parts, audit_id: &AuditId) -> Result<Arc<Identity>, Status> {
         let credentials = Credentials { certificate: peer.certificate.as_ref(), bearer: auth::bearer(&head.headers) };
         let identity = self.authenticators.authenticate(&credentials);
+        let identity = identity.or_else(|| self.authenticate_websocket(&head.headers));
         let identity = identity.ok_or_else(Status::unauthorized)?;
         peer.visit.make_known();
         auth::check_origin(&head.uri, &head.headers, self.port).map_err(|refusal| {
@@ -349,6 +369,20 @@ impl Frame {
             Status::forbidden(refusal.to_string())
         })?;
         Ok(identity)
+    }
+
+    /// Who presents a token as a subprotocol, which only a WebSocket can.
+    fn authenticate_websocket(&self, headers: &HeaderMap) -> Option<Arc<Identity>> {
+        if !rdd_websocket::is_websocket_request(headers) {
+            return None;
+        }
+        match rdd_websocket::bearer_token(headers) {
+            Ok(token) => self.authenticators.authenticate(&Credentials { certificate: None, bearer: token.as_deref() }),
+            Err(error) => {
+                tracing::debug!(%error, "the token of a WebSocket was refused");
+                None
+            }
+        }
     }
 
     /// Counts a request in; `None` if there are too many.
@@ -386,7 +420,17 @@ impl Frame {
     }
 
     /// What is not all there is in flight until it has been sent, and ends when its class says so.
-    fn guard(&self, class: Class, response: Response, flying: Flying, deadline: impl FnOnce() -> Instant) -> Response {
+    fn guard(
+        &self,
+        class: Class,
+        mut response: Response,
+        flying: Flying,
+        deadline: impl FnOnce() -> Instant,
+    ) -> Response {
+        if let Some(conversation) = response.extensions_mut().remove::<Conversation>() {
+            self.hold(&conversation, flying);
+            return response;
+        }
         let is_all_there = response.body().is_whole();
         // A client that reads slowly what needs no more of us holds no one else up.
         if is_all_there || class.is_bounded() && response.body().size_hint().exact().is_some() {
@@ -400,6 +444,24 @@ impl Frame {
                 Class::Endless => guarded.until_cancelled(CancellationToken::clone(&self.ending).cancelled_owned()),
             })
         })
+    }
+}
+
+impl Frame {
+    /// Runs a conversation until it ends, and lets go of those that have ended.
+    fn hold(&self, conversation: &Conversation, flying: Flying) {
+        let Some(talk) = conversation.take() else { return };
+        let mut running = self.conversations.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(Some(_)) = running.next().now_or_never() {}
+        running.spawn("conversation", async move {
+            talk.await;
+            drop(flying);
+        });
+    }
+
+    /// Cuts off the conversations that go on.
+    pub(super) fn cut_conversations(&self) {
+        self.conversations.lock().unwrap_or_else(PoisonError::into_inner).cancel();
     }
 }
 

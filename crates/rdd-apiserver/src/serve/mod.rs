@@ -156,6 +156,7 @@ impl Server {
         let cut_off = self.drain(drain).await;
         // Whatever is left is cancelled and waited for, so that nothing uses the store after its owner closed it.
         self.tasks.cancel();
+        self.frame.cut_conversations();
         while self.tasks.next().await.is_some() {}
         // The requests of an HTTP/2 connection notice its end by themselves, each when it is next polled.
         if tokio::time::timeout(CLOSE, self.frame.in_flight.none()).await.is_err() {
@@ -178,8 +179,14 @@ impl Server {
             // A client that does not answer a GOAWAY must not hold up the end of a server that owes it nothing.
             tokio::time::sleep(CLOSE).await;
         };
+        let tasks = &mut self.tasks;
+        let last = async {
+            tasks.next().await;
+            // What became of a connection after HTTP is not among its tasks.
+            in_flight.none().await;
+        };
         tokio::select! {
-            _ = self.tasks.next() => {}
+            () = last => {}
             () = idle => {}
             () = only_stalled(&self.frame) => tracing::info!("shutdown: all that is left are clients that do not read"),
             () = tokio::time::sleep(at_most) => {}

@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    net::SocketAddr,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -72,6 +73,10 @@ impl Linger {
 impl Placed {
     pub(super) fn new(stream: TcpStream, visit: Arc<Visit>, place: OwnedSemaphorePermit, counted: Entered) -> Self {
         Self { stream, visit, linger: None, _place: place, _counted: counted }
+    }
+
+    pub(super) fn peer_address(&self) -> Option<SocketAddr> {
+        self.stream.peer_addr().ok()
     }
 
     pub(super) fn set_nodelay(&self) -> io::Result<()> {

@@ -1,7 +1,8 @@
-//! `watch`: the changes of a collection as they happen, one line of JSON or one frame of protobuf for each.
+//! `watch`: the changes of a collection as they happen, one line of JSON or one frame of protobuf for each, or one message of a WebSocket.
 
 mod body;
 mod session;
+mod websocket;
 
 use std::time::Duration;
 
@@ -37,6 +38,9 @@ pub async fn watch(api: &Api, target: &Target, head: &Parts, stopping: Cancellat
     let session = Session::new(api, target.clone(), representation, begun)
         .bookmarks(options.allow_watch_bookmarks, initial)
         .until(deadline, stopping);
+    if rdd_websocket::is_websocket_request(&head.headers) {
+        return websocket::upgrade(head, session.with_messages());
+    }
     let mut response = Response::new(Body::new(WatchBody::new(session)));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     Ok(response)

@@ -50,6 +50,8 @@ pub(super) struct Session {
     bookmarks: bool,
     /// Whether the end of the initial events is to be marked.
     marks_initial: bool,
+    /// Whether each event is a message by itself, rather than a piece of a body.
+    as_messages: bool,
     /// Whether the columns of a table have been told.
     columns_told: bool,
     deadline: Instant,
@@ -82,6 +84,7 @@ impl Session {
             begun: Some(begun),
             bookmarks: false,
             marks_initial: false,
+            as_messages: false,
             columns_told: false,
             deadline: now,
             bookmark_at: now,
@@ -103,6 +106,21 @@ impl Session {
         self.stopping = stopping;
         self.schedule_bookmark(Instant::now());
         self
+    }
+
+    /// Each event as a message by itself, which needs no length before it.
+    pub(super) fn with_messages(self) -> Self {
+        Self { as_messages: true, ..self }
+    }
+
+    /// Whether events are text.
+    pub(super) fn is_text(&self) -> bool {
+        self.representation.encoding != Encoding::Protobuf
+    }
+
+    /// Cancelled when it is to end because the server does.
+    pub(super) fn stopping(&self) -> CancellationToken {
+        self.stopping.clone()
     }
 
     /// Whether nothing more will come.
@@ -306,7 +324,15 @@ impl Session {
 
     fn event(&self, kind: &str, object: Bytes, gather: &mut Gather) {
         if self.representation.encoding == Encoding::Protobuf {
-            return gather.shared(protobuf::event(kind, &object));
+            let event = protobuf::event(kind, &object);
+            if self.as_messages {
+                return gather.message(event.slice(protobuf::FRAME_LENGTH_BYTES..));
+            }
+            return gather.shared(event);
+        }
+        if self.as_messages {
+            return gather
+                .message([&br#"{"type":""#[..], kind.as_bytes(), br#"","object":"#, &object, b"}\n"].concat().into());
         }
         gather.text(br#"{"type":""#);
         gather.text(kind.as_bytes());
