@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{
     custom::{self, Published, TypeMeta},
     form::Form,
-    gnostic, legacy,
+    gnostic, gnostic3, legacy,
     render::{self, Flavor},
     route::{self, Names, Route},
     source::{Definitions, Schemas},
@@ -49,16 +49,16 @@ pub(super) struct Sources<'a> {
     pub(super) api: &'a str,
 }
 
-/// The document, compressed. The form of version 3 is JSON.
+/// The document, compressed.
 pub(super) fn write(sources: Sources<'_>, subject: &Subject, form: Form) -> io::Result<Vec<u8>> {
     let document = Document::about(sources, subject);
     let encoder = GzEncoder::new(Vec::new(), Compression::default());
-    let form = if document.flavor == Flavor::V3 { Form::Json } else { form };
-    let mut output = Output { encoder, form, text: String::new(), message: Vec::new() };
+    let mut output = Output { encoder, form, flavor: document.flavor, text: String::new(), message: Vec::new() };
     match (document.flavor, form) {
         (Flavor::V2, Form::Json) => document.write_v2(&mut output)?,
         (Flavor::V2, Form::Protobuf) => document.write_gnostic(&mut output)?,
-        (Flavor::V3, _) => document.write_v3(&mut output)?,
+        (Flavor::V3, Form::Json) => document.write_v3(&mut output)?,
+        (Flavor::V3, Form::Protobuf) => document.write_gnostic3(&mut output)?,
     }
     output.encoder.finish()
 }
@@ -72,6 +72,7 @@ struct Document<'a> {
 struct Output {
     encoder: GzEncoder<Vec<u8>>,
     form: Form,
+    flavor: Flavor,
     /// One piece, used again and again.
     text: String,
     /// The same for protobuf.
@@ -85,9 +86,10 @@ impl Output {
 
     /// A path or a definition.
     fn entry(&mut self, section: Section, first: &mut bool, name: &str, value: &Value) -> io::Result<()> {
-        match self.form {
-            Form::Json => self.member(first, name, value),
-            Form::Protobuf => self.message(|message| gnostic::entry(message, section, name, value)),
+        match (self.form, self.flavor) {
+            (Form::Json, _) => self.member(first, name, value),
+            (Form::Protobuf, Flavor::V2) => self.message(|message| gnostic::entry(message, section, name, value)),
+            (Form::Protobuf, Flavor::V3) => self.message(|message| gnostic3::entry(message, section, name, value)),
         }
     }
 
@@ -127,11 +129,7 @@ impl<'a> Document<'a> {
     }
 
     fn write_v3(&self, output: &mut Output) -> io::Result<()> {
-        let is_custom = self.resources.iter().any(|(def, _)| def.custom.is_some());
-        let info = match is_custom {
-            true => json!({"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}),
-            false => self.info(),
-        };
+        let (is_custom, info) = self.info_v3();
         let mut first = true;
         output.raw("{")?;
         output.member(&mut first, "openapi", &"3.0.0".into())?;
@@ -174,6 +172,28 @@ impl<'a> Document<'a> {
         output.message(|message| gnostic::members(message, &beside))?;
         let used = self.write_paths(output)?;
         self.write_definitions(output, used)
+    }
+
+    fn write_gnostic3(&self, output: &mut Output) -> io::Result<()> {
+        let (is_custom, info) = self.info_v3();
+        let mut components = json!({"schemas": {}});
+        if !is_custom {
+            components["securitySchemes"] = security();
+        }
+        let beside = json!({"openapi": "3.0.0", "info": info, "paths": {}, "components": components});
+        output.message(|message| gnostic3::members(message, &beside))?;
+        let used = self.write_paths(output)?;
+        self.write_definitions(output, used)
+    }
+
+    /// Whether the resources are custom, and what the document says of itself then.
+    fn info_v3(&self) -> (bool, Value) {
+        let is_custom = self.resources.iter().any(|(def, _)| def.custom.is_some());
+        let info = match is_custom {
+            true => json!({"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}),
+            false => self.info(),
+        };
+        (is_custom, info)
     }
 
     fn info(&self) -> Value {

@@ -4,9 +4,11 @@ use http::HeaderValue;
 
 use crate::{represent::accept, respond};
 
-/// The two names by which protobuf is asked for. The older one is no proper media type, and is never answered with.
-const PROTOBUF: &str = "com.github.proto-openapi.spec.v2.v1.0+protobuf";
-const PROTOBUF_DEPRECATED: &str = "com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// The two names by which protobuf is asked for, in each version. The older one is no proper media type, and is never answered with.
+const PROTOBUF_V2: &str = "com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const PROTOBUF_V2_DEPRECATED: &str = "com.github.proto-openapi.spec.v2@v1.0+protobuf";
+const PROTOBUF_V3: &str = "com.github.proto-openapi.spec.v3.v1.0+protobuf";
+const PROTOBUF_V3_DEPRECATED: &str = "com.github.proto-openapi.spec.v3@v1.0+protobuf";
 
 /// How a document is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,13 +24,16 @@ impl Form {
     pub(super) fn of_v2(accepted: &str) -> Option<Self> {
         Self::first(
             accepted,
-            &[("json", Self::Json), (PROTOBUF_DEPRECATED, Self::Protobuf), (PROTOBUF, Self::Protobuf)],
+            &[("json", Self::Json), (PROTOBUF_V2_DEPRECATED, Self::Protobuf), (PROTOBUF_V2, Self::Protobuf)],
         )
     }
 
-    /// The same for version 3, which is there as JSON only.
+    /// The same for version 3.
     pub(super) fn of_v3(accepted: &str) -> Option<Self> {
-        Self::first(accepted, &[("json", Self::Json)])
+        Self::first(
+            accepted,
+            &[("json", Self::Json), (PROTOBUF_V3, Self::Protobuf), (PROTOBUF_V3_DEPRECATED, Self::Protobuf)],
+        )
     }
 
     fn first(accepted: &str, offered: &[(&str, Self)]) -> Option<Self> {
@@ -38,12 +43,13 @@ impl Form {
         clauses.iter().find_map(taken).map(|(_, form)| *form)
     }
 
-    /// What the document is said to be.
-    pub(super) fn content_type(self) -> HeaderValue {
-        match self {
-            Self::Json => respond::JSON,
-            Self::Protobuf => HeaderValue::from_static("application/com.github.proto-openapi.spec.v2.v1.0+protobuf"),
-        }
+    /// What the document is said to be, of version 2 or 3.
+    pub(super) fn content_type(self, is_v2: bool) -> HeaderValue {
+        HeaderValue::from_static(match (self, is_v2) {
+            (Self::Json, _) => return respond::JSON,
+            (Self::Protobuf, true) => "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+            (Self::Protobuf, false) => "application/com.github.proto-openapi.spec.v3.v1.0+protobuf",
+        })
     }
 }
 
@@ -58,11 +64,15 @@ mod tests {
         for accepted in ["", "*/*", "application/*", "application/json", "text/html, */*;q=0.1"] {
             assert_eq!(form(accepted), json, "{accepted}");
         }
-        for name in [PROTOBUF, PROTOBUF_DEPRECATED] {
+        for name in [PROTOBUF_V2, PROTOBUF_V2_DEPRECATED] {
             assert_eq!(form(&format!("application/{name}")), protobuf);
             assert_eq!(form(&format!("application/yaml, application/{name};q=0.5")), protobuf);
             assert_eq!(form(&format!("application/{name};q=0.5, application/json")), json);
             assert_eq!(Form::of_v3(&format!("application/{name}")), None);
+        }
+        for name in [PROTOBUF_V3, PROTOBUF_V3_DEPRECATED] {
+            assert_eq!(Form::of_v3(&format!("application/{name}")), protobuf);
+            assert_eq!(form(&format!("application/{name}")), None);
         }
         for accepted in ["text/html", "application/yaml", "application/protobuf", "?"] {
             assert_eq!(form(accepted), None, "{accepted}");
@@ -71,6 +81,7 @@ mod tests {
 
     #[test]
     fn the_name_of_the_media_type_is_said_as_it_is_asked_for() {
-        assert_eq!(Form::Protobuf.content_type(), format!("application/{PROTOBUF}"));
+        assert_eq!(Form::Protobuf.content_type(true), format!("application/{PROTOBUF_V2}"));
+        assert_eq!(Form::Protobuf.content_type(false), format!("application/{PROTOBUF_V3}"));
     }
 }

@@ -13,11 +13,11 @@ use self::Kind::{Double, Flag, Integer, Many, One, Text, Texts};
 use super::document::Section;
 
 /// Writes what a message holds for a value of the document.
-type Write = fn(&mut Vec<u8>, &Value);
+pub(super) type Write = fn(&mut Vec<u8>, &Value);
 
 /// How a value of the document is written. Depth is bounded because the document was made by us from accepted schemas.
 #[derive(Clone, Copy)]
-enum Kind {
+pub(super) enum Kind {
     Text,
     Flag,
     Integer,
@@ -29,7 +29,7 @@ enum Kind {
 }
 
 /// The name in JSON, the number in protobuf, and how it is written; in the order of the numbers.
-type Fields = &'static [(&'static str, u32, Kind)];
+pub(super) type Fields = &'static [(&'static str, u32, Kind)];
 
 const DOCUMENT: Fields = &[
     ("swagger", 1, Text),
@@ -185,16 +185,16 @@ fn strings(out: &mut Vec<u8>, value: &Value) {
     all.iter().filter_map(Value::as_str).for_each(|text| put_bytes(out, 1, text.as_bytes()));
 }
 
-fn any(out: &mut Vec<u8>, value: &Value) {
+pub(super) fn any(out: &mut Vec<u8>, value: &Value) {
     put_bytes(out, 2, yaml::write_v3(value).as_bytes());
 }
 
-fn named(out: &mut Vec<u8>, number: u32, write: Write, value: &Value) {
+pub(super) fn named(out: &mut Vec<u8>, number: u32, write: Write, value: &Value) {
     let entries = value.as_object().into_iter().flat_map(sorted);
     entries.for_each(|(name, value)| put_named(out, number, write, name, value));
 }
 
-fn put_named(out: &mut Vec<u8>, number: u32, write: Write, name: &str, value: &Value) {
+pub(super) fn put_named(out: &mut Vec<u8>, number: u32, write: Write, name: &str, value: &Value) {
     put_message(out, number, |out| {
         text(out, 1, name);
         put_message(out, 2, |out| write(out, value));
@@ -202,7 +202,7 @@ fn put_named(out: &mut Vec<u8>, number: u32, write: Write, name: &str, value: &V
 }
 
 /// The fields of a message, and its extensions under their number. What it has no field for is left out.
-fn message(out: &mut Vec<u8>, fields: Fields, extensions: u32, value: &Value) {
+pub(super) fn message(out: &mut Vec<u8>, fields: Fields, extensions: u32, value: &Value) {
     let Value::Object(entries) = value else { return };
     for (name, number, kind) in fields {
         if let Some(value) = entries.get(*name) {
@@ -237,7 +237,7 @@ fn field(out: &mut Vec<u8>, number: u32, kind: Kind, value: &Value) {
     }
 }
 
-fn text(out: &mut Vec<u8>, number: u32, text: &str) {
+pub(super) fn text(out: &mut Vec<u8>, number: u32, text: &str) {
     if !text.is_empty() {
         put_bytes(out, number, text.as_bytes());
     }

@@ -1,6 +1,6 @@
 //! The schemas and operations of what is served, as OpenAPI documents: version 3 per group-version, version 2 as one.
 //!
-//! Both are JSON; version 2 is protobuf too, which older clients read instead.
+//! Both are JSON, and protobuf as well, which some clients read instead.
 //!
 //! A document is named by a hash of what it depends on, so that the index and a `304` cost nothing. It is made when someone asks
 //! for it, in one go and one at a time, and kept only compressed, within a bound, and only while its hash holds.
@@ -11,6 +11,7 @@ mod document;
 mod fingerprint;
 mod form;
 mod gnostic;
+mod gnostic3;
 mod legacy;
 mod parameter;
 mod render;
@@ -180,7 +181,7 @@ impl OpenApi {
             not_modified()
         } else {
             match self.gzip(served, path, wanted, form).await {
-                Ok(gzip) => content(&head.headers, form, gzip),
+                Ok(gzip) => content(&head.headers, form.content_type(path == EVERYTHING), gzip),
                 Err(status) => return respond::status(&status),
             }
         };
@@ -274,15 +275,15 @@ fn knows(headers: &HeaderMap, hash: &str) -> bool {
 }
 
 /// The document as the client takes it: compressed, or inflated again.
-fn content(headers: &HeaderMap, form: Form, gzip: Bytes) -> Response {
+fn content(headers: &HeaderMap, content_type: HeaderValue, gzip: Bytes) -> Response {
     let mut response = if takes_gzip(headers) {
-        let mut response = respond::content(StatusCode::OK, form.content_type(), gzip);
+        let mut response = respond::content(StatusCode::OK, content_type, gzip);
         response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         response
     } else {
         let mut plain = Vec::new();
         match flate2::read::GzDecoder::new(&*gzip).read_to_end(&mut plain) {
-            Ok(_) => respond::content(StatusCode::OK, form.content_type(), plain),
+            Ok(_) => respond::content(StatusCode::OK, content_type, plain),
             Err(_) => return respond::status(&Status::internal("the OpenAPI document could not be inflated")),
         }
     };

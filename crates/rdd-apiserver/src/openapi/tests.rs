@@ -170,7 +170,7 @@ async fn a_document_named_by_its_hash_is_true_for_ever_and_an_old_name_leads_to_
 #[tokio::test]
 async fn json_is_there_compressed_or_not_and_what_is_not_there_is_not_acceptable() {
     let openapi = mk_openapi();
-    let protobuf = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
+    let protobuf = "application/com.github.proto-openapi.spec.v4@v1.0+protobuf";
     for path in [EVERYTHING, FOO_DOCUMENT] {
         assert_eq!(get(&openapi, path, &[("accept", protobuf)]).await.status(), StatusCode::NOT_ACCEPTABLE);
         let either = format!("{protobuf},application/json;q=0.5");
@@ -424,6 +424,29 @@ async fn version_2_is_there_as_protobuf_under_the_same_tag() {
     assert!(body(again).await.starts_with(b"{"));
     let third = get(&openapi, CORE_DOCUMENT, &[("accept", ASKED)]).await;
     assert_eq!(third.status(), StatusCode::NOT_ACCEPTABLE);
+}
+
+// Finding E-18
+#[tokio::test]
+async fn version_3_is_there_as_protobuf_under_the_same_tag() {
+    const ASKED: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
+    const ANSWERED: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
+    let openapi = mk_openapi();
+    for (document, named) in
+        [(CORE_DOCUMENT, "io.k8s.api.core.v1.ConfigMap"), (FOO_DOCUMENT, "com.example.stable.v1.Foo")]
+    {
+        let json = get(&openapi, document, &[]).await;
+        let tag = header(&json, ETAG).to_owned();
+        for asked in [ASKED, ANSWERED] {
+            let message = get(&openapi, document, &[("accept", asked)]).await;
+            assert_eq!(message.status(), StatusCode::OK);
+            assert_eq!((header(&message, CONTENT_TYPE), header(&message, ETAG)), (ANSWERED, &*tag));
+            let bytes = body(message).await;
+            // Field 1, five bytes: the version.
+            assert!(bytes.starts_with(b"\n\x053.0.0"), "{:?}", &bytes[..10]);
+            assert!(bytes.windows(named.len()).any(|found| found == named.as_bytes()));
+        }
+    }
 }
 
 #[tokio::test]
