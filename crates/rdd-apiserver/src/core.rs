@@ -1,6 +1,14 @@
 //! Everything behind the server's door, put together over a store.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use rdd_meta::{Reason, Status, options::DeleteOptions};
 use rdd_stdx::{
@@ -19,6 +27,7 @@ use crate::{
     builtin::{self, TokenReviewer},
     controllers::{self, Controllers, Endowment},
     crd::{self, DefinitionKind, Definitions, Deleter, Deletion, Ledger},
+    health::{Check, Health},
     openapi::{self, OpenApi, StoredSchemas},
     registry::{Question, Registry, ResourceDef},
     rest::{Api, Order, Target, handler::Endpoints, local::Local},
@@ -59,6 +68,7 @@ pub struct Core {
     api: Arc<Api>,
     endpoints: Arc<Endpoints>,
     webhooks: Arc<webhook::Local>,
+    checks: HealthChecks,
     // Held for the state, which tells them of every change but does not keep them alive.
     _controllers: Arc<Controllers>,
     _definitions: Arc<Defined>,
@@ -131,9 +141,12 @@ impl Core {
 
         let mut tasks = Group::default();
         controllers.run(&mut tasks);
+        let (defining, registering) = (TaskCheck::default(), TaskCheck::default());
         let deleter = Arc::new(LocalDeleter(local.clone()));
         let controller = crd::Controller::new(definitions, deleter, clock.clone());
+        let runs = defining.start();
         tasks.spawn("definitions", async move {
+            let _runs = runs;
             if let Err(error) = controller.run().await {
                 tracing::error!(error = %rdd_stdx::chain::Chain(&error), "definitions are no longer followed");
             }
@@ -141,10 +154,17 @@ impl Core {
         if let Some(endowment) = missing {
             tasks.spawn("first objects", complete_bootstrap(first, endowment));
         }
-        tasks.spawn("apiservices", controllers::keep_groups_registered(local));
+        let runs = registering.start();
+        let registered = Arc::new(AtomicBool::new(false));
+        let keeping = controllers::keep_groups_registered(local, Arc::clone(&registered));
+        tasks.spawn("apiservices", async move {
+            let _runs = runs;
+            keeping.await;
+        });
+        let checks = health_checks(defining, registering, registered);
         let documents = OpenApi::new(Box::new(Builtins), Box::new(StoredSchemas { state }), &version, clock);
         let endpoints = Arc::new(Endpoints::new(Arc::clone(&api), documents));
-        Ok(Self { api, endpoints, webhooks, _controllers: controllers, _definitions: defined, tasks })
+        Ok(Self { api, endpoints, webhooks, checks, _controllers: controllers, _definitions: defined, tasks })
     }
 
     /// The API, for those in this process.
@@ -160,6 +180,11 @@ impl Core {
     /// Where webhooks of this process register.
     pub fn webhooks(&self) -> &Arc<webhook::Local> {
         &self.webhooks
+    }
+
+    /// Adds the checks of what runs behind the API, under the names that they have in every API server.
+    pub fn add_checks(&mut self, health: Health) -> Health {
+        self.checks.0.drain(..).fold(health, |health, (name, check)| health.check(name, check))
     }
 
     /// Waits until one of its tasks has ended, which none does by itself unless something is broken or the store was closed.
@@ -179,6 +204,56 @@ async fn complete_bootstrap(local: Local, endowment: Endowment) {
             std::future::pending::<()>().await;
         }
     }
+}
+
+/// Checks by name.
+struct HealthChecks(Vec<(&'static str, Check)>);
+
+impl fmt::Debug for HealthChecks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+/// Whether a task runs: from its start to its end.
+#[derive(Debug, Clone, Default)]
+struct TaskCheck(Arc<AtomicBool>);
+
+/// Held by a task while it runs.
+struct TaskRuns(Arc<AtomicBool>);
+
+impl TaskCheck {
+    fn start(&self) -> TaskRuns {
+        self.0.store(true, Ordering::SeqCst);
+        TaskRuns(Arc::clone(&self.0))
+    }
+
+    fn check(self, what: &'static str) -> Check {
+        Box::new(move || if self.0.load(Ordering::SeqCst) { Ok(()) } else { Err(format!("{what} has ended")) })
+    }
+}
+
+impl Drop for TaskRuns {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+/// The checks of what runs behind the API. Upstream's say that a hook after the start has done its work: of those here, the two without a
+/// condition belong to work that is done before the server listens, and are true from then on as they are there.
+fn health_checks(defining: TaskCheck, registering: TaskCheck, registered: Arc<AtomicBool>) -> HealthChecks {
+    let done = || -> Check { Box::new(|| Ok(())) };
+    let is_registered: Check = Box::new(move || {
+        let registered = registered.load(Ordering::SeqCst);
+        if registered { Ok(()) } else { Err("not all APIServices are written yet".to_owned()) }
+    });
+    HealthChecks(vec![
+        ("poststarthook/start-apiextensions-controllers", defining.check("the controller of definitions")),
+        ("poststarthook/crd-informer-synced", done()),
+        ("poststarthook/start-system-namespaces-controller", done()),
+        ("poststarthook/apiservice-registration-controller", registering.check("the registration of APIServices")),
+        ("autoregister-completion", is_registered),
+    ])
 }
 
 /// Serves what a definition defines from the moment in which it is seen.
@@ -231,5 +306,27 @@ impl openapi::Definitions for Builtins {
 
     fn closure(&self, names: &[&str]) -> BTreeMap<String, Value> {
         rdd_builtin::openapi::closure(names.iter().copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Finding E-18
+    #[test]
+    fn the_checks_have_upstreams_names_and_fail_with_their_task() {
+        let (defining, registering) = (TaskCheck::default(), TaskCheck::default());
+        let (defines, registers) = (defining.start(), registering.start());
+        let registered = Arc::new(AtomicBool::new(false));
+        let checks = health_checks(defining, registering, Arc::clone(&registered)).0;
+        let failing = || checks.iter().filter(|(_, check)| check().is_err()).map(|(name, _)| *name).collect::<Vec<_>>();
+        assert_eq!(failing(), ["autoregister-completion"]);
+        registered.store(true, Ordering::SeqCst);
+        assert!(failing().is_empty());
+        drop(defines);
+        assert_eq!(failing(), ["poststarthook/start-apiextensions-controllers"]);
+        drop(registers);
+        assert_eq!(failing()[1..], ["poststarthook/apiservice-registration-controller"]);
     }
 }

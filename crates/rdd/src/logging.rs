@@ -5,7 +5,11 @@ use std::{
     fs::File,
     io::{self, Write as _},
     path::PathBuf,
-    sync::Mutex,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use rdd_cli::external::{LogFile, Severity};
@@ -32,6 +36,27 @@ pub(crate) enum Form {
 
 /// Beyond this a log file is set aside and a new one begun.
 const FILE_SIZE_MAX: u64 = 16 << 20;
+
+/// A line that takes longer is blocked, as Kubernetes reckons it.
+const BLOCKED_AFTER: Duration = Duration::from_secs(120);
+
+/// When the line began that is being written: milliseconds of steady time and one; 0 while none is.
+static WRITE_BEGAN: AtomicU64 = AtomicU64::new(0);
+
+fn mark_of(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).saturating_add(1)
+}
+
+/// The health check `log`: fails while a line cannot be written, such as to a pipe that nobody reads.
+pub(crate) fn check_flow(now: Duration) -> Result<(), String> {
+    judge_flow(WRITE_BEGAN.load(Ordering::Relaxed), now)
+}
+
+fn judge_flow(began: u64, now: Duration) -> Result<(), String> {
+    let took = Duration::from_millis(mark_of(now).saturating_sub(began));
+    let is_blocked = began != 0 && took >= BLOCKED_AFTER;
+    if is_blocked { Err("logging blocked".to_owned()) } else { Ok(()) }
+}
 
 /// What to do when the file is full: set it aside and continue in a new one under the old name.
 pub(crate) trait Rotate: Send {
@@ -183,7 +208,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
         let now = jiff::Timestamp::from_duration(self.clock.wall().try_into().unwrap_or_default()).unwrap_or_default();
         let line = self.line(event, &context, now);
         // A panic while this lock is held would have to come from the formatting above it; the log goes on regardless.
-        self.sink.lock().unwrap_or_else(std::sync::PoisonError::into_inner).write(*event.metadata().level(), &line);
+        let mut sink = self.sink.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        WRITE_BEGAN.store(mark_of(self.clock.steady()), Ordering::Relaxed);
+        sink.write(*event.metadata().level(), &line);
+        WRITE_BEGAN.store(0, Ordering::Relaxed);
     }
 }
 
@@ -293,6 +321,16 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+
+    // Finding E-18
+    #[test]
+    fn a_line_that_takes_two_minutes_is_blocked() {
+        let at = Duration::from_secs;
+        assert_eq!(judge_flow(0, at(1_000)), Ok(()), "none is being written");
+        assert_eq!(judge_flow(mark_of(at(0)), at(119)), Ok(()));
+        assert_eq!(judge_flow(mark_of(at(0)), at(120)), Err("logging blocked".to_owned()));
+        assert_eq!(judge_flow(mark_of(at(500)), at(499)), Ok(()));
+    }
 
     fn metadata_of(line: &str) -> &str {
         line.split_once("] ").expect("a header").1

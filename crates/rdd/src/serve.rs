@@ -234,7 +234,7 @@ async fn start_server(
     let tls = Arc::new(tls);
     let accounts = Arc::new(ServiceAccounts::new(SigningKey::ensure(&paths.tls_dir)?, clock.clone()));
     let address = format!("https://127.0.0.1:{}", listener.port());
-    let core = Core::open(core::Parts {
+    let mut core = Core::open(core::Parts {
         store: store.clone(),
         clock: clock.clone(),
         version: build::kubernetes_version(),
@@ -252,13 +252,19 @@ async fn start_server(
     })
     .await?;
     accounts.look_up_in(Arc::clone(&core.api().state));
-    let (checked, measured) = (store.clone(), store.clone());
+    let (checked, checked_readiness, measured) = (store.clone(), store.clone(), store.clone());
+    let logged = clock.clone();
+    // The names are those that clients look for on every API server.
+    let health = Health::default()
+        .check("log", move || logging::check_flow(logged.steady()))
+        .check("etcd", move || datastore::is_writable(&*checked))
+        .readiness("etcd-readiness", move || datastore::is_writable(&*checked_readiness));
+    let health = core.add_checks(health);
     let folder = paths.datastore.parent().expect("the datastore lies in a folder").to_owned();
     let parts = Parts {
         tls,
         authenticators: Authenticators::standard(tokens).then(accounts.clone()),
-        // The name under which every API server has the check of its store.
-        health: Health::default().check("etcd", move || datastore::is_writable(&*checked)),
+        health,
         version: build::kubernetes_version(),
         figures: vec![Box::new(move || datastore::figures(&*measured))],
         backup: Some(Arc::new(OnlineBackup { store: store.clone(), folder })),

@@ -10,7 +10,7 @@ use rdd_meta::{
     metadata::MetadataMut,
 };
 use rdd_stdx::clock::SharedClock;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{auth::Identity, registry::Answerer};
 
@@ -83,15 +83,32 @@ impl Answerer for TokenReview {
         let token = question.pointer("/spec/token").and_then(Value::as_str).unwrap_or_default();
         let audiences = question.pointer("/spec/audiences").and_then(Value::as_array).into_iter().flatten();
         let audiences: Vec<String> = audiences.filter_map(Value::as_str).map(str::to_owned).collect();
-        question["status"] = match self.reviewer.review(token, &audiences) {
-            Some(reviewed) => {
-                let user = reviewed.identity.user_info();
-                json!({"authenticated": true, "user": user, "audiences": reviewed.audiences})
-            }
-            None => json!({"user": {}, "error": "invalid bearer token"}),
-        };
+        let reviewed = self.reviewer.review(token, &audiences);
+        question["status"] = review_status(question["status"].take(), reviewed);
         Ok(question)
     }
+}
+
+/// The status of the answer: that of the request, with what the review says written over it. Of a token that stands for nobody
+/// the review says nothing about users and audiences, and of one that stands for somebody nothing about errors.
+fn review_status(given: Value, reviewed: Option<Reviewed>) -> Value {
+    let mut status = match given {
+        Value::Object(given) => given,
+        _ => Map::new(),
+    };
+    match reviewed {
+        Some(reviewed) => {
+            status.insert("authenticated".to_owned(), true.into());
+            status.insert("user".to_owned(), reviewed.identity.user_info());
+            status.insert("audiences".to_owned(), reviewed.audiences.into());
+        }
+        None => {
+            status.remove("authenticated");
+            status.entry("user").or_insert_with(|| json!({}));
+            status.insert("error".to_owned(), "invalid bearer token".into());
+        }
+    }
+    status.into()
 }
 
 /// May somebody do something?
@@ -193,5 +210,27 @@ impl Answerer for RulesReview {
                 "incomplete": false,
             },
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Finding E-18
+    #[test]
+    fn the_status_of_a_token_review_is_that_of_the_request_with_the_outcome_written_over_it() {
+        let reviewed = || Reviewed { identity: Arc::new(Identity::user()), audiences: vec!["api".to_owned()] };
+        let user = json!({"username": "user", "groups": ["system:authenticated"]});
+        let given = json!({"authenticated": true, "user": {"username": "me"}, "audiences": ["x"], "error": "old"});
+        let known = json!({"authenticated": true, "user": user, "audiences": ["api"]});
+        assert_eq!(review_status(Value::Null, Some(reviewed())), known);
+        let mut with_error = known;
+        with_error["error"] = "old".into();
+        assert_eq!(review_status(given.clone(), Some(reviewed())), with_error);
+        let unknown = json!({"user": {}, "error": "invalid bearer token"});
+        assert_eq!(review_status(Value::Null, None), unknown);
+        let kept = json!({"user": {"username": "me"}, "audiences": ["x"], "error": "invalid bearer token"});
+        assert_eq!(review_status(given, None), kept);
     }
 }

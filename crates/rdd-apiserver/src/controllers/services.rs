@@ -1,6 +1,13 @@
 //! APIServices: one object for each group and version that is served here, for those who look there for it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use rdd_meta::{Reason, Status, metadata::Metadata, options::DeleteOptions};
 use rdd_stdx::backoff::Backoff;
@@ -19,8 +26,8 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from
 const CUSTOM_VERSION_PRIORITY: i64 = 100;
 const BUILTIN_VERSION_PRIORITY: i64 = 15;
 
-/// Keeps the APIServices what is served, for as long as it runs.
-pub async fn keep_groups_registered(local: Local) {
+/// Keeps the APIServices what is served, for as long as it runs. `registered` becomes true when all are there for the first time.
+pub async fn keep_groups_registered(local: Local, registered: Arc<AtomicBool>) {
     let mut changed = local.api().registry.subscribe();
     let mut delays = BACKOFF.delays();
     loop {
@@ -29,6 +36,7 @@ pub async fn keep_groups_registered(local: Local) {
             // The registry lives as long as the API that we hold.
             Ok(()) => {
                 delays.reset();
+                registered.store(true, Ordering::SeqCst);
                 let _ = changed.changed().await;
             }
             Err(status) => {

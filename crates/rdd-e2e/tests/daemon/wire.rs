@@ -30,7 +30,10 @@ fn kubectl_reads_health_and_version() {
     assert_eq!(kubectl(&daemon, &["get", "--raw", "/readyz"]).expect_success().stdout, "ok");
     assert_eq!(kubectl(&daemon, &["--context", "user", "get", "--raw", "/livez"]).expect_success().stdout, "ok");
     let verbose = kubectl(&daemon, &["get", "--raw", "/readyz?verbose"]).expect_success().stdout;
-    assert!(verbose.starts_with("[+]ping ok\n") && verbose.contains("[+]etcd ok\n"), "{verbose}");
+    assert!(
+        verbose.starts_with("[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]poststarthook/"),
+        "{verbose}"
+    );
     let version = kubectl(&daemon, &["version"]).expect_success().stdout;
     assert!(version.contains("v1.35.4+rdd-"), "{version}");
     let metrics = kubectl(&daemon, &["get", "--raw", "/metrics"]).expect_success().stdout;
