@@ -8,7 +8,10 @@ use std::{
 
 use rdd_apiserver::passthrough::{Directory, Endpoint, Looked, Target};
 use rdd_instance::Paths;
-use rdd_runtime::{Registered, discovery::Registry};
+use rdd_runtime::{
+    Registered,
+    discovery::{Entry, Registry},
+};
 use rdd_stdx::chain::Chain;
 
 /// Controller and endpoint.
@@ -64,10 +67,31 @@ impl Directory for Passthroughs {
             let (controller, endpoint) = name;
             let found = registry.answering(&controller, &endpoint).await.map_err(|error| Chain(&error).to_string())?;
             let under = format!("/{controller}/{endpoint}");
-            let found = found.filter(|manager| is_plain(manager));
-            Ok(found.map(|manager| Target::Socket { path: socket(&manager), under }))
+            Ok(found.and_then(|(manager, entry)| target(&manager, &entry, under, &*socket)))
         })
     }
+}
+
+/// Where a manager answers: on the socket that follows from its name, whatever it says. Only one of the original, which has neither
+/// an id nor such a socket, answers on the port of loopback that it names.
+fn target(manager: &str, entry: &Entry, under: String, socket: &dyn Fn(&str) -> PathBuf) -> Option<Target> {
+    let path = is_plain(manager).then(|| socket(manager));
+    if entry.id.is_empty()
+        && !path.as_ref().is_some_and(|path| path.exists())
+        && let Some(port) = loopback_port(&entry.passthrough_endpoint)
+    {
+        return Some(Target::Loopback { port, under });
+    }
+    path.map(|path| Target::Socket { path, under })
+}
+
+/// The port of `http://localhost:<port>/`, and of nothing else.
+fn loopback_port(endpoint: &str) -> Option<u16> {
+    let rest = endpoint.strip_prefix("http://")?;
+    let rest = rest.strip_prefix("localhost:").or_else(|| rest.strip_prefix("127.0.0.1:"))?;
+    let port = rest.strip_suffix('/').unwrap_or(rest);
+    let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
+    port.parse().ok().filter(|port| is_number && *port != 0)
 }
 
 /// Whether a manager's name means nothing but itself in a path. Anyone who may write the list chooses it.
@@ -77,7 +101,56 @@ fn is_plain(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+
+    fn mk_entry(id: &str, endpoint: &str) -> Entry {
+        Entry {
+            health_port: 1,
+            metrics_port: 2,
+            enabled_controllers: None,
+            enabled_passthroughs: BTreeMap::new(),
+            start_time: String::new(),
+            health_endpoint: String::new(),
+            metrics_endpoint: String::new(),
+            passthrough_endpoint: endpoint.to_owned(),
+            id: id.to_owned(),
+        }
+    }
+
+    // Finding E-5
+    #[test]
+    fn only_a_manager_of_the_original_is_reached_on_a_port_and_only_on_one_of_loopback() {
+        let place = |id: &str, endpoint: &str| {
+            let socket = |name: &str| PathBuf::from(format!("/run/{name}.sock"));
+            match target("mine", &mk_entry(id, endpoint), "/a/b".to_owned(), &socket) {
+                Some(Target::Loopback { port, under }) => format!("{port} {under}"),
+                Some(Target::Socket { path, .. }) => path.display().to_string(),
+                other => format!("{other:?}"),
+            }
+        };
+        assert_eq!(place("", "http://localhost:9091/"), "9091 /a/b");
+        assert_eq!(place("", "http://127.0.0.1:9091"), "9091 /a/b");
+        assert_eq!(place("an-id", "http://localhost:9091/"), "/run/mine.sock");
+        for elsewhere in [
+            "",
+            "http://localhost/",
+            "http://localhost:0/",
+            "http://localhost:+80/",
+            "http://localhost:65536/",
+            "http://localhost:80@evil.example/",
+            "http://localhost:80/path",
+            "http://localhost.evil.example:80/",
+            "http://10.0.0.1:80/",
+            "http://0.0.0.0:80/",
+            "http://[::1]:80/",
+            "https://localhost:80/",
+            "unix:///var/run/docker.sock",
+        ] {
+            assert_eq!(place("", elsewhere), "/run/mine.sock", "{elsewhere}");
+        }
+    }
 
     #[test]
     fn a_name_cannot_lead_out_of_the_folder_of_sockets() {

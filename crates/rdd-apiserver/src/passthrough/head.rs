@@ -1,5 +1,7 @@
 //! What of a request's head a passthrough sees, and what of an answer's head a client does.
 
+use std::net::IpAddr;
+
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header, request::Parts, uri::PathAndQuery};
 
 /// Headers by which somebody shows who they are. The bearer token is taken away before any handler sees a request.
@@ -10,8 +12,7 @@ const HOP_BY_HOP: [&str; 7] =
 /// How the front proxy of an API server says for whom it speaks.
 const REMOTE_PREFIX: &str = "x-remote-";
 const IMPERSONATE_PREFIX: &str = "impersonate-";
-/// How a browser puts a token where no header can be set.
-const BEARER_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Takes away whatever proves or claims an identity.
 pub(super) fn strip_credentials(headers: &mut HeaderMap) {
@@ -24,16 +25,16 @@ pub(super) fn strip_credentials(headers: &mut HeaderMap) {
     for name in claims {
         headers.remove(name);
     }
-    strip_bearer_protocol(headers);
+    rdd_websocket::strip_bearer_protocol(headers);
 }
 
-fn strip_bearer_protocol(headers: &mut HeaderMap) {
-    let given: Vec<_> = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().cloned().collect();
-    let words = given.iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
-    let kept: Vec<_> = words.map(str::trim).filter(|word| !word.starts_with(BEARER_PROTOCOL)).collect();
-    match HeaderValue::try_from(kept.join(", ")) {
-        Ok(value) if !kept.is_empty() => drop(headers.insert(header::SEC_WEBSOCKET_PROTOCOL, value)),
-        _ => drop(headers.remove(header::SEC_WEBSOCKET_PROTOCOL)),
+/// Says from where the request comes, after what proxies before us have said, as Go's reverse proxy does.
+pub(super) fn add_forwarded_for(headers: &mut HeaderMap, client: IpAddr) {
+    let before = headers.get_all(X_FORWARDED_FOR).iter().flat_map(|value| [value.as_bytes(), b", "]);
+    let all: Vec<u8> = before.flatten().copied().chain(client.to_string().into_bytes()).collect();
+    // Values of headers joined by commas are one.
+    if let Ok(value) = HeaderValue::from_bytes(&all) {
+        headers.insert(X_FORWARDED_FOR, value);
     }
 }
 
@@ -97,6 +98,17 @@ mod tests {
         ]);
         strip_credentials(&mut sent);
         assert_eq!(sent, headers(&[("sec-websocket-protocol", "v4.channel.k8s.io"), ("accept", "text/plain")]));
+    }
+
+    // Finding E-4
+    #[test]
+    fn the_client_is_named_after_the_proxies_before() {
+        let mut sent = headers(&[("accept", "*/*")]);
+        add_forwarded_for(&mut sent, [127, 0, 0, 1].into());
+        assert_eq!(sent, headers(&[("accept", "*/*"), ("x-forwarded-for", "127.0.0.1")]));
+        let mut sent = headers(&[("x-forwarded-for", "10.0.0.1, 10.0.0.2"), ("x-forwarded-for", "10.0.0.3")]);
+        add_forwarded_for(&mut sent, std::net::Ipv6Addr::LOCALHOST.into());
+        assert_eq!(sent, headers(&[("x-forwarded-for", "10.0.0.1, 10.0.0.2, 10.0.0.3, ::1")]));
     }
 
     #[test]

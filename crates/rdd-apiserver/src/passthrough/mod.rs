@@ -1,7 +1,8 @@
 //! `/passthrough/<controller>/<endpoint>/…`: what controllers answer themselves, behind the API's authentication.
 //!
-//! A request goes to a function of this process or to a unix socket, as the [`Directory`] says; nothing that a client sends
-//! can name another target. Credentials stay here, and a redirect is the client's to follow, never ours.
+//! A request goes to a function of this process, to a unix socket, or to a port of loopback that a process of our own user
+//! serves, as the [`Directory`] says; nothing that a client sends can name another target. Credentials stay here, and a
+//! redirect is the client's to follow, never ours.
 
 mod head;
 mod socket;
@@ -20,15 +21,15 @@ use rdd_stdx::{chain::Chain, task::Group};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use self::socket::Conversation;
+use self::socket::{Conversation, ListenerPlace};
 use crate::{
-    request::{Answer, Class, Classified, Found, Handler, Request, verb_of},
+    request::{Answer, Class, Classified, ClientAddress, Found, Handler, Request, verb_of},
     respond::{self, Body, BoxedBody, Response},
     serve::limits::RETRY_AFTER_SECONDS,
 };
 
 const PREFIX: &str = "/passthrough/";
-/// Conversations with listeners on sockets at once. Each has a file descriptor of ours, beside that of its client.
+/// Conversations with listeners of other processes at once. Each has a file descriptor of ours, beside that of its client.
 pub const CONVERSATIONS: usize = 128;
 
 /// Answers requests under one endpoint. The path begins with what follows the endpoint; a WebSocket is reached by
@@ -54,6 +55,14 @@ pub enum Target {
         /// What its listener knows the endpoint by: `/<controller>/<endpoint>`.
         under: String,
     },
+    /// By a process of our own user that listens on this port of 127.0.0.1, under this path. Every request asks the kernel whose
+    /// process took its connection; where the kernel does not say, there are no such targets.
+    Loopback {
+        /// The port.
+        port: u16,
+        /// What its listener knows the endpoint by: `/<controller>/<endpoint>`.
+        under: String,
+    },
 }
 
 impl fmt::Debug for Target {
@@ -61,6 +70,9 @@ impl fmt::Debug for Target {
         match self {
             Self::Here(_) => f.write_str("Here"),
             Self::Socket { path, under } => f.debug_struct("Socket").field("path", path).field("under", under).finish(),
+            Self::Loopback { port, under } => {
+                f.debug_struct("Loopback").field("port", port).field("under", under).finish()
+            }
         }
     }
 }
@@ -183,23 +195,27 @@ fn climbs(path: &str) -> bool {
 async fn forward(request: Request, asked: &Asked, target: Target, conversations: &Conversations) -> Response {
     let Request { mut head, body, stopping, .. } = request;
     head::strip_credentials(&mut head.headers);
-    let (path, under) = match target {
+    if let Some(ClientAddress(address)) = head.extensions.get().copied() {
+        head::add_forwarded_for(&mut head.headers, address.ip());
+    }
+    let (place, under) = match target {
         Target::Here(endpoint) => {
             head.uri = head::uri(&asked.rest, head.uri.query());
             head.extensions.insert(Stopping(CancellationToken::clone(&stopping)));
             return endpoint(http::Request::from_parts(head, body.boxed())).await.map(Body::from);
         }
-        Target::Socket { path, under } => (path, under),
+        Target::Socket { path, under } => (ListenerPlace::Socket(path), under),
+        Target::Loopback { port, under } => (ListenerPlace::Loopback(port), under),
     };
-    let Ok(place) = Arc::clone(&conversations.places).try_acquire_owned() else {
+    let Ok(permit) = Arc::clone(&conversations.places).try_acquire_owned() else {
         let message = "Too many conversations with controllers, please try again later.";
         return respond::status(&Status::too_many_requests(message, RETRY_AFTER_SECONDS));
     };
     head::name_host(&mut head);
     head.uri = head::uri(&format!("{under}{}", asked.rest), head.uri.query());
-    match socket::send(&path, http::Request::from_parts(head, body)).await {
+    match socket::send(&place, http::Request::from_parts(head, body)).await {
         Ok((response, conversation)) => {
-            conversations.hold(place, CancellationToken::clone(&stopping), conversation);
+            conversations.hold(permit, CancellationToken::clone(&stopping), conversation);
             response
         }
         Err(error) => {

@@ -1,7 +1,8 @@
-//! A request to a listener on a unix socket, and the conversation that may follow it.
+//! A request to a listener of another process of our user, and the conversation that may follow it.
 
 use std::{
-    path::Path,
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
     pin::{Pin, pin},
     time::Duration,
 };
@@ -12,7 +13,12 @@ use hyper::{
     upgrade::{OnUpgrade, Upgraded},
 };
 use hyper_util::rt::TokioIo;
-use tokio::{io::AsyncWriteExt as _, net::UnixStream, time::timeout};
+use rdd_stdx::socket::SocketOwners;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt as _},
+    net::{TcpStream, UnixStream},
+    time::{sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::head;
@@ -20,6 +26,9 @@ use crate::respond::{Body, Response};
 
 /// A listener that is well takes a connection at once.
 const CONNECT: Duration = Duration::from_secs(2);
+
+/// How often the kernel is asked whose the other end is, until it has been accepted.
+const OWNER_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A client and a listener that are told goodbye may take so long to hear it.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -33,17 +42,67 @@ pub(super) enum Error {
     Connect(#[from] std::io::Error),
     #[error("connect: nobody took the connection in time")]
     Timeout,
+    #[error("learn whose process listens")]
+    Owner(#[source] std::io::Error),
+    #[error("user {user} listens on port {port}, not the user of this daemon")]
+    Stranger { port: u16, user: u32 },
     #[error("talk")]
     Talk(#[from] hyper::Error),
     #[error("the answer is another protocol, which nobody asked for")]
     Unasked,
 }
 
+/// Where a listener is.
+#[derive(Debug)]
+pub(super) enum ListenerPlace {
+    /// On this unix socket.
+    Socket(PathBuf),
+    /// On this port of 127.0.0.1.
+    Loopback(u16),
+}
+
 /// Sends a request and returns the answer, which streams, with what has to go on for that.
-pub(super) async fn send(path: &Path, mut request: Request<Body>) -> Result<(Response, Conversation), Error> {
+pub(super) async fn send(place: &ListenerPlace, request: Request<Body>) -> Result<(Response, Conversation), Error> {
+    match place {
+        ListenerPlace::Socket(path) => send_over(connect_socket(path).await?, request).await,
+        ListenerPlace::Loopback(port) => send_over(connect_loopback(*port).await?, request).await,
+    }
+}
+
+async fn connect_socket(path: &Path) -> Result<UnixStream, Error> {
     // What another user listens at would get the requests of the administrator.
     rdd_stdx::owned::check(path)?;
-    let stream = timeout(CONNECT, UnixStream::connect(path)).await.map_err(|_| Error::Timeout)??;
+    Ok(timeout(CONNECT, UnixStream::connect(path)).await.map_err(|_| Error::Timeout)??)
+}
+
+/// A connection to a process of our own user. The kernel is asked about the very socket that the connection leads to, so it does not
+/// matter who listened before or does after.
+async fn connect_loopback(port: u16) -> Result<TcpStream, Error> {
+    let owners = SocketOwners::open().map_err(Error::Owner)?;
+    connect_to_user(port, owners.own_uid(), &owners).await
+}
+
+async fn connect_to_user(port: u16, wanted: u32, owners: &SocketOwners) -> Result<TcpStream, Error> {
+    let connecting = TcpStream::connect((Ipv4Addr::LOCALHOST, port));
+    let stream = timeout(CONNECT, connecting).await.map_err(|_| Error::Timeout)??;
+    let (there, here) = (stream.peer_addr()?, stream.local_addr()?);
+    let asking = async {
+        loop {
+            // A connection that nobody has accepted yet is nobody's.
+            match owners.uid(there, here) {
+                Some(user) => return user,
+                None => sleep(OWNER_INTERVAL).await,
+            }
+        }
+    };
+    let user = timeout(CONNECT, asking).await.map_err(|_| Error::Timeout)?;
+    if user == wanted { Ok(stream) } else { Err(Error::Stranger { port, user }) }
+}
+
+async fn send_over<S>(stream: S, mut request: Request<Body>) -> Result<(Response, Conversation), Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let client = request.extensions_mut().remove::<OnUpgrade>();
     head::strip_connection(request.headers_mut());
@@ -109,5 +168,30 @@ async fn copy(client: Upgraded, listener: Upgraded, stopping: &CancellationToken
             // Both learn that this is the end and no accident of the network.
             let _ = timeout(GOODBYE, async { tokio::join!(client.shutdown(), listener.shutdown()) }).await;
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    // Finding E-5
+    #[tokio::test]
+    async fn only_a_listener_of_the_user_who_is_wanted_gets_a_request() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let owners = SocketOwners::open().unwrap();
+        let own = owners.own_uid();
+        let (connected, accepted) = tokio::join!(connect_to_user(port, own, &owners), listener.accept());
+        assert!(connected.is_ok() && accepted.is_ok());
+        let (refused, accepted) = tokio::join!(connect_to_user(port, own + 1, &owners), listener.accept());
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, Error::Stranger { user, .. } if user == own), "{refused:?}");
+        let (mut stream, _) = accepted.unwrap();
+        let mut sent = Vec::new();
+        tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut sent).await.unwrap();
+        assert!(sent.is_empty(), "it learns nothing of the request");
     }
 }

@@ -127,14 +127,14 @@ impl Registry {
         Ok(found.as_ref().map(Snapshot::of))
     }
 
-    /// The name of the manager that lives and has this endpoint, if there is one.
-    pub async fn answering(&self, controller: &str, endpoint: &str) -> Result<Option<String>, Error> {
+    /// The manager that lives and has this endpoint, if there is one: its name, and what it says about itself.
+    pub async fn answering(&self, controller: &str, endpoint: &str) -> Result<Option<(String, Entry)>, Error> {
         let has = |entry: &Entry| {
             entry.enabled_passthroughs.get(controller).is_some_and(|all| all.iter().any(|one| one == endpoint))
         };
         for (name, entry) in self.read().await?.map(|found| found.entries).unwrap_or_default() {
             if has(&entry) && is_alive(&entry).await {
-                return Ok(Some(name));
+                return Ok(Some((name, entry)));
             }
         }
         Ok(None)

@@ -35,6 +35,32 @@ async fn no_credentials_reach_a_controller() {
     }
 }
 
+// Findings E-4, E-5
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_listener_of_our_user_on_loopback_answers_and_gets_no_credentials() {
+    let world = World::start().await;
+    let more = "Cookie: session=secret\r\nX-Forwarded-For: 10.0.0.1\r\n";
+    let answer = world.server.raw("GET", "/passthrough/loopback/all/x?y", more).await;
+    let shown = body(&answer);
+    assert!(code(&answer) == 200 && shown.starts_with("GET /x?y\n"), "{answer}");
+    assert!(!shown.contains("secret") && !shown.to_lowercase().contains("authorization"), "{shown}");
+    assert!(shown.contains("x-forwarded-for: 10.0.0.1, 127.0.0.1\n"), "{shown}");
+    let mut stream = world.converse("/passthrough/loopback/all").await;
+    stream.write_all(b"hello\n").await.unwrap();
+    assert_eq!(read_until(&mut stream, "\n").await, "hello\n");
+}
+
+// Finding E-4
+#[tokio::test]
+async fn controllers_learn_from_where_a_request_comes() {
+    let world = World::start().await;
+    for place in PLACES {
+        let (_, shown) = world.server.get(&format!("{place}/x")).await;
+        assert!(shown.contains("x-forwarded-for: 127.0.0.1\n"), "{shown}");
+    }
+}
+
 // Finding O-8
 #[tokio::test]
 async fn a_stranger_gets_nowhere() {

@@ -22,8 +22,8 @@ use rdd_apiserver::{
 };
 use rdd_stdx::task::Group;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpStream, UnixListener},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::{TcpListener, TcpStream, UnixListener},
 };
 use tokio_rustls::client::TlsStream;
 use tokio_tungstenite::{
@@ -40,6 +40,7 @@ pub(crate) const PLACES: [&str; 2] = ["/passthrough/here/all", "/passthrough/the
 pub(crate) struct World {
     pub(crate) server: TestServer,
     pub(crate) listener: Listener,
+    _loopback: Group<()>,
     _folder: tempfile::TempDir,
 }
 
@@ -60,7 +61,12 @@ impl World {
             Box::pin(async move { answer })
         });
         let there = |path: PathBuf| Target::Socket { path, under: "/there/all".to_owned() };
+        let loopback = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = loopback.local_addr().unwrap().port();
+        let mut loopback_task = Group::default();
+        loopback_task.spawn("loopback", accept_tcp(loopback, Arc::default()));
         let directory = Fixed(HashMap::from([
+            ("loopback/all", Ok(Target::Loopback { port, under: "/there/all".to_owned() })),
             ("here/all", Ok(Target::Here(here))),
             ("there/all", Ok(there(listener.path.clone()))),
             ("dead/missing", Ok(there(folder.path().join("nobody.sock")))),
@@ -71,7 +77,7 @@ impl World {
             limit(&mut parts.limits);
             parts.handler = Arc::new(Passthrough::new(Arc::new(directory), Arc::clone(&parts.handler)));
         });
-        Self { server: server.await, listener, _folder: folder }
+        Self { server: server.await, listener, _loopback: loopback_task, _folder: folder }
     }
 
     /// Begins a request as the administrator: what was sent, nothing read yet.
@@ -157,26 +163,35 @@ async fn accept(socket: UnixListener, open: Arc<AtomicUsize>) {
     let mut connections = Group::default();
     loop {
         let (stream, _) = socket.accept().await.unwrap();
-        let open = Arc::clone(&open);
-        open.fetch_add(1, Ordering::SeqCst);
-        connections.spawn("connection", async move {
-            // What it became after HTTP is part of the connection.
-            let talking = Talking::default();
-            let service = service_fn(|request: Request<hyper::body::Incoming>| {
-                let (mut head, body) = request.into_parts();
-                let path = head.uri.path_and_query().unwrap().as_str();
-                head.uri = path.strip_prefix("/there/all").unwrap().parse().unwrap();
-                let answer = behave(Request::from_parts(head, Body::new(body)), &talking);
-                async move { Ok::<_, Infallible>(answer) }
-            });
-            let serving = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-            // A client that leaves is no failure of this test.
-            let _ = serving.with_upgrades().await;
-            let mut talking = std::mem::take(&mut *talking.lock().unwrap());
-            while talking.next().await.is_some() {}
-            open.fetch_sub(1, Ordering::SeqCst);
-        });
+        connections.spawn("connection", serve(stream, Arc::clone(&open)));
     }
+}
+
+async fn accept_tcp(socket: TcpListener, open: Arc<AtomicUsize>) {
+    let mut connections = Group::default();
+    loop {
+        let (stream, _) = socket.accept().await.unwrap();
+        connections.spawn("connection", serve(stream, Arc::clone(&open)));
+    }
+}
+
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, open: Arc<AtomicUsize>) {
+    open.fetch_add(1, Ordering::SeqCst);
+    // What it became after HTTP is part of the connection.
+    let talking = Talking::default();
+    let service = service_fn(|request: Request<hyper::body::Incoming>| {
+        let (mut head, body) = request.into_parts();
+        let path = head.uri.path_and_query().unwrap().as_str();
+        head.uri = path.strip_prefix("/there/all").unwrap().parse().unwrap();
+        let answer = behave(Request::from_parts(head, Body::new(body)), &talking);
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    let serving = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    // A client that leaves is no failure of this test.
+    let _ = serving.with_upgrades().await;
+    let mut talking = std::mem::take(&mut *talking.lock().unwrap());
+    while talking.next().await.is_some() {}
+    open.fetch_sub(1, Ordering::SeqCst);
 }
 
 /// Answers as the path says.
