@@ -6,7 +6,7 @@
 //! version of property names, and that the work of a match has a bound.
 //!
 //! A pattern that is too large for the `regex` crate, which spells classes out in bytes once for each repetition, is run by
-//! [`nfa`], as large as Go allows.
+//! `nfa`, as large as Go allows.
 
 mod class;
 mod nfa;

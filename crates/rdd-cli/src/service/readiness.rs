@@ -252,7 +252,7 @@ pub struct Wanted<'a> {
 /// Waits until the running daemon can be used, or is gone.
 ///
 /// A daemon that is ready is waited for in silence, however slowly it answers: only an answer tells whether there is
-/// something to wait for. `progress` shows every phase at once; without one, a phase is shown from [`QUIET_WAIT`] on.
+/// something to wait for. `progress` shows every phase at once; without one, a phase is shown from 200 ms on.
 pub fn wait(
     plane: &ControlPlane<'_>,
     deadline: Deadline,
