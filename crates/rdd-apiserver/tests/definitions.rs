@@ -2,14 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
-use std::{
-    collections::BTreeMap,
-    env, fs,
-    path::{Path, PathBuf},
-    process::Command,
-    sync::Arc,
-    time::Instant,
-};
+use std::{fs, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use rdd_apiserver::{
@@ -20,7 +13,7 @@ use rdd_apiserver::{
 use rdd_meta::field_error;
 use rdd_stdx::clock::SystemClock;
 use rdd_store::Revision;
-use rdd_testkit::capability::skip;
+use rdd_testkit::oracle::{definitions, go_module};
 use serde_json::{Value, json};
 
 /// Modules on the Go proxy, and how many definitions each has at least.
@@ -31,55 +24,10 @@ const MODULES: [(&str, usize); 4] = [
     ("github.com/prometheus-operator/prometheus-operator@v0.85.0", 9),
 ];
 
-#[expect(clippy::disallowed_methods, reason = "a test: Go fetches the modules")]
-fn module_folder(module: &str) -> Option<PathBuf> {
-    let output =
-        Command::new("go").args(["mod", "download", "-json", module]).current_dir(env::temp_dir()).output().ok()?;
-    let answer: Value = serde_json::from_slice(&output.stdout).ok()?;
-    answer.get("Dir")?.as_str().map(PathBuf::from)
-}
-
-fn yaml_files(folder: &Path, found: &mut Vec<PathBuf>) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            yaml_files(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "yaml") {
-            found.push(path);
-        }
-    }
-}
-
-/// The definitions in a module, by name and content: copies count once.
-fn definitions(folder: &Path) -> Vec<Value> {
-    let mut files = Vec::new();
-    yaml_files(folder, &mut files);
-    let mut found = BTreeMap::new();
-    for file in files {
-        let Ok(text) = fs::read_to_string(&file) else { continue };
-        if !text.contains("CustomResourceDefinition") || text.contains("{{") {
-            continue;
-        }
-        for document in text.split("\n---") {
-            let Ok(value) = serde_saphyr::from_str::<Value>(document.trim_start_matches("---")) else { continue };
-            let is = |key: &str, wanted: &str| value.get(key).and_then(Value::as_str) == Some(wanted);
-            let named = value.pointer("/spec/names/plural").is_some();
-            if is("kind", "CustomResourceDefinition") && is("apiVersion", "apiextensions.k8s.io/v1") && named {
-                found.insert(value.to_string(), value);
-            }
-        }
-    }
-    found.into_values().collect()
-}
-
 /// The definitions of a module; none if it cannot be fetched here, which CI does not tolerate.
 fn fetched(module: &str, expected: usize) -> Vec<Value> {
-    let Some(folder) = module_folder(module) else {
-        skip(&format!("the Go module {module} cannot be fetched"));
-        return Vec::new();
-    };
-    let definitions = definitions(&folder);
+    let Some(folder) = go_module(module) else { return Vec::new() };
+    let definitions = definitions(&folder, &["yaml"]);
     assert!(definitions.len() >= expected, "{module} has {} definitions", definitions.len());
     definitions
 }

@@ -9,7 +9,10 @@ pub mod capability;
 pub mod controllers;
 mod daemon;
 mod eventually;
+#[cfg(feature = "oracle")]
+pub mod oracle;
 pub mod processes;
+pub mod random;
 mod sandbox;
 
 pub use bounded::Output;

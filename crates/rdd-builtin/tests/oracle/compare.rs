@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rdd_builtin::{kinds, strategy::Strategy};
 use rdd_meta::FieldError;
+use rdd_testkit::random::SeededRandom;
 use serde_json::{Value, json};
 
 use crate::{
+    ask,
     grammar::{generate, mix},
-    random::Random,
-    upstream::ask,
 };
 
 /// How many questions a kind got, and which errors came up.
@@ -24,7 +24,7 @@ struct Coverage {
 pub(crate) fn run(group: &str, grammar: &Value, endpoints: &[&str], seed: u64) {
     let kind = grammar["kind"].as_str().unwrap();
     let strategy = kinds::of(group, kind).unwrap();
-    let mut random = Random::new(seed);
+    let mut random = SeededRandom::new(seed);
     let mut coverage = Coverage::default();
     let objects: Vec<Value> = (0..600).map(|_| generate(&mut random, grammar)).collect();
     let questions: Vec<Value> = objects.iter().map(|object| json!({"op": "create", "object": object})).collect();

@@ -3,7 +3,7 @@
 use rdd_builtin::kinds;
 use serde_json::{Value, json};
 
-use crate::upstream::ask;
+use crate::ask;
 
 #[test]
 fn field_selectors_see_what_they_see_upstream() {

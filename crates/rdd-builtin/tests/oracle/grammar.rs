@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value};
 
-use crate::random::Random;
+use rdd_testkit::random::SeededRandom;
 
 /// A value of a grammar. `{"$one": [...]}` is one of several, `{"$list": g}` a few of one, `{"$map": {"keys": [...], "of": g}}`
 /// an object with some of the keys. Of other objects, a field whose name ends in `?` is there every other time, others
 /// nearly always. Everything else stands for itself. Empty lists and maps are left out: Go's encoding does not tell them
 /// from none.
-pub(crate) fn generate(random: &mut Random, grammar: &Value) -> Value {
+pub(crate) fn generate(random: &mut SeededRandom, grammar: &Value) -> Value {
     let Value::Object(fields) = grammar else { return grammar.clone() };
     if let Some(choices) = fields.get("$one").and_then(Value::as_array) {
         let choice = random.pick(choices);
@@ -43,7 +43,7 @@ pub(crate) fn generate(random: &mut Random, grammar: &Value) -> Value {
 }
 
 /// The one with some parts of the other.
-pub(crate) fn mix(random: &mut Random, one: &Value, other: &Value) -> Value {
+pub(crate) fn mix(random: &mut SeededRandom, one: &Value, other: &Value) -> Value {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
             let mut mixed = Map::new();

@@ -5,15 +5,14 @@ use rdd_builtin::{
     types::{self, Kind, Type},
 };
 use rdd_schema::{ordered::Ordered, strict::Finding};
+use rdd_testkit::{oracle, random::SeededRandom};
 use serde_json::{Map, Value, json};
-
-use crate::{ask, random::Random};
 
 const CASES_PER_KIND: usize = 300;
 
 #[test]
 fn bodies_are_read_and_refused_as_upstream_does() {
-    let mut random = Random::new(35);
+    let mut random = SeededRandom::new(35);
     let mut cases = Vec::new();
     for kind in types::kinds().iter().filter(|kind| !kind.kind.ends_with("List") && kind.kind != "Status") {
         for _ in 0..CASES_PER_KIND {
@@ -21,11 +20,11 @@ fn bodies_are_read_and_refused_as_upstream_does() {
             let mut body = Maker { random: &mut random, wrong_per_mille }.structure(kind.structure(), 6);
             body["apiVersion"] = kind.api_version().into();
             body["kind"] = kind.kind.into();
-            cases.push((kind, body, random.chance(500)));
+            cases.push((kind, body, random.per_mille(500)));
         }
     }
     let questions: Vec<Value> = cases.iter().map(|(kind, body, stored)| question(kind, body, *stored)).collect();
-    let Some(answers) = ask::ask(&questions) else { return };
+    let Some(answers) = oracle::ask("oracle", &questions) else { return };
     let mut refused = 0;
     for ((kind, body, stored), answer) in cases.into_iter().zip(answers) {
         let mut object = body.clone();
@@ -57,7 +56,7 @@ fn bodies_are_read_and_refused_as_upstream_does() {
 
 #[test]
 fn texts_in_any_order_and_with_repetitions_are_read_as_upstream_reads_them() {
-    let mut random = Random::new(36);
+    let mut random = SeededRandom::new(36);
     let mut cases = Vec::new();
     for kind in types::kinds().iter().filter(|kind| !kind.kind.ends_with("List") && kind.kind != "Status") {
         for _ in 0..CASES_PER_KIND {
@@ -74,7 +73,7 @@ fn texts_in_any_order_and_with_repetitions_are_read_as_upstream_reads_them() {
     }
     let ask_of = |(kind, text): &(&Kind, String)| json!({"op": "decode", "apiVersion": kind.api_version(), "kind": kind.kind, "text": text});
     let questions: Vec<Value> = cases.iter().map(ask_of).collect();
-    let Some(answers) = ask::ask(&questions) else { return };
+    let Some(answers) = oracle::ask("oracle", &questions) else { return };
     let (mut refused, mut twice) = (0, 0);
     for ((kind, text), answer) in cases.into_iter().zip(answers) {
         let read = decode::decode_ordered(kind, &Ordered::read(text.as_bytes()).unwrap());
@@ -101,7 +100,7 @@ fn texts_in_any_order_and_with_repetitions_are_read_as_upstream_reads_them() {
 }
 
 /// The text of a value, its fields in no order, and some of them once more as they are in another value.
-fn disordered(random: &mut Random, value: &Value, other: &Value) -> String {
+fn disordered(random: &mut SeededRandom, value: &Value, other: &Value) -> String {
     match value {
         Value::Array(items) => {
             let item = |(index, item): (usize, &Value)| disordered(random, item, other.get(index).unwrap_or(item));
@@ -111,7 +110,7 @@ fn disordered(random: &mut Random, value: &Value, other: &Value) -> String {
             let mut written = Vec::new();
             for (name, field) in fields {
                 let again = other.get(name).unwrap_or(field);
-                let times = if random.chance(150) { 2 + random.below(2) } else { 1 };
+                let times = if random.per_mille(150) { 2 + random.below(2) } else { 1 };
                 for time in 0..times {
                     let (field, again) = if time % 2 == 0 { (field, again) } else { (again, field) };
                     let text = disordered(random, field, again);
@@ -139,7 +138,7 @@ fn question(kind: &Kind, body: &Value, stored: bool) -> Value {
 }
 
 pub(crate) struct Maker<'r> {
-    pub(crate) random: &'r mut Random,
+    pub(crate) random: &'r mut SeededRandom,
     pub(crate) wrong_per_mille: usize,
 }
 
@@ -148,11 +147,11 @@ impl Maker<'_> {
         let mut fields = Map::new();
         let percent = *self.random.pick(&[10, 40, 80]);
         for field in structure.fields {
-            if self.random.chance(percent * 10) && field.via != "TypeMeta" {
+            if self.random.per_mille(percent * 10) && field.via != "TypeMeta" {
                 fields.insert(field.name.to_owned(), self.value(&field.kind, depth.saturating_sub(1)));
             }
         }
-        if self.random.chance(30) {
+        if self.random.per_mille(30) {
             let name = *self.random.pick(&["unknown", "Name", "a.b", "z"]);
             fields.insert(name.to_owned(), json!(1));
         }
@@ -160,12 +159,12 @@ impl Maker<'_> {
     }
 
     fn value(&mut self, kind: &Type, depth: usize) -> Value {
-        if self.random.chance(self.wrong_per_mille) {
+        if self.random.per_mille(self.wrong_per_mille) {
             let wrong =
                 [json!(1), json!("x"), json!(true), json!([1]), json!({"a": 1}), json!(1.5), json!(3_000_000_000_i64)];
             return self.random.pick(&wrong).clone();
         }
-        if self.random.chance(40) {
+        if self.random.per_mille(40) {
             return Value::Null;
         }
         match kind {
@@ -268,10 +267,10 @@ const QUANTITIES: [&str; 34] = [
 #[test]
 fn quantities_are_written_as_upstream_writes_them() {
     let kind = types::kind("", "v1", "ResourceQuota").unwrap();
-    let mut random = Random::new(7);
+    let mut random = SeededRandom::new(7);
     let mut texts: Vec<String> = QUANTITIES.iter().map(|text| (*text).to_owned()).collect();
     for _ in 0..3000 {
-        let digits = |random: &mut Random, most: usize| -> String {
+        let digits = |random: &mut SeededRandom, most: usize| -> String {
             let length = random.below(most);
             (0..length).map(|_| *random.pick(&['0', '0', '0', '1', '2', '5', '9'])).collect()
         };
@@ -287,7 +286,7 @@ fn quantities_are_written_as_upstream_writes_them() {
     }
     let bodies: Vec<Value> = texts.iter().map(|text| json!({"spec": {"hard": {"a": text}}})).collect();
     let questions: Vec<Value> = bodies.iter().map(|body| question(kind, body, true)).collect();
-    let Some(answers) = ask::ask(&questions) else { return };
+    let Some(answers) = oracle::ask("oracle", &questions) else { return };
     for ((text, mut body), answer) in texts.iter().zip(bodies).zip(answers) {
         let ours = decode::decode(kind, &mut body).map(|_| body["spec"]["hard"]["a"].clone());
         let ours = ours.map_err(|Refused(text)| text.rsplit(": ").next().unwrap_or_default().to_owned());

@@ -3,9 +3,8 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use rdd_builtin::{openapi, types};
+use rdd_testkit::oracle::go_module;
 use serde_json::Value;
-
-use crate::ask;
 
 /// Definitions that say which group-versions there are, and so differ from server to server.
 const EVERYWHERE: [&str; 2] =
@@ -13,7 +12,7 @@ const EVERYWHERE: [&str; 2] =
 
 #[test]
 fn every_definition_is_the_published_one() {
-    let Some(kubernetes) = ask::kubernetes() else { return };
+    let Some(kubernetes) = go_module("k8s.io/kubernetes@v1.35.4") else { return };
     let mut versions: Vec<(&str, &str)> = types::kinds().iter().map(|kind| (kind.group, kind.version)).collect();
     versions.sort_unstable();
     versions.dedup();
@@ -41,7 +40,7 @@ fn published(kubernetes: &Path, group: &str, version: &str) -> BTreeMap<String, 
 
 #[test]
 fn every_value_of_a_field_is_one_that_upstream_enumerates() {
-    let Some(kubernetes) = ask::kubernetes() else { return };
+    let Some(kubernetes) = go_module("k8s.io/kubernetes@v1.35.4") else { return };
     let text = fs::read_to_string(kubernetes.join("pkg/generated/openapi/zz_generated.openapi.go")).unwrap();
     let theirs = enumerated(&text);
     let mut versions: Vec<(&str, &str)> = types::kinds().iter().map(|kind| (kind.group, kind.version)).collect();

@@ -6,9 +6,7 @@
     reason = "a test that cannot go on stops where it is; coverage is printed"
 )]
 
-mod ask;
 mod decoding;
 mod documents;
 mod protobuf;
-mod random;
 mod table;

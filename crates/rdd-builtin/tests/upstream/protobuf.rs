@@ -5,16 +5,17 @@ use rdd_builtin::{
     decode, protobuf,
     types::{self, Kind},
 };
+use rdd_testkit::{oracle, random::SeededRandom};
 use serde_json::{Value, json};
 
-use crate::{ask, decoding::Maker, random::Random};
+use crate::decoding::Maker;
 
 const CASES_PER_KIND: usize = 150;
 const SPOILED_PER_KIND: usize = 150;
 
 /// Objects in the form that Go gives them, of every kind and of lists of them.
 fn objects(seed: u64, count: usize) -> Vec<(&'static Kind, Value)> {
-    let mut random = Random::new(seed);
+    let mut random = SeededRandom::new(seed);
     let mut objects = Vec::new();
     for kind in types::kinds() {
         for _ in 0..count {
@@ -43,7 +44,7 @@ fn asked(op: &str, key: &str, cases: &[(&'static Kind, Value)]) -> Option<Vec<Va
             question
         })
         .collect();
-    ask::ask(&questions)
+    oracle::ask("oracle", &questions)
 }
 
 fn bytes_of(answer: &Value) -> Vec<u8> {
@@ -95,7 +96,7 @@ fn metadata_alone_is_written_byte_for_byte() {
             question
         })
         .collect();
-    let Some(answers) = ask::ask(&questions) else { return };
+    let Some(answers) = oracle::ask("oracle", &questions) else { return };
     for ((_, object), answer) in cases.iter().zip(&answers) {
         let ours = protobuf::seal("meta.k8s.io/v1", "PartialObjectMetadata", &protobuf::write_partial(object));
         assert!(ours == bytes_of(answer), "{object}");
@@ -105,7 +106,7 @@ fn metadata_alone_is_written_byte_for_byte() {
 #[test]
 fn spoiled_bytes_are_read_or_refused_as_upstream_does() {
     let cases = objects(42, SPOILED_PER_KIND);
-    let mut random = Random::new(77);
+    let mut random = SeededRandom::new(77);
     let spoiled: Vec<(&Kind, Value)> = cases
         .iter()
         .map(|(kind, object)| {
@@ -151,7 +152,7 @@ fn without_nulls(value: &Value) -> Value {
     }
 }
 
-fn spoil(random: &mut Random, bytes: &mut Vec<u8>) {
+fn spoil(random: &mut SeededRandom, bytes: &mut Vec<u8>) {
     for _ in 0..=random.below(3) {
         let at = 4 + random.below(bytes.len() - 4);
         match random.below(5) {

@@ -3,16 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rdd_builtin::types::{self, Field, Struct, Type};
+use rdd_testkit::oracle;
 use serde_json::json;
-
-use crate::ask;
 
 #[test]
 fn every_fact_about_a_type_is_what_reflection_says_of_it() {
     let kinds: Vec<_> = types::kinds().iter().map(|kind| json!([kind.api_version(), kind.kind])).collect();
     let everywhere = [json!(["v1", "DeleteOptions"]), json!(["v1", "WatchEvent"])];
     let kinds: Vec<_> = kinds.into_iter().chain(everywhere).collect();
-    let Some(answers) = ask::ask(&[json!({"op": "types", "kinds": kinds})]) else { return };
+    let Some(answers) = oracle::ask("oracle", &[json!({"op": "types", "kinds": kinds})]) else { return };
     let theirs = parse(answers[0]["types"].as_str().unwrap());
     let ours: BTreeMap<String, BTreeSet<String>> = types::structs().iter().map(described).collect();
     assert_eq!(ours.keys().collect::<Vec<_>>(), theirs.keys().collect::<Vec<_>>());

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::generate::Random;
-use crate::judge::{self, Judge};
 use rdd_cel::rules::{Limits, RuleSet};
 use rdd_cel::{JsonSchema, Shape};
+use rdd_testkit::oracle::{GoOracle, go_module};
 use serde_json::{Value as Json, json};
 
 const MODULES: [&str; 4] = [
@@ -98,13 +98,13 @@ fn changed(value: &Json, other: &Json, random: &mut Random) -> Json {
 
 #[test]
 fn every_rule_of_real_definitions_compiles_and_judges_objects_as_upstream_does() {
-    let Some(mut judge) = Judge::start() else { return };
+    let Some(oracle) = GoOracle::build("oracle-cel") else { return };
     let mut schemas: BTreeMap<String, Json> = BTreeMap::new();
     // More definitions can be had for the asking: ORACLE_MODULES="example.com/module@v1.2.3 …".
     let more = std::env::var("ORACLE_MODULES").unwrap_or_default();
     for module in MODULES.into_iter().chain(more.split_whitespace()) {
-        let Some(folder) = judge::module(module) else { continue };
-        let answer = judge.ask(&[json!({"op": "crd", "path": folder})]).remove(0);
+        let Some(folder) = go_module(module) else { continue };
+        let answer = oracle.ask(&[json!({"op": "crd", "path": folder})]).remove(0);
         for found in answer["schemas"].as_array().expect("schemas") {
             schemas.insert(format!("{module} {}", found["name"].as_str().unwrap_or_default()), found["schema"].clone());
         }
@@ -131,7 +131,7 @@ fn every_rule_of_real_definitions_compiles_and_judges_objects_as_upstream_does()
         .iter()
         .map(|(set, _, new, old)| json!({"op": "rules", "schema": sets[*set].1, "root": true, "self": new, "old": old}))
         .collect();
-    let answers = judge.ask(&requests);
+    let answers = oracle.ask(&requests);
     let (mut wrong, mut failures) = (0, 0);
     for ((set, name, new, old), theirs) in cases.iter().zip(&answers) {
         let verdict = sets[*set].0.validate("root", new, old.as_ref(), Limits::default());

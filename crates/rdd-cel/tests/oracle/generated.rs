@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use crate::generate::{self, Random};
-use crate::judge::Judge;
 use crate::ours::Ground;
 use crate::vectors::differences;
+use rdd_testkit::oracle::GoOracle;
 use serde_json::{Value as Json, json};
 
 const CASES: u64 = 8_000;
 
 #[test]
 fn generated_expressions_get_the_same_answers() {
-    let Some(mut judge) = Judge::start() else { return };
+    let Some(oracle) = GoOracle::build("oracle-cel") else { return };
     let ground = Ground::new(generate::schema());
     let seed_base: u64 = std::env::var("ORACLE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let cases: Vec<(String, Json, Option<Json>, u64)> = (0..CASES)
@@ -32,7 +32,7 @@ fn generated_expressions_get_the_same_answers() {
             json!({"op": "eval", "expr": text, "schema": ground.schema, "self": own, "old": old, "hasOld": old.is_some(), "limit": limit})
         })
         .collect();
-    let answers = judge.ask(&requests);
+    let answers = oracle.ask(&requests);
     let (mut wrong, mut kinds) = (0, BTreeMap::<&str, usize>::new());
     for ((text, own, old, limit), theirs) in cases.iter().zip(&answers) {
         let kind = ["panic", "fault", "compile", "program", "error", "value"]

@@ -3,7 +3,6 @@
 mod crds;
 mod generate;
 mod generated;
-mod judge;
 mod mutated;
 mod ours;
 mod patterns;

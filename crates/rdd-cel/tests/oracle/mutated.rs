@@ -1,8 +1,8 @@
 //! Expressions with a slip of the pen: refused on both sides or on neither, and for the same first reason.
 
 use crate::generate::{self, Random};
-use crate::judge::Judge;
 use crate::ours::Ground;
+use rdd_testkit::oracle::GoOracle;
 use serde_json::{Value as Json, json};
 
 const CASES: u64 = 5_000;
@@ -35,7 +35,7 @@ fn first(answer: &Json) -> Option<String> {
 
 #[test]
 fn expressions_with_a_slip_are_refused_for_the_same_first_reason() {
-    let Some(mut judge) = Judge::start() else { return };
+    let Some(oracle) = GoOracle::build("oracle-cel") else { return };
     let ground = Ground::new(generate::schema());
     let own = json!({"i": 1, "s": "a", "l": [1], "b": true});
     let texts: Vec<String> = (0..CASES)
@@ -49,7 +49,7 @@ fn expressions_with_a_slip_are_refused_for_the_same_first_reason() {
         .collect();
     let requests: Vec<Json> =
         texts.iter().map(|text| json!({"op": "eval", "expr": text, "schema": ground.schema, "self": own})).collect();
-    let answers = judge.ask(&requests);
+    let answers = oracle.ask(&requests);
     let (mut undecided, mut other_reason, mut other_text, mut refused) = (0, 0, 0, 0);
     for (text, theirs) in texts.iter().zip(&answers) {
         let ours = ground.answer(text, &own, None, 1_000_000);

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::generate::{self, Random};
-use crate::judge::Judge;
 use rdd_cel::rules::{Limits, RuleSet};
 use rdd_cel::{JsonSchema, Shape};
+use rdd_testkit::oracle::GoOracle;
 use serde_json::{Value as Json, json};
 
 const SCHEMAS: u64 = 60;
@@ -130,7 +130,7 @@ fn with_rules(schema: &Json, random: &mut Random) -> Json {
 
 #[test]
 fn generated_rules_judge_objects_as_upstream_does() {
-    let Some(mut judge) = Judge::start() else { return };
+    let Some(oracle) = GoOracle::build("oracle-cel") else { return };
     let base = generate::schema();
     let (mut sets, mut cases) = (Vec::new(), Vec::new());
     for index in 0..SCHEMAS {
@@ -173,7 +173,7 @@ fn generated_rules_judge_objects_as_upstream_does() {
         .iter()
         .map(|(set, new, old, budget, ratchet)| json!({"op": "rules", "schema": sets[*set].1, "self": new, "old": old, "budget": budget, "ratchet": ratchet}))
         .collect();
-    let answers = judge.ask(&requests);
+    let answers = oracle.ask(&requests);
     let (mut wrong, mut failures, mut exhausted) = (0, 0, 0);
     for ((set, new, old, budget, ratchet), theirs) in cases.iter().zip(&answers) {
         let verdict = sets[*set].0.validate(

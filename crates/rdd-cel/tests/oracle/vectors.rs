@@ -1,7 +1,7 @@
 //! The conformance vectors of the CEL specification, through the Go module cache.
 
-use crate::judge::{self, Judge};
 use crate::ours::Ground;
+use rdd_testkit::oracle::{GoOracle, go_module};
 use serde_json::{Value as Json, json};
 
 /// What the answers of both are compared by; costs and values and texts alike.
@@ -24,10 +24,10 @@ pub(crate) fn differences(ours: &Json, theirs: &Json) -> Option<String> {
 
 #[test]
 fn the_vectors_of_the_specification_get_the_same_answers() {
-    let Some(mut judge) = Judge::start() else { return };
-    let Some(module) = judge::module("cel.dev/expr@v0.24.0") else { return };
+    let Some(oracle) = GoOracle::build("oracle-cel") else { return };
+    let Some(module) = go_module("cel.dev/expr@v0.24.0") else { return };
     let folder = module.join("tests/simple/testdata");
-    let listed = judge.ask(&[json!({"op": "vectors", "path": folder})]);
+    let listed = oracle.ask(&[json!({"op": "vectors", "path": folder})]);
     let cases = listed[0]["cases"].as_array().expect("cases").clone();
     let ground = Ground::new(json!({"type": "object", "properties": {"a": {"type": "integer"}}}));
     let own = json!({"a": 1});
@@ -35,7 +35,7 @@ fn the_vectors_of_the_specification_get_the_same_answers() {
         .iter()
         .map(|case| json!({"op": "eval", "expr": case["expr"], "schema": ground.schema, "self": own}))
         .collect();
-    let answers = judge.ask(&requests);
+    let answers = oracle.ask(&requests);
     let (mut wrong, mut skipped) = (0, 0);
     let mut by_kind = std::collections::BTreeMap::<String, usize>::new();
     for (case, theirs) in cases.iter().zip(&answers) {

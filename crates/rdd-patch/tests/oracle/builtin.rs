@@ -1,14 +1,11 @@
 //! Histories on built-in kinds, by the schemas Kubernetes publishes.
 
-use crate::{
-    histories::{comparable, spelled},
-    random::Random,
-    upstream::{ask, module},
-};
+use crate::histories::{comparable, spelled};
 use rdd_patch::{
     shape::openapi::Definitions,
     ssa::{ApplyOptions, FieldManager, Filter, SameSchema, Timestamp},
 };
+use rdd_testkit::{oracle::GoOracle, random::SeededRandom};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -29,7 +26,7 @@ const KINDS: [(&str, &str, &str); 7] = [
 ];
 
 struct Generator<'a> {
-    random: Random,
+    random: SeededRandom,
     definitions: &'a Map<String, Value>,
 }
 
@@ -96,14 +93,14 @@ impl Generator<'_> {
 
 #[test]
 fn built_in_kinds_come_out_as_upstream_has_them() {
-    let Some(module) = module("k8s.io/kube-openapi") else { return };
-    let file = module.join("pkg/schemaconv/testdata/swagger.json");
+    let Some(oracle) = GoOracle::build("oracle") else { return };
+    let file = oracle.module("k8s.io/kube-openapi").join("pkg/schemaconv/testdata/swagger.json");
     let swagger: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     let all = swagger["definitions"].as_object().unwrap();
     let definitions = Definitions::new(all.clone().into_iter().collect(), false);
     let mut steps: Vec<(Value, Value)> = Vec::new();
     for seed in 0..HISTORIES {
-        let mut generator = Generator { random: Random::new(seed + 7_000_000), definitions: all };
+        let mut generator = Generator { random: SeededRandom::new(seed + 7_000_000), definitions: all };
         let (name, api_version, kind) = *generator.random.pick(&KINDS);
         let converter = SameSchema(BTreeMap::from([(api_version.to_owned(), definitions.shape(name).unwrap())]));
         let mut live = json!({"apiVersion": api_version, "kind": kind});
@@ -151,7 +148,7 @@ fn built_in_kinds_come_out_as_upstream_has_them() {
         }
     }
     let questions: Vec<&Value> = steps.iter().map(|(_, question)| question).collect();
-    let Some(answers) = ask(&[json!({"op": "ssa", "schemas": [file], "steps": questions})]) else { return };
+    let answers = oracle.ask(&[json!({"op": "ssa", "schemas": [file], "steps": questions})]);
     let (mut written, mut conflicts, mut refused) = (0, 0, 0);
     for ((ours, question), upstream) in steps.iter().zip(answers[0]["answers"].as_array().unwrap()) {
         assert_eq!(comparable(ours), comparable(upstream), "{question}");

@@ -1,10 +1,11 @@
 //! JSON patch, merge patch and field sets.
 
-use crate::{
-    random::{self, NAMES, Random},
-    upstream::{ask, normal},
-};
+use crate::random::{self, NAMES};
 use rdd_patch::{json, merge, ssa::Set};
+use rdd_testkit::{
+    oracle::{ask, integral_numbers},
+    random::SeededRandom,
+};
 use serde_json::{Map, Value, json};
 
 const CASES: u64 = 4000;
@@ -27,7 +28,7 @@ fn pointers(document: &Value, prefix: &str, all: &mut Vec<String>) {
     }
 }
 
-fn pointer(random: &mut Random, document: &Value) -> String {
+fn pointer(random: &mut SeededRandom, document: &Value) -> String {
     let mut all = Vec::new();
     pointers(document, "", &mut all);
     // The root is one of many: most operations on it are refused.
@@ -56,7 +57,7 @@ fn pointer(random: &mut Random, document: &Value) -> String {
     pointer
 }
 
-fn operation(random: &mut Random, document: &Value) -> Value {
+fn operation(random: &mut SeededRandom, document: &Value) -> Value {
     let mut operation = Map::new();
     operation.insert(
         "op".into(),
@@ -92,7 +93,7 @@ fn operation(random: &mut Random, document: &Value) -> Value {
 fn json_patches_do_what_upstream_does() {
     let cases: Vec<(Value, Value)> = (0..CASES)
         .map(|seed| {
-            let random = &mut Random::new(seed);
+            let random = &mut SeededRandom::new(seed);
             let document =
                 if random.chance(95) { random::object(random, 3) } else { json!([random::value(random, 2)]) };
             let mut patch: Value = (0..=random.below(2)).map(|_| operation(random, &document)).collect();
@@ -106,7 +107,7 @@ fn json_patches_do_what_upstream_does() {
         .iter()
         .map(|(document, patch)| json!({"op": "jsonpatch", "document": document, "patch": patch}))
         .collect();
-    let Some(answers) = ask(&questions) else { return };
+    let Some(answers) = ask("oracle", &questions) else { return };
     let (mut succeeded, mut refused, mut panicked, mut bytes) = (0, 0, 0, 0);
     for ((document, patch), answer) in cases.iter().zip(answers) {
         let ours = json::Patch::decode(patch);
@@ -121,7 +122,7 @@ fn json_patches_do_what_upstream_does() {
         }
         match (ours.unwrap().apply(document), answer.get("error")) {
             (Ok(result), None) => {
-                assert_eq!(normal(&result), normal(&answer["result"]), "{document} {patch}");
+                assert_eq!(integral_numbers(&result), integral_numbers(&answer["result"]), "{document} {patch}");
                 succeeded += 1;
             }
             (Err(ours), Some(error)) => {
@@ -148,7 +149,7 @@ fn json_patches_do_what_upstream_does() {
 fn merge_patches_do_what_upstream_does() {
     let cases: Vec<(Value, Value)> = (0..CASES)
         .map(|seed| {
-            let random = &mut Random::new(seed + 1_000_000);
+            let random = &mut SeededRandom::new(seed + 1_000_000);
             let document = random::object(random, 3);
             let patch = if random.chance(60) { random::changed(random, &document) } else { random::value(random, 3) };
             (document, patch)
@@ -156,12 +157,12 @@ fn merge_patches_do_what_upstream_does() {
         .collect();
     let questions: Vec<Value> =
         cases.iter().map(|(document, patch)| json!({"op": "merge", "document": document, "patch": patch})).collect();
-    let Some(answers) = ask(&questions) else { return };
+    let Some(answers) = ask("oracle", &questions) else { return };
     let (mut succeeded, mut refused) = (0, 0);
     for ((document, patch), answer) in cases.iter().zip(answers) {
         match (merge::apply(document, patch), answer.get("error")) {
             (Ok(result), None) => {
-                assert_eq!(normal(&result), normal(&answer["result"]), "{document} {patch}");
+                assert_eq!(integral_numbers(&result), integral_numbers(&answer["result"]), "{document} {patch}");
                 succeeded += 1;
             }
             (Err(ours), Some(error)) => {
@@ -179,7 +180,7 @@ fn merge_patches_do_what_upstream_does() {
 fn field_validation_of_patches_speaks_as_upstream_does() {
     let patches: Vec<Value> = (0..CASES / 4)
         .map(|seed| {
-            let random = &mut Random::new(seed + 6_000_000);
+            let random = &mut SeededRandom::new(seed + 6_000_000);
             let mut patch: Value = (0..random.below(3)).map(|_| operation(random, &json!({"a": [1]}))).collect();
             for operation in patch.as_array_mut().into_iter().flatten() {
                 if random.chance(30) {
@@ -193,7 +194,7 @@ fn field_validation_of_patches_speaks_as_upstream_does() {
         })
         .collect();
     let questions: Vec<Value> = patches.iter().map(|patch| json!({"op": "strict", "patch": patch})).collect();
-    let Some(answers) = ask(&questions) else { return };
+    let Some(answers) = ask("oracle", &questions) else { return };
     let (mut clean, mut unknown, mut refused) = (0, 0, 0);
     for (patch, answer) in patches.iter().zip(answers) {
         match json::unknown_fields(patch) {
@@ -214,7 +215,7 @@ fn field_validation_of_patches_speaks_as_upstream_does() {
     assert!(clean > 100 && unknown > 100 && refused > 50);
 }
 
-fn element(random: &mut Random) -> String {
+fn element(random: &mut SeededRandom) -> String {
     match random.below(100) {
         0..=39 => format!("f:{}", random.pick(&NAMES)),
         40..=69 => {
@@ -229,7 +230,7 @@ fn element(random: &mut Random) -> String {
     }
 }
 
-fn fields(random: &mut Random, depth: usize) -> Value {
+fn fields(random: &mut SeededRandom, depth: usize) -> Value {
     let mut fields = Map::new();
     for _ in 0..random.below(5) {
         let below = match random.below(20) {
@@ -245,7 +246,7 @@ fn fields(random: &mut Random, depth: usize) -> Value {
     Value::Object(fields)
 }
 
-fn fields_below(random: &mut Random, depth: usize) -> Value {
+fn fields_below(random: &mut SeededRandom, depth: usize) -> Value {
     if random.chance(1) { random::scalar(random) } else { fields(random, depth - 1) }
 }
 
@@ -253,14 +254,14 @@ fn fields_below(random: &mut Random, depth: usize) -> Value {
 fn field_sets_are_read_combined_and_written_as_upstream_does() {
     let cases: Vec<(Value, Value)> = (0..CASES)
         .map(|seed| {
-            let random = &mut Random::new(seed + 2_000_000);
+            let random = &mut SeededRandom::new(seed + 2_000_000);
             let left = fields(random, 3);
             (left, fields(random, 3))
         })
         .collect();
     let questions: Vec<Value> =
         cases.iter().map(|(left, right)| json!({"op": "fieldsv1", "left": left, "right": right})).collect();
-    let Some(answers) = ask(&questions) else { return };
+    let Some(answers) = ask("oracle", &questions) else { return };
     let (mut read, mut refused) = (0, 0);
     for ((left, right), answer) in cases.iter().zip(answers) {
         let (ours_left, ours_right) = (Set::from_value(left), Set::from_value(right));

@@ -1,13 +1,13 @@
 //! Histories of applies and updates by several managers, through upstream's field manager and through ours.
 
-use crate::{
-    random::Random,
-    schemas,
-    upstream::{ask, normal, sorted_lines},
-};
+use crate::{schemas, sorted_lines};
 use rdd_patch::{
     shape::openapi::Definitions,
     ssa::{ApplyOptions, Error, FieldManager, Filter, SameSchema, Set, Timestamp},
+};
+use rdd_testkit::{
+    oracle::{ask, integral_numbers},
+    random::SeededRandom,
 };
 use serde_json::{Map, Value, json};
 
@@ -23,7 +23,7 @@ struct Step {
 }
 
 struct History<'a> {
-    random: &'a mut Random,
+    random: &'a mut SeededRandom,
     /// The schema, and what it may become.
     schemas: Vec<Map<String, Value>>,
     schema: usize,
@@ -233,7 +233,7 @@ pub(crate) fn spelled(result: Result<Value, Error>) -> Value {
 }
 
 fn history(seed: u64) -> (Vec<Map<String, Value>>, Vec<Step>) {
-    let random = &mut Random::new(seed + 5_000_000);
+    let random = &mut SeededRandom::new(seed + 5_000_000);
     let first = schemas::definitions(random);
     let mut all = vec![first.clone()];
     if random.chance(30) {
@@ -261,7 +261,7 @@ fn history(seed: u64) -> (Vec<Map<String, Value>>, Vec<Step>) {
 
 /// Causes and lines in order; an error without a code is upstream's plain error.
 pub(crate) fn comparable(answer: &Value) -> Value {
-    let mut answer = normal(answer);
+    let mut answer = integral_numbers(answer);
     if let Some(causes) = answer.get_mut("causes").and_then(Value::as_array_mut) {
         causes.sort_by_key(ToString::to_string);
     }
@@ -281,7 +281,7 @@ fn objects_and_owners_come_out_as_upstream_has_them() {
             json!({"op": "ssa", "schemas": schemas, "steps": steps.iter().map(|step| &step.question).collect::<Vec<_>>()})
         })
         .collect();
-    let Some(answers) = ask(&questions) else { return };
+    let Some(answers) = ask("oracle", &questions) else { return };
     let (mut applied, mut updated, mut conflicts, mut refused, mut unordered, mut ancient, mut migrated) =
         (0, 0, 0, 0, 0, 0, 0);
     for ((schemas, steps), answer) in histories.iter().zip(answers) {

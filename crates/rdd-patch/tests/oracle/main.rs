@@ -14,4 +14,10 @@ mod scale;
 mod schemas;
 mod strategic;
 mod typed;
-mod upstream;
+
+/// An error with its lines in order: upstream lists what it found in the order of Go's maps.
+fn sorted_lines(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}

@@ -1,49 +1,11 @@
-//! A small seeded generator, and JSON from it.
+//! SeededRandom JSON.
 
+use rdd_testkit::random::SeededRandom;
 use serde_json::{Map, Value, json};
-
-/// SplitMix64: every seed gives the same cases on every machine.
-pub(crate) struct Random(u64);
-
-impl Random {
-    /// `RDD_ORACLE_SEED` moves all seeds: another number, other cases.
-    pub(crate) fn new(seed: u64) -> Self {
-        let moved: u64 = std::env::var("RDD_ORACLE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
-        Self(seed.wrapping_add(moved.wrapping_mul(0x5851_f42d_4c95_7f2d)))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `limit`.
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % (limit.max(1) as u64)).expect("smaller than a usize")
-    }
-
-    /// True in so many of a hundred cases.
-    pub(crate) fn chance(&mut self, percent: usize) -> bool {
-        self.below(100) < percent
-    }
-
-    pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
-        &items[self.below(items.len())]
-    }
-
-    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
-        for index in (1..items.len()).rev() {
-            items.swap(index, self.below(index + 1));
-        }
-    }
-}
 
 pub(crate) const NAMES: [&str; 9] = ["a", "b", "c", "d", "a/b", "m~n", "", "é<&>", "x\"y\u{1}"];
 
-pub(crate) fn scalar(random: &mut Random) -> Value {
+pub(crate) fn scalar(random: &mut SeededRandom) -> Value {
     let scalars = [
         json!(null),
         json!(true),
@@ -66,7 +28,7 @@ pub(crate) fn scalar(random: &mut Random) -> Value {
     random.pick(&scalars).clone()
 }
 
-pub(crate) fn value(random: &mut Random, depth: usize) -> Value {
+pub(crate) fn value(random: &mut SeededRandom, depth: usize) -> Value {
     match random.below(if depth == 0 { 1 } else { 3 }) {
         0 => scalar(random),
         1 => (0..random.below(4)).map(|_| value(random, depth - 1)).collect(),
@@ -74,14 +36,14 @@ pub(crate) fn value(random: &mut Random, depth: usize) -> Value {
     }
 }
 
-pub(crate) fn object(random: &mut Random, depth: usize) -> Value {
+pub(crate) fn object(random: &mut SeededRandom, depth: usize) -> Value {
     let fields: Map<String, Value> =
         (0..random.below(5)).map(|_| ((*random.pick(&NAMES)).to_owned(), value(random, depth))).collect();
     Value::Object(fields)
 }
 
 /// The document with some of its parts replaced.
-pub(crate) fn changed(random: &mut Random, document: &Value) -> Value {
+pub(crate) fn changed(random: &mut SeededRandom, document: &Value) -> Value {
     if random.chance(12) {
         return value(random, 2);
     }

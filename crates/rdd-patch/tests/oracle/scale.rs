@@ -1,15 +1,15 @@
 //! Owners of the replica count between a resource and its scale.
 
-use crate::{random::Random, upstream::ask};
 use rdd_patch::ssa::{Path, PathElement, ScaleEntries};
+use rdd_testkit::{oracle::ask, random::SeededRandom};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 const CASES: u64 = 1000;
 
-fn entries(random: &mut Random, versions: &[&str]) -> Value {
+fn entries(random: &mut SeededRandom, versions: &[&str]) -> Value {
     let count = random.below(4);
-    let entry = |random: &mut Random| {
+    let entry = |random: &mut SeededRandom| {
         let choices = [
             json!({"f:spec": {"f:replicas": {}}}),
             json!({"f:spec": {"f:replicas": {}, "f:other": {}}}),
@@ -38,7 +38,7 @@ fn entries(random: &mut Random, versions: &[&str]) -> Value {
 fn the_replica_count_changes_hands_as_upstream_has_it() {
     let cases: Vec<(Value, Value)> = (0..CASES)
         .map(|seed| {
-            let random = &mut Random::new(seed + 8_000_000);
+            let random = &mut SeededRandom::new(seed + 8_000_000);
             let parent = entries(random, &["apps/v1", "apps/v2", "apps/v3", "apps/v0"]);
             (parent, entries(random, &["autoscaling/v1"]))
         })
@@ -52,7 +52,7 @@ fn the_replica_count_changes_hands_as_upstream_has_it() {
     let questions = cases.iter().map(|(parent, scale)| {
         json!({"op": "scale", "version": "apps/v1", "parent": parent, "scale": scale, "replicas": names})
     });
-    let Some(answers) = ask(&questions.collect::<Vec<_>>()) else { return };
+    let Some(answers) = ask("oracle", &questions.collect::<Vec<_>>()) else { return };
     let (mut translated, mut refused) = (0, 0);
     for ((parent, scale), answer) in cases.iter().zip(answers) {
         let object = json!({"metadata": {"managedFields": parent}});

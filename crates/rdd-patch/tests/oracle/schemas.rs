@@ -1,12 +1,13 @@
-//! Random OpenAPI schemas, and values that fit them, mostly.
+//! SeededRandom OpenAPI schemas, and values that fit them, mostly.
 
-use crate::random::{self, Random};
+use crate::random;
+use rdd_testkit::random::SeededRandom;
 use serde_json::{Map, Value, json};
 
 const FIELDS: [&str; 6] = ["a", "b", "c", "key", "name", "port"];
 
 /// Definitions with a `Root` and a few types it may refer to.
-pub(crate) fn definitions(random: &mut Random) -> Map<String, Value> {
+pub(crate) fn definitions(random: &mut SeededRandom) -> Map<String, Value> {
     let mut definitions = Map::new();
     for name in ["Root", "T0", "T1"] {
         definitions.insert(name.into(), structure(random, 3));
@@ -14,7 +15,7 @@ pub(crate) fn definitions(random: &mut Random) -> Map<String, Value> {
     definitions
 }
 
-pub(crate) fn structure(random: &mut Random, depth: usize) -> Value {
+pub(crate) fn structure(random: &mut SeededRandom, depth: usize) -> Value {
     let properties: Map<String, Value> =
         (0..1 + random.below(4)).map(|_| ((*random.pick(&FIELDS)).to_owned(), schema(random, depth - 1))).collect();
     let mut schema = json!({"type": "object", "properties": properties});
@@ -30,7 +31,7 @@ pub(crate) fn structure(random: &mut Random, depth: usize) -> Value {
     schema
 }
 
-fn scalar(random: &mut Random) -> Value {
+fn scalar(random: &mut SeededRandom) -> Value {
     random
         .pick(&[
             json!({"type": "string"}),
@@ -43,7 +44,7 @@ fn scalar(random: &mut Random) -> Value {
         .clone()
 }
 
-pub(crate) fn schema(random: &mut Random, depth: usize) -> Value {
+pub(crate) fn schema(random: &mut SeededRandom, depth: usize) -> Value {
     if depth == 0 {
         return scalar(random);
     }
@@ -90,7 +91,7 @@ pub(crate) fn schema(random: &mut Random, depth: usize) -> Value {
 
 /// A value for a schema; in so many of a hundred places one that does not fit.
 pub(crate) fn value(
-    random: &mut Random,
+    random: &mut SeededRandom,
     definitions: &Map<String, Value>,
     schema: &Value,
     depth: usize,
@@ -140,7 +141,7 @@ pub(crate) fn value(
 }
 
 /// The schema with one of its lists or maps made atomic, or granular.
-pub(crate) fn changed(random: &mut Random, schema: &Value) -> Value {
+pub(crate) fn changed(random: &mut SeededRandom, schema: &Value) -> Value {
     let mut changed = schema.clone();
     match &mut changed {
         Value::Object(fields) => {

@@ -1,12 +1,13 @@
 //! Strategic merge patches on upstream's own types.
 
-use crate::{
-    random::{self, Random},
-    upstream::{ask, normal},
-};
+use crate::random;
 use rdd_patch::{
     shape::{Shape, openapi::Definitions},
     strategic,
+};
+use rdd_testkit::{
+    oracle::{ask, integral_numbers},
+    random::SeededRandom,
 };
 use serde_json::{Map, Value, json};
 
@@ -24,7 +25,7 @@ struct Type {
 
 fn types() -> Option<Vec<Type>> {
     let questions: Vec<Value> = TYPES.iter().map(|name| json!({"op": "schemas", "type": name})).collect();
-    let answers = ask(&questions)?;
+    let answers = ask("oracle", &questions)?;
     let types = TYPES.iter().zip(answers).map(|(name, answer)| {
         let root = answer["root"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
         let definitions = answer["definitions"].as_object().unwrap().clone();
@@ -35,7 +36,7 @@ fn types() -> Option<Vec<Type>> {
 }
 
 struct Generator<'a> {
-    random: &'a mut Random,
+    random: &'a mut SeededRandom,
     definitions: &'a Map<String, Value>,
     /// In so many of a hundred places, something that makes no sense.
     nonsense: usize,
@@ -253,7 +254,7 @@ fn strategic_patches_do_what_upstream_does() {
     let Some(types) = types() else { return };
     let cases: Vec<(&Type, Value, Value)> = (0..CASES)
         .map(|seed| {
-            let random = &mut Random::new(seed + 4_000_000);
+            let random = &mut SeededRandom::new(seed + 4_000_000);
             let kind = &types[random.below(types.len())];
             let nonsense = if random.chance(20) { 5 } else { 0 };
             let root = json!({"$ref": format!("/{}", kind.root)});
@@ -273,18 +274,18 @@ fn strategic_patches_do_what_upstream_does() {
         let questions = pending.iter().map(|(kind, original, patch)| {
             json!({"op": "strategic", "type": kind.name, "original": original, "patch": patch, "runs": runs})
         });
-        let Some(answers) = ask(&questions.collect::<Vec<_>>()) else { return };
+        let Some(answers) = ask("oracle", &questions.collect::<Vec<_>>()) else { return };
         let mut again = Vec::new();
         for (case, answer) in pending.into_iter().zip(answers) {
             let (kind, original, patch) = case;
             let outcomes = answer["outcomes"].as_array().unwrap();
             let ours = strategic::apply(original, patch, &kind.shape);
             let spelled = match &ours {
-                Ok(result) => json!({"result": normal(result)}),
+                Ok(result) => json!({"result": integral_numbers(result)}),
                 Err(strategic::Error::Incomparable(_)) => json!({"panic": true}),
                 Err(error) => json!({"error": error.to_string()}),
             };
-            if outcomes.iter().any(|outcome| normal(outcome) == spelled) {
+            if outcomes.iter().any(|outcome| integral_numbers(outcome) == spelled) {
                 match &ours {
                     Ok(_) => merged += 1,
                     Err(strategic::Error::Incomparable(_)) => panicked += 1,

@@ -1,16 +1,16 @@
 //! Operations on values of a random type.
 
-use crate::{
-    random::Random,
-    schemas,
-    upstream::{ask, normal, sorted_lines},
-};
+use crate::{schemas, sorted_lines};
 use rdd_patch::{
     shape::openapi::Definitions,
     ssa::{
         Set,
         typed::{self, Duplicates},
     },
+};
+use rdd_testkit::{
+    oracle::{ask, integral_numbers},
+    random::SeededRandom,
 };
 use serde_json::{Map, Value, json};
 
@@ -25,7 +25,7 @@ struct Case {
 }
 
 fn case(seed: u64) -> Case {
-    let random = &mut Random::new(seed + 3_000_000);
+    let random = &mut SeededRandom::new(seed + 3_000_000);
     let old = schemas::definitions(random);
     // Some field sets were written when the schema was another.
     let definitions = match (seed % 4, schemas::changed(random, &Value::Object(old.clone()))) {
@@ -90,7 +90,7 @@ fn ours(case: &Case) -> Value {
 
 /// Errors by line, the rest as it is.
 fn comparable(answer: &Value) -> Value {
-    let mut answer = normal(answer);
+    let mut answer = integral_numbers(answer);
     for (name, value) in answer.as_object_mut().into_iter().flatten() {
         if let (true, Some(text)) = (name.ends_with("Error"), value.as_str()) {
             *value = json!(sorted_lines(text));
@@ -110,7 +110,7 @@ fn typed_values_are_handled_as_upstream_handles_them() {
                 "fields": fields, "runs": 2})
         })
         .collect();
-    let Some(answers) = ask(&questions) else { return };
+    let Some(answers) = ask("oracle", &questions) else { return };
     let (mut valid, mut invalid, mut panicked, mut unordered, mut reconciled) = (0, 0, 0, 0, 0);
     for (case, answer) in cases.iter().zip(answers) {
         let ours = comparable(&ours(case));

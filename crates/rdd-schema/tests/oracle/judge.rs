@@ -1,16 +1,8 @@
 //! The Go oracle as a child process, and the comparison of answers.
 #![allow(clippy::print_stdout, reason = "coverage is printed for whoever runs the test")]
 
-use std::{
-    env, fs,
-    io::{BufRead, BufReader, Write},
-    path::PathBuf,
-    process::{Command, Stdio},
-    sync::OnceLock,
-};
-
 use rdd_meta::go_json;
-use rdd_testkit::capability::skip;
+use rdd_testkit::oracle::GoOracle;
 use serde_json::Value;
 
 /// How answers are compared.
@@ -101,41 +93,13 @@ fn sorted(list: &Value) -> Vec<String> {
 }
 
 pub(crate) struct Judge {
-    program: PathBuf,
-}
-
-#[allow(clippy::disallowed_methods, reason = "a test of a pure crate: the judge is an outside program")]
-fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
-    Command::new(program)
-}
-
-/// Builds the oracle once for all tests of this process.
-fn build() -> Option<PathBuf> {
-    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
-    PROGRAM
-        .get_or_init(|| {
-            let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-            let source = root.join("conformance/oracle");
-            let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-            let has_go = command("go").arg("version").output().is_ok_and(|output| output.status.success());
-            if !has_go {
-                skip("there is no Go to build the oracle with");
-                return None;
-            }
-            fs::create_dir_all(&target).expect("the target folder can be made");
-            let program = fs::canonicalize(&target).expect("the target folder exists").join("oracle-crd");
-            let built = command("go").args(["build", "-o"]).arg(&program).arg(".").current_dir(&source).output();
-            let built = built.expect("go was found before");
-            assert!(built.status.success(), "go build failed: {}", String::from_utf8_lossy(&built.stderr));
-            Some(program)
-        })
-        .clone()
+    oracle: GoOracle,
 }
 
 impl Judge {
     /// The judge, or nothing where there is no Go.
     pub(crate) fn start() -> Option<Judge> {
-        build().map(|program| Judge { program })
+        GoOracle::build("oracle").map(|oracle| Judge { oracle })
     }
 
     /// Asks about all cases, prints how many there were, and fails with the first few on which we disagree.
@@ -164,30 +128,9 @@ impl Judge {
     }
 
     fn ask(&self, cases: &[Case]) -> Vec<Value> {
-        let mut child = command(&self.program)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the oracle was built and starts");
-        let mut input = child.stdin.take().expect("stdin is piped");
-        let output = BufReader::new(child.stdout.take().expect("stdout is piped"));
-        let lines: Vec<String> = cases.iter().map(|case| case.request.to_string()).collect();
-        let answers = std::thread::scope(|scope| {
-            scope.spawn(move || {
-                for line in lines {
-                    if writeln!(input, "{line}").is_err() {
-                        return;
-                    }
-                }
-            });
-            let read = |line: std::io::Result<String>| {
-                let line = line.expect("the oracle writes text");
-                // Numbers as upstream holds them.
-                rdd_schema::strict::read(line.as_bytes()).expect("the oracle writes JSON").value
-            };
-            output.lines().map(read).collect()
-        });
-        child.wait().expect("the oracle ends after its input");
-        answers
+        let questions: Vec<Value> = cases.iter().map(|case| case.request.clone()).collect();
+        // Numbers as upstream holds them.
+        let read = |line: &String| rdd_schema::strict::read(line.as_bytes()).expect("the oracle writes JSON").value;
+        self.oracle.ask_lines(&questions).iter().map(read).collect()
     }
 }

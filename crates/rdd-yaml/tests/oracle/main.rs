@@ -3,17 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 
 mod probes;
-mod random;
 mod texts;
-mod upstream;
 
+use rdd_testkit::{
+    oracle::{ask, integral_numbers},
+    random::SeededRandom,
+};
 use rdd_yaml::{Error, Read, read};
 use serde_json::{Value, json};
-
-use crate::{
-    random::Random,
-    upstream::{ask, normal},
-};
 
 const GENERATED: u64 = 12_000;
 
@@ -39,7 +36,7 @@ fn agrees(ours: &Result<Read, Error>, theirs: &Value) -> bool {
         return true;
     }
     match ours {
-        Ok(read) => theirs.get("json").is_some_and(|theirs| normal(theirs) == normal(&read.value)),
+        Ok(read) => theirs.get("json").is_some_and(|theirs| integral_numbers(theirs) == integral_numbers(&read.value)),
         Err(error) => theirs["error"].as_str().is_some_and(|theirs| general(theirs) == general(&error.to_string())),
     }
 }
@@ -55,7 +52,7 @@ fn general(error: &str) -> &str {
 #[track_caller]
 fn compare(texts: &[String]) {
     let questions: Vec<Value> = texts.iter().map(|text| json!({"op": "yaml", "text": text})).collect();
-    let Some(answers) = ask(&questions) else { return };
+    let Some(answers) = ask("oracle", &questions) else { return };
     let differences: Vec<String> =
         texts.iter().zip(&answers).filter_map(|(text, answer)| difference(text, answer)).collect();
     let shown = differences[..differences.len().min(40)].join("\n");
@@ -75,7 +72,7 @@ fn written_probes_are_read_as_goyaml_reads_them() {
 fn generated_texts_are_read_as_goyaml_reads_them() {
     let texts: Vec<String> = (0..GENERATED)
         .map(|seed| {
-            let mut random = Random::new(seed);
+            let mut random = SeededRandom::new(seed);
             match seed % 3 {
                 0 => texts::soup(&mut random),
                 1 => texts::document(&mut random),
