@@ -1,4 +1,8 @@
-//! Server-side apply, one field owner per writer.
+//! Server-side apply with one field manager per writer.
+//!
+//! # Guarantees
+//! All applies are forced: the writer takes over the fields that it names, whoever owns them. Fields that the same manager applied
+//! before and leaves out now are removed; fields of other managers stay.
 
 use kube::{
     Api, Client, ResourceExt,
@@ -9,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{Error, Kind};
 
-/// The API of a kind, in a namespace or in none.
+/// The untyped API of a kind, in a namespace, or in the cluster scope without one.
 pub fn api_of<K: Kind>(client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
     let resource = ApiResource::erase::<K>(&());
     match namespace {
@@ -18,14 +22,17 @@ pub fn api_of<K: Kind>(client: &Client, namespace: Option<&str>) -> Api<DynamicO
     }
 }
 
-/// As the type that it is.
+/// Parses the server's answer into its type.
 pub(crate) fn typed<K: Kind>(object: DynamicObject) -> Result<K, Error> {
     object
         .try_parse()
         .map_err(|error| Error::because(format!("read the {} that the server returned", K::kind(&())), error))
 }
 
-/// Applies `status` to `object` as `manager`, over what others say about the same fields.
+/// Applies `status` to the status subresource of `object` as `manager`, with force. Returns the object as stored.
+///
+/// # Errors
+/// When the API refuses the write, or when `object` has a uid and the stored object has another one.
 pub async fn status<K: Kind>(client: &Client, manager: &str, object: &K, status: &impl Serialize) -> Result<K, Error> {
     let status = serde_json::to_value(status).map_err(|error| Error::because("write a status as JSON", error))?;
     let mut body = identity(object);
@@ -36,13 +43,16 @@ pub async fn status<K: Kind>(client: &Client, manager: &str, object: &K, status:
     typed(applied.map_err(|error| Error::from(error).context(format!("apply the status of {}", name_of(object))))?)
 }
 
-/// Applies `object` as `manager`, over what others say about the same fields. It is made if it is not there.
+/// Applies `object` as `manager`, with force, and creates it if it does not exist. Returns the object as stored.
+///
+/// # Errors
+/// When the API refuses the write.
 pub async fn object<K: Kind + Serialize>(client: &Client, manager: &str, object: &K) -> Result<K, Error> {
     let mut body = serde_json::to_value(object).map_err(|error| Error::because("write an object as JSON", error))?;
     body["apiVersion"] = K::api_version(&()).into();
     body["kind"] = K::kind(&()).into();
     if let Some(metadata) = body["metadata"].as_object_mut() {
-        // What the server owns cannot be applied.
+        // The server rejects an apply with `managedFields`; the other fields belong to the server.
         for field in ["managedFields", "creationTimestamp", "generation", "resourceVersion", "selfLink"] {
             metadata.remove(field);
         }
@@ -53,7 +63,7 @@ pub async fn object<K: Kind + Serialize>(client: &Client, manager: &str, object:
     typed(applied.map_err(|error| Error::from(error).context(format!("apply {}", name_of(object))))?)
 }
 
-/// What names the object, and this one only: with its uid, nothing is applied to a namesake that took its place.
+/// The identifying fields of an object. With the uid among them, the server refuses to apply to a recreated object of the same name.
 fn identity<K: Kind>(object: &K) -> Value {
     let mut metadata = json!({"name": object.name_any()});
     if let Some(namespace) = object.namespace() {
@@ -65,7 +75,7 @@ fn identity<K: Kind>(object: &K) -> Value {
     json!({"apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": metadata})
 }
 
-/// `LimaVM/rdd/rd`
+/// Kind, namespace and name for error messages, as in `LimaVM/rdd/rd`.
 pub(crate) fn name_of<K: Kind>(object: &K) -> String {
     format!("{}/{}", K::kind(&()), crate::Key::of(object))
 }

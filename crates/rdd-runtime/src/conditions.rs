@@ -1,30 +1,31 @@
-//! Conditions: set with a transition time that means something, mirrored with what vanished, cut where a character ends.
+//! Status conditions: setting them with a correct transition time, mirroring them to another object, truncating long messages.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use rdd_stdx::clock::Clock;
 
-/// The longest message that the API takes, in characters.
+/// The maximum length of a condition's message in the API, in characters.
 pub const MESSAGE_CHARACTERS_MAX: usize = 32_768;
-/// What a message that had to be cut ends in.
+/// The end of a truncated message.
 const ELLIPSIS: &str = "… (truncated)";
 
-/// A condition to be set.
+/// A condition to set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct New<'a> {
-    /// Its type, as in `Running`.
+    /// The condition's type, as in `Running`.
     pub kind: &'a str,
     /// `Some(true)` for True, `Some(false)` for False, `None` for Unknown.
     pub status: Option<bool>,
-    /// One word.
+    /// The machine-readable reason, one CamelCase word.
     pub reason: &'a str,
-    /// For people; cut if it is too long.
+    /// The message for people; [`set`] truncates it if it is too long.
     pub message: &'a str,
-    /// The generation of the object that was looked at.
+    /// The generation of the object that the status was computed from.
     pub generation: Option<i64>,
 }
 
-/// Sets a condition; its transition time changes only with its status. Returns whether anything but the generation changed.
+/// Sets a condition, like upstream's `meta.SetStatusCondition`: adds it if its type is new, otherwise replaces it. The transition time
+/// changes only when the status changes. Returns whether anything but the observed generation changed.
 pub fn set(conditions: &mut Vec<Condition>, new: &New<'_>, now: Timestamp) -> bool {
     let status = status_word(new.status);
     let next = Condition {
@@ -46,7 +47,7 @@ pub fn set(conditions: &mut Vec<Condition>, new: &New<'_>, now: Timestamp) -> bo
     changed
 }
 
-/// `True`, `False` or `Unknown`.
+/// The status as the API writes it: `True`, `False`, or `Unknown` for `None`.
 pub fn status_word(status: Option<bool>) -> &'static str {
     match status {
         Some(true) => "True",
@@ -55,18 +56,18 @@ pub fn status_word(status: Option<bool>) -> &'static str {
     }
 }
 
-/// The condition of this type.
+/// Finds the condition of this type.
 pub fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == kind)
 }
 
-/// Whether the condition of this type is True.
+/// Whether the condition of this type is `True`; false if it is absent.
 pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
     find(conditions, kind).is_some_and(|condition| condition.status == "True")
 }
 
-/// Makes the conditions of these types in `into` the same as in `from`, those that vanished there included (they are removed),
-/// with the generation of the object they are mirrored to. Transition times are the source's. Returns whether anything changed.
+/// Mirrors the conditions of these types from one object to another. A condition that `from` lacks is removed from `into`; conditions of
+/// other types stay. Transition times are those of the source, `generation` is that of the target. Returns whether anything changed.
 pub fn mirror(from: &[Condition], into: &mut Vec<Condition>, kinds: &[&str], generation: Option<i64>) -> bool {
     let before = into.clone();
     for kind in kinds {
@@ -85,14 +86,14 @@ pub fn mirror(from: &[Condition], into: &mut Vec<Condition>, kinds: &[&str], gen
     *into != before
 }
 
-/// The message, cut at the end of a character if it is longer than a condition can hold.
+/// Truncates a message to the maximum length of a condition's message, at a character boundary.
 pub fn cut(message: &str) -> String {
     cut_to(message, MESSAGE_CHARACTERS_MAX)
 }
 
-/// As [`cut`], for another bound in characters.
+/// Truncates a message to `characters_max` characters, including the ellipsis.
 pub fn cut_to(message: &str, characters_max: usize) -> String {
-    // Most messages are short, and bytes are never fewer than characters.
+    // Fast path: a string has at least as many bytes as characters.
     if message.len() <= characters_max || message.chars().nth(characters_max).is_none() {
         return message.to_owned();
     }
@@ -101,7 +102,7 @@ pub fn cut_to(message: &str, characters_max: usize) -> String {
     head + ELLIPSIS
 }
 
-/// The wall clock as the API writes it: whole seconds.
+/// The wall-clock time in whole seconds, the precision of API timestamps.
 pub fn now(clock: &dyn Clock) -> Timestamp {
     Timestamp::from_second(i64::try_from(clock.wall().as_secs()).unwrap_or(i64::MAX)).unwrap_or(Timestamp::MAX)
 }

@@ -1,4 +1,4 @@
-//! What a controller has at hand while it works on one object.
+//! The context that a controller gets for each reconcile: client, caches, clock and events.
 
 use std::{fmt, sync::Arc};
 
@@ -16,16 +16,19 @@ use crate::{
     queue::Queue,
 };
 
-/// What a controller has at hand. Cheap to clone.
+/// The services that the runtime gives to a controller, for reconciles and background tasks. Cheap to clone.
+///
+/// In a reconcile it also knows the key of the reconciled object ([`trigger`](Self::trigger)). Background tasks and
+/// [`Controller::stop`](crate::Controller::stop) get a context without a key.
 #[derive(Clone)]
 pub struct Context {
-    /// The API.
+    /// The client of the Kubernetes API.
     pub client: Client,
-    /// Where time comes from.
+    /// The clock; tests use a manual one.
     pub clock: SharedClock,
-    /// Tells people what happened.
+    /// Publishes Kubernetes events.
     pub events: Events,
-    /// Cancelled when the process begins to end.
+    /// Cancelled when the manager begins to stop.
     pub shutdown: CancellationToken,
     pub(crate) controller: Arc<Identity>,
     pub(crate) caches: Caches,
@@ -34,7 +37,7 @@ pub struct Context {
     pub(crate) points: Points,
 }
 
-/// Who the controller is to others.
+/// The controller's name, and the names that it leaves in objects.
 #[derive(Debug)]
 pub(crate) struct Identity {
     pub(crate) name: &'static str,
@@ -49,52 +52,57 @@ impl fmt::Debug for Context {
 }
 
 impl Context {
-    /// The shared cache of a kind. One that no declaration names begins to fill only now.
+    /// The shared cache of a kind. If no declaration watches the kind, the first call starts its watch, and the cache is empty until the
+    /// first list has arrived.
     pub fn cached<K: Kind>(&self) -> Cached<K> {
         self.caches.get::<K>()
     }
 
-    /// Wakes the object that is worked on, from anywhere and at any time: what a driver's events are connected to.
+    /// A handle that enqueues the object of this reconcile from any task at any time, for example on an event of a driver.
     /// Outside of a reconcile there is no such object, and the trigger does nothing.
     pub fn trigger(&self) -> Trigger {
         Trigger { queue: Arc::clone(&self.queue), key: self.key.clone() }
     }
 
-    /// Wakes an object of this controller.
+    /// Enqueues an object of this controller.
     pub fn wake(&self, key: Key) {
         self.queue.wake(key);
     }
 
-    /// Takes a step of this name, one of [`Step::ALL`](crate::Step::ALL): with a place before and after it at which tests let the process die, and
-    /// with its name in the error. The steps of a plan are taken like this; a task of the controller that works beside the reconciles calls it itself.
+    /// Runs a step with this name, one of [`Step::ALL`](crate::Step::ALL), with a kill point before and after it. An error gets the name
+    /// of the step as context. The runtime runs the steps of a plan with it; a background task calls it itself.
     pub async fn step<T>(&self, step: &'static str, doing: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        // In a box: each future around another would hold it twice.
+        // Boxed: each wrapping future would otherwise contain the inner one twice.
         let doing = Box::pin(doing);
         let named = async { doing.await.map_err(|source| Error::Step { step, source: Box::new(source) }) };
         self.points.around(self.controller.name, step, named).await
     }
 
-    /// The field manager of what this controller applies.
+    /// The field manager of this controller's server-side applies.
     pub fn field_manager(&self) -> &str {
         &self.controller.field_manager
     }
 
-    /// Applies a status as the controller's own field owner: what it applied before and leaves out now goes, what others apply
-    /// stays. It fails if the object was deleted and made anew meanwhile.
+    /// Applies a status as the controller's field manager. Fields that it applied before and leaves out now are removed; fields of other
+    /// managers stay. The cache sees the result at once.
+    ///
+    /// # Errors
+    /// When the API refuses the write, or when the object was deleted and recreated meanwhile: the uid is part of the apply.
     pub async fn apply_status<K: Kind>(&self, object: &K, status: &impl Serialize) -> Result<K, Error> {
         let applied = apply::status(&self.client, self.field_manager(), object, status).await?;
         self.caches.get::<K>().offer(&applied);
         Ok(applied)
     }
 
-    /// Applies an object as the controller's own field owner, over what others say about the same fields.
+    /// Applies an object as the controller's field manager, with force: it takes over fields that others own. The cache sees the result
+    /// at once.
     pub async fn apply<K: Kind + Serialize>(&self, object: &K) -> Result<K, Error> {
         let applied = apply::object(&self.client, self.field_manager(), object).await?;
         self.caches.get::<K>().offer(&applied);
         Ok(applied)
     }
 
-    /// Takes the declared finalizer off an object, which is then free to go. Nothing happens if it is off already.
+    /// Removes the declared finalizer from an object, so that the server can delete it. Does nothing if it is already removed.
     pub async fn release<K: Kind>(&self, object: &K) -> Result<(), Error> {
         match self.controller.finalizer {
             Some(finalizer) => finalizer::release(&self.client, object, finalizer).await.map(drop),
@@ -102,7 +110,7 @@ impl Context {
         }
     }
 
-    /// A reference by which `owner` owns what it creates: as its controller, holding up the owner's deletion in the foreground.
+    /// An owner reference to `owner`, as the controller, with `blockOwnerDeletion`: it blocks the owner's foreground deletion.
     pub fn owner_reference<K: Resource<DynamicType = ()>>(
         owner: &K,
     ) -> Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference> {
@@ -112,7 +120,7 @@ impl Context {
     }
 }
 
-/// Wakes one object. Cheap to clone; a wake-up is never lost, and a thousand before the next look are one.
+/// Enqueues one object. Cheap to clone. No call is lost, and any number of calls before the next reconcile cause only one.
 #[derive(Debug, Clone)]
 pub struct Trigger {
     queue: Arc<Queue>,
@@ -120,7 +128,7 @@ pub struct Trigger {
 }
 
 impl Trigger {
-    /// Wakes it.
+    /// Enqueues the object; does nothing if the context had no object.
     pub fn wake(&self) {
         if let Some(key) = &self.key {
             self.queue.wake(key.clone());

@@ -1,4 +1,4 @@
-//! The trait that a controller implements: observe into a plain struct, plan without IO, act in named steps.
+//! The trait that a controller implements: observe into a plain struct, plan without I/O, act in named steps.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -7,36 +7,54 @@ use serde::Serialize;
 
 use crate::{Context, Declaration, Error, Key, Kind};
 
-/// Makes the world match the objects of one kind.
+/// Reconciles the objects of one kind: makes the world match each object.
 ///
-/// For one object at a time the runtime calls `observe`, then `plan`, then `act` for each step in order, and begins anew when the
-/// object or anything it depends on changes, when `again` has passed, or, after an error, with a growing delay. Objects are
-/// independent of each other: several are worked on at the same time, and one that fails, hangs or panics delays no other.
+/// # Flow
+/// For each key in its queue, the runtime calls `observe`, then `plan`, then `act` for each step in order. It reconciles the object
+/// again
+/// - when the object, or an object that the [`ControllerDeclaration`] watches, changes,
+/// - when the plan's `requeue_after` has passed,
+/// - after an error, with an exponential backoff.
 ///
-/// The process may die between any two instructions. Steps therefore are idempotent, and `observe` looks at the world, not at
-/// what an earlier step remembers.
+/// If the declaration has a finalizer, the runtime adds it before the first `observe`. An object that is being deleted and no longer
+/// has this finalizer is not reconciled. When an object is gone, the runtime calls [`forget`](Self::forget) instead.
+///
+/// # Guarantees
+/// - Two reconciles of the same object never run at the same time.
+/// - Objects are independent: several are reconciled concurrently, and one that fails, hangs or panics does not delay the others.
+/// - A change during a reconcile is not lost: the object is reconciled once more afterwards.
+/// - No reconcile starts before the caches of the watched kinds hold the server's objects.
+///
+/// # Assumptions
+/// The process may die between any two instructions. Steps must therefore be idempotent, and `observe` must read the state of the
+/// world, not what an earlier step remembers in memory. The cache may lag behind the server; a write on a stale version fails with
+/// a conflict and is retried.
+///
+/// # Errors
+/// An error, a panic or a timeout ends the reconcile and requeues the object with backoff. The first few conflicts (409) in a row are
+/// logged at debug level only, because another reconcile with the newer object resolves them.
 pub trait Controller: Send + Sync + 'static {
-    /// The kind whose objects are reconciled.
+    /// The kind whose objects this controller reconciles.
     type Object: Kind + Serialize;
-    /// All that `plan` needs, as a plain struct.
+    /// Everything that `plan` needs, as a plain struct.
     type Observed: Send + Sync;
-    /// What can be done.
+    /// The actions that a plan can consist of.
     type Step: Step;
 
-    /// What it is called, owns, watches and needs. Asked once.
+    /// Its name, what it owns and watches, and what it requires. The runtime calls this once, before the start.
     fn declaration(&self) -> Declaration;
 
-    /// Looks at everything that the decision depends on. It changes nothing.
+    /// Reads everything that the decision depends on. It must not change anything.
     fn observe(
         &self,
         object: Arc<Self::Object>,
         cx: &Context,
     ) -> impl Future<Output = Result<Self::Observed, Error>> + Send;
 
-    /// Decides. It is pure: the same observation gives the same plan.
+    /// Decides what to do. It must be pure: the same observation gives the same plan.
     fn plan(&self, observed: &Self::Observed) -> Plan<Self::Step>;
 
-    /// Does one step. When it fails, the steps after it are left out.
+    /// Executes one step. If it fails, the runtime skips the remaining steps.
     fn act(
         &self,
         step: &Self::Step,
@@ -44,47 +62,47 @@ pub trait Controller: Send + Sync + 'static {
         cx: &Context,
     ) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// The step that tells of the failure of another, usually by a condition. The failure is retried in any case.
+    /// The step that reports the failure of another step, usually by setting a condition. The failed reconcile is retried in any case.
     fn after_failure(&self, failed: &Self::Step, observed: &Self::Observed, error: &Error) -> Option<Self::Step> {
         let _ = (failed, observed, error);
         None
     }
 
-    /// Objects that have to exist: made at the start, and again when somebody deleted them.
+    /// Objects that must exist. The runtime creates them at the start, and again after they are deleted.
     fn seeds(&self) -> Vec<Self::Object> {
         Vec::new()
     }
 
-    /// What runs beside the reconciles for as long as the controller does: restarted, with a growing delay, whenever it ends.
+    /// Tasks that run beside the reconciles while the controller runs. The runtime restarts a task that ends, with backoff.
     fn background(self: &Arc<Self>) -> Vec<Background> {
         Vec::new()
     }
 
-    /// An object is gone: what is remembered about it can be forgotten.
+    /// Called when an object no longer exists, so that the controller can drop what it remembers about it.
     fn gone(&self, key: &Key) {
         let _ = key;
     }
 
-    /// The process ends in an orderly way. No reconcile runs any more, the API still answers; the manager waits for this, for a time.
+    /// Called at a graceful shutdown, after the last reconcile and while the API still answers. The manager waits for it, up to a timeout.
     fn stop(&self, cx: &Context) -> impl Future<Output = ()> + Send {
         let _ = cx;
         async {}
     }
 }
 
-/// Something that a plan can ask for. An enum implements it, by [`steps!`](crate::steps).
+/// One idempotent action of a plan. An enum implements it through the macro [`steps!`](crate::steps).
 pub trait Step: fmt::Debug + Send + Sync {
-    /// The names of all steps there are, so that tests can enumerate the places where a process can die.
+    /// The names of all steps, so that tests can enumerate the kill points.
     const ALL: &'static [&'static str];
 
-    /// The name of this one, from [`ALL`](Self::ALL).
+    /// The name of this step, one of [`ALL`](Self::ALL).
     fn name(&self) -> &'static str;
 }
 
-/// Implements [`Step`] for an enum. Each step stands here once, with its name, so that none is missing where they are enumerated.
+/// Implements [`Step`] for an enum. Each variant is listed once with its name, so that [`Step::ALL`] is always complete.
 ///
-/// Names after `also` are those of steps that no plan asks for: a [`Background`] takes them by itself, with
-/// [`Context::step`].
+/// The names after `also` belong to steps that are in no plan: a [`BackgroundTask`] runs them itself, with
+/// [`ControllerContext::run_step`].
 #[macro_export]
 macro_rules! steps {
     ($steps:ty { $($step:pat => $name:literal),+ $(,)? } $(also [$($other:literal),+ $(,)?])?) => {
@@ -100,13 +118,13 @@ macro_rules! steps {
     };
 }
 
-/// What to do, in order, and when to look again although nothing changes.
+/// The steps to execute in order, and when to reconcile again if nothing changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "a plan that nobody carries out does nothing"]
+#[must_use = "a plan does nothing until the runtime executes it"]
 pub struct Plan<S> {
-    /// In order; the first that fails is the last that is tried.
+    /// Executed in order; the first failure ends the reconcile.
     pub steps: Vec<S>,
-    /// When to look again. Without it, only a change does.
+    /// Reconcile again after this time. With `None`, only a change triggers the next reconcile.
     pub again: Option<Duration>,
 }
 
@@ -117,35 +135,35 @@ impl<S> Default for Plan<S> {
 }
 
 impl<S> Plan<S> {
-    /// There is nothing to do.
+    /// A plan without steps.
     pub fn nothing() -> Self {
         Self::default()
     }
 
-    /// These steps.
+    /// A plan of these steps.
     pub fn of(steps: impl IntoIterator<Item = S>) -> Self {
         Self { steps: steps.into_iter().collect(), again: None }
     }
 
-    /// One step more.
+    /// Appends a step.
     pub fn then(mut self, step: S) -> Self {
         self.steps.push(step);
         self
     }
 
-    /// Looks again after this time at the latest.
+    /// Requeues the object after at most this time; of several calls, the shortest time counts.
     pub fn again(mut self, after: Duration) -> Self {
         self.again = Some(self.again.map_or(after, |earlier| earlier.min(after)));
         self
     }
 }
 
-/// A task of a controller that runs beside its reconciles.
+/// A task that a controller runs beside its reconciles.
 #[derive(Clone)]
 pub struct Background {
-    /// What it is called in logs.
+    /// Its name in logs.
     pub name: &'static str,
-    /// Starts it. If it ends, it is started again; at the end of the process it is cut off at its next await.
+    /// Starts the task. The supervisor restarts it when it ends, and cancels it at its next await when the manager ends.
     pub run: Arc<dyn Fn(Context) -> BoxFuture<'static, Result<(), Error>> + Send + Sync>,
 }
 
@@ -156,7 +174,7 @@ impl fmt::Debug for Background {
 }
 
 impl Background {
-    /// A task of this name.
+    /// A task with this name.
     pub fn new<F>(name: &'static str, run: impl Fn(Context) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<(), Error>> + Send + 'static,

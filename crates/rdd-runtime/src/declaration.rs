@@ -1,4 +1,4 @@
-//! What a controller says about itself: its name, what wakes it, and what has to be there for it.
+//! The declaration of a controller: its name, what enqueues its objects, and what must be installed for it.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -14,19 +14,19 @@ use crate::{
     queue::Queue,
 };
 
-/// How many objects of one controller are worked on at the same time, unless it says otherwise.
+/// How many objects one controller reconciles concurrently by default.
 const WORKERS: usize = 8;
-/// How long a reconcile may take, unless its controller says otherwise.
+/// How long a reconcile may take by default.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Which objects a change of another one wakes.
+/// Which objects of a controller are enqueued when a watched object changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wake {
-    /// None.
+    /// No object.
     Nothing,
-    /// This one.
+    /// This object.
     One(Key),
-    /// These.
+    /// These objects.
     Many(Vec<Key>),
     /// Every object of the controller's kind.
     All,
@@ -50,14 +50,14 @@ impl From<Vec<Key>> for Wake {
     }
 }
 
-/// What a watch is connected to: the queue of one controller.
+/// Connects watches to the queue of one controller.
 #[derive(Clone)]
 pub(crate) struct Wiring {
     pub(crate) caches: Caches,
     pub(crate) queue: Arc<Queue>,
-    /// All keys of the controller's kind, for [`Wake::All`].
+    /// Returns all keys of the controller's kind, for [`EnqueueTargets::All`].
     pub(crate) everyone: Arc<dyn Fn() -> Vec<Key> + Send + Sync>,
-    /// Whether the controller has an object of this key.
+    /// Whether an object of the controller's kind with this key is in the cache.
     pub(crate) exists: Arc<dyn Fn(&Key) -> bool + Send + Sync>,
     /// Group and kind of the controller's objects.
     pub(crate) owner: (String, String),
@@ -74,10 +74,13 @@ impl Wiring {
     }
 }
 
-/// Connects a watch to a queue; returns the cache that it needs.
+/// Subscribes a queue to a watch; returns the cache that the watch fills.
 type Wire = Arc<dyn Fn(&Wiring) -> Arc<dyn View> + Send + Sync>;
 
-/// What a controller says about itself.
+/// Describes a controller to the manager: its name and group, its CRDs, watches, finalizer, webhooks and passthroughs.
+///
+/// The manager reads it once. Before the controller starts, the manager configures the webhooks, installs the CRDs and starts the
+/// watches; reconciles start when the caches of all watches are synced.
 #[derive(Clone)]
 #[must_use]
 pub struct Declaration {
@@ -121,7 +124,7 @@ impl fmt::Debug for Declaration {
 }
 
 impl Declaration {
-    /// A controller of this name, in the group that `--controllers` knows by this word (empty: only the name and `*` select it).
+    /// A controller with this name, in this group of `--controllers`. With an empty group, only its name and `*` select it.
     pub fn new(name: &'static str, group: &'static str) -> Self {
         Self {
             name,
@@ -137,33 +140,33 @@ impl Declaration {
         }
     }
 
-    /// Its name.
+    /// The controller's name.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The word of its group.
+    /// The controller's group in `--controllers`.
     pub fn group(&self) -> &'static str {
         self.group
     }
 
-    /// What it answers under `/passthrough`.
+    /// The endpoints that the controller serves under `/passthrough`.
     pub fn passthroughs(&self) -> &[Passthrough] {
         &self.passthroughs
     }
 
-    /// Definitions that are installed, or brought up to date, before it starts.
+    /// CRDs that the manager installs or updates before the controller starts.
     pub fn crds(mut self, crds: impl IntoIterator<Item = CustomResourceDefinition>) -> Self {
         self.crds.extend(crds);
         self
     }
 
-    /// Wakes the owner when an object of `K` changes whose controller reference names an object of the controller's kind.
+    /// Enqueues the owner when an object of `K` changes whose controller reference names an object of this controller's kind.
     pub fn owns<K: Kind>(self) -> Self {
         self.wired::<K>(|object, wiring| Wake::Many(owners(object, wiring)))
     }
 
-    /// Wakes those that `map` names when an object of `K` appears, changes or vanishes.
+    /// Enqueues the objects that `map` returns when an object of `K` is created, changed or deleted.
     pub fn watches<K: Kind, W: Into<Wake>>(self, map: impl Fn(&K) -> W + Send + Sync + 'static) -> Self {
         self.wired::<K>(move |object, _| map(object).into())
     }
@@ -180,51 +183,53 @@ impl Declaration {
         self
     }
 
-    /// Its objects carry the finalizer `rdd.rancherdesktop.io/cleanup`: the runtime puts it on before the first reconcile, the
-    /// controller takes it off ([`Context::release`](crate::Context::release)) when nothing is left to clean.
+    /// Uses the finalizer `rdd.rancherdesktop.io/cleanup`: the runtime adds it to each object before the first reconcile, and the
+    /// controller removes it ([`ControllerContext::remove_finalizer`](crate::ControllerContext::remove_finalizer)) when nothing is left
+    /// to clean up.
     pub fn cleans_up(self) -> Self {
         self.finalizer(finalizer::CLEANUP)
     }
 
-    /// As [`cleans_up`](Self::cleans_up), with a finalizer of another name.
+    /// Like [`cleanup_finalizer`](Self::cleanup_finalizer), with another finalizer name.
     pub fn finalizer(mut self, finalizer: &'static str) -> Self {
         self.finalizer = Some(finalizer);
         self
     }
 
-    /// A webhook that it answers.
+    /// Adds a webhook that the controller answers.
     pub fn webhook(mut self, webhook: Webhook) -> Self {
         self.webhooks.push(webhook);
         self
     }
 
-    /// An endpoint that it answers under `/passthrough`.
+    /// Adds an endpoint that the controller serves under `/passthrough`.
     pub fn passthrough(mut self, passthrough: Passthrough) -> Self {
         self.passthroughs.push(passthrough);
         self
     }
 
-    /// How many objects are worked on at the same time; at least one.
+    /// How many objects are reconciled concurrently; at least one.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers.max(1);
         self
     }
 
-    /// How long a reconcile may take before it is given up and told as an error.
+    /// How long a reconcile may take before the runtime cancels it and reports an error.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// The field manager of what it applies; `<name>-controller` without this.
+    /// The field manager of the controller's server-side applies. The default is `<name>-controller`.
     pub fn field_manager(mut self, manager: &'static str) -> Self {
         self.field_manager = Some(manager);
         self
     }
 }
 
-/// The owner of an object by its controller reference, in the object's namespace or in none: a reference does not say which.
-/// One that is not there (yet) is looked at when it comes, with this object in sight.
+/// The owner of an object by its controller reference. A reference does not say whether the owner is namespaced, so both the
+/// object's namespace and the cluster scope are tried. An owner that is not in the cache yet needs no entry: it is reconciled when
+/// it appears.
 fn owners<K: Kind>(object: &K, wiring: &Wiring) -> Vec<Key> {
     let (group, kind) = &wiring.owner;
     let is_owner = |version: &str| version.rsplit_once('/').map_or("", |(group, _)| group) == group;

@@ -1,59 +1,59 @@
-//! Why a reconcile failed, and what that means for the queue.
+//! The error of a reconcile, and helpers to inspect errors of the API.
 
 use std::error::Error as StdError;
 
-/// Any error that can cross threads.
+/// Any error that can be sent between threads.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// Why a reconcile failed. Whatever it is, the object is tried again after a growing delay.
+/// Why a reconcile failed. After any of these errors, the object is requeued with backoff.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The API refused, or did not answer.
+    /// The API returned an error, or did not answer.
     #[error("{}", api_text(.0))]
     Api(kube::Error),
-    /// Something was attempted and did not work out.
+    /// An operation failed.
     #[error("{what}")]
     Failed {
-        /// What was attempted.
+        /// The operation that failed.
         what: String,
-        /// Why it failed, if more is known.
+        /// The cause, if it is known.
         #[source]
         source: Option<BoxError>,
     },
     /// A step failed.
     #[error("step {step}")]
     Step {
-        /// Its name.
+        /// The name of the step.
         step: &'static str,
-        /// Why.
+        /// The error of the step.
         #[source]
         source: Box<Error>,
     },
-    /// A step failed, and so did the step that was to tell of it.
-    #[error("{first} (and telling of it failed: {second})", first = rdd_stdx::chain::Chain(.first), second = rdd_stdx::chain::Chain(.second))]
+    /// A step failed, and the step that should report the failure failed too.
+    #[error("{first} (reporting it failed too: {second})", first = rdd_stdx::chain::Chain(.first), second = rdd_stdx::chain::Chain(.second))]
     Twice {
-        /// What failed.
+        /// The original error.
         first: Box<Error>,
-        /// What failed after it.
+        /// The error of the reporting step.
         second: Box<Error>,
     },
-    /// The code of the controller panicked.
+    /// The controller's code panicked.
     #[error("panicked: {0}")]
     Panicked(String),
-    /// The reconcile took longer than its controller allows.
+    /// The reconcile exceeded the timeout of its controller.
     #[error("it took longer than {0:?}")]
     TooLong(std::time::Duration),
 }
 
-/// Its text says all that its sources do.
+/// The error becomes [`ReconcileError::Api`]. It is not marked as `source`, because its text already contains that of its sources.
 impl From<kube::Error> for Error {
     fn from(error: kube::Error) -> Self {
         Self::Api(error)
     }
 }
 
-/// The error of the API that this link of a chain is, in whichever wrapping.
+/// The API error that this link of an error chain is or wraps.
 fn api_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a kube::Error> {
     let own = error.downcast_ref::<Error>().or_else(|| error.downcast_ref::<Box<Error>>().map(|boxed| &**boxed));
     match own {
@@ -62,7 +62,7 @@ fn api_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a kube::Error>
     }
 }
 
-/// What the server said, without the form that `kube` gives it.
+/// The server's message, without the formatting of `kube`.
 fn api_text(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
@@ -71,23 +71,23 @@ fn api_text(error: &kube::Error) -> String {
 }
 
 impl Error {
-    /// An attempt that failed for a reason that is in the words themselves.
+    /// An error that the message alone describes.
     pub fn message(what: impl Into<String>) -> Self {
         Self::Failed { what: what.into(), source: None }
     }
 
-    /// An attempt that failed because of `source`.
+    /// An operation that failed because of `source`.
     pub fn because(what: impl Into<String>, source: impl Into<BoxError>) -> Self {
         Self::Failed { what: what.into(), source: Some(source.into()) }
     }
 
-    /// The same, with what was attempted before it.
+    /// Wraps this error with the operation that failed.
     #[must_use]
     pub fn context(self, what: impl Into<String>) -> Self {
         Self::because(what, self)
     }
 
-    /// The code with which the API refused, wherever in the chain that is.
+    /// The HTTP status code of the first API error in the chain.
     pub fn code(&self) -> Option<u16> {
         let mut next: Option<&(dyn StdError + 'static)> = Some(self);
         while let Some(error) = next {
@@ -99,18 +99,18 @@ impl Error {
         None
     }
 
-    /// Somebody else changed the object meanwhile: a look at the newer one is all that it takes.
+    /// Whether the API reported a conflict (409): another writer changed the object, and a reconcile of the newer version resolves it.
     pub fn is_conflict(&self) -> bool {
         self.code() == Some(409)
     }
 }
 
-/// Whether the API answered that it is not there.
+/// Whether the API answered 404.
 pub fn is_not_found(error: &kube::Error) -> bool {
     has_code(error, 404)
 }
 
-/// Whether the API answered with this code.
+/// Whether the API answered with this status code.
 pub fn has_code(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
 }

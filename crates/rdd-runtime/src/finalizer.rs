@@ -1,7 +1,13 @@
-//! Finalizers: `cleanup` holds an object until its controller has cleaned up, `owned-by-<Kind>` until its owner lets it go.
+//! Finalizers: `cleanup` holds an object until its controller has cleaned up, `owned-by-<Kind>` holds it until its owner releases it.
 //!
-//! The owner creates its child with the `owned-by` finalizer already on it, so that nobody can delete the child by mistake
-//! ([`guard`](crate::admission::guard) refuses). To delete it, the owner first takes the finalizer off, then deletes.
+//! # Flow
+//! - `cleanup`: the runtime adds it before the first reconcile. When the object is deleted, the controller cleans up and removes it.
+//! - `owned-by-<Kind>`: the owner creates its child with this finalizer. While it is there, the
+//!   [`guard`](crate::admission::guard) refuses to delete the child. To delete it, the owner removes the finalizer, then deletes.
+//!
+//! # Guarantees
+//! A change applies to one object, identified by its uid, never to a later object of the same name. Finalizers that others add at the
+//! same time stay: each write is conditional on the resource version and is retried after a conflict.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
@@ -16,26 +22,29 @@ use crate::{
     error::{has_code, is_not_found},
 };
 
-/// Held by the object's own controller.
+/// The finalizer of the object's own controller.
 pub const CLEANUP: &str = "rdd.rancherdesktop.io/cleanup";
-/// Followed by the kind of the owner.
+/// The prefix of an owner's finalizer; the owner's kind follows.
 pub const OWNED_BY: &str = "rdd.rancherdesktop.io/owned-by-";
-/// The name under which plain changes are made.
+/// The field manager of the runtime's own updates.
 pub(crate) const FIELD_MANAGER: &str = "rdd";
-/// How often a change is tried against others who change the same object.
+/// How many conflicts with other writers an update survives.
 const ATTEMPTS: u32 = 8;
 
-/// The finalizer by which an owner of this kind holds a child.
+/// The finalizer with which an owner of this kind holds a child.
 pub fn owned_by(kind: &str) -> String {
     format!("{OWNED_BY}{kind}")
 }
 
-/// The kind of the owner that holds an object, if one does.
+/// The kind of the owner that holds an object, from its `owned-by` finalizer.
 pub fn owner_of(metadata: &ObjectMeta) -> Option<&str> {
     metadata.finalizers.iter().flatten().find_map(|finalizer| finalizer.strip_prefix(OWNED_BY))
 }
 
-/// Refuses a second owner.
+/// Checks that `finalizer` does not give the object a second owner.
+///
+/// # Errors
+/// When `finalizer` is an `owned-by` finalizer and the object has that of another kind.
 pub fn check_single_owner(metadata: &ObjectMeta, finalizer: &str) -> Result<(), Error> {
     match (owner_of(metadata), finalizer.strip_prefix(OWNED_BY)) {
         (Some(known), Some(new)) if known != new => Err(Error::message(format!(
@@ -45,7 +54,10 @@ pub fn check_single_owner(metadata: &ObjectMeta, finalizer: &str) -> Result<(), 
     }
 }
 
-/// Puts a finalizer on an object that is not being deleted, unless it is on; returns the object with it.
+/// Adds a finalizer, unless the object has it or is being deleted; returns the current object.
+///
+/// # Errors
+/// When the object is gone, when it already has another owner, or when the API refuses the write.
 pub async fn ensure<K: Kind>(client: &Client, object: &K, finalizer: &str) -> Result<K, Error> {
     let changed = change(client, object, |finalizers, metadata| {
         check_single_owner(metadata, finalizer)?;
@@ -58,7 +70,10 @@ pub async fn ensure<K: Kind>(client: &Client, object: &K, finalizer: &str) -> Re
     changed.await?.ok_or_else(|| Error::message(format!("{} is gone", name_of(object))))
 }
 
-/// Takes a finalizer off; `None` if the object is gone, before or because of it.
+/// Removes a finalizer. Returns `None` if the object is gone, whether before the write or because of it.
+///
+/// # Errors
+/// When the API refuses the write, or conflicts persist over all retries.
 pub async fn release<K: Kind>(client: &Client, object: &K, finalizer: &str) -> Result<Option<K>, Error> {
     change(client, object, |finalizers, _| {
         let before = finalizers.len();
@@ -68,7 +83,7 @@ pub async fn release<K: Kind>(client: &Client, object: &K, finalizer: &str) -> R
     .await
 }
 
-/// Changes the finalizers of this very object, whoever else does at the same time.
+/// Updates the finalizers of exactly this object, with retries against concurrent writers.
 async fn change<K: Kind>(
     client: &Client,
     object: &K,
@@ -82,6 +97,7 @@ async fn change<K: Kind>(
         if !decide(&mut finalizers, current.meta())? {
             return Ok(Some(current));
         }
+        // The resource version protects the finalizers of others; the uid makes the write fail on a recreated object.
         let patch = json!({"metadata": {
             "finalizers": finalizers, "resourceVersion": current.resource_version(), "uid": current.uid(),
         }});
@@ -94,7 +110,7 @@ async fn change<K: Kind>(
             }
         }
         match api.get_opt(&name).await? {
-            // A namesake is not ours to change.
+            // An object of the same name with another uid is a different object.
             Some(newer) if newer.metadata.uid == object.uid() => current = typed(newer)?,
             _ => return Ok(None),
         }

@@ -1,7 +1,7 @@
 //! The controller framework: queues, shared caches, finalizers, admission, and managers that run controllers anywhere.
 //!
-//! A [`Controller`] declares what it owns and watches, and gives `observe`, `plan` and `act`. A [`manager::Manager`] runs a
-//! set of them over any Kubernetes API: in the daemon, without a socket between, or in a process of its own.
+//! A [`Controller`] declares what it owns and watches, and implements `observe`, `plan` and `act`. A [`manager::Manager`] runs a
+//! set of controllers over any Kubernetes API: inside the daemon without a socket, or in a separate process.
 
 pub mod admission;
 pub mod apply;

@@ -1,6 +1,6 @@
-//! What wants attention: each thing at most once, in order of arrival, never two looks at the same one, none forgotten.
+//! The work queue: each item at most once, in order of arrival, never handed to two workers, never lost.
 //!
-//! Controllers queue the keys of their objects. One whose work is about things of its own makes a [`Queue`] of them.
+//! Controllers queue the keys of their objects. A controller that works on items of another kind creates a [`WorkQueue`] of them.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -15,12 +15,12 @@ use tokio::{sync::Notify, time::Instant};
 
 use crate::Key;
 
-/// What controllers have. Not longer, so that what was repaired outside works again within minutes.
+/// The backoff of controllers. The maximum is short, so that an object recovers within minutes after an external repair.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_mins(3));
 
-/// How much of a thing is wanted. Of two wishes the larger counts.
+/// How much of an item is to be processed. When an item is added twice, the larger scope counts.
 pub trait Want: Copy + Ord {
-    /// All of it, which is wanted after a failure or a wait.
+    /// The complete item: the scope after a failure or a delay.
     const WHOLE: Self;
 }
 
@@ -28,19 +28,30 @@ impl Want for () {
     const WHOLE: Self = ();
 }
 
-/// What came of working on something.
+/// The result of processing an item, for [`WorkQueue::done`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It went well; look again after this time at the latest.
+    /// Success; process it again after this time, if one is given.
     Done(Option<Duration>),
-    /// It failed, or had changed meanwhile; try again later.
+    /// Failure or conflict; process it again with backoff.
     Failed,
 }
 
-/// A queue.
+/// A queue of items for workers, like client-go's rate-limited workqueue.
 ///
-/// What is added while somebody works on it is handed out again afterwards: a wake-up is a state, not a message, so
-/// none is lost and a thousand are one. What waits after a failure is handed out at once if it is added again.
+/// # Flow
+/// A producer calls [`add`](Self::add). A worker takes an item with [`next`](Self::next), processes it, and must call
+/// [`done`](Self::done).
+///
+/// # Guarantees
+/// - Items come in the order in which they were added; adding a waiting item again does not duplicate it.
+/// - An item is never with two workers. An item that is added while a worker has it is handed out again after `done`, so no change is
+///   lost, and many adds cause one more run.
+/// - An item in backoff is handed out immediately if it is added again.
+///
+/// # Assumptions
+/// Every item that was handed out comes back by `done`. If the workers died, [`requeue_running`](Self::requeue_running) puts their
+/// items back.
 pub struct Queue<T = Key, W = ()> {
     state: Mutex<State<T, W>>,
     changed: Notify,
@@ -50,13 +61,13 @@ pub struct Queue<T = Key, W = ()> {
 struct State<T, W> {
     ready: VecDeque<T>,
     wanted: HashMap<T, W>,
-    /// Being worked on, and what was asked for meanwhile.
+    /// Items that a worker has, each with the scope that was added meanwhile.
     running: HashMap<T, Option<W>>,
     delayed: BTreeMap<(Instant, u64), T>,
     due: HashMap<T, (Instant, u64)>,
     failures: HashMap<T, u32>,
     count: u64,
-    /// How often anything was handed out.
+    /// How many items were handed out since the start.
     handed_out: u64,
 }
 
@@ -87,46 +98,46 @@ impl<T: Clone + Eq + Hash, W: Want> fmt::Debug for Queue<T, W> {
     }
 }
 
-/// How much there is to do.
+/// The sizes of a queue's parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Standing {
-    /// Wait to be handed out.
+    /// Items that wait for a worker.
     pub(crate) ready: usize,
-    /// Are being worked on.
+    /// Items that a worker has.
     pub(crate) running: usize,
-    /// Wait for a moment in time.
+    /// Items that wait for a point in time.
     pub(crate) delayed: usize,
-    /// Of those, the ones that failed.
+    /// The delayed items that failed last.
     pub(crate) failing: usize,
-    /// How often anything was handed out.
+    /// How many items were handed out since the start.
     pub(crate) handed_out: u64,
 }
 
 impl<T, W> Queue<T, W> {
-    /// An empty one.
+    /// An empty queue with this backoff for failures.
     pub fn new(backoff: Backoff) -> Self {
         Self { state: Mutex::default(), changed: Notify::new(), backoff }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T, W>> {
-        // Nothing that can panic runs under the lock.
+        // Poisoning is ignored: nothing that can panic runs under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets everything.
+    /// Removes all items and failure counts.
     pub fn clear(&self) {
         *self.lock() = State::default();
     }
 }
 
 impl<T: Clone + Eq + Hash, W: Want> Queue<T, W> {
-    /// This wants attention now, also if it waits after a failure.
-    pub fn add(&self, thing: T, want: W) {
-        self.lock().add(thing, want);
+    /// Adds an item for immediate processing, also if it is in backoff.
+    pub fn add(&self, item: T, scope: W) {
+        self.lock().add(item, scope);
         self.changed.notify_one();
     }
 
-    /// The next, as soon as there is one. It must be given back by [`done`](Self::done).
+    /// Waits for the next item. The caller must give it back by [`done`](Self::done).
     pub async fn next(&self) -> (T, W) {
         loop {
             let notified = self.changed.notified();
@@ -134,6 +145,7 @@ impl<T: Clone + Eq + Hash, W: Want> Queue<T, W> {
                 let mut state = self.lock();
                 state.ripen(Instant::now());
                 if let Some(next) = state.hand_out() {
+                    // An `add` between this check and the await below is not missed: `notify_one` stores a permit.
                     return next;
                 }
                 state.delayed.keys().next().map(|(due, _)| *due)
@@ -148,23 +160,23 @@ impl<T: Clone + Eq + Hash, W: Want> Queue<T, W> {
         }
     }
 
-    /// Nobody works on this any more. Returns how often in a row it has failed now, and for how long it waits, if it does.
-    pub fn done(&self, thing: &T, outcome: Outcome) -> (u32, Option<Duration>) {
-        let answer = self.lock().done(thing, outcome, self.backoff, Instant::now());
+    /// Gives an item back. Returns how often in a row it has failed, and the delay until it is handed out again, if it is delayed.
+    pub fn done(&self, item: &T, outcome: Outcome) -> (u32, Option<Duration>) {
+        let answer = self.lock().done(item, outcome, self.backoff, Instant::now());
         self.changed.notify_one();
         answer
     }
 
-    /// The thing is gone: its failures no longer count.
-    pub(crate) fn forget(&self, thing: &T) {
-        self.lock().failures.remove(thing);
+    /// Clears the failure count of an item that no longer exists.
+    pub(crate) fn forget(&self, item: &T) {
+        self.lock().failures.remove(item);
     }
 
-    /// Whoever worked is gone: what was handed out is handed out anew.
+    /// Puts back all items that workers have, after these workers died.
     pub fn recover(&self) {
         let mut state = self.lock();
-        let taken: Vec<T> = state.running.drain().map(|(thing, _)| thing).collect();
-        taken.into_iter().for_each(|thing| state.add(thing, W::WHOLE));
+        let taken: Vec<T> = state.running.drain().map(|(item, _)| item).collect();
+        taken.into_iter().for_each(|item| state.add(item, W::WHOLE));
         drop(state);
         self.changed.notify_one();
     }
@@ -175,80 +187,82 @@ impl<T: Clone + Eq + Hash, W: Want> Queue<T, W> {
             ready: state.ready.len(),
             running: state.running.len(),
             delayed: state.delayed.len(),
-            failing: state.failures.keys().filter(|thing| state.due.contains_key(*thing)).count(),
+            failing: state.failures.keys().filter(|item| state.due.contains_key(*item)).count(),
             handed_out: state.handed_out,
         }
     }
 }
 
 impl Queue {
-    /// This object wants attention now.
+    /// Adds an object for immediate reconciliation.
     pub(crate) fn wake(&self, key: Key) {
         self.add(key, ());
     }
 }
 
 impl<T: Clone + Eq + Hash, W: Want> State<T, W> {
-    fn add(&mut self, thing: T, want: W) {
-        if let Some(again) = self.running.get_mut(&thing) {
-            *again = (*again).max(Some(want));
+    fn add(&mut self, item: T, scope: W) {
+        // A worker has it: it is handed out again after `done`, so that no two workers get the same item.
+        if let Some(again) = self.running.get_mut(&item) {
+            *again = (*again).max(Some(scope));
             return;
         }
-        if let Some(due) = self.due.remove(&thing) {
+        if let Some(due) = self.due.remove(&item) {
             self.delayed.remove(&due);
         }
-        match self.wanted.get_mut(&thing) {
-            Some(known) => *known = want.max(*known),
+        match self.wanted.get_mut(&item) {
+            Some(known) => *known = scope.max(*known),
             None => {
-                self.wanted.insert(thing.clone(), want);
-                self.ready.push_back(thing);
+                self.wanted.insert(item.clone(), scope);
+                self.ready.push_back(item);
             }
         }
     }
 
-    fn delay(&mut self, thing: T, until: Instant) {
+    fn delay(&mut self, item: T, until: Instant) {
         self.count += 1;
         let due = (until, self.count);
-        self.delayed.insert(due, thing.clone());
-        self.due.insert(thing, due);
+        self.delayed.insert(due, item.clone());
+        self.due.insert(item, due);
     }
 
-    /// Moves what is due to where it is handed out.
+    /// Moves delayed items that are due to the ready list.
     fn ripen(&mut self, now: Instant) {
         while let Some(entry) = self.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
-            let thing = entry.remove();
-            self.add(thing, W::WHOLE);
+            let item = entry.remove();
+            self.add(item, W::WHOLE);
         }
     }
 
     fn hand_out(&mut self) -> Option<(T, W)> {
-        let thing = self.ready.pop_front()?;
-        let want = self.wanted.remove(&thing).unwrap_or(W::WHOLE);
-        self.running.insert(thing.clone(), None);
+        let item = self.ready.pop_front()?;
+        let scope = self.wanted.remove(&item).unwrap_or(W::WHOLE);
+        self.running.insert(item.clone(), None);
         self.handed_out += 1;
-        Some((thing, want))
+        Some((item, scope))
     }
 
-    fn done(&mut self, thing: &T, outcome: Outcome, backoff: Backoff, now: Instant) -> (u32, Option<Duration>) {
-        let again = self.running.remove(thing).flatten();
+    fn done(&mut self, item: &T, outcome: Outcome, backoff: Backoff, now: Instant) -> (u32, Option<Duration>) {
+        let again = self.running.remove(item).flatten();
         let (failures, delay) = match outcome {
             Outcome::Done(again) => {
-                self.failures.remove(thing);
+                self.failures.remove(item);
                 (0, again)
             }
             Outcome::Failed => {
-                let failures = self.failures.entry(thing.clone()).or_default();
+                let failures = self.failures.entry(item.clone()).or_default();
                 *failures = failures.saturating_add(1);
                 (*failures, Some(backoff.after(*failures)))
             }
         };
-        if let Some(want) = again {
-            self.add(thing.clone(), if outcome == Outcome::Failed { W::WHOLE } else { want });
+        if let Some(scope) = again {
+            // The item changed while the worker had it: it is handed out at once, without the backoff.
+            self.add(item.clone(), if outcome == Outcome::Failed { W::WHOLE } else { scope });
             return (failures, None);
         }
-        // A time beyond what the clock can tell is as good as never.
+        // A delay beyond the range of the clock means never.
         if let Some(until) = delay.and_then(|delay| now.checked_add(delay)) {
-            self.delay(thing.clone(), until);
+            self.delay(item.clone(), until);
         }
         (failures, delay)
     }

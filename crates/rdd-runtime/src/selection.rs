@@ -1,12 +1,12 @@
-//! Which controllers run: the grammar of `--controllers`, as a pure function.
+//! The value of `--controllers`: which controllers run.
 
-/// The word that stands for every controller.
+/// The item that selects every controller.
 const EVERY: &str = "*";
 
-/// What `--controllers` says: a comma list of `*`, groups and names; a `-` before an item excludes.
+/// A parsed `--controllers` value: a comma-separated list of `*`, groups and names; a `-` before an item excludes.
 ///
-/// A controller runs if some item includes it and none excludes it; the order does not matter, blanks around items do not count,
-/// words that nobody knows are ignored, and the empty list selects nothing.
+/// A controller runs if at least one item includes it and no item excludes it. The order does not matter, spaces around items are
+/// ignored, unknown names are ignored, and an empty list selects nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selection {
     included: Vec<String>,
@@ -14,7 +14,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Reads the list; every text is one.
+    /// Parses the list. Every string is valid.
     pub fn parse(text: &str) -> Self {
         let mut selection = Self::default();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
@@ -26,7 +26,7 @@ impl Selection {
         selection
     }
 
-    /// Whether the controller of this name in this group runs.
+    /// Whether the controller with this name and group runs.
     pub fn selects(&self, name: &str, group: &str) -> bool {
         let names = |item: &String| item == EVERY || item == name || (!group.is_empty() && item == group);
         self.included.iter().any(names) && !self.excluded.iter().any(names)

@@ -1,4 +1,4 @@
-//! Works on the objects of one controller: several at a time, each alone, and whatever happens to one is its own affair.
+//! The reconcile loop of one controller: several objects concurrently, each isolated from the failures of the others.
 
 use std::{
     collections::HashMap,
@@ -31,12 +31,12 @@ use crate::{
     supervise::Supervisor,
 };
 
-/// The step that the runtime itself does, for controllers that declare a finalizer.
+/// The step in which the runtime adds the finalizer, for controllers that declare one.
 pub const ENSURE_FINALIZER: &str = "ensure-finalizer";
-/// After so many conflicts in a row it is no coincidence any more, and told like any failure.
+/// From this many conflicts in a row on, a conflict is logged like any other failure.
 const CONFLICTS_MAX: u32 = 6;
 
-/// What a manager gives to each of its controllers.
+/// The shared services that a manager gives to each of its controllers.
 #[derive(Clone)]
 pub(crate) struct Tools {
     pub(crate) client: kube::Client,
@@ -45,11 +45,11 @@ pub(crate) struct Tools {
     pub(crate) supervisor: Supervisor,
     pub(crate) metrics: Metrics,
     pub(crate) points: Points,
-    /// Cancelled when the manager begins to end: no reconcile begins any more.
+    /// Cancelled when the manager begins to stop: no new reconcile starts.
     pub(crate) stopping: CancellationToken,
 }
 
-/// A controller whose types are forgotten, ready to be run by a manager.
+/// A type-erased controller that a manager can run.
 pub struct Registered {
     declaration: Arc<Declaration>,
     steps: &'static [&'static str],
@@ -63,12 +63,12 @@ impl std::fmt::Debug for Registered {
 }
 
 impl Registered {
-    /// This controller.
+    /// Registers a controller.
     pub fn new<C: Controller>(controller: C) -> Self {
         Self::shared(Arc::new(controller))
     }
 
-    /// This controller, which somebody else holds as well.
+    /// Registers a controller that the caller shares, for example with its passthrough handlers.
     pub fn shared<C: Controller>(controller: Arc<C>) -> Self {
         let declaration = Arc::new(controller.declaration());
         Self {
@@ -78,12 +78,12 @@ impl Registered {
         }
     }
 
-    /// What it says about itself.
+    /// The controller's declaration.
     pub fn declaration(&self) -> &Declaration {
         &self.declaration
     }
 
-    /// The names of all its steps, that of the runtime included.
+    /// The names of all its steps, including the runtime's [`ENSURE_FINALIZER`].
     pub fn steps(&self) -> Vec<&'static str> {
         let own = self.declaration.finalizer.map(|_| ENSURE_FINALIZER);
         own.into_iter().chain(self.steps.iter().copied()).collect()
@@ -94,12 +94,12 @@ impl Registered {
     }
 }
 
-/// A controller that runs.
+/// A controller that a manager has started.
 pub(crate) struct Running {
     pub(crate) declaration: Arc<Declaration>,
     pub(crate) needs: Vec<Arc<dyn View>>,
     pub(crate) queue: Arc<Queue>,
-    /// Cancelled when no reconcile runs any more.
+    /// Cancelled when the last reconcile has ended.
     pub(crate) drained: CancellationToken,
     pub(crate) stop: Box<dyn Fn() -> futures::future::BoxFuture<'static, ()> + Send + Sync>,
 }
@@ -160,7 +160,7 @@ fn start<C: Controller>(controller: Arc<C>, declaration: Arc<Declaration>, tools
     }
 }
 
-/// Connects everything that wakes the controller; returns the caches it needs.
+/// Subscribes the controller's queue to its own kind and its watches; returns the caches that must be synced before it works.
 fn wire<K: crate::Kind>(
     declaration: &Declaration,
     objects: &Cached<K>,
@@ -187,13 +187,13 @@ struct Worker<C: Controller> {
     seeds: Vec<C::Object>,
     context: Context,
     objects: Cached<C::Object>,
-    /// What was last told of an object that fails.
+    /// The last logged error of each failing object, so that a lasting failure is logged once.
     told: Mutex<HashMap<Key, String>>,
     tools: Tools,
     drained: CancellationToken,
 }
 
-/// What came of one look at one object.
+/// The result of one reconcile.
 struct Attempt {
     key: Key,
     result: Result<Option<Duration>, Error>,
@@ -201,14 +201,14 @@ struct Attempt {
 }
 
 impl<C: Controller> Worker<C> {
-    /// Works until the manager stops, then waits for what has begun.
+    /// Reconciles until the manager stops, then waits for the running reconciles.
     async fn run(self: Arc<Self>, needs: Vec<Arc<dyn View>>) -> Result<(), Error> {
         let stopping = self.tools.stopping.clone();
         tokio::select! {
             () = all_synced(&needs) => {}
             () = stopping.cancelled() => return self.rest().await,
         }
-        // If this task was started anew, nobody works any more on what its predecessor had taken.
+        // If the supervisor restarted this task, the reconciles of its predecessor are gone: their keys go back into the queue.
         let queue = Arc::clone(&self.context.queue);
         queue.recover();
         self.seeds.iter().for_each(|seed| queue.wake(Key::of(seed)));
@@ -228,7 +228,7 @@ impl<C: Controller> Worker<C> {
         self.rest().await
     }
 
-    /// There is nothing to do any more; to end would look like a failure.
+    /// Signals that nothing runs any more, and never returns: the supervisor would treat an end as a failure and restart the task.
     async fn rest(&self) -> Result<(), Error> {
         self.drained.cancel();
         std::future::pending().await
@@ -239,8 +239,9 @@ impl<C: Controller> Worker<C> {
         let span = tracing::debug_span!("reconcile", controller = self.declaration.name, object);
         let began = self.tools.clock.steady();
         let patience = self.declaration.patience;
-        let looking = tokio::time::timeout(patience, self.reconcile(&key));
-        let result = match AssertUnwindSafe(looking).catch_unwind().instrument(span).await {
+        let bounded = tokio::time::timeout(patience, self.reconcile(&key));
+        // A panic must end this reconcile only; the other objects of the controller go on.
+        let result = match AssertUnwindSafe(bounded).catch_unwind().instrument(span).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(Error::TooLong(patience)),
             Err(panic) => Err(Error::Panicked(panic_message(&*panic))),
@@ -257,12 +258,13 @@ impl<C: Controller> Worker<C> {
         if let Some(finalizer) = self.declaration.finalizer {
             let held = object.finalizers().iter().any(|known| known == finalizer);
             if deleting && !held {
-                // We have let it go already; what still holds it is not ours.
+                // Our finalizer is already removed. Other finalizers still hold the object; their owners remove them.
                 return Ok(None);
             }
             if !held {
                 let ensure = finalizer::ensure(&self.context.client, &*object, finalizer);
                 object = Arc::new(self.tools.points.around(self.declaration.name, ENSURE_FINALIZER, ensure).await?);
+                // `observe` and later writes must see the version with the finalizer, or they would conflict.
                 self.objects.offer(&object);
             }
         }
@@ -281,9 +283,9 @@ impl<C: Controller> Worker<C> {
 
     async fn act(&self, step: &C::Step, observed: &C::Observed, context: &Context) -> Result<(), Error> {
         let Err(error) = self.act_once(step, observed, context).await else { return Ok(()) };
-        let Some(telling) = self.controller.after_failure(step, observed, &error) else { return Err(error) };
-        // That telling of a failure fails is itself told, and both are tried again.
-        match self.act_once(&telling, observed, context).await {
+        let Some(report_step) = self.controller.after_failure(step, observed, &error) else { return Err(error) };
+        // If reporting the failure fails too, the error carries both; the retry repeats both.
+        match self.act_once(&report_step, observed, context).await {
             Ok(()) => Err(error),
             Err(second) => Err(Error::Twice { first: Box::new(error), second: Box::new(second) }),
         }
@@ -293,7 +295,7 @@ impl<C: Controller> Worker<C> {
         context.step(step.name(), self.controller.act(step, observed, context)).await
     }
 
-    /// Makes an object that has to exist.
+    /// Creates an object of `Controller::seeds` that does not exist.
     async fn sow(&self, key: &Key) -> Result<(), Error> {
         let Some(seed) = self.seeds.iter().find(|seed| Key::of(*seed) == *key) else {
             self.context.queue.forget(key);
@@ -305,19 +307,20 @@ impl<C: Controller> Worker<C> {
         let parameters =
             PostParams { field_manager: Some(finalizer::FIELD_MANAGER.to_owned()), ..PostParams::default() };
         match api.create(&parameters, &seed).await {
+            // 409: another process has created it meanwhile.
             Err(error) if !has_code(&error, 409) => Err(Error::from(error).context(format!("create {key}"))),
             _ => Ok(()),
         }
     }
 
-    /// Takes note of what came of an object.
+    /// Gives the object back to the queue, counts the reconcile and logs a failure.
     fn note(&self, ended: Ended<Attempt>) {
         let Ok(Attempt { key, result, took }) = ended.outcome else {
-            // Panics are caught inside, and nobody cancels one task alone.
+            // `attempt` catches panics, and single reconciles are never cancelled: the whole group ends here.
             return;
         };
         let outcome = result.as_ref().map_or(Outcome::Failed, |again| Outcome::Done(*again));
-        // The object had changed meanwhile: a look at the newer one is all that it takes.
+        // The object has changed since it was read. A reconcile of the newer version resolves this, so it is not logged as a failure.
         let is_conflict = result.as_ref().is_err_and(Error::is_conflict);
         let (failures, delay) = self.context.queue.done(&key, outcome);
         let quiet = is_conflict && failures < CONFLICTS_MAX;
@@ -345,7 +348,7 @@ impl<C: Controller> Worker<C> {
         }
     }
 
-    /// A lasting failure is one line, until it changes.
+    /// Logs a failure once as a warning; repetitions of the same error are logged at debug level.
     fn failed(&self, key: &Key, error: &Error, attempt: u32, delay: Option<Duration>) {
         let text = Chain(error).to_string();
         let before = self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), text.clone());
@@ -358,7 +361,7 @@ impl<C: Controller> Worker<C> {
     }
 }
 
-/// Returns when all of them hold the server's objects.
+/// Waits until all these caches hold the server's objects.
 async fn all_synced(needs: &[Arc<dyn View>]) {
     for view in needs {
         view.synced().await;
