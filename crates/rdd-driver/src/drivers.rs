@@ -1,4 +1,4 @@
-//! Which driver runs which `vmType`.
+//! The registry that maps `vmType` to drivers.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use rdd_stdx::clock::SharedClock;
 
 use crate::{Driver, Error, template};
 
-/// The drivers of this machine, in order of preference.
+/// The drivers of this host, in order of preference.
 #[derive(Debug, Clone, Default)]
 pub struct Drivers {
     drivers: Vec<Arc<dyn Driver>>,
 }
 
 impl Drivers {
-    /// These drivers; the first is what a template without `vmType` means.
+    /// A registry of these drivers. The first one runs templates without `vmType`.
     pub fn new(drivers: Vec<Arc<dyn Driver>>) -> Self {
         Self { drivers }
     }
 
-    /// All that this program has for this operating system. A template without `vmType` is one for Lima, but for root, who
-    /// cannot use Lima.
+    /// All drivers for this operating system. A template without `vmType` uses Lima, or the host driver for root, because
+    /// `limactl` refuses to run as root.
     #[cfg(target_os = "linux")]
     pub fn of_this_system(instance: &Instance, environment: &Environment, clock: SharedClock) -> Self {
         let lima = crate::lima::LimaDriver::new(instance, environment, std::env::current_exe().ok());
@@ -30,7 +30,7 @@ impl Drivers {
         Self::new(if is_root { vec![host, lima] } else { vec![lima, host] })
     }
 
-    /// All that this program has for this operating system.
+    /// All drivers for this operating system.
     #[cfg(not(target_os = "linux"))]
     pub fn of_this_system(_instance: &Instance, _environment: &Environment, _clock: SharedClock) -> Self {
         Self::default()
@@ -41,7 +41,7 @@ impl Drivers {
         self.drivers.iter().find(|driver| driver.vm_types().contains(&vm_type))
     }
 
-    /// The driver that this template asks for.
+    /// The driver for this template.
     pub fn pick(&self, template: &str) -> Result<&Arc<dyn Driver>, Error> {
         let vm_type = template::vm_type(template)
             .map_err(|problem| Error::InvalidTemplate { vm: String::new(), problems: vec![problem] })?;
@@ -56,7 +56,7 @@ impl Drivers {
         })
     }
 
-    /// All problems of a template, those of choosing a driver included.
+    /// Validates a template: first the choice of a driver, then by the driver's rules.
     pub fn validate(&self, template: &str) -> Result<(), Vec<String>> {
         match self.pick(template) {
             Ok(driver) => driver.validate(template),
@@ -65,7 +65,7 @@ impl Drivers {
         }
     }
 
-    /// All of them.
+    /// All drivers, in order of preference.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Driver>> {
         self.drivers.iter()
     }

@@ -1,4 +1,4 @@
-//! Why a driver could not do what it was asked.
+//! The errors of drivers.
 
 use std::{io, path::PathBuf};
 
@@ -8,7 +8,7 @@ use rdd_stdx::file;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The name cannot be that of a machine.
+    /// The name is not valid for a machine.
     #[error("{vm:?} cannot be the name of a machine: {problem}")]
     InvalidName {
         /// The name.
@@ -16,7 +16,7 @@ pub enum Error {
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// The template cannot be used.
+    /// The template is invalid.
     #[error("the template of {vm:?} is invalid: {}", problems.join("; "))]
     InvalidTemplate {
         /// The machine.
@@ -24,12 +24,12 @@ pub enum Error {
         /// Every problem, as a sentence for the author.
         problems: Vec<String>,
     },
-    /// No driver takes this `vmType`.
+    /// No driver of this host runs the template's `vmType`.
     #[error("no driver runs vmType {vm_type:?} on this machine; there is {known}")]
     NoDriver {
-        /// What the template asks for.
+        /// The template's `vmType`.
         vm_type: String,
-        /// What there is.
+        /// The known values of `vmType`.
         known: String,
     },
     /// The machine does not exist.
@@ -44,73 +44,73 @@ pub enum Error {
         /// The machine.
         vm: String,
     },
-    /// The machine has to be created again first.
+    /// The creation of the machine did not finish; the caller has to create it again.
     #[error("machine {vm:?} is half-made: its creation did not finish")]
     HalfMade {
         /// The machine.
         vm: String,
     },
-    /// The host lacks something.
+    /// The host lacks a requirement.
     #[error("{missing}; {remedy}")]
     Unsupported {
-        /// What is not there.
+        /// The missing requirement.
         missing: String,
-        /// What a person does about it.
+        /// What a person can do about it.
         remedy: String,
     },
-    /// The guest believes to be in another time.
+    /// The guest's clock differs from the host's clock and cannot be set.
     #[error(
-        "the clock of machine {vm:?} is {off} this machine's and could not be set: {said}; restart the machine, or set its clock by hand"
+        "the clock of machine {vm:?} is {skew} this machine's and could not be set: {reason}; restart the machine, or set its clock by hand"
     )]
     Clock {
         /// The machine.
         vm: String,
-        /// By how much, and to which side: `3 hours ahead of`.
-        off: String,
-        /// Why it could not be set.
-        said: String,
+        /// By how much and in which direction: `3 hours ahead of`.
+        skew: String,
+        /// Why the driver could not set it.
+        reason: String,
     },
-    /// Something that is not ours is in the way.
+    /// A resource that rdd does not own blocks the operation.
     #[error("{what}")]
     InTheWay {
-        /// What it is, and where.
+        /// The resource and its place.
         what: String,
     },
-    /// A program did not do what it was asked.
-    #[error("{program} failed: {said}")]
+    /// A program failed.
+    #[error("{program} failed: {message}")]
     Program {
         /// The program with its arguments.
         program: String,
-        /// What it wrote, or how it ended.
-        said: String,
+        /// Its error output, or its exit status.
+        message: String,
     },
-    /// Processes outlived every attempt to end them.
+    /// Processes still run after the driver killed them.
     #[error("machine {vm:?} still runs after it was stopped by force: {what}")]
     StillRunning {
         /// The machine.
         vm: String,
-        /// Which processes.
+        /// The names and PIDs of the processes.
         what: String,
     },
-    /// A file or folder could not be read or written.
+    /// A file or folder cannot be read or written.
     #[error(transparent)]
     File(#[from] file::Error),
-    /// The operating system refused something else.
+    /// Another system call failed.
     #[error("{action}")]
     System {
-        /// What was attempted.
+        /// The failed action.
         action: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// What a test told the fake to say.
+    /// The error that a test planned in the fake driver.
     #[error("{0}")]
     Scripted(String),
 }
 
 impl Error {
-    /// For `map_err`: names what was attempted on a path.
+    /// For `map_err`: adds the action and the path to an I/O error.
     pub(crate) fn at(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File(file::Error { action, path, source })

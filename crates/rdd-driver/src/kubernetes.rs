@@ -1,8 +1,8 @@
-//! Kubernetes under a machine: the seam by which a driver runs K3s beside its engine, whatever the machine is.
+//! Kubernetes in a machine: the seam by which a driver runs K3s next to its container engine.
 //!
-//! A driver that can do it returns a [`Cluster`] from [`Driver::kubernetes`](crate::Driver::kubernetes). Starting and stopping
-//! it touches neither the machine nor its engine. Who listens on the published port is not the driver's affair: it only says
-//! where its cluster can be reached ([`Cluster::upstream`]).
+//! A driver that supports it returns a [`ClusterDriver`] from [`Driver::kubernetes`](crate::Driver::kubernetes). Starting and
+//! stopping a cluster affects neither the machine nor its engine. The driver does not serve the published port: it only returns
+//! the address of its cluster ([`ClusterDriver::upstream`]), and the daemon forwards to it.
 
 use std::{
     net::SocketAddr,
@@ -14,83 +14,94 @@ use crate::{Error, Pending, Run, Stopped};
 
 /// Runs one Kubernetes cluster in each machine of a driver.
 ///
-/// What holds for [`Driver`](crate::Driver) holds here: every method may be repeated, changes of one machine happen one after
-/// the other, dropping it stops nothing, and no truth is kept in memory. A machine that ends takes its cluster with it; the
-/// cluster's data stays, and goes with the machine's.
+/// # Flow
+/// The controller calls [`check_requirements`](Self::check_requirements), then [`start`](Self::start), and waits for
+/// [`kubeconfig`](Self::kubeconfig) and [`upstream`](Self::upstream). Before it publishes the credentials it calls
+/// [`confirm_published`](Self::confirm_published).
+///
+/// # Guarantees
+/// The guarantees of [`Driver`](crate::Driver) hold here: methods are idempotent, changes of one machine are serial, dropping
+/// the driver stops nothing, and memory holds no authoritative state. A machine that stops also stops its cluster. The
+/// cluster's data stays until [`reset`](Self::reset), or until the machine is deleted.
+///
+/// # Errors
+/// [`DriverError::NotRunning`](crate::DriverError::NotRunning) if the operation needs a running machine,
+/// [`DriverError::Unsupported`](crate::DriverError::Unsupported) with a remedy if the machine or host lacks a requirement.
 pub trait Cluster: std::fmt::Debug + Send + Sync {
-    /// Whether the machine can have a cluster, and whether it has what this program needs, once there is one; if not, the error says what to do
-    /// about it.
+    /// Checks that the machine can run a cluster, and, if `program` is given, that it has everything that this program needs.
+    /// The error names a remedy.
     fn check<'a>(&'a self, vm: &'a str, program: Option<&'a Path>) -> Pending<'a, Result<(), Error>>;
 
-    /// The release that used the data of the machine's cluster last, as far as it is known without asking the machine; `None` if there is no data.
+    /// The release that last used the cluster's data, from records on the host alone. `None` if there is no data.
     fn used_release(&self, vm: &str) -> Option<String>;
 
-    /// What a person should know of running this release here, though it runs.
+    /// A warning for people about running this release on this host. The release runs nevertheless.
     fn warning(&self, _version: &str) -> Option<String> {
         None
     }
 
-    /// When the cluster that runs was started, since the epoch, by the clock of the machine that it runs in; `None` if that is not known. What a
-    /// cluster says of itself with an earlier time is what an earlier start left in its data.
+    /// When the running cluster was started, since the epoch, by the clock of the machine that it runs in. `None` if unknown.
+    /// The prober ignores conditions in the cluster's data that are older: an earlier start left them.
     fn started_at<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<Duration>, Error>>;
 
-    /// Looks at the cluster. Changes nothing, and waits for no other method.
+    /// Reads the cluster's state. It changes nothing and does not wait for other methods.
     fn inspect<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<ClusterFound, Error>>;
 
-    /// Starts a cluster in a machine that runs, and returns as soon as there is something to watch. One that runs as wanted is
-    /// taken over; one that runs otherwise is stopped first, and nothing else is.
+    /// Starts a cluster in a running machine and returns a watch at once. A cluster that runs as specified is adopted. One that
+    /// runs otherwise is stopped first; nothing else is affected.
     ///
-    /// A machine whose clock is its own gets ours first: K3s makes certificates by it, and those of another time are of no use
-    /// here. Where that fails, and matters, so does the start.
+    /// A machine with its own clock gets the host's time first: K3s creates certificates by that clock, and certificates of
+    /// another time are useless on the host. If the clock is far off and cannot be set, the start fails.
     ///
-    /// [`State::Running`](crate::State::Running) means that the process lives and has written its kubeconfig: whether it
-    /// answers is asked through the port that people use.
-    fn start<'a>(&'a self, vm: &'a str, wanted: &'a Wanted) -> Pending<'a, Result<Run, Error>>;
+    /// [`RunState::Running`](crate::RunState::Running) means that the process lives and has written its kubeconfig. The
+    /// prober checks through the published port whether the API server answers.
+    fn start<'a>(&'a self, vm: &'a str, spec: &'a Wanted) -> Pending<'a, Result<Run, Error>>;
 
-    /// Stops a cluster, and the containers of its pods: asks it to end, and ends it by force when `grace` is over.
+    /// Stops a cluster and the containers of its pods: requests a shutdown, and kills the processes when `grace` has passed.
     fn stop<'a>(&'a self, vm: &'a str, grace: Duration) -> Pending<'a, Result<Stopped, Error>>;
 
-    /// The kubeconfig that a running cluster wrote. Its server address is that of the cluster itself, not the published one.
+    /// The kubeconfig that the running cluster wrote. Its server address is the cluster's own address, not the published one.
     fn kubeconfig<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<String>, Error>>;
 
-    /// Where a running cluster's API can be reached from this process; `None` if none runs.
+    /// Where this process can reach the running cluster's API server. `None` if no cluster runs.
     fn upstream<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<Upstream>, Error>>;
 
-    /// What the data of a cluster stands on, whether it runs or not; `None` if there is no data, or it has not come so far.
+    /// The certificate authority in the cluster's data, whether it runs or not. `None` if there is no data, or K3s has not
+    /// created the authority yet.
     fn foundation<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<Foundation>, Error>>;
 
-    /// From now on the data is somebody's: the way into the cluster is about to be told.
+    /// Records that users may have used the data. The controller calls this before it publishes the credentials.
     fn confirm<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>>;
 
-    /// Forgets a cluster: stops it, and removes its data and the containers of its pods. Every other container stays. What is on a disk
-    /// that cannot be reached while the machine does not run is gone before the next cluster starts.
+    /// Resets a cluster: stops it, and removes its data and the containers of its pods. All other containers stay. Data on a
+    /// disk that is not reachable while the machine is stopped is removed before the next cluster starts.
     fn reset<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>>;
 }
 
-/// What is to run.
+/// The desired cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// The release, in full: `v1.34.6+k3s1`.
+    /// The full release: `v1.34.6+k3s1`.
     pub version: String,
-    /// The program, on this machine. A driver whose machines have their own disks copies it there.
+    /// The K3s program on the host. A driver whose machines have their own disks copies it there.
     pub program: PathBuf,
-    /// Archives of container images that need not be downloaded then; may be empty.
+    /// Archives of container images, so that the cluster need not pull them. May be empty.
     pub images: Vec<PathBuf>,
-    /// The port of this machine's loopback at which people reach the cluster. It is named in certificates and nowhere bound.
+    /// The published port on the host's loopback. The driver uses it for certificates and does not bind it.
     pub port: u16,
 }
 
-/// What there is of a cluster.
+/// The state of a cluster, as [`ClusterDriver::inspect`] finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClusterFound {
-    /// Nothing.
+    /// There is no data, and nothing runs.
     Absent,
-    /// Its data; nothing of it runs.
+    /// There is data, and nothing runs.
     Stopped {
-        /// The release that used the data last.
+        /// The release that last used the data.
         version: String,
     },
-    /// It runs, watched by this driver or left by an earlier one.
+    /// The cluster runs, supervised by this driver or left by an earlier one.
     Running {
         /// The release that runs.
         version: String,
@@ -98,7 +109,7 @@ pub enum ClusterFound {
 }
 
 impl ClusterFound {
-    /// The release that runs, or used the data last.
+    /// The running release, or the one that last used the data.
     pub fn version(&self) -> Option<&str> {
         match self {
             Self::Absent => None,
@@ -106,32 +117,32 @@ impl ClusterFound {
         }
     }
 
-    /// Whether something of it runs.
+    /// Whether the cluster runs.
     pub fn is_running(&self) -> bool {
         matches!(self, Self::Running { .. })
     }
 }
 
-/// What the data of a cluster stands on. K3s makes it at the first start, once for as long as the data lives.
+/// The certificate authority of a cluster's data. K3s creates it at the first start and keeps it as long as the data exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Foundation {
-    /// The certificate of who signs those of its servers: PEM.
+    /// The certificate of the authority that signs server certificates, in PEM.
     pub authority: String,
-    /// Whether nobody can have used it: a start made the data, and [`Cluster::confirm`] was never called.
+    /// Whether no user can have used the data: a start created it, and [`ClusterDriver::confirm_published`] was never called.
     pub is_new: bool,
 }
 
-/// Where a cluster's API is.
+/// Where a cluster's API server listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Upstream {
-    /// An address of this machine.
+    /// An address of the host.
     Tcp(SocketAddr),
-    /// A socket of this machine, which something forwards to the guest's port.
+    /// A socket of the host that Lima forwards to the guest's port.
     Unix(PathBuf),
 }
 
 impl Upstream {
-    /// A socket.
+    /// An upstream at a Unix socket.
     pub fn unix(path: impl AsRef<Path>) -> Self {
         Self::Unix(path.as_ref().to_owned())
     }

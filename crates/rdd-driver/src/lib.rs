@@ -1,8 +1,8 @@
-//! Runs what stands under a LimaVM: a virtual machine, or the container engine of this very host.
+//! Drivers: how a LimaVM is run, either as a virtual machine or as a container engine on this host.
 //!
-//! [`Driver`] is the seam. A driver keeps no truth in memory: whatever it is asked, it finds on the machine, so that a
-//! daemon that was killed at any moment goes on where the last one stopped. [`Drivers`] picks one by the template's
-//! `vmType`. The contract is in `suite`, as tests that each driver passes.
+//! [`Driver`] is the seam. A driver keeps no authoritative state in memory: it reads every answer from the machine's files and
+//! processes. A daemon that was killed at any moment therefore continues where the previous one stopped. [`DriverRegistry`]
+//! selects a driver by the template's `vmType`. The module `suite` holds the contract as tests, and every driver passes them.
 
 pub mod assets;
 mod drivers;
@@ -35,142 +35,159 @@ pub use log::LogOptions;
 pub use run::{Health, Reporter, Run, State};
 pub use template::Template;
 
-/// What an asynchronous method returns: boxed, so that drivers can be chosen at run time.
+/// The boxed future of a driver's asynchronous methods. Boxing keeps [`Driver`] usable as a trait object.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Runs machines of one sort. A machine is named like its LimaVM.
+/// Runs the machines of one `vmType`. A machine has the name of its LimaVM.
 ///
-/// **Idempotent.** Every method may be called again, after it succeeded, failed or was cut short by the end of the
-/// daemon, and then goes on from what it finds. **Serial.** Changes of one machine happen one after the other, whoever
-/// asks; machines do not wait for each other. **Unattended.** Dropping the driver stops nothing: what runs goes on, and
-/// the next driver finds it by [`inspect`](Self::inspect) and takes it over by [`adopt`](Self::adopt). **Bounded.** No
-/// method waits without an end, except for the network where a driver has to download something.
+/// # Flow
+/// The controller calls [`create`](Self::create), then [`start`](Self::start), and follows the returned [`RunWatch`]. After a
+/// restart of the daemon it calls [`inspect`](Self::inspect) and [`adopt`](Self::adopt). [`stop`](Self::stop) and
+/// [`delete`](Self::delete) end it.
+///
+/// # Guarantees
+/// - **Idempotent.** The caller may repeat every method after it succeeded, failed, or was cut short by the end of the daemon.
+///   The method continues from the state that it finds.
+/// - **Serial per machine.** A driver runs the changes of one machine one after the other, for all callers. Machines do not
+///   wait for each other.
+/// - **Detached.** Dropping the driver stops nothing. Running machines continue, and the next driver finds them with
+///   [`inspect`](Self::inspect) and takes them over with [`adopt`](Self::adopt).
+/// - **Bounded.** Every method has timeouts. Only downloads depend on the speed of the network.
+///
+/// # Errors
+/// A [`DriverError`] names the failed action for people. A method that fails leaves a state that [`inspect`](Self::inspect)
+/// reports and that a repeated call repairs.
 pub trait Driver: Debug + Send + Sync {
-    /// The values of `vmType` that mean this driver.
+    /// The values of `vmType` that select this driver.
     fn vm_types(&self) -> &'static [&'static str];
 
-    /// Whether this host has what the driver needs; if not, the error names what to do about it. It may have been installed
-    /// a moment later, so nothing is remembered of the answer.
+    /// Checks that this host has what the driver needs. The error names a remedy. The driver does not cache the answer, because
+    /// the user may install the missing program at any time.
     fn available(&self) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Checks a template without touching anything; every problem is a sentence for its author.
+    /// Validates a template without side effects. The error holds one sentence per problem, for the template's author.
     fn validate(&self, template: &str) -> Result<(), Vec<String>>;
 
-    /// Looks at the machine. Changes nothing, and waits for no other method.
+    /// Reads the machine's state. It changes nothing and does not wait for other methods.
     fn inspect<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Found, Error>>;
 
-    /// The template that the next start will use, as it was given; `None` if the machine is absent or half-made.
+    /// The template of the next start, as the caller provided it. `None` if the machine is absent or incomplete.
     fn template<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<String>, Error>>;
 
-    /// Makes a machine, stopped. A half-made one is removed and made anew; a whole one is left as it is, its template
-    /// included.
+    /// Creates a stopped machine. An incomplete machine is removed and created again. A complete machine stays unchanged,
+    /// including its template.
     fn create<'a>(&'a self, vm: &'a str, template: &'a str) -> Pending<'a, Result<(), Error>>;
 
-    /// Starts a machine and returns as soon as there is something to watch, usually in [`State::Starting`]. One that
-    /// runs already is taken over.
+    /// Starts a machine and returns a watch at once, usually in [`RunState::Starting`]. A machine that runs already is adopted.
     ///
-    /// A start that never becomes [`State::Running`] ends in [`State::Exited`] after a while.
+    /// The driver has a start timeout: a machine that does not reach [`RunState::Running`] in time ends in [`RunState::Exited`].
     fn start<'a>(&'a self, vm: &'a str, log: &'a LogOptions) -> Pending<'a, Result<Run, Error>>;
 
-    /// Takes over what an earlier daemon left running, as it runs. Remains that cannot go on (one process of two) are
-    /// ended. `None` if nothing runs afterwards.
+    /// Takes over a machine that an earlier daemon left running, without interrupting it. The driver ends leftovers that cannot
+    /// continue (one process of two). Returns `None` if nothing runs afterwards.
     ///
-    /// What belongs to the machine is known by its exact identity, never by a name that looks like it.
+    /// The driver identifies the machine's processes by proof (mark, nonce, user, PID namespace), never by a similar name.
     fn adopt<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<Run>, Error>>;
 
-    /// Stops a machine: asks it to end, and ends it by force when `grace` is over.
+    /// Stops a machine: requests a shutdown, and kills its processes when `grace` has passed.
     fn stop<'a>(&'a self, vm: &'a str, grace: Duration) -> Pending<'a, Result<Stopped, Error>>;
 
-    /// Replaces the template. Only writes it: what runs goes on as it was started.
+    /// Replaces the template on disk. A running machine continues with the template that it was started with.
     fn apply_template<'a>(&'a self, vm: &'a str, template: &'a str) -> Pending<'a, Result<(), Error>>;
 
-    /// Removes a machine with everything that is its own, by force if it runs. Leaves nothing.
+    /// Deletes a machine with all its files, processes and devices. A running machine is stopped first, by force if necessary.
     fn delete<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<(), Error>>;
 
-    /// What a creation or a start waits for at this moment, for people: how far a download is. `None` if there is nothing to tell.
+    /// The progress of the download that a creation or a start currently waits for, as text for people. `None` if there is none.
     fn progress(&self, _vm: &str) -> Option<String> {
         None
     }
 
-    /// A known flaw of what a machine runs on, for people: `rdd status` shows it while the machine runs.
+    /// A known flaw of the software under the machine, as text for people. `rdd status` shows it while the machine runs.
     fn warning(&self, _vm: &str) -> Option<String> {
         None
     }
 
-    /// Kubernetes in this driver's machines, if it can have any.
+    /// The driver for Kubernetes in these machines. `None` if they cannot run Kubernetes.
     fn kubernetes(&self) -> Option<&dyn Cluster> {
         None
     }
 }
 
-/// What there is of a machine.
+/// The state of a machine, as [`Driver::inspect`] finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing.
+    /// The machine does not exist.
     Absent,
-    /// A creation or a deletion that did not finish: [`Driver::create`] redoes it, [`Driver::delete`] finishes it.
+    /// A creation or a deletion did not finish. [`Driver::create`] repeats it, [`Driver::delete`] completes it.
     HalfMade,
-    /// Whole, and nothing of it runs.
+    /// The machine is complete, and none of its processes run.
     Stopped,
-    /// It runs, watched by this driver or left by an earlier one.
+    /// The machine runs, supervised by this driver or left by an earlier one.
     Running(Running),
-    /// Something of it runs that cannot go on: [`Driver::adopt`] and [`Driver::stop`] end it.
+    /// Some of its processes run, but not enough to continue. [`Driver::adopt`] and [`Driver::stop`] end them.
     Broken {
         /// What is wrong, for people.
         why: String,
     },
 }
 
-/// What is known of a running machine by looking at it.
+/// What [`Driver::inspect`] knows about a running machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
-    /// Whether it was started with another template than the one that [`Driver::template`] returns now, in anything that only
-    /// a restart can change.
+    /// Whether the machine runs with another template than [`Driver::template`] returns, and needs a restart to apply it.
     pub outdated: bool,
 }
 
-/// How a machine came to a stop.
+/// How a machine or a cluster stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stopped {
     /// It was not running.
     Already,
-    /// It ended when it was asked to.
+    /// It ended after the shutdown request.
     Graceful,
-    /// It did not, and was killed.
+    /// It did not end in time, and the driver killed it.
     Forced,
 }
 
-// Without a driver that runs something nobody stops anything.
+// Other operating systems have no driver that stops anything.
 #[cfg(target_os = "linux")]
 impl Stopped {
-    /// The state of what was stopped. Finding O-5: whoever looks later can tell which it was.
-    fn exited(self, word: &str) -> State {
+    /// The exit state after a stop. Finding O-5: the text records whether force was necessary.
+    fn exited(self, action: &str) -> State {
         let how = if self == Self::Forced { ", by force" } else { "" };
-        State::Exited { last_words: format!("{word}{how}") }
+        State::Exited { last_words: format!("{action}{how}") }
     }
 }
 
-/// The longest name of a machine: it becomes a folder, and sockets below it have to fit into about a hundred bytes.
+/// The longest name of a machine, in bytes. The name becomes a folder, and the paths of sockets below it are limited to about a
+/// hundred bytes.
 pub const NAME_LENGTH_MAX: usize = 63;
 
-/// Whether a machine can have this name: what Kubernetes calls a DNS label or subdomain, which no path can misread.
+/// Validates the name of a machine: a DNS label or subdomain as in Kubernetes, which is also safe as a part of a path.
 pub fn check_name(vm: &str) -> Result<(), Error> {
     let refuse = |problem| Err(Error::InvalidName { vm: vm.to_owned(), problem });
-    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
-    let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
     if vm.is_empty() {
         refuse("it is empty")
     } else if vm.len() > NAME_LENGTH_MAX {
         refuse("it is longer than 63 characters")
-    } else if !vm.chars().all(allowed) {
+    } else if !vm.chars().all(is_name_character) {
         refuse("it has a character other than lower-case letters, digits, hyphens and dots")
-    } else if !edge(vm.chars().next()) || !edge(vm.chars().next_back()) {
+    } else if !vm.starts_with(is_alphanumeric) || !vm.ends_with(is_alphanumeric) {
         refuse("it does not start and end with a letter or digit")
     } else {
         Ok(())
     }
+}
+
+fn is_name_character(c: char) -> bool {
+    c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.')
+}
+
+fn is_alphanumeric(c: char) -> bool {
+    c.is_ascii_alphanumeric()
 }
 
 #[cfg(test)]

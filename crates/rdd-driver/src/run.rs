@@ -1,55 +1,55 @@
-//! A machine that was started: how it is doing, told to whoever watches.
+//! The state of a started machine or cluster, and the channel that reports it.
 
 use std::fmt;
 
 use tokio::sync::watch;
 
-/// How a started machine is doing.
+/// The state of a started machine or cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// It does not answer yet.
+    /// It runs, but does not answer yet.
     Starting,
     /// It answers.
     Running(Health),
-    /// It has ended, asked to or not. Nothing follows.
+    /// It has ended, on request or by itself. No other state follows.
     Exited {
-        /// The last line that it logged, or else how it ended; one line, for people.
+        /// The last line of its log, or else how it ended. One line, for people.
         last_words: String,
     },
 }
 
-/// What is wrong with a machine that runs.
+/// The known problems of a running machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Health {
-    /// One sentence for each trouble; none means that all is well.
+    /// One sentence per problem. Empty means healthy.
     pub errors: Vec<String>,
 }
 
 impl Health {
-    /// All is well.
+    /// No problems.
     pub const GOOD: Self = Self { errors: Vec::new() };
 
-    /// Whether something is wrong.
+    /// Whether there is any problem.
     pub fn is_degraded(&self) -> bool {
         !self.errors.is_empty()
     }
 }
 
-/// A watch over a started machine. It shows the latest state, so that nothing is lost on a slow watcher; clones see the
-/// same machine, each for itself. Dropping it stops nothing.
+/// A watch on a started machine or cluster. It always holds the latest state, so that a slow consumer misses no final state.
+/// Every clone follows the same machine independently. Dropping a watch stops nothing.
 #[derive(Clone)]
 pub struct Run {
     states: watch::Receiver<State>,
 }
 
-/// The other end of a [`Run`]: what a driver reports to.
+/// The sender of a [`RunWatch`]: a driver reports states to it.
 #[derive(Debug)]
 pub struct Reporter {
     states: watch::Sender<State>,
 }
 
 impl Run {
-    /// A watch and its reporter, beginning with this state.
+    /// A connected reporter and watch with this initial state.
     pub fn new(state: State) -> (Reporter, Self) {
         let reporter = Reporter { states: watch::Sender::new(state) };
         let run = reporter.watch();
@@ -61,12 +61,12 @@ impl Run {
         self.states.borrow().clone()
     }
 
-    /// Waits for a state that this watch has not shown by this method yet: the first call returns at once.
+    /// Waits for the next state that this watch has not returned yet. The first call returns at once.
     ///
-    /// `None` when nobody reports any more: the machine has exited and that was shown, or its driver is gone and what
-    /// runs has to be [adopted](crate::Driver::adopt).
+    /// Returns `None` when no reporter remains: either the machine has exited and this watch has returned that state, or
+    /// the driver was dropped and the machine has to be [adopted](crate::Driver::adopt).
     ///
-    /// A call that is dropped before it is ready loses nothing.
+    /// Cancel safe: dropping the future loses no state.
     pub async fn next(&mut self) -> Option<State> {
         let is_shown = matches!(self.states.has_changed(), Ok(false));
         if is_shown && self.is_over() {
@@ -78,7 +78,7 @@ impl Run {
         Some(self.states.borrow_and_update().clone())
     }
 
-    /// Waits until the machine has exited, and returns its last words; `None` when nobody reports any more.
+    /// Waits until the machine has exited, and returns its last words. `None` if the reporter is gone before that.
     pub async fn exited(&mut self) -> Option<String> {
         let exited = self.states.wait_for(|state| matches!(state, State::Exited { .. })).await.ok()?;
         match &*exited {
@@ -87,7 +87,7 @@ impl Run {
         }
     }
 
-    /// Another watch over the same machine, which has shown nothing yet.
+    /// Another watch on the same machine. Its first [`next`](Self::next) returns the current state.
     #[must_use]
     pub fn afresh(&self) -> Self {
         let mut run = self.clone();
@@ -95,7 +95,7 @@ impl Run {
         run
     }
 
-    /// Whether somebody still reports: a driver is there, and the machine has not exited.
+    /// Whether a driver still reports and the machine has not exited.
     pub fn is_watched(&self) -> bool {
         self.states.has_changed().is_ok() && !self.is_over()
     }
@@ -112,7 +112,7 @@ impl fmt::Debug for Run {
 }
 
 impl Reporter {
-    /// Tells a state, if it is another than the last. After [`State::Exited`] nothing more is told.
+    /// Publishes a state if it differs from the last one. States after [`RunState::Exited`] are ignored.
     pub fn report(&self, state: State) {
         self.states.send_if_modified(|last| {
             if *last == state || matches!(last, State::Exited { .. }) {
@@ -123,12 +123,12 @@ impl Reporter {
         });
     }
 
-    /// The last state that was told.
+    /// The last published state.
     pub fn state(&self) -> State {
         self.states.borrow().clone()
     }
 
-    /// One more watch.
+    /// A new watch on this run.
     pub fn watch(&self) -> Run {
         let mut states = self.states.subscribe();
         states.mark_changed();

@@ -1,21 +1,22 @@
-//! Whether the folder of a machine belongs to the effective user, asked before anything is run from it.
+//! Checks that a machine's folder belongs to the effective user, before the driver runs anything from it.
 
-use std::path::Path;
+use std::{io, path::Path};
 
 use rdd_stdx::owned::TrustedFolder;
 
 use crate::Error;
 
-/// Refuses a machine whose folder, or one of these files in it, belongs to another user or is a link.
+/// Refuses a machine whose folder, or one of these files in it, belongs to another user or is a symbolic link.
 ///
-/// `dockerd` runs as root with what `daemon.json` says: whoever writes it has the host.
+/// `dockerd` runs as root with the options in `daemon.json`: a user who can write that file controls the host.
 pub(crate) fn check_machine_folder(folder: &Path, files: &[&str]) -> Result<(), Error> {
-    let checked = || {
-        let (Some(machines), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
-        let Some(machine) = TrustedFolder::open(machines)?.enter(name)? else { return Ok(()) };
-        files.iter().try_for_each(|file| machine.check_file(file))
-    };
-    checked().map_err(Error::at("use", folder))
+    check_files(folder, files).map_err(Error::at("use", folder))
+}
+
+fn check_files(folder: &Path, files: &[&str]) -> io::Result<()> {
+    let (Some(machines), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
+    let Some(machine) = TrustedFolder::open(machines)?.enter(name)? else { return Ok(()) };
+    files.iter().try_for_each(|file| machine.check_file(file))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The watch over something that runs: a task tells how it is doing, until it is over or the task is told to let go.
+//! One supervising task per machine or cluster. The task reports states until the process ends or the driver cancels the task.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -11,14 +11,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Reporter, Run, State};
 
-/// How long a task that watches may take to let go.
+/// How long a cancelled supervision task may take to end.
 const LET_GO_TAKES: Duration = Duration::from_secs(5);
 
-/// The place of one watch.
+/// Holds at most one supervision task.
 #[derive(Debug, Default)]
 pub(crate) struct Watch(Mutex<Option<Watched>>);
 
-/// What a task watches. The task gives back its reporter when it is told to let go.
+/// A running supervision task. It returns its reporter when it ends or is cancelled.
 #[derive(Debug)]
 struct Watched {
     run: Run,
@@ -31,7 +31,7 @@ impl Watch {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Watches from now on, in place of what was watched before.
+    /// Starts a supervision task and replaces the previous one.
     pub(crate) fn begin<S>(&self, name: &'static str, supervise: S) -> Run
     where
         S: FnOnce(&Reporter) -> BoxFuture<'_, ()> + Send + 'static,
@@ -39,11 +39,12 @@ impl Watch {
         let (reporter, run) = Run::new(State::Starting);
         let let_go = CancellationToken::new();
         let mut task = Group::default();
-        let told = let_go.clone();
+        let cancelled = let_go.clone();
         task.spawn(name, async move {
             tokio::select! {
+                // Cancellation wins: a process that ends because of a requested stop is not reported as a crash.
                 biased;
-                () = told.cancelled() => {}
+                () = cancelled.cancelled() => {}
                 () = supervise(&reporter) => {}
             }
             reporter
@@ -52,14 +53,15 @@ impl Watch {
         run
     }
 
-    /// The watch over something that is under way.
+    /// A new watch of the current run. `None` if no task supervises one.
     pub(crate) fn under_way(&self) -> Option<Run> {
         let watched = self.lock();
         let run = &watched.as_ref()?.run;
         run.is_watched().then(|| run.afresh())
     }
 
-    /// Ends the watch, so that what follows is not taken for a crash.
+    /// Cancels the task and returns its reporter. The caller then reports the result of the stop itself, so that it is not
+    /// taken for a crash.
     pub(crate) async fn end(&self) -> Option<Reporter> {
         let mut watched = self.lock().take()?;
         watched.let_go.cancel();

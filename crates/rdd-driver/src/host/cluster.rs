@@ -291,7 +291,7 @@ async fn ensure_address(machine: &Machine) -> Result<Pool, Error> {
 }
 
 async fn remove_pods(pods: &Pods) -> Result<(), Error> {
-    let failed = |said| Error::Program { program: "removing the containers of pods".to_owned(), said };
+    let failed = |message| Error::Program { program: "removing the containers of pods".to_owned(), message };
     match pods {
         Pods::Docker(socket) => ask::remove_pods(socket).await.map_err(failed),
         Pods::Own => Ok(()),

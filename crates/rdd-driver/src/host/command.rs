@@ -34,7 +34,7 @@ pub(super) async fn run_within(
     input: &str,
     takes: Duration,
 ) -> Result<String, Error> {
-    let failed = |said: String| Error::Program { program: shown(program, arguments), said };
+    let failed = |message: String| Error::Program { program: shown(program, arguments), message };
     let mut command = Command::from(process::background(program, Path::new("/")));
     command.args(arguments).kill_on_drop(true);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

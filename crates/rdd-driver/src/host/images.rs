@@ -90,7 +90,7 @@ async fn load(note: &Path, socket: &Path, archives: &[PathBuf]) -> Result<(), Er
     for path in archives {
         tracing::info!(archive = %path.display(), "loading the images of Kubernetes into the engine");
         let loaded = ask::load_images(socket, path).await;
-        let failed = |said| Error::Program { program: format!("loading images from {}", path.display()), said };
+        let failed = |message| Error::Program { program: format!("loading images from {}", path.display()), message };
         images.extend(loaded.map_err(failed)?);
     }
     write_json(note, &Loaded { archives: wanted, images })

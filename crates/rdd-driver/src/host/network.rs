@@ -118,7 +118,7 @@ impl Wiring<'_> {
     async fn owner_of_bridge(&self) -> Result<Option<String>, Error> {
         let shown = match run(&self.tools.ip, &["-j", "link", "show", "dev", &self.engine.bridge]).await {
             Ok(shown) => shown,
-            Err(Error::Program { said, .. }) if said.contains("does not exist") => return Ok(None),
+            Err(Error::Program { message, .. }) if message.contains("does not exist") => return Ok(None),
             Err(error) => return Err(error),
         };
         let devices: Vec<serde_json::Value> = serde_json::from_str(&shown).unwrap_or_default();

@@ -43,7 +43,7 @@ impl Guest<'_> {
                 Ok(())
             }
             Ok(left) => Err(refusal(vm, left, "it does not stay where it is set".to_owned())),
-            Err(Error::Program { said, .. }) => Err(refusal(vm, off, said)),
+            Err(Error::Program { message, .. }) => Err(refusal(vm, off, message)),
             Err(error) => Err(error),
         }
     }
@@ -57,12 +57,12 @@ impl Guest<'_> {
     }
 }
 
-fn refusal(vm: &str, off: i64, said: String) -> Error {
-    Error::Clock { vm: vm.to_owned(), off: spell(off), said }
+fn refusal(vm: &str, off: i64, reason: String) -> Error {
+    Error::Clock { vm: vm.to_owned(), skew: spell(off), reason }
 }
 
-fn no_answer(said: &str) -> Error {
-    Error::Program { program: "date in the guest".to_owned(), said: format!("it said {:?}", said.trim()) }
+fn no_answer(answer: &str) -> Error {
+    Error::Program { program: "date in the guest".to_owned(), message: format!("it answered {:?}", answer.trim()) }
 }
 
 /// By how many seconds the guest is ahead, or behind if that is negative; `None` if it did not say. What lies within the question is nothing.

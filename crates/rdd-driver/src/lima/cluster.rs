@@ -80,7 +80,7 @@ impl<'a> Guest<'a> {
 
     fn failed(words: &[&str]) -> impl Fn(String) -> Error + use<> {
         let program = format!("{} in the guest", words.join(" "));
-        move |said| Error::Program { program: program.clone(), said }
+        move |message| Error::Program { program: program.clone(), message }
     }
 
     /// Runs the script with these words, and returns what it said.

@@ -159,7 +159,7 @@ impl Limactl {
         let words = [OsStr::new("template"), OsStr::new("validate"), file.path.as_os_str()];
         match self.ask(&words) {
             Ok(_) => Ok(()),
-            Err(Error::Program { said, .. }) => Err(vec![without_path(&said, &file.path)]),
+            Err(Error::Program { message, .. }) => Err(vec![without_path(&message, &file.path)]),
             Err(error) => Err(problem(error)),
         }
     }
@@ -216,7 +216,7 @@ impl Limactl {
         command.args(["--log-format=json", "create", "--tty=false"]).arg(format!("--name={vm}")).arg(&file.path);
         launch.mark(&mut command, LIMA_MARK, folder);
         command.stderr(log.create()?);
-        let failed = |said: String| Error::Program { program: "limactl create".to_owned(), said };
+        let failed = |message: String| Error::Program { program: "limactl create".to_owned(), message };
         let mut child = Command::from(command).kill_on_drop(true).spawn().map_err(|error| failed(error.to_string()))?;
         match tokio::time::timeout(CREATE_TAKES, child.wait()).await {
             Ok(Ok(status)) if status.success() => Ok(()),
@@ -230,7 +230,7 @@ impl Limactl {
     fn ask(&self, arguments: &[&OsStr]) -> Result<String, Error> {
         let shown = |argument: &&OsStr| argument.to_string_lossy().into_owned();
         let name = arguments.iter().take(2).map(shown).collect::<Vec<_>>().join(" ");
-        let failed = |said: String| Error::Program { program: format!("limactl {name}"), said };
+        let failed = |message: String| Error::Program { program: format!("limactl {name}"), message };
         let (answer, log) = (Scratch::new(&self.scratch, "out")?, Scratch::new(&self.scratch, "log")?);
         let mut command = self.command(&self.home);
         command.arg("--log-format=json").args(arguments).stdout(answer.create()?).stderr(log.create()?);

@@ -220,7 +220,7 @@ async fn unpack(archive: &Path, folder: &Path, path: &OsStr) -> Result<(), Error
     let staged = folder.with_extension("part");
     file::remove_dir_if_present(&staged)?;
     file::create_dir_private(&staged)?;
-    let failed = |said: String| Error::Program { program: "tar".to_owned(), said };
+    let failed = |message: String| Error::Program { program: "tar".to_owned(), message };
     let mut command = process::background("tar", &staged);
     command.env("PATH", path).args(["-xzf".as_ref(), archive.as_os_str(), "--no-same-owner".as_ref()]);
     let child = Command::from(command).kill_on_drop(true).output();
