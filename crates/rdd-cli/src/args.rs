@@ -1,4 +1,4 @@
-//! The command line as types: names, flags, defaults and help, and nothing that runs.
+//! The command line as clap types: names, flags, defaults and help texts. Nothing here runs a command.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -22,7 +22,7 @@ use crate::{
     arg_required_else_help = true
 )]
 pub struct Cli {
-    /// Flags of every command.
+    /// Flags that every command accepts.
     #[command(flatten)]
     pub global: Global,
     /// The command; without one, help is shown.
@@ -30,24 +30,24 @@ pub struct Cli {
     pub command: Option<Command>,
 }
 
-/// Flags of every command.
+/// Flags that every command accepts.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global flags")]
 pub struct Global {
-    /// Show messages down to this level: fatal, error, warn, info, debug or trace
+    /// Lowest level of messages to show: fatal, error, warn, info, debug or trace
     #[arg(long, global = true, value_name = "LEVEL", default_value = "", hide_default_value = true)]
     pub log_level: String,
     /// Format of messages on standard error: text or json
     #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
     pub log_format: String,
-    /// Verbosity of the log
+    /// Log verbosity
     #[arg(short = 'v', long = "v", global = true, value_name = "NUMBER", default_value = "0", value_parser = parse_int)]
     #[arg(hide_default_value = true)]
     pub v: i64,
     /// Verbosity per source file (accepted and ignored)
     #[arg(long, global = true, value_name = "PATTERN=NUMBER,…", default_value = "", hide = true)]
     pub vmodule: String,
-    /// How often the log is flushed (accepted; it is never held back)
+    /// Interval between log flushes (accepted and ignored)
     #[arg(long, global = true, value_name = "DURATION", default_value = "5s", hide = true)]
     pub log_flush_frequency: GoDuration,
     /// Print the version; `raw` prints everything known about this build
@@ -56,13 +56,13 @@ pub struct Global {
     pub version: Option<String>,
 }
 
-/// The commands of the root.
+/// The commands of `rdd`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Create, start, stop and inspect the background service
     #[command(alias = "svc", args_override_self = true, arg_required_else_help = true)]
     Service {
-        /// What to do with it; without a verb, help is shown.
+        /// The subcommand; without one, help is shown.
         #[command(subcommand)]
         verb: Option<Service>,
     },
@@ -73,46 +73,46 @@ pub enum Command {
         #[command(subcommand)]
         shell: Option<Shell>,
     },
-    /// Use the commands of kubectl with the service, starting it if needed
+    /// Run kubectl commands against the service, starting it if needed
     Ctl(Passthrough),
     /// Show help for a command
     #[command(name = "help")]
     Help(Words),
-    /// Run kubectl with your own kubeconfig; without one on PATH, its daily verbs are built in
+    /// Run kubectl with your own kubeconfig; common commands are built in if kubectl is not on PATH
     Kubectl(Passthrough),
     /// Create, run and inspect LimaVM virtual machines
     #[command(name = "limavm", alias = "lima", hide = true, args_override_self = true, arg_required_else_help = true)]
     LimaVm {
-        /// What to do with one; without a verb, help is shown.
+        /// The subcommand; without one, help is shown.
         #[command(subcommand)]
         verb: Option<LimaVm>,
     },
-    /// What is about the App stands at the root.
+    /// The commands of the App are commands of the root.
     #[command(flatten)]
     App(App),
     /// Print the version
     Version(Ignored),
-    /// Read and change YAML files: the yq of this machine, or a built-in part of it
+    /// Query and edit YAML files, with yq from PATH or a built-in subset of it
     #[command(hide = true)]
     Yq(Passthrough),
 }
 
-/// Words that another program will read.
+/// Arguments that are passed to another program unparsed.
 #[derive(Debug, Args)]
 pub struct Passthrough {
-    /// Arguments, passed on as they are
+    /// Arguments, passed on unchanged
     #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true, num_args = 0..)]
     pub args: Vec<OsString>,
 }
 
-/// Words that mean nothing here, accepted because they always were.
+/// Arguments that are accepted and ignored, because the original accepts them.
 #[derive(Debug, Args)]
 pub struct Ignored {
     #[arg(hide = true, num_args = 0..)]
     ignored: Vec<OsString>,
 }
 
-/// Words of a command line.
+/// Arguments of `rdd help`.
 #[derive(Debug, Args)]
 pub struct Words {
     /// The command to explain
@@ -120,7 +120,7 @@ pub struct Words {
     pub words: Vec<String>,
 }
 
-/// Shells that can be taught.
+/// Shells with a completion script.
 #[derive(Debug, Clone, Copy, Subcommand)]
 pub enum Shell {
     /// For bash
@@ -133,10 +133,10 @@ pub enum Shell {
     Zsh,
 }
 
-/// What can be done with the service.
+/// The commands of `rdd service`.
 #[derive(Debug, Subcommand)]
 pub enum Service {
-    /// Save the datastore in a file, whether the service runs or not
+    /// Back up the datastore to a file, with the service running or stopped
     Backup(Backup),
     /// Print the kubeconfig of the service, starting it if needed
     Config,
@@ -147,9 +147,9 @@ pub enum Service {
     /// Print the log of the service
     #[command(alias = "logs")]
     Log(Log),
-    /// Print where the service keeps its files
+    /// Print the paths of the service's files
     Paths(Paths),
-    /// Empty the datastore, keeping settings, certificates and logs
+    /// Empty the datastore; settings, certificates and logs are kept
     Reset(Reset),
     /// Replace the datastore with a backup
     Restore(Restore),
@@ -158,7 +158,7 @@ pub enum Service {
     Serve(Serve),
     /// Start the service in the background, creating it if needed
     Start(Start),
-    /// Show whether the service exists and runs
+    /// Show whether the service exists and is running
     Status(Status),
     /// Stop the service
     Stop(Stop),
@@ -166,7 +166,7 @@ pub enum Service {
     Unit(Unit),
 }
 
-/// What the daemon is to run and where it listens.
+/// Arguments of `rdd service create`, stored for every start of the daemon.
 #[derive(Debug, Args)]
 pub struct Create {
     /// Controllers to run, by name or group; `*` means all, a leading `-` excludes
@@ -175,71 +175,71 @@ pub struct Create {
     /// Port of the API server
     #[arg(long, value_name = "PORT", value_parser = parse_int, hide = true, allow_hyphen_values = true)]
     pub secure_port: Option<i64>,
-    /// Further arguments of the daemon
+    /// Additional arguments for the daemon
     #[arg(hide = true, num_args = 0..)]
     pub args: Vec<OsString>,
 }
 
-/// How to start.
+/// Arguments of `rdd service start`.
 #[derive(Debug, Args)]
 pub struct Start {
-    /// Wait until the service can be used
+    /// Wait until the service is ready
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set)]
     pub wait: bool,
     /// How long to wait; 0 waits forever
     #[arg(long, value_name = "DURATION", default_value = "1m30s", allow_hyphen_values = true)]
     pub timeout: GoDuration,
-    /// Controllers to run this time
+    /// Controllers to run until the next stop
     #[arg(long, value_name = "LIST", hide = true, allow_hyphen_values = true)]
     pub controllers: Option<String>,
-    /// Port of the API server this time
+    /// Port of the API server until the next stop
     #[arg(long, value_name = "PORT", value_parser = parse_int, hide = true, allow_hyphen_values = true)]
     pub secure_port: Option<i64>,
-    /// Further arguments of the daemon
+    /// Additional arguments for the daemon
     #[arg(hide = true, num_args = 0..)]
     pub args: Vec<OsString>,
 }
 
-/// How to serve.
+/// Arguments of `rdd service serve`.
 #[derive(Debug, Args)]
 pub struct Serve {
     /// `serve options` lists every flag.
     #[command(subcommand)]
     pub verb: Option<ServeVerb>,
-    /// Port of the API server; default depends on the instance
+    /// Port of the API server; the default depends on the instance
     #[arg(long, value_name = "PORT", value_parser = parse_int, allow_hyphen_values = true)]
     pub secure_port: Option<i64>,
     /// Controllers to run, by name or group; `*` means all, a leading `-` excludes
     #[arg(long, value_name = "LIST", default_value = "*", allow_hyphen_values = true)]
     pub controllers: String,
-    /// Accepted and ignored: the token is only in the kubeconfig
+    /// Accepted and ignored: the kubeconfig is the only place of the token
     #[arg(long, value_name = "PATH", hide = true, allow_hyphen_values = true)]
     pub authentication_admin_token_path: Option<PathBuf>,
 }
 
-/// What `serve` can tell.
+/// The commands of `rdd service serve`.
 #[derive(Debug, Subcommand)]
 pub enum ServeVerb {
     /// List every flag of `serve`
     Options(Ignored),
 }
 
-/// How to stop.
+/// Arguments of `rdd service stop`.
 #[derive(Debug, Args)]
 pub struct Stop {
     /// Wait until the service has stopped
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set)]
     pub wait: bool,
-    /// How long to wait before it is killed; 0 waits forever
+    /// How long to wait before the service is killed; 0 waits forever
     #[arg(long, value_name = "DURATION", default_value = "5m0s", allow_hyphen_values = true)]
     pub timeout: GoDuration,
     #[command(flatten)]
     ignored: Ignored,
 }
 
-/// How to delete.
+/// Arguments of `rdd service delete`.
 #[derive(Debug, Args)]
 pub struct Delete {
     /// How long to wait for the service to stop; 0 waits forever
@@ -249,7 +249,7 @@ pub struct Delete {
     ignored: Ignored,
 }
 
-/// How to empty the datastore.
+/// Arguments of `rdd service reset`.
 #[derive(Debug, Args)]
 pub struct Reset {
     /// Skip confirmation
@@ -261,20 +261,20 @@ pub struct Reset {
     pub timeout: GoDuration,
 }
 
-/// What to show of the state.
+/// Arguments of `rdd service status`.
 #[derive(Debug, Args)]
 pub struct Status {
-    /// Print the state as data to standard output: json or yaml
+    /// Output format on standard output: json or yaml
     #[arg(short, long, value_name = "FORMAT")]
     pub output: Option<String>,
     #[command(flatten)]
     ignored: Ignored,
 }
 
-/// What to show of the paths.
+/// Arguments of `rdd service paths`.
 #[derive(Debug, Args)]
 pub struct Paths {
-    /// Format of the output: table, json, yaml or shell
+    /// Output format: table, json, yaml or shell
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub output: String,
     /// Print only this path
@@ -282,36 +282,36 @@ pub struct Paths {
     pub key: Option<String>,
 }
 
-/// What to show of the log.
+/// Arguments of `rdd service log`.
 #[derive(Debug, Args)]
 pub struct Log {
-    /// Print what the daemon wrote to its standard output instead
+    /// Print the daemon's standard output instead of its standard error
     #[arg(short = 'o', long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub stdout: bool,
-    /// Keep printing what is appended, across restarts of the service
+    /// Follow the log, across restarts of the service
     #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub follow: bool,
-    /// Begin with the last LINES lines; -1 means all
+    /// Number of lines to show from the end of the log; -1 shows all
     #[arg(long, value_name = "LINES", default_value = "-1", value_parser = parse_int, allow_hyphen_values = true)]
     pub tail: i64,
     #[command(flatten)]
     ignored: Ignored,
 }
 
-/// Where to save.
+/// Arguments of `rdd service backup`.
 #[derive(Debug, Args)]
 pub struct Backup {
-    /// The file to write; default: the instance and the time, in this folder
+    /// File to write; the default is a new file in the current folder, named for the instance and the time
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
 }
 
-/// What to restore.
+/// Arguments of `rdd service restore`.
 #[derive(Debug, Args)]
 pub struct Restore {
-    /// The backup to read
+    /// Backup file to read
     #[arg(value_name = "FILE", required = true)]
     pub file: PathBuf,
     /// Skip confirmation
@@ -320,10 +320,10 @@ pub struct Restore {
     pub yes: bool,
 }
 
-/// Which unit to print.
+/// Arguments of `rdd service unit`.
 #[derive(Debug, Args)]
 pub struct Unit {
-    /// Print a launchd agent instead of a systemd unit; default on macOS
+    /// Print a launchd agent instead of a systemd unit; the default on macOS
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set)]
     pub launchd: Option<bool>,

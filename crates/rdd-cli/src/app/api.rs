@@ -1,4 +1,4 @@
-//! Objects asked for, written and removed over the daemon's API, one call at a time.
+//! Reads, writes and deletes objects over the daemon's API, one call at a time.
 
 use std::{fmt, io, time::Duration};
 
@@ -19,74 +19,74 @@ use crate::{
     service::{self, ControlPlane, readiness},
 };
 
-/// How long one call may take. Admission may ask a webhook, which has ten seconds.
+/// Timeout of one call. Admission may call a webhook, which has ten seconds.
 const CALL_BOUND: Duration = Duration::from_secs(30);
 
-/// Why an object could not be had.
+/// Why a call to the API failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The server said no.
+    /// The server refused the call with a `Status`.
     #[error("{}", .0.message)]
     Refused(Box<Status>),
-    /// The server said something else.
+    /// The server answered with an error code and without a `Status`.
     #[error("the server answered {code}: {text}")]
     Answered {
-        /// The code.
+        /// The HTTP status code.
         code: StatusCode,
-        /// The beginning of what it said.
+        /// The beginning of the body.
         text: String,
     },
-    /// The call failed.
+    /// No answer arrived.
     #[error(transparent)]
     Call(#[from] wire::Error),
-    /// The kubeconfig is not one.
+    /// The daemon's kubeconfig is invalid.
     #[error("read the kubeconfig of the control plane")]
     Kubeconfig(#[source] kubeconfig::Error),
-    /// The answer is not what was asked for.
-    #[error("read what the server answered")]
+    /// The answer is not JSON.
+    #[error("read the server's answer")]
     Malformed(#[source] serde_json::Error),
 }
 
 impl Error {
-    /// Whether the server will not have this change, whoever asks and however often.
+    /// Whether the server refused the change for good: a retry gets the same answer.
     pub fn is_denial(&self) -> bool {
         matches!(self, Self::Refused(status) if matches!(status.code, 400 | 403 | 422))
     }
 
-    /// Whether the reason is this one.
+    /// Whether the server refused with this reason.
     pub fn is(&self, reason: Reason) -> bool {
         matches!(self, Self::Refused(status) if status.reason == Some(reason))
     }
 
-    /// Whether the kind is served and there is no such object of it.
+    /// Whether the kind is served but the object does not exist. A kind that is not served is a different error.
     pub fn is_absent(&self) -> bool {
         let Self::Refused(status) = self else { return false };
         status.reason == Some(Reason::NotFound)
             && status.details.as_ref().is_some_and(|details| !details.name.is_empty())
     }
 
-    /// The failure of a command that wanted to write the App: a refusal has its own exit code.
+    /// The failure of a command that writes the App. A denial has its own exit code.
     pub fn while_writing(self, what: &str) -> Failure {
         let code = if self.is_denial() { ExitCode::Denied } else { ExitCode::Failure };
         Failure::caused(what, self).code(code)
     }
 }
 
-/// What is done to an object that is sent.
+/// How an object is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Write {
-    /// Made anew in a collection.
+    /// Create it in a collection (POST).
     Create,
-    /// Changed where the given fields differ.
+    /// Change the given fields (JSON merge patch).
     Merge,
-    /// Replaced as a whole.
+    /// Replace all of it (PUT).
     Replace,
 }
 
-/// The API of a running daemon, for the length of one command.
+/// A connection to the API of a running daemon, for the duration of one command.
 pub struct Api<'a> {
-    /// Whose it is.
+    /// The daemon's control plane.
     pub plane: &'a ControlPlane<'a>,
     client: Client,
     runtime: Runtime,
@@ -99,13 +99,13 @@ impl fmt::Debug for Api<'_> {
 }
 
 impl<'a> Api<'a> {
-    /// Makes sure that the daemon runs and can be used, then connects.
+    /// Starts the daemon if needed, waits until it is ready, then connects.
     pub fn ensure(plane: &'a ControlPlane<'a>) -> Outcome<Self> {
         service::ensure_running(plane)?;
         Self::connect(plane)
     }
 
-    /// Connects to a daemon that runs.
+    /// Connects to a running daemon.
     pub fn connect(plane: &'a ControlPlane<'a>) -> Outcome<Self> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::caused("prepare a call to the control plane", error))?;
@@ -117,35 +117,35 @@ impl<'a> Api<'a> {
         self.plane.record()
     }
 
-    /// Begins to listen for Ctrl-C. From here on it no longer ends the program by itself.
+    /// Installs handlers for Ctrl-C and SIGTERM. From then on these signals no longer end the process by themselves.
     pub fn interrupt(&self) -> io::Result<Interrupt> {
         let _within = self.runtime.enter();
         Interrupt::listen()
     }
 
-    /// Runs what waits.
+    /// Runs a future to completion on this connection's runtime.
     pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
     }
 
-    /// What is at this path, whatever it is.
+    /// Gets the JSON document at this path: an object, a list or anything else.
     pub fn get(&self, path: &str) -> Result<Value, Error> {
         self.get_within(path, CALL_BOUND)
     }
 
-    /// As [`Api::get`], within this time.
+    /// Like [`ApiSession::get`], with this timeout.
     pub fn get_within(&self, path: &str, bound: Duration) -> Result<Value, Error> {
         self.block_on(get(&self.client.clone().with_timeout(bound), path))
     }
 
-    /// The code of the answer at this path and its text, within this time.
+    /// The status code and the body at this path, whatever the code is, with this timeout.
     pub fn probe(&self, path: &str, bound: Duration) -> Result<(StatusCode, String), Error> {
         let client = self.client.clone().with_timeout(bound);
         let response = self.block_on(client.get(path))?;
         Ok((response.status, String::from_utf8_lossy(&response.body).into_owned()))
     }
 
-    /// The object at this path; `None` if its kind is served but it is not there.
+    /// The object at this path; `None` if its kind is served but the object does not exist.
     pub fn find(&self, path: &str) -> Result<Option<Value>, Error> {
         match self.get(path) {
             Ok(object) => Ok(Some(object)),
@@ -154,7 +154,7 @@ impl<'a> Api<'a> {
         }
     }
 
-    /// Sends an object and gives what became of it. What the server warns about is told.
+    /// Writes an object and returns it as the server stored it. Warnings of the server are shown to the user.
     pub fn write(&self, write: Write, path: &str, object: &Value, dry_run: bool) -> Result<Value, Error> {
         let (method, kind) = match write {
             Write::Create => (Method::POST, "application/json"),
@@ -170,7 +170,7 @@ impl<'a> Api<'a> {
         read(&response)
     }
 
-    /// Asks for the end of the object at this path, if it is the one with this UID.
+    /// Deletes the object at this path if it has this UID. Finalizers may keep it for a while.
     pub fn remove(&self, path: &str, uid: &str) -> Result<(), Error> {
         let options = serde_json::json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}});
         let content = Content { kind: "application/json", bytes: Bytes::from(options.to_string()) };
@@ -179,22 +179,23 @@ impl<'a> Api<'a> {
     }
 }
 
-/// A client of the daemon that this kubeconfig names.
+/// Builds a client from the text of the daemon's kubeconfig.
 pub(super) fn client(config: &str) -> Result<Client, Error> {
     let config = Kubeconfig::parse(config).map_err(Error::Kubeconfig)?;
     Client::from_kubeconfig(&config, None).map_err(Error::Kubeconfig)
 }
 
-/// What is at this path.
+/// Gets the JSON document at this path.
 pub(super) async fn get(client: &Client, path: &str) -> Result<Value, Error> {
     read(&client.get(path).await?)
 }
 
-/// The events of a watch.
+/// Opens a watch; each line is one event.
 pub(super) async fn watch(client: &Client, path: &str) -> Result<Lines, Error> {
     Ok(client.lines(path).await?)
 }
 
+/// Decodes the answer: the body on success, otherwise the server's `Status` or the beginning of its text.
 fn read(response: &Response) -> Result<Value, Error> {
     if response.status.is_success() {
         return serde_json::from_slice(&response.body).map_err(Error::Malformed);

@@ -1,4 +1,4 @@
-//! The product's commands as types: names, flags, defaults and help, and nothing that runs.
+//! The commands of the App and of LimaVMs as clap types: names, flags, defaults and help texts. Nothing here runs a command.
 
 use clap::{ArgAction, Args, Subcommand};
 
@@ -7,33 +7,33 @@ use crate::{
     go::{GoDuration, parse_bool},
 };
 
-/// The commands about the App. They stand at the root of the command line.
+/// The commands of the App. They are commands of `rdd` itself.
 #[derive(Debug, Subcommand)]
 pub enum App {
-    /// Delete the App with its machine, containers, images and volumes
+    /// Delete the App with its VM, containers, images and volumes
     Delete(Delete),
-    /// Recreate the machine; containers, images and volumes are lost, settings stay
+    /// Recreate the VM; containers, images and volumes are lost, settings are kept
     Reset(Reset),
-    /// Run a command with containers and Kubernetes of this instance, starting them if needed
+    /// Run a command against this instance's containers and Kubernetes, starting them if needed
     #[command(override_usage = "rdd run COMMAND [ARGS]...")]
     Run(Passthrough),
-    /// Change settings, and wait until they are in effect
+    /// Change settings and wait until they take effect
     Set(Set),
-    /// Open a shell in the virtual machine, or run a command there
+    /// Open a shell in the VM, or run a command in it
     #[command(override_usage = "rdd shell [COMMAND [ARGS]...]")]
     Shell(Passthrough),
     /// Start containers and, if enabled, Kubernetes
     Start(Switch),
     /// Show whether everything is ready, and if not, why and what to do
     Status(Status),
-    /// Stop containers and Kubernetes; nothing is lost
+    /// Stop containers and Kubernetes; all data is kept
     Stop(Switch),
 }
 
-/// Whether and how long to wait.
+/// The `--wait` and `--timeout` flags.
 #[derive(Debug, Args)]
 pub struct Waiting {
-    /// Wait until it is done
+    /// Wait for completion
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set)]
     pub wait: bool,
@@ -42,45 +42,45 @@ pub struct Waiting {
     pub timeout: GoDuration,
 }
 
-/// What to set.
+/// Arguments of `rdd set`.
 #[derive(Debug, Args)]
 pub struct Set {
-    /// Settings, each as PROPERTY=VALUE
+    /// Settings in the form PROPERTY=VALUE
     #[arg(value_name = "PROPERTY=VALUE", required = true, num_args = 1..)]
     pub properties: Vec<String>,
-    /// Let the server validate the settings without changing anything
+    /// Validate the settings on the server without changing anything
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub dry_run: bool,
-    /// Whether and how long to wait.
+    /// The `--wait` and `--timeout` flags.
     #[command(flatten)]
     pub waiting: Waiting,
 }
 
-/// How to switch on or off.
+/// Arguments of `rdd start` and `rdd stop`.
 #[derive(Debug, Args)]
 pub struct Switch {
-    /// Whether and how long to wait.
+    /// The `--wait` and `--timeout` flags.
     #[command(flatten)]
     pub waiting: Waiting,
 }
 
-/// How to delete.
+/// Arguments of `rdd delete`.
 #[derive(Debug, Args)]
 pub struct Delete {
     /// Skip confirmation
     #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub yes: bool,
-    /// Whether and how long to wait.
+    /// The `--wait` and `--timeout` flags.
     #[command(flatten)]
     pub waiting: Waiting,
 }
 
-/// How to make the machine anew.
+/// Arguments of `rdd reset`.
 #[derive(Debug, Args)]
 pub struct Reset {
-    /// Recreate only the Kubernetes cluster; containers, images and volumes stay
+    /// Recreate only the Kubernetes cluster; containers, images and volumes are kept
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub kubernetes: bool,
@@ -88,22 +88,22 @@ pub struct Reset {
     #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub yes: bool,
-    /// Whether and how long to wait.
+    /// The `--wait` and `--timeout` flags.
     #[command(flatten)]
     pub waiting: Waiting,
 }
 
-/// What to show, and for what to wait.
+/// Arguments of `rdd status`.
 #[derive(Debug, Args)]
 pub struct Status {
-    /// Print the state as data: json or yaml
+    /// Output format: json or yaml
     #[arg(short, long, value_name = "FORMAT")]
     pub output: Option<String>,
-    /// Keep showing the state as it changes, until interrupted
+    /// Show changes until interrupted
     #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub watch: bool,
-    /// Wait until this is ready: engine, kubernetes or settled
+    /// Wait until WHAT is ready: engine, kubernetes or settled
     #[arg(long, value_name = "WHAT")]
     pub wait_for: Option<String>,
     /// How long to wait; 0 waits forever
@@ -111,10 +111,10 @@ pub struct Status {
     pub timeout: GoDuration,
 }
 
-/// What can be done with a LimaVM. Scripts and tests of the original look for the first words of most of these.
+/// The commands of `rdd limavm`. Scripts and tests of the original match on the first words of most of these texts.
 #[derive(Debug, Subcommand)]
 pub enum LimaVm {
-    /// Create a new LimaVM from a template, which is a file, a ConfigMap or a URL
+    /// Create a new LimaVM from a template: a file, a ConfigMap or a URL
     Create(Create),
     /// Delete a LimaVM with its virtual machine
     Delete(OneVm),
@@ -123,13 +123,13 @@ pub enum LimaVm {
     /// Show LimaVM logs
     #[command(alias = "logs")]
     Log(VmLog),
-    /// Show or change the parameters that a LimaVM passes to its template
+    /// Show or change the parameters of a LimaVM's template
     Params(Params),
-    /// Recreate the virtual machine of a LimaVM from its template; its data is lost
+    /// Recreate the VM of a LimaVM from its template; its data is lost
     Reset(ResetVm),
-    /// Restart a LimaVM, or start one that is stopped
+    /// Restart a LimaVM; a stopped one is started
     Restart(OneVm),
-    /// Execute shell in Lima VM, or run a command there
+    /// Execute shell in Lima VM, or run a command in it
     Shell(Passthrough),
     /// Start a LimaVM
     Start(OneVm),
@@ -137,90 +137,90 @@ pub enum LimaVm {
     Stop(OneVm),
 }
 
-/// What to create.
+/// Arguments of `rdd limavm create`.
 #[derive(Debug, Args)]
 pub struct Create {
-    /// The machine's name
+    /// Name of the LimaVM
     #[arg(value_name = "NAME", required = true)]
     pub name: String,
-    /// The name of a ConfigMap, a file (write ./NAME for one in this folder), or a URL
+    /// Name of a ConfigMap, path of a file (./NAME for a file in the current folder), or a URL
     #[arg(value_name = "TEMPLATE", required = true)]
     pub template: String,
-    /// The namespace to create it in
+    /// Namespace of the LimaVM
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     pub namespace: String,
-    /// Let the server validate it without keeping anything
+    /// Validate on the server without creating anything
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub dry_run: bool,
-    /// Start it at once
+    /// Start the LimaVM after creating it
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub start: bool,
-    /// Whether and how long to wait.
+    /// The `--wait` and `--timeout` flags.
     #[command(flatten)]
     pub waiting: Waiting,
 }
 
-/// Which machine.
+/// The name of one LimaVM.
 #[derive(Debug, Args)]
 pub struct VmName {
-    /// The machine's name
+    /// Name of the LimaVM
     #[arg(value_name = "NAME", required = true)]
     pub name: String,
 }
 
-/// Which machine, and which values.
+/// Arguments of `rdd limavm params`.
 #[derive(Debug, Args)]
 pub struct Params {
-    /// The machine's name
+    /// Name of the LimaVM
     #[arg(value_name = "NAME", required = true)]
     pub name: String,
-    /// NAME=VALUE to set a value, NAME- to go back to the template's own; without any, all are printed
+    /// NAME=VALUE sets a parameter, NAME- resets it to the template's value; without arguments, all are printed
     #[arg(value_name = "CHANGE")]
     pub changes: Vec<String>,
-    /// Whether and how long to wait.
+    /// The `--wait` and `--timeout` flags.
     #[command(flatten)]
     pub waiting: Waiting,
 }
 
-/// Which machine to throw away, whether to ask, and whether to wait.
+/// Arguments of `rdd limavm reset`.
 #[derive(Debug, Args)]
 pub struct ResetVm {
-    /// The machine's name
+    /// Name of the LimaVM
     #[arg(value_name = "NAME", required = true)]
     pub name: String,
     /// Skip confirmation
     #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub yes: bool,
-    /// Whether and how long to wait.
+    /// The `--wait` and `--timeout` flags.
     #[command(flatten)]
     pub waiting: Waiting,
 }
 
-/// Which machine, and whether to wait.
+/// Arguments of `rdd limavm start`, `stop`, `restart` and `delete`.
 #[derive(Debug, Args)]
 pub struct OneVm {
-    /// The machine's name
+    /// Name of the LimaVM
     #[arg(value_name = "NAME", required = true)]
     pub name: String,
-    /// Whether and how long to wait.
+    /// The `--wait` and `--timeout` flags.
     #[command(flatten)]
     pub waiting: Waiting,
 }
 
-/// Which log, and how much of it.
+/// Arguments of `rdd limavm log`.
 #[derive(Debug, Args)]
 pub struct VmLog {
-    /// The machine's name
+    /// Name of the LimaVM
     #[arg(value_name = "INSTANCE", required = true)]
     pub instance: String,
-    /// Print what its supervisor wrote to its standard output instead
+    /// Print the host agent's standard output instead of its standard error
     #[arg(short = 'o', long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub stdout: bool,
-    /// Keep printing what is appended, across restarts of the machine
+    /// Follow the log, across restarts of the VM
     #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false")]
     #[arg(default_missing_value = "true", value_parser = parse_bool, action = ArgAction::Set, hide_default_value = true)]
     pub follow: bool,

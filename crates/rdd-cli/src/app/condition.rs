@@ -1,4 +1,4 @@
-//! Conditions, as far as a command reads them, and the few other fields that every object has.
+//! Conditions as the commands read them, and accessors for the few other fields that every object has.
 
 use std::fmt;
 
@@ -12,61 +12,61 @@ use super::remedy::{self, Meaning};
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What it is about.
+    /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// One word on why.
+    /// The reason, one CamelCase word.
     #[serde(default)]
     pub reason: String,
-    /// A sentence on why.
+    /// The message for people.
     #[serde(default)]
     pub message: String,
-    /// The generation of the object that it speaks of.
+    /// The generation of the object that the condition describes.
     #[serde(default)]
     pub observed_generation: Option<i64>,
-    /// Since when its status is this one.
+    /// When its status last changed.
     #[serde(default)]
     pub last_transition_time: Option<Timestamp>,
 }
 
 impl Condition {
-    /// Whether it holds.
+    /// Whether its status is `True`.
     pub fn is_true(&self) -> bool {
         self.status == "True"
     }
 
-    /// Whether it speaks of this generation, or a later one.
+    /// Whether it describes this generation or a later one. A condition without a generation does not count.
     pub fn is_of(&self, generation: i64) -> bool {
         self.observed_generation.is_some_and(|observed| observed >= generation)
     }
 
-    /// As [`Condition::is_of`], for writers that do not say which generation they saw: they are believed.
+    /// Like [`ObservedCondition::is_current_for`], for writers that do not set `observedGeneration`: their conditions count as current.
     pub fn may_be_of(&self, generation: i64) -> bool {
         self.observed_generation.is_none_or(|observed| observed >= generation)
     }
 
-    /// Whether the reason tells of a failure.
+    /// Whether its reason is a failure.
     pub fn is_failure(&self) -> bool {
         !self.is_true() && matches!(remedy::meaning(self), Meaning::Failed | Meaning::Final)
     }
 }
 
-/// The line that scripts know: `<Type>=<Status>: <message> (<Reason>)`.
+/// The line that scripts match on: `<Type>=<Status>: <message> (<Reason>)`.
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}: {} ({})", self.kind, self.status, self.message, self.reason)
     }
 }
 
-/// The conditions of an object. What is none is passed over.
+/// The conditions of an object. Malformed entries are skipped.
 pub fn conditions(object: &Value) -> Vec<Condition> {
     let list = object.pointer("/status/conditions").and_then(Value::as_array);
     list.into_iter().flatten().filter_map(|item| Condition::deserialize(item).ok()).collect()
 }
 
-/// The condition of this type.
+/// The condition of this type, if the object has one.
 pub fn condition(object: &Value, kind: &str) -> Option<Condition> {
     conditions(object).into_iter().find(|condition| condition.kind == kind)
 }
@@ -76,12 +76,12 @@ pub fn generation(object: &Value) -> i64 {
     object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// A text of the object; empty if there is none.
+/// The string at this JSON pointer; empty if there is none.
 pub fn text<'o>(object: &'o Value, pointer: &str) -> &'o str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether the object is on its way out.
+/// Whether the object is being deleted.
 pub fn is_deleting(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null())
 }

@@ -1,4 +1,4 @@
-//! `rdd delete`: the App and everything under it.
+//! `rdd delete`: deletes the App and everything that it owns.
 
 use serde_json::Value;
 
@@ -15,11 +15,11 @@ use crate::{
     service::{ControlPlane, deadline::Deadline},
 };
 
-/// Asks, deletes the App, and waits until it and what it owned are gone.
+/// Asks for confirmation, deletes the App, and waits until the App and what it owned are gone.
 pub fn run(context: &Context<'_>, args: &Delete) -> Outcome {
     let plane = ControlPlane::of(context)?;
     if !plane.observe()?.created {
-        // To create an instance in order to look into it would leave more than was there.
+        // Without an instance there is no App, and connecting would create the instance.
         plane.record().success("App does not exist; nothing to delete");
         return Ok(());
     }
@@ -58,34 +58,35 @@ pub fn run(context: &Context<'_>, args: &Delete) -> Outcome {
         End::Deadline => Err(timed_out(&gone)),
         End::Interrupted => Err(Failure::message("stopped waiting for App to be deleted")
             .code(ExitCode::Interrupted)
-            .hint("it goes on being deleted; see when it is gone: rdd status")),
+            .hint("deletion continues in the background; check with: rdd status")),
     }
 }
 
-/// What a user loses.
+/// The text of the confirmation: everything that the user loses.
 fn what_goes(instance: &str, app: &Value) -> String {
     let namespace = match condition::text(app, "/spec/namespace") {
         "" => names::APP_NAMESPACE,
         namespace => namespace,
     };
     format!(
-        "this deletes the App of {instance:?} with its settings, its machine {:?} in namespace {namespace:?}, and every \
+        "this deletes the App of {instance:?} with its settings, its VM {:?} in namespace {namespace:?}, and every \
          container, image and volume in it",
         names::APP_VM
     )
 }
 
 fn timed_out(gone: &Gone) -> Failure {
-    let held = gone.holding_up.as_deref().unwrap_or("it has not been seen since");
+    let held = gone.holding_up.as_deref().unwrap_or("no update received");
     Failure::deadline(format!("timed out waiting for App to be deleted: {held}"))
-        .hint("it goes on being deleted; see when it is gone: rdd status")
+        .hint("deletion continues in the background; check with: rdd status")
 }
 
-/// Waits until an object is gone, or another one has its name.
+/// Observes an object until it is gone, or until another object has its name.
 #[derive(Debug)]
 pub(super) struct Gone {
+    /// The UID of the object that goes.
     pub(super) uid: String,
-    /// Why it is still there.
+    /// Why the object still exists, if known.
     pub(super) holding_up: Option<String>,
 }
 
@@ -98,7 +99,7 @@ impl Observer for Gone {
         };
         let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
         let names: Vec<&str> = finalizers.into_iter().flatten().filter_map(Value::as_str).collect();
-        self.holding_up = Some(format!("it is held by {}", names.join(", "))).filter(|_| !names.is_empty());
+        self.holding_up = Some(format!("waiting for finalizers: {}", names.join(", "))).filter(|_| !names.is_empty());
         Ok(None)
     }
 
@@ -135,7 +136,7 @@ mod tests {
         assert_eq!(gone.see(Some(&object("one"))).unwrap(), None);
         assert_eq!(
             timed_out(&gone).text(),
-            "timed out waiting for App to be deleted: it is held by a/cleanup, b: context deadline exceeded"
+            "timed out waiting for App to be deleted: waiting for finalizers: a/cleanup, b: context deadline exceeded"
         );
         assert_eq!(gone.see(Some(&object("two"))).unwrap(), Some(()));
         assert_eq!(gone.see(None).unwrap(), Some(()));

@@ -1,4 +1,4 @@
-//! The list of what can be set, at the end of `rdd set --help`.
+//! The list of properties at the end of `rdd set --help`.
 
 use super::{
     api::Api,
@@ -7,19 +7,20 @@ use super::{
 };
 use crate::{context::Context, report::Outcome, service::ControlPlane};
 
-/// For readers that do not tell their width.
+/// Width when standard output is not a terminal.
 const COLUMNS: usize = 80;
-/// However narrow the terminal is, a description has this much room.
+/// Descriptions get at least this many columns, however narrow the terminal is.
 const ROOM_MIN: usize = 20;
 
-/// The block, or nothing where it cannot be had: help must not fail.
+/// The list of properties, with a heading. Starts the service to read them; empty if that fails, because help must not fail.
 pub fn block(context: &Context<'_>) -> String {
-    let asked = || -> Outcome<Field> {
-        let plane = ControlPlane::of(context)?;
-        let definition = Api::ensure(&plane)?.get(names::APP_DEFINITION)?;
-        Ok(schema::read(&definition)?)
-    };
-    asked().map(|root| render(&root, columns())).unwrap_or_default()
+    fetch_spec_schema(context).map(|root| render(&root, columns())).unwrap_or_default()
+}
+
+fn fetch_spec_schema(context: &Context<'_>) -> Outcome<Field> {
+    let plane = ControlPlane::of(context)?;
+    let definition = Api::ensure(&plane)?.get(names::APP_DEFINITION)?;
+    Ok(schema::read(&definition)?)
 }
 
 fn columns() -> usize {
@@ -66,7 +67,7 @@ fn collect(field: &Field, rows: &mut Vec<Row>) {
     field.fields.iter().for_each(|field| collect(field, rows));
 }
 
-/// The first sentence: up to a full stop and a blank that a capital follows. It begins with a capital itself.
+/// The first sentence, with a capital first letter. A sentence ends at a full stop and a blank that a capital letter follows.
 fn summary(description: &str) -> String {
     let mut end = description.len();
     for (index, _) in description.match_indices(". ") {
@@ -83,7 +84,7 @@ fn summary(description: &str) -> String {
     }
 }
 
-/// Words in lines of this width; a word that is longer has a line of its own.
+/// Wraps text to lines of this width. A longer word gets a line of its own.
 pub(super) fn wrap(text: &str, room: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

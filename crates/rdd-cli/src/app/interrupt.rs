@@ -1,10 +1,10 @@
-//! Ctrl-C, seen instead of suffered: a command that is interrupted says what goes on without it.
+//! Handles Ctrl-C and SIGTERM, so that an interrupted command can report what continues in the background.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The wish to end, by Ctrl-C or by a polite signal.
+/// A listener for SIGINT (Ctrl-C) and SIGTERM.
 #[derive(Debug)]
 pub struct Interrupt {
     keyboard: Signal,
@@ -12,12 +12,12 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Listens from now on, for as long as this process lives. To be called within a runtime.
+    /// Installs the handlers for the rest of the process. Must be called within a tokio runtime.
     pub fn listen() -> io::Result<Self> {
         Ok(Self { keyboard: signal(SignalKind::interrupt())?, polite: signal(SignalKind::terminate())? })
     }
 
-    /// Returns when it came, also if that was before the call.
+    /// Waits for a signal. A signal that arrived before the call counts.
     pub async fn came(&mut self) {
         tokio::select! {
             _ = self.keyboard.recv() => {}

@@ -1,4 +1,4 @@
-//! The product's commands: the App that is switched on and off, the machines under it, and whether all of it is ready.
+//! The product's commands: start, stop and configure the App, manage LimaVMs, and report whether everything is ready.
 
 pub mod api;
 pub mod args;
@@ -22,7 +22,7 @@ pub mod watch;
 use crate::{context::Context, report::Outcome};
 use args::App;
 
-/// Runs a command about the App.
+/// Runs a command of the App.
 pub fn dispatch(context: &Context<'_>, command: App) -> Outcome {
     match command {
         App::Set(args) => set::run(context, &args),

@@ -1,4 +1,4 @@
-//! What the API calls the things that these commands speak of.
+//! Names and paths of the API objects that the commands use.
 
 use rdd_types::names::{annotation, field_manager, finalizer};
 pub use rdd_types::{
@@ -8,44 +8,44 @@ pub use rdd_types::{
 
 /// The kind of the App.
 pub const APP_KIND: &str = "App";
-/// Its group and version.
+/// The API version of the App.
 pub const APP_VERSION: &str = "app.rancherdesktop.io/v1alpha1";
-/// All of them.
+/// The collection of Apps.
 pub const APPS: &str = "/apis/app.rancherdesktop.io/v1alpha1/apps";
-/// The definition of the kind.
+/// The definition (CRD) of the App.
 pub const APP_DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/apps.app.rancherdesktop.io";
 
-/// The kind of machines.
+/// The kind of LimaVMs.
 pub const VM_KIND: &str = "LimaVM";
-/// Their group and version.
+/// The API version of LimaVMs.
 pub const VM_VERSION: &str = "lima.rancherdesktop.io/v1alpha1";
-/// All of them, in every namespace.
+/// The LimaVMs of all namespaces.
 pub const VMS: &str = "/apis/lima.rancherdesktop.io/v1alpha1/limavms";
-/// On a machine: any value asks for a restart.
+/// The annotation on a LimaVM that requests a restart, with any new value.
 pub const RESTART_REQUESTED: &str = annotation::RESTART_REQUESTED;
-/// The annotation that asks for a machine to be thrown away and made anew.
+/// The annotation on a LimaVM that requests that its VM is recreated.
 pub const RESET_REQUESTED: &str = annotation::RESET_REQUESTED;
-/// On a machine: it belongs to the App, and is not to be deleted by anyone else.
+/// The finalizer on a LimaVM that the App owns. It keeps others from deleting it.
 pub const OWNED_BY_APP: &str = finalizer::OWNED_BY_APP;
 
-/// Where the managers of controllers are listed.
+/// The ConfigMap in which controller managers register.
 pub const DISCOVERY: &str = "/api/v1/namespaces/rdd-system/configmaps/rdd-controller-manager";
-/// On that list: what is on it can be used.
+/// The annotation on that ConfigMap: the registered controllers are ready.
 pub const READY_ANNOTATION: &str = annotation::READY;
 /// The controller that mirrors the container engine.
 pub const ENGINE_CONTROLLER: &str = "engine";
-/// The controller of Kubernetes.
+/// The controller that runs Kubernetes.
 pub const KUBERNETES_CONTROLLER: &str = "kubernetes";
 
-/// Who writes, in the books of the server.
+/// The field manager of our writes.
 pub const FIELD_MANAGER: &str = field_manager::RDD;
 
-/// The machines of one namespace.
+/// The LimaVMs of one namespace.
 pub fn vms_in(namespace: &str) -> String {
     format!("/apis/{VM_VERSION}/namespaces/{}/limavms", encode(namespace))
 }
 
-/// What mirrors the container engine in one namespace: `containers`, `images` or `volumes`.
+/// The mirrors of one kind in one namespace: `containers`, `images` or `volumes`.
 pub fn mirrors_in(namespace: &str, plural: &str) -> String {
     format!("/apis/{}/v1alpha1/namespaces/{}/{plural}", rdd_types::containers::GROUP, encode(namespace))
 }
@@ -60,13 +60,13 @@ pub fn object(collection: &str, name: &str) -> String {
     format!("{collection}/{}", encode(name))
 }
 
-/// The query that leaves one name of a collection.
+/// The query parameter that selects one name of a collection.
 pub fn only(name: &str) -> String {
     let escaped = name.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=");
     format!("fieldSelector=metadata.name%3D{}", encode(&escaped))
 }
 
-/// A text that may be anything, as one piece of a URL. A dot alone would be a step in the path.
+/// Percent-encodes a text as one segment of a URL path. `.` and `..` are encoded too, as they would be steps in the path.
 fn encode(text: &str) -> String {
     let plain = |byte: u8| {
         byte.is_ascii_alphanumeric()
@@ -80,17 +80,17 @@ fn encode(text: &str) -> String {
 pub mod conditions {
     use rdd_types::reasons::{ConditionType, Reason};
 
-    /// The App is as it should be.
+    /// The App has reached its desired state.
     pub const SETTLED: &str = ConditionType::Settled.as_str();
-    /// The machine exists.
+    /// The VM exists.
     pub const CREATED: &str = ConditionType::Created.as_str();
-    /// The machine runs.
+    /// The VM runs.
     pub const RUNNING: &str = ConditionType::Running.as_str();
     /// The engine answers and is mirrored.
     pub const ENGINE_READY: &str = ConditionType::ContainerEngineReady.as_str();
-    /// The cluster can be used.
+    /// The cluster is ready.
     pub const KUBERNETES_READY: &str = ConditionType::KubernetesReady.as_str();
-    /// The reason of a machine that was stopped.
+    /// The reason of a VM that was stopped.
     pub const STOPPED: &str = Reason::Stopped.as_str();
 }
 

@@ -1,4 +1,4 @@
-//! `rdd reset`: the machine is thrown away and made anew; the App and its settings stay.
+//! `rdd reset`: recreates the VM of the App. The App and its settings stay.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ use crate::{
     service::{ControlPlane, deadline::Deadline},
 };
 
-/// How often the machine is asked for, when its owner claims it again in between.
+/// How often the deletion of the VM is retried while the app controller adds its finalizer again.
 const TRIES: u32 = 10;
-/// How long the first pause is.
+/// The first delay between retries; it grows with each.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Asks, deletes the machine, and waits until the App has made another and settled.
+/// Asks for confirmation, deletes the LimaVM, and waits until the app controller has created another and the App has settled.
 pub fn run(context: &Context<'_>, args: &Reset) -> Outcome {
     let plane = ControlPlane::of(context)?;
     if !plane.observe()?.created {
@@ -48,12 +48,11 @@ pub fn run(context: &Context<'_>, args: &Reset) -> Outcome {
     );
     let vm = api.find(&path).map_err(|error| Failure::caused("failed to get LimaVM", error))?;
     let Some(vm) = vm else {
-        api.record().success("App has no machine; nothing to reset");
+        api.record().success("App has no VM; nothing to reset");
         return Ok(());
     };
     let what = format!(
-        "this deletes the machine of {:?} with every container, image and volume in it; settings stay, and a new machine \
-         is made",
+        "this deletes the VM of {:?} with every container, image and volume in it, and creates a new one; settings are kept",
         plane.name()
     );
     context.confirm(&what, args.yes)?;
@@ -74,20 +73,20 @@ fn reset(api: &Api<'_>, app: &Value, path: &str, vm: &Value, args: &Reset) -> Ou
     let deadline = Deadline::after(args.waiting.timeout.as_bound());
     let collection = path.rsplit_once('/').map_or(path, |(collection, _)| collection).to_owned();
     let target = Target { collection, name: names::APP_VM.to_owned() };
-    // Settled may for a moment still speak of the old machine, so the new one is looked at itself.
-    let mut renewal = Renewal::begin(uid, Progress::start(api.record(), "Waiting for the machine to be deleted"));
+    // Settled may describe the old VM for a moment, so the new one is observed first.
+    let mut renewal = Renewal::begin(uid, Progress::start(api.record(), "Waiting for the VM to be deleted"));
     let end = watch::follow(api, &target, deadline, &mut interrupt, &mut renewal)?;
     let state = renewal.end();
-    let goes_on = "it goes on being made anew; see how it goes: rdd status --watch";
+    let continues = "the reset continues in the background; follow it with: rdd status --watch";
     match end {
         End::Found(()) => {}
         End::Deadline => {
-            let failure = Failure::deadline(format!("timed out waiting for the machine to be made anew: {state}"));
-            return Err(failure.hint(goes_on));
+            let failure = Failure::deadline(format!("timed out waiting for the VM to be recreated: {state}"));
+            return Err(failure.hint(continues));
         }
         End::Interrupted => {
-            let failure = Failure::message("stopped waiting for the machine to be made anew");
-            return Err(failure.code(ExitCode::Interrupted).hint(goes_on));
+            let failure = Failure::message("stopped waiting for the VM to be recreated");
+            return Err(failure.code(ExitCode::Interrupted).hint(continues));
         }
     }
     let left = args.waiting.timeout.as_bound().map(|bound| deadline.left_up_to(bound));
@@ -96,17 +95,19 @@ fn reset(api: &Api<'_>, app: &Value, path: &str, vm: &Value, args: &Reset) -> Ou
     Ok(())
 }
 
-/// Waits until another machine is there and is as it should be.
+/// Observes the LimaVM until a new one exists and is in its desired state.
 #[derive(Debug)]
 struct Renewal<'u> {
+    /// The UID of the LimaVM that was deleted.
     old: &'u str,
+    /// What the wait is for now, for the error when it times out.
     state: String,
     progress: Option<Progress>,
 }
 
 impl<'u> Renewal<'u> {
     fn begin(old: &'u str, progress: Progress) -> Self {
-        Self { old, state: "no answer yet".to_owned(), progress: Some(progress) }
+        Self { old, state: "no update received".to_owned(), progress: Some(progress) }
     }
 
     fn is_at(&mut self, state: impl Into<String>) {
@@ -129,11 +130,11 @@ impl Observer for Renewal<'_> {
 
     fn see(&mut self, vm: Option<&Value>) -> Outcome<Option<()>> {
         let Some(vm) = vm else {
-            self.is_at("the new machine has not been created");
+            self.is_at("the new VM has not been created");
             return Ok(None);
         };
         if condition::text(vm, "/metadata/uid") == self.old {
-            self.is_at(format!("the old machine is held by {}", finalizers(vm).join(", ")));
+            self.is_at(format!("the old VM is waiting for finalizers: {}", finalizers(vm).join(", ")));
             return Ok(None);
         }
         let running = condition::condition(vm, conditions::RUNNING);
@@ -144,23 +145,23 @@ impl Observer for Renewal<'_> {
             [created.filter(|condition| !condition.is_true()), running.clone().filter(|condition| !holds(condition))];
         match open.into_iter().flatten().next() {
             Some(condition) => self.is_at(condition.to_string()),
-            None if running.is_none() => self.is_at("the new machine has not reported its state"),
+            None if running.is_none() => self.is_at("the new VM has not reported its state"),
             None => return Ok(Some(())),
         }
         Ok(None)
     }
 
     fn lost(&mut self) {
-        self.is_at("waiting for the control plane to come back");
+        self.is_at("waiting for the control plane to respond");
     }
 }
 
-/// As its owner would: the claim is taken off, then the machine is deleted. Either step may be repeated.
+/// Deletes the LimaVM as the app controller would: removes the App's finalizer, then deletes it. Both steps are idempotent.
 fn remove(api: &Api<'_>, path: &str, uid: &str) -> Result<(), Error> {
     let mut tried = 0;
     loop {
         match remove_once(api, path, uid) {
-            // Its owner claimed it again, or somebody else wrote, in between.
+            // The app controller added its finalizer again, or another writer changed the object, in between.
             Err(error) if (error.is_denial() || error.is(Reason::Conflict)) && tried < TRIES => {}
             Err(error) if error.is_absent() => return Ok(()),
             done => return done,
@@ -191,7 +192,7 @@ fn is_claimed(vm: &Value) -> bool {
     finalizers(vm).contains(&names::OWNED_BY_APP)
 }
 
-/// The change that takes the App's claim off, on the condition that nobody changed the list meanwhile.
+/// A patch that removes the App's finalizer. The resourceVersion makes it fail if the list has changed meanwhile.
 fn without_claim(vm: &Value) -> Value {
     let rest: Vec<&str> = finalizers(vm).into_iter().filter(|finalizer| *finalizer != names::OWNED_BY_APP).collect();
     json!({"metadata": {"finalizers": rest, "resourceVersion": condition::text(vm, "/metadata/resourceVersion")}})
@@ -225,9 +226,12 @@ mod tests {
         let created = ("Created", "True", "Created");
         let mut renewal = Renewal { old: "old", state: String::new(), progress: None };
         let mut look = |vm: Option<Value>| (renewal.see(vm.as_ref()).unwrap().is_some(), renewal.state.clone());
-        assert_eq!(look(Some(vm("old", true, &[created]))), (false, "the old machine is held by f".to_owned()));
-        assert_eq!(look(None), (false, "the new machine has not been created".to_owned()));
-        assert_eq!(look(Some(vm("new", true, &[]))), (false, "the new machine has not reported its state".to_owned()));
+        assert_eq!(
+            look(Some(vm("old", true, &[created]))),
+            (false, "the old VM is waiting for finalizers: f".to_owned())
+        );
+        assert_eq!(look(None), (false, "the new VM has not been created".to_owned()));
+        assert_eq!(look(Some(vm("new", true, &[]))), (false, "the new VM has not reported its state".to_owned()));
         let starting = [created, ("Running", "False", "Starting")];
         assert_eq!(look(Some(vm("new", true, &starting))), (false, "Running=False: m (Starting)".to_owned()));
         let failed = [("Created", "False", "CreateFailed")];

@@ -1,4 +1,4 @@
-//! `rdd reset --kubernetes`: the cluster is forgotten; containers, images and volumes stay.
+//! `rdd reset --kubernetes`: deletes the cluster. Containers, images and volumes stay.
 
 use rdd_types::names::annotation::RESET_KUBERNETES;
 use serde_json::{Value, json};
@@ -17,15 +17,16 @@ use crate::{
     service::deadline::Deadline,
 };
 
-/// Asks, requests it of the controller, and waits until it is done and the App has settled.
+/// Asks for confirmation, requests the reset with an annotation, and waits until the kubernetes controller has removed the
+/// annotation and the App has settled.
 pub(super) fn run(context: &Context<'_>, api: &Api<'_>, app: &Value, args: &Reset) -> Outcome {
-    let what = "this deletes the Kubernetes cluster with everything in it; containers, images and volumes stay";
+    let what = "this deletes the Kubernetes cluster with everything in it; containers, images and volumes are kept";
     context.confirm(what, args.yes)?;
     if args.yes {
         api.record().info(what);
     }
     let mut interrupt = api.interrupt()?;
-    // Any value asks for it; who asked is nobody's business.
+    // The controller checks for the annotation only, not for its value.
     let metadata = json!({"uid": condition::text(app, "/metadata/uid"), "annotations": {RESET_KUBERNETES: "true"}});
     let written = api
         .write(Write::Merge, &set::path(), &json!({ "metadata": metadata }), false)
@@ -37,17 +38,17 @@ pub(super) fn run(context: &Context<'_>, api: &Api<'_>, app: &Value, args: &Rese
     let deadline = Deadline::after(args.waiting.timeout.as_bound());
     let target = Target { collection: names::APPS.to_owned(), name: names::APP.to_owned() };
     let mut observer = Taken { progress: Progress::start(api.record(), "Waiting for the cluster to be deleted") };
-    let goes_on = "it goes on being reset; see how it goes: rdd status --watch";
+    let continues = "the reset continues in the background; follow it with: rdd status --watch";
     match watch::follow(api, &target, deadline, &mut interrupt, &mut observer)? {
         End::Found(()) => {}
         End::Deadline => {
             let message =
                 "timed out waiting for the Kubernetes cluster to be deleted; is the kubernetes controller enabled?";
-            return Err(Failure::deadline(message.to_owned()).hint(goes_on));
+            return Err(Failure::deadline(message.to_owned()).hint(continues));
         }
         End::Interrupted => {
             let failure = Failure::message("stopped waiting for the Kubernetes cluster to be deleted");
-            return Err(failure.code(ExitCode::Interrupted).hint(goes_on));
+            return Err(failure.code(ExitCode::Interrupted).hint(continues));
         }
     }
     drop(observer);
@@ -57,7 +58,7 @@ pub(super) fn run(context: &Context<'_>, api: &Api<'_>, app: &Value, args: &Rese
     Ok(())
 }
 
-/// Waits until the request was taken off, which is done when the cluster is gone.
+/// Observes the App until the kubernetes controller has removed the annotation, which it does when the cluster is gone.
 #[derive(Debug)]
 struct Taken {
     progress: Progress,
@@ -71,7 +72,7 @@ impl Observer for Taken {
     }
 
     fn lost(&mut self) {
-        self.progress.phase("waiting for the control plane to come back");
+        self.progress.phase("waiting for the control plane to respond");
     }
 }
 

@@ -59,8 +59,9 @@ fn a_deletion_that_is_held_up_says_by_whom() {
     let product = with_app(Manner::Dawdle);
     let output = product.rdd(&["delete", "--yes", "--timeout=300ms"]);
     assert_eq!(output.code, Some(4), "{}", output.stderr);
-    let expected =
-        format!("timed out waiting for App to be deleted: it is held by {CLEANUP}: context deadline exceeded");
+    let expected = format!(
+        "timed out waiting for App to be deleted: waiting for finalizers: {CLEANUP}: context deadline exceeded"
+    );
     assert_eq!(messages_of(&output.stderr).pop().unwrap(), expected);
     let output = product.rdd(&["delete", "-y", "--wait=false"]).expect_success();
     assert_eq!(messages_of(&output.stderr).pop().unwrap(), "App is being deleted");
@@ -69,7 +70,7 @@ fn a_deletion_that_is_held_up_says_by_whom() {
 #[test]
 fn a_reset_replaces_the_machine_and_keeps_the_app() {
     let product = with_app(Manner::Settle);
-    expect(&product.rdd(&["reset"]), 0, &["App has no machine; nothing to reset"]);
+    expect(&product.rdd(&["reset"]), 0, &["App has no VM; nothing to reset"]);
     let (app, vm) = (product.app().unwrap(), with_vm(&product));
     let command = product.spawn(&["reset", "--yes"]);
     // The App's controller would make another.
@@ -77,7 +78,7 @@ fn a_reset_replaces_the_machine_and_keeps_the_app() {
     rdd_testkit::eventually("the machine's end", crate::support::SOON, || {
         product.api().get(&path).is_none().then_some(())
     });
-    command.until_it_says("the new machine has not been created");
+    command.until_it_says("the new VM has not been created");
     let other = with_vm(&product);
     let (code, messages) = command.end();
     assert_eq!(code, Some(0), "{messages:?}");
@@ -93,7 +94,7 @@ fn a_reset_that_is_held_up_says_by_whom() {
     let output = product.rdd(&["reset", "--yes", "--timeout=300ms"]);
     assert_eq!(output.code, Some(4), "{}", output.stderr);
     let expected = format!(
-        "timed out waiting for the machine to be made anew: the old machine is held by {CLEANUP}: context deadline exceeded"
+        "timed out waiting for the VM to be recreated: the old VM is waiting for finalizers: {CLEANUP}: context deadline exceeded"
     );
     assert_eq!(messages_of(&output.stderr).pop().unwrap(), expected);
 }

@@ -241,6 +241,6 @@ fn there_is_no_shell_in_a_machine_that_is_this_one() {
     let product = Product::start(Manner::Settle);
     with_vm(&product, "x", "vmType: host\n");
     let output = product.rdd(&["limavm", "shell", "x"]);
-    expect(&output, 1, &["LimaVM \"x\" has no machine of its own: its containers run on this one (vmType host)"]);
+    expect(&output, 1, &["LimaVM \"x\" has no VM: its containers run on this host (vmType host)"]);
     assert!(output.stderr.contains("hint: to use them from here: rdd run COMMAND"), "{}", output.stderr);
 }

@@ -27,7 +27,7 @@ use crate::{
     service::ControlPlane,
 };
 
-/// Creates a machine. A template from a file becomes a ConfigMap that belongs to the machine.
+/// Creates a LimaVM. A template from a file or URL becomes a ConfigMap that the LimaVM owns.
 pub(super) fn run(plane: &ControlPlane<'_>, args: &Create) -> Outcome {
     let template = match &args.template {
         name if is_dns_1123_subdomain(name) => None,
@@ -35,7 +35,7 @@ pub(super) fn run(plane: &ControlPlane<'_>, args: &Create) -> Outcome {
         file => Some(read(file)?),
     };
     let api = Api::ensure(plane)?;
-    // From here to the end of the clean-up nothing stops half-way.
+    // From here on Ctrl-C no longer ends the process, so that a ConfigMap is never left behind without its LimaVM.
     let mut interrupt = api.interrupt()?;
     let created = match &template {
         None => None,
@@ -63,35 +63,35 @@ fn read(file: &str) -> Outcome<String> {
         .map_err(|error| Failure::caused(format!("failed to read template file {}", quote(file)), error))
 }
 
-/// Whether a template is named by its place on the network, or among those that come with Lima.
+/// Whether the template is a URL, or one of Lima's own templates (`template://`).
 fn is_url(template: &str) -> bool {
     ["https://", "http://", "template://", "template:"].iter().any(|scheme| template.starts_with(scheme))
 }
 
-/// How long a template may take on its way.
+/// Timeout for fetching a template.
 const FETCH_TAKES: Duration = Duration::from_secs(120);
-/// The longest template; the API takes none that is longer.
+/// Size limit of a template: that of a ConfigMap.
 const TEMPLATE_BYTES_MAX: u64 = 1 << 20;
 
-/// Lima knows where its own templates are, and how to get those of others.
+/// Fetches a template with `limactl`, which knows its own templates and how to download others.
 fn fetch(plane: &ControlPlane<'_>, url: &str) -> Outcome<String> {
     let limactl = shell::find_limactl(plane).ok_or_else(|| {
-        Failure::message(format!("there is no limactl on PATH, which gets templates from {}", quote(url)))
-            .hint("install Lima, say where it is with RDD_LIMACTL, or name a file")
+        Failure::message(format!("limactl is not on PATH; it is needed to fetch the template {}", quote(url)))
+            .hint("install Lima, set RDD_LIMACTL to its path, or use a template file")
     })?;
     fetch_by(&limactl, &plane.paths().lima_home, url, FETCH_TAKES)
 }
 
-/// What it says goes to files: whoever writes without end does not fill our memory, and whoever hangs is not waited for.
+/// Runs `limactl template copy` with a timeout. Its output goes to files, so that endless output does not fill our memory.
 fn fetch_by(limactl: &Path, lima_home: &Path, url: &str, takes: Duration) -> Outcome<String> {
     let failed = |error: io::Error| Failure::caused(format!("run {}", limactl.display()), error);
     let refused = |why: String| Failure::message(format!("failed to get template {}: {why}", quote(url)));
-    let (mut text, mut said) = (tempfile::tempfile().map_err(failed)?, tempfile::tempfile().map_err(failed)?);
+    let (mut text, mut log) = (tempfile::tempfile().map_err(failed)?, tempfile::tempfile().map_err(failed)?);
     let mut command = process::foreground(limactl);
     command.args(["template", "copy", "--verbatim", url, "-"]).env("LIMA_HOME", lima_home).stdin(Stdio::null());
-    command.stdout(text.try_clone().map_err(failed)?).stderr(said.try_clone().map_err(failed)?);
+    command.stdout(text.try_clone().map_err(failed)?).stderr(log.try_clone().map_err(failed)?);
     let mut child = command.spawn().map_err(failed)?;
-    // The child is not waited for yet, so its PID is its own.
+    // The child has not been reaped yet, so its PID cannot name another process.
     let in_time = match Process::open(child.id()).map_err(failed)? {
         Some(running) => running.wait(takes).map_err(failed)?,
         None => true,
@@ -104,18 +104,19 @@ fn fetch_by(limactl: &Path, lima_home: &Path, url: &str, takes: Duration) -> Out
         return Err(refused(format!("it took longer than {takes:?}")));
     }
     if !status.success() {
-        let said = beginning(&mut said).map_err(failed)?;
-        let line = String::from_utf8_lossy(&said).lines().next_back().unwrap_or_default().trim().to_owned();
+        let log = beginning(&mut log).map_err(failed)?;
+        let line = String::from_utf8_lossy(&log).lines().next_back().unwrap_or_default().trim().to_owned();
         return Err(refused(if line.is_empty() { status.to_string() } else { line }));
     }
     let text = beginning(&mut text).map_err(failed)?;
     if text.len() as u64 > TEMPLATE_BYTES_MAX {
         return Err(refused(format!("it has more than {TEMPLATE_BYTES_MAX} bytes")));
     }
-    String::from_utf8(text).map_err(|error| Failure::caused(format!("template {} is no text", quote(url)), error))
+    String::from_utf8(text)
+        .map_err(|error| Failure::caused(format!("template {} is not valid UTF-8", quote(url)), error))
 }
 
-/// As much of a file as counts, and one byte more.
+/// Reads a file up to one byte beyond the size limit, so that the caller can detect a file that is too large.
 fn beginning(file: &mut File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.rewind()?;
@@ -161,7 +162,7 @@ fn create_vm(api: &Api<'_>, args: &Create, config_map: &str) -> Outcome<Vm> {
     Ok(Vm::of(created))
 }
 
-/// Makes the machine the owner of the ConfigMap that was made for it, so that it goes when the machine does.
+/// Makes the LimaVM the owner of the ConfigMap that was created for it, so that the garbage collector deletes both.
 fn own(api: &Api<'_>, args: &Create, config_map: Option<&Value>, vm: Vm) -> Outcome<Vm> {
     if let (Some(config_map), false) = (config_map, args.dry_run) {
         let owner = json!({"apiVersion": names::VM_VERSION, "kind": names::VM_KIND, "name": vm.name, "uid": vm.uid(),
@@ -174,6 +175,7 @@ fn own(api: &Api<'_>, args: &Create, config_map: Option<&Value>, vm: Vm) -> Outc
     Ok(vm)
 }
 
+/// Deletes the ConfigMap that was created for a LimaVM that was not.
 fn clean_up(api: &Api<'_>, args: &Create, config_map: &Value) {
     api.record().warn(&format!("Cleaning up created ConfigMap {:?}", args.name));
     match api.remove(&config_map_path(args), condition::text(config_map, "/metadata/uid")) {

@@ -15,7 +15,7 @@ use crate::{
     service::ControlPlane,
 };
 
-/// Lets the user edit the template of a machine, and stores it. A running machine is restarted with it by its controller.
+/// Opens the template of a LimaVM in the user's editor, and stores the result. The limavm controller restarts a running VM with it.
 pub(super) fn run(plane: &ControlPlane<'_>, args: &VmName) -> Outcome {
     let api = Api::ensure(plane)?;
     let vm = find(&api, &args.name)?;
@@ -26,7 +26,7 @@ pub(super) fn run(plane: &ControlPlane<'_>, args: &VmName) -> Outcome {
     let path = names::object(&names::config_maps_in(&vm.namespace), name);
     let original = template(&get(&api, &path)?, name)?.to_owned();
     let file = scratch(&vm.name)?;
-    // Ctrl-C is the editor's.
+    // The editor handles Ctrl-C; this process must not end by it.
     let _interrupt = api.interrupt()?;
     let mut text = original.clone();
     loop {
@@ -45,13 +45,13 @@ pub(super) fn run(plane: &ControlPlane<'_>, args: &VmName) -> Outcome {
         };
         let question = format!("error: {}\nRetry editing with your previous changes? [y/N] ", problem.text());
         if !plane.context.ask(&question)? {
-            let kept = file.keep().map_err(|error| Failure::caused("keep what was edited", error.error))?.1;
-            return Err(Failure::message("aborted").hint(format!("what you wrote is in {}", kept.display())));
+            let kept = file.keep().map_err(|error| Failure::caused("keep the edited file", error.error))?.1;
+            return Err(Failure::message("aborted").hint(format!("your changes are in {}", kept.display())));
         }
     }
 }
 
-/// What to do with a text that was edited.
+/// The outcome of an edit.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Cleared,
@@ -59,7 +59,7 @@ enum Verdict {
     Changed,
 }
 
-/// Blank space around a template says nothing, so it is no change.
+/// Compares the texts. White space around a template is not a change.
 fn judge(original: &str, text: &str) -> Verdict {
     match text {
         "" => Verdict::Cleared,
@@ -70,13 +70,13 @@ fn judge(original: &str, text: &str) -> Verdict {
 
 fn scratch(vm: &str) -> Outcome<tempfile::NamedTempFile> {
     let made = tempfile::Builder::new().prefix(&format!("{vm}-template-")).suffix(".yaml").tempfile();
-    made.map_err(|error| Failure::caused("make a file to edit", error))
+    made.map_err(|error| Failure::caused("create a temporary file", error))
 }
 
-/// The text after the user has had it, without the blank space around it.
+/// Writes the text to the file, opens the editor, and returns the edited text without white space around it.
 fn edited(plane: &ControlPlane<'_>, file: &Path, text: &str) -> Outcome<String> {
     let fail = |what: &str, error| Failure::caused(format!("{what} {}", file.display()), error);
-    // Editors expect a last line to end.
+    // Editors expect a newline at the end of the file.
     fs::write(file, format!("{}\n", text.trim_end())).map_err(|error| fail("write", error))?;
     editor::edit(&plane.context.environment, file)?;
     let text = fs::read_to_string(file).map_err(|error| fail("read", error))?;
@@ -93,7 +93,7 @@ fn template<'o>(config_map: &'o Value, name: &str) -> Outcome<&'o str> {
     data.ok_or_else(|| Failure::message(message))
 }
 
-/// Puts the text into the ConfigMap as it is now: somebody may have labelled it meanwhile.
+/// Stores the text in the current ConfigMap, so that other changes made meanwhile, such as labels, are kept.
 fn store(api: &Api<'_>, path: &str, name: &str, text: &str) -> Outcome {
     let mut config_map = get(api, path)?;
     template(&config_map, name)?;

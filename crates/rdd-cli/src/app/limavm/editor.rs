@@ -1,4 +1,4 @@
-//! The user's editor, run on a file.
+//! Runs the user's editor on a file.
 
 use std::{ffi::OsString, path::Path};
 
@@ -7,15 +7,15 @@ use rdd_stdx::process;
 
 use crate::report::{Failure, Outcome};
 
-/// What is run when the environment names no editor.
+/// The editor when the environment names none.
 const DEFAULT: &str = "vi";
 
-/// Lets the user edit a file.
+/// Opens the user's editor on a file and waits until it ends. A non-zero exit status is an error.
 pub(super) fn edit(environment: &Environment, file: &Path) -> Outcome {
     let chosen = [&environment.kube_editor, &environment.editor, &environment.visual].into_iter().flatten().next();
     let words = chosen.map_or_else(|| vec![DEFAULT.to_owned()], |chosen| split(chosen));
     let Some((program, arguments)) = words.split_first() else {
-        return Err(Failure::message("the editor that the environment names is empty"));
+        return Err(Failure::message("the editor in KUBE_EDITOR, EDITOR or VISUAL is empty"));
     };
     let status = process::foreground(program).args(arguments.iter().map(OsString::from)).arg(file).status();
     let status = status.map_err(|error| Failure::caused(format!("unable to launch the editor {program:?}"), error))?;
@@ -25,7 +25,7 @@ pub(super) fn edit(environment: &Environment, file: &Path) -> Outcome {
     Err(Failure::message(format!("there was a problem with the editor {program:?} ({status})")))
 }
 
-/// The words of a command: blanks separate, quotes and backslashes hold together. No shell reads it.
+/// Splits a command into words as a shell does: white space separates, quotes and backslashes escape. No shell runs.
 fn split(command: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

@@ -17,24 +17,26 @@ use crate::{
     service::ControlPlane,
 };
 
-/// Starts a machine.
+/// Starts a LimaVM and waits until it runs.
 pub(super) fn start(plane: &ControlPlane<'_>, args: &OneVm) -> Outcome {
     let texts = Texts { done: "started", phase: "starting", failed: "failed waiting for LimaVM to be started" };
     switch(plane, args, true, &texts, Wish::Running)
 }
 
-/// Stops a machine.
+/// Stops a LimaVM and waits until it has stopped.
 pub(super) fn stop(plane: &ControlPlane<'_>, args: &OneVm) -> Outcome {
     let texts = Texts { done: "stopped", phase: "stopping", failed: "failed waiting for LimaVM to be stopped" };
     switch(plane, args, false, &texts, Wish::Stopped)
 }
 
+/// Words for the messages of a start or stop.
 struct Texts {
     done: &'static str,
     phase: &'static str,
     failed: &'static str,
 }
 
+/// Sets `spec.running`, then waits for the goal at the generation of that write.
 fn switch(plane: &ControlPlane<'_>, args: &OneVm, running: bool, texts: &Texts, wish: fn(i64) -> Wish) -> Outcome {
     let api = Api::ensure(plane)?;
     let vm = find(&api, &args.name)?;
@@ -48,7 +50,7 @@ fn switch(plane: &ControlPlane<'_>, args: &OneVm, running: bool, texts: &Texts, 
     wait::until(&api, &vm, wish, args.waiting.timeout.as_bound(), &mut api.interrupt()?, (&phase, texts.failed))
 }
 
-/// Restarts a machine; one that does not run is started.
+/// Restarts a LimaVM. A stopped one is started.
 pub(super) fn restart(plane: &ControlPlane<'_>, args: &OneVm) -> Outcome {
     let api = Api::ensure(plane)?;
     let vm = find(&api, &args.name)?;
@@ -68,7 +70,7 @@ pub(super) fn restart(plane: &ControlPlane<'_>, args: &OneVm) -> Outcome {
     Ok(())
 }
 
-/// Deletes a machine.
+/// Deletes a LimaVM and waits until it is gone.
 pub(super) fn delete(plane: &ControlPlane<'_>, args: &OneVm) -> Outcome {
     let api = Api::ensure(plane)?;
     let vm = find(&api, &args.name)?;

@@ -7,10 +7,10 @@ use crate::{
     service::ControlPlane,
 };
 
-/// Prints the log of a machine's supervisor. The API is not asked: it may be the log that tells why it is down.
+/// Prints the log of a VM's host agent. It needs no API, because the log may be wanted to find out why the service is down.
 pub(super) fn run(plane: &ControlPlane<'_>, args: &VmLog) -> Outcome {
     if args.instance.contains('/') || args.instance.trim_matches('.').is_empty() {
-        return Err(Failure::message(format!("{:?} is not the name of an instance", args.instance)));
+        return Err(Failure::message(format!("{:?} is not a valid LimaVM name", args.instance)));
     }
     let name = if args.stdout { "ha.stdout.log" } else { "ha.stderr.log" };
     let path = plane.paths().lima_home.join(&args.instance).join(name);

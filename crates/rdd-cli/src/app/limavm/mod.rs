@@ -1,4 +1,4 @@
-//! `rdd limavm …`: machines by name, wherever they are.
+//! `rdd limavm …`: LimaVMs by name, in any namespace.
 
 mod create;
 mod edit;
@@ -22,7 +22,7 @@ use crate::{
     service::ControlPlane,
 };
 
-/// Runs a command about machines.
+/// Runs a `rdd limavm` command.
 pub fn dispatch(context: &Context<'_>, verb: LimaVm) -> Outcome {
     let plane = ControlPlane::of(context)?;
     match verb {
@@ -39,12 +39,12 @@ pub fn dispatch(context: &Context<'_>, verb: LimaVm) -> Outcome {
     }
 }
 
-/// Opens a shell in the machine of the App, or runs a command there.
+/// Opens a shell in the VM of the App, or runs a command in it.
 pub fn shell(context: &Context<'_>, words: &[OsString]) -> Outcome {
     shell::run_in_app(context, words)
 }
 
-/// A machine that was found.
+/// A LimaVM as the API returned it.
 #[derive(Debug, Clone)]
 struct Vm {
     name: String,
@@ -68,12 +68,12 @@ impl Vm {
     }
 }
 
-/// Finds a machine over all namespaces: its name is unique there.
+/// Finds a LimaVM by name in all namespaces. Admission keeps names unique across namespaces.
 fn find(api: &Api<'_>, name: &str) -> Outcome<Vm> {
     let list = api.get(&format!("{}?{}", names::VMS, names::only(name)));
     let list = list.map_err(|error| Failure::caused(format!("failed to find LimaVM {}", quote(name)), error))?;
     match list["items"].as_array().and_then(|items| items.first()) {
-        // What is in a list does not say what it is; only its fields are read.
+        // Items of a list have no apiVersion and kind; nothing here reads these.
         Some(object) => Ok(Vm::of(object.clone())),
         None => Err(Failure::message(format!("LimaVM {} not found in any namespace", quote(name)))),
     }

@@ -1,4 +1,4 @@
-//! `rdd limavm params NAME [CHANGE…]`: the values that a machine's template is given.
+//! `rdd limavm params NAME [CHANGE…]`: the parameters of a LimaVM's template.
 
 use serde_json::{Map, Value, json};
 
@@ -16,7 +16,7 @@ use crate::{
     service::ControlPlane,
 };
 
-/// Prints the values, or changes them and waits until they are in effect: a machine that runs is restarted with them.
+/// Prints the parameters, or changes them and waits until they are in effect. The limavm controller restarts a running VM with them.
 pub(super) fn run(plane: &ControlPlane<'_>, args: &Params) -> Outcome {
     let changes = parse(&args.changes)?;
     let api = Api::ensure(plane)?;
@@ -39,7 +39,7 @@ pub(super) fn run(plane: &ControlPlane<'_>, args: &Params) -> Outcome {
     wait::until(&api, &vm, wish, args.waiting.timeout.as_bound(), &mut api.interrupt()?, (&phase, failed))
 }
 
-/// As a merge patch: a value, or null for what goes.
+/// Parses `NAME=VALUE` and `NAME-` into a merge patch: null removes a parameter.
 fn parse(words: &[String]) -> Outcome<Map<String, Value>> {
     let mut changes = Map::new();
     for word in words {
@@ -47,15 +47,15 @@ fn parse(words: &[String]) -> Outcome<Map<String, Value>> {
             (Some((name, value)), _) => (name, Value::from(value)),
             (None, Some(name)) => (name, Value::Null),
             (None, None) => {
-                let failure = Failure::message(format!("{word:?} is no change of a value"));
-                return Err(failure.hint("write NAME=VALUE to set one, NAME- to remove one"));
+                let failure = Failure::message(format!("invalid parameter change {word:?}"));
+                return Err(failure.hint("use NAME=VALUE to set a parameter, NAME- to remove it"));
             }
         };
-        // Lima makes a variable of it.
+        // Lima passes it to scripts as an environment variable.
         let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
             && name.starts_with(|c: char| c.is_ascii_alphabetic());
         if !is_name {
-            return Err(Failure::message(format!("{name:?} cannot be the name of a value")));
+            return Err(Failure::message(format!("invalid parameter name {name:?}")));
         }
         changes.insert(name.to_owned(), value);
     }

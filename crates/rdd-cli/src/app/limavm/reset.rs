@@ -1,4 +1,4 @@
-//! `rdd limavm reset NAME`: the machine is thrown away and made anew from its template.
+//! `rdd limavm reset NAME`: recreates the VM from its template.
 
 use serde_json::json;
 
@@ -17,11 +17,11 @@ use crate::{
     service::ControlPlane,
 };
 
-/// Asks, requests it, and waits until the new machine is there and, if it shall run, up.
+/// Asks for confirmation, requests the reset with an annotation, and waits until the new VM exists and, if it should run, runs.
 pub(super) fn run(plane: &ControlPlane<'_>, args: &ResetVm) -> Outcome {
     let api = Api::ensure(plane)?;
     let vm = find(&api, &args.name)?;
-    let what = format!("this deletes everything in LimaVM {:?} and makes it anew from its template", vm.name);
+    let what = format!("this deletes everything in LimaVM {:?} and recreates it from its template", vm.name);
     plane.context.confirm(&what, args.yes)?;
     let now = record::timestamp(plane.context.clock().as_ref()).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let mut change = json!({"metadata": {"annotations": {}}});
@@ -32,7 +32,7 @@ pub(super) fn run(plane: &ControlPlane<'_>, args: &ResetVm) -> Outcome {
     if !args.waiting.wait {
         return Ok(());
     }
-    let phase = format!("making LimaVM {:?} anew", vm.name);
+    let phase = format!("recreating LimaVM {:?}", vm.name);
     let failed = "failed waiting for reset to complete";
     wait::until(&api, &vm, Wish::Renewed, args.waiting.timeout.as_bound(), &mut api.interrupt()?, (&phase, failed))?;
     api.record().success(&format!("LimaVM {:?} reset in namespace {:?}", vm.name, vm.namespace));

@@ -4,7 +4,7 @@ use std::{
     ffi::{OsStr, OsString},
     fs,
     os::unix::{fs::PermissionsExt, process::CommandExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use rdd_stdx::process;
@@ -23,7 +23,7 @@ use crate::{
     service::ControlPlane,
 };
 
-/// What the words ask for.
+/// A parsed command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Request {
     help: bool,
@@ -33,7 +33,7 @@ struct Request {
     command: Vec<OsString>,
 }
 
-/// Opens a shell in a machine, or runs a command there, and ends as that does.
+/// Opens a shell in a VM, or runs a command in it, and exits with its exit code.
 pub(super) fn run(plane: &ControlPlane<'_>, words: &[OsString]) -> Outcome {
     let request = parse(words, None)?;
     if request.help {
@@ -42,14 +42,14 @@ pub(super) fn run(plane: &ControlPlane<'_>, words: &[OsString]) -> Outcome {
     open(plane, &request, None)
 }
 
-/// The same, in the machine of the App.
+/// Like [`open_vm_shell`], in the VM of the App.
 pub(in crate::app) fn run_in_app(context: &Context<'_>, words: &[OsString]) -> Outcome {
     let request = parse(words, Some(names::APP_VM))?;
     if request.help {
         return help::print(context, &["rdd", "shell"].map(str::to_owned));
     }
-    // A user who has not started the App yet does not know the name of its machine.
-    open(&ControlPlane::of(context)?, &request, Some("start it with its App: rdd start"))
+    // A user who has not started the App yet does not know the name of its VM.
+    open(&ControlPlane::of(context)?, &request, Some("start the App first: rdd start"))
 }
 
 fn open(plane: &ControlPlane<'_>, request: &Request, hint_if_absent: Option<&str>) -> Outcome {
@@ -68,21 +68,20 @@ fn open(plane: &ControlPlane<'_>, request: &Request, hint_if_absent: Option<&str
         return Err(Failure::message(format!("instance {name:?} is not running (status: {state}), {hint}")));
     }
     let limactl = find_limactl(plane).ok_or_else(|| {
-        let hint = "install Lima, or say where it is with RDD_LIMACTL";
-        Failure::message("there is no limactl on PATH, which opens shells in machines").hint(hint)
+        let hint = "install Lima, or set RDD_LIMACTL to its path";
+        Failure::message("limactl is not on PATH; it is needed to open a shell in a VM").hint(hint)
     })?;
     let mut command = process::foreground(&limactl);
     command.env("LIMA_HOME", &plane.paths().lima_home).arg("shell");
     for (flag, value) in [("--shell", &request.shell), ("--workdir", &request.workdir)] {
         command.args(value.iter().flat_map(|value| [OsStr::new(flag), value]));
     }
-    // Lima's own client knows the machine's keys and ports, and its exit code is that of the command.
+    // limactl knows the keys and ports of the VM, and exits with the exit code of the command.
     let error = command.arg(name).args(&request.command).exec();
     Err(Failure::caused(format!("run {}", limactl.display()), error))
 }
 
-/// Flags are ours up to the first word that is none; all that follows is the machine's. The first of it names the machine, unless
-/// that is known.
+/// Parses our flags up to the first other word. The rest is the name of the VM, unless that is `known`, and the command to run.
 fn parse(words: &[OsString], known: Option<&str>) -> Outcome<Request> {
     let mut request = Request::default();
     let mut words = words.iter();
@@ -93,7 +92,7 @@ fn parse(words: &[OsString], known: Option<&str>) -> Outcome<Request> {
             Some((name, value)) => (name, Some(OsString::from(value))),
             None => (text.as_ref(), None),
         };
-        let place = match name {
+        let slot = match name {
             "-h" | "--help" => return Ok(Request { help: true, ..request }),
             "--shell" => &mut request.shell,
             "--workdir" => &mut request.workdir,
@@ -113,7 +112,7 @@ fn parse(words: &[OsString], known: Option<&str>) -> Outcome<Request> {
             }
         };
         let missing = || Failure::message(format!("flag needs an argument: {name}"));
-        *place = Some(value.or_else(|| words.next().cloned()).ok_or_else(missing)?);
+        *slot = Some(value.or_else(|| words.next().cloned()).ok_or_else(missing)?);
     }
     let mut rest = rest.into_iter();
     request.instance = match known {
@@ -127,7 +126,7 @@ fn parse(words: &[OsString], known: Option<&str>) -> Outcome<Request> {
     Ok(request)
 }
 
-/// Without a machine there is nothing to log in to: the containers are on this one.
+/// Refuses a LimaVM with the host driver: it has no VM, its containers run on the host.
 fn refuse_host(api: &Api<'_>, vm: &Vm) -> Outcome {
     let config_map = condition::text(&vm.object, "/status/templateConfigMap");
     if config_map.is_empty() {
@@ -137,22 +136,21 @@ fn refuse_host(api: &Api<'_>, vm: &Vm) -> Outcome {
     let config_map = api.find(&path).map_err(|error| Failure::caused("failed to get template ConfigMap", error))?;
     let template = config_map.as_ref().and_then(|map| map["data"].get(names::TEMPLATE_KEY)?.as_str());
     if template.is_some_and(is_host) {
-        let message =
-            format!("LimaVM {:?} has no machine of its own: its containers run on this one (vmType host)", vm.name);
+        let message = format!("LimaVM {:?} has no VM: its containers run on this host (vmType host)", vm.name);
         return Err(
-            Failure::message(message).hint("to use them from here: rdd run COMMAND, for instance: rdd run docker ps")
+            Failure::message(message).hint("to use its containers: rdd run COMMAND, for example: rdd run docker ps")
         );
     }
     Ok(())
 }
 
-/// Whether a template is for this machine itself.
+/// Whether a template selects the host driver.
 pub(in crate::app) fn is_host(template: &str) -> bool {
     let read: Result<Value, _> = serde_saphyr::from_str(template);
     read.is_ok_and(|template| template.get("vmType").and_then(Value::as_str) == Some("host"))
 }
 
-/// Where `limactl` is, if anywhere.
+/// Finds `limactl`: `RDD_LIMACTL`, then PATH, then the instance's bin folder.
 pub(super) fn find_limactl(plane: &ControlPlane<'_>) -> Option<PathBuf> {
     let environment = &plane.context.environment;
     if let Some(chosen) = &environment.limactl {
@@ -160,9 +158,14 @@ pub(super) fn find_limactl(plane: &ControlPlane<'_>) -> Option<PathBuf> {
     }
     let path = environment.path.clone().unwrap_or_default();
     let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
-    let is_program =
-        |file: &PathBuf| fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
-    folders.chain([plane.paths().bin_dir.clone()]).map(|folder| folder.join("limactl")).find(is_program)
+    folders
+        .chain([plane.paths().bin_dir.clone()])
+        .map(|folder| folder.join("limactl"))
+        .find(|file| is_executable_file(file))
+}
+
+fn is_executable_file(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]

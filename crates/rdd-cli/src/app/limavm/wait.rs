@@ -1,4 +1,4 @@
-//! Waiting for a machine to be as wanted.
+//! Waits until a LimaVM has reached a goal.
 
 use std::time::Duration;
 
@@ -18,25 +18,25 @@ use crate::{
     service::deadline::Deadline,
 };
 
-/// What is wanted of a machine.
+/// The state that a command waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// It runs, as of this generation.
+    /// It runs; conditions of older generations do not count.
     Running(i64),
-    /// It was stopped, as of this generation; one that is still starting was not.
+    /// It has stopped, at this generation or later. A VM that is still starting has not.
     Stopped(i64),
-    /// It was started more often than this.
+    /// Its restart count exceeds this number.
     Restarted(i64),
-    /// It runs, or does not, as it should and with what it should, as of this generation.
+    /// It matches its spec at this generation: running or stopped, and without a pending restart.
     InEffect(i64),
-    /// It was thrown away and made anew, and runs if it should.
+    /// It was recreated, and runs if it should.
     Renewed,
     /// It is gone.
     Gone,
 }
 
 impl Wish {
-    /// Whether it came true. Pure; the machine is there.
+    /// Whether the LimaVM, which exists, has reached the goal. Pure.
     fn is_met(self, vm: &Value) -> bool {
         let running = |holds: fn(&Condition) -> bool, generation| {
             condition::condition(vm, conditions::RUNNING)
@@ -60,18 +60,21 @@ impl Wish {
         }
     }
 
+    /// The goal that `spec.running` implies.
     fn as_it_should(vm: &Value, generation: i64) -> Self {
         let should_run = vm.pointer("/spec/running") == Some(&Value::Bool(true));
         if should_run { Self::Running(generation) } else { Self::Stopped(generation) }
     }
 }
 
-/// How often it was started.
+/// `status.restartCount`; 0 if absent.
 pub(super) fn restart_count(vm: &Value) -> i64 {
     vm.pointer("/status/restartCount").and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// Waits, and fails with `what` before the reason. On a terminal `phase` is shown meanwhile.
+/// Waits until the LimaVM has reached the goal. On a terminal `phase` is shown meanwhile; an error begins with `what`.
+///
+/// It fails at the timeout (exit code 4), when the user interrupts it, and when the LimaVM is deleted or replaced.
 pub(super) fn until(
     api: &Api<'_>,
     vm: &Vm,
@@ -90,11 +93,11 @@ pub(super) fn until(
         End::Found(()) => Ok(()),
         End::Deadline => {
             let failure = Failure::deadline(what);
-            Err(if last.is_empty() { failure } else { failure.hint(format!("what it was at last: {last}")) })
+            Err(if last.is_empty() { failure } else { failure.hint(format!("last state: {last}")) })
         }
         End::Interrupted => Err(Failure::message(format!("{what}: interrupted"))
             .code(ExitCode::Interrupted)
-            .hint("what was asked for is stored, and goes on without this command")),
+            .hint("the request is stored and continues in the background")),
     }
 }
 
@@ -126,7 +129,7 @@ impl Observer for Waiting<'_> {
 
     fn lost(&mut self) {
         if let Some(progress) = &self.progress {
-            progress.phase("waiting for the control plane to come back");
+            progress.phase("waiting for the control plane to respond");
         }
     }
 }
