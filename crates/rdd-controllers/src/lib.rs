@@ -1,4 +1,4 @@
-//! The product's controllers: each observes, plans without IO, and acts in named steps.
+//! The product's controllers: each observes the world, makes a plan without IO, and acts in named, idempotent steps.
 
 pub mod app;
 pub mod configmap_replicaset;

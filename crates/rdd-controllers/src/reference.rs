@@ -1,4 +1,4 @@
-//! The reference of conditions, made of the tables that the controllers themselves speak from.
+//! Generates the reference page of conditions from the tables that the controllers use at run time.
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
@@ -9,23 +9,23 @@ use crate::{app, engine, kubernetes, limavm, saying::Saying};
 const PREAMBLE: &str = "\
 # Conditions
 
-Generated from `rdd_types::reasons::TABLE` and the sayings of the controllers; do not edit. `UPDATE_REFERENCE=1 cargo test -p rdd-controllers reference` writes it.
+Generated from `rdd_types::reasons::TABLE` and the condition tables of the controllers; do not edit. `UPDATE_REFERENCE=1 cargo test -p rdd-controllers reference` writes it.
 
 Every condition carries the `observedGeneration` that it is about. `lastTransitionTime` changes with the status only. A message is cut at 32,768
 characters and then ends in `… (truncated)`.
 
-An App shows the conditions of its LimaVM as they are there, with the App's own generation; what vanishes there vanishes here. `Settled` takes over
-reason and message of whatever it waits for. Of all of them, `Settled=True` with an `observedGeneration` that is not below the generation that was
-written is the one that says: it is done.
+An App mirrors the conditions of its LimaVM, with the App's own generation; a condition removed there is removed here. `Settled` takes over
+reason and message of the condition that it waits for. A change is complete when `Settled=True` has an `observedGeneration` that is not below the
+generation that was written.
 ";
 
 /// The text of `docs/reference/conditions.md`.
 pub fn conditions() -> String {
     let mut text = PREAMBLE.to_owned();
-    let mut told = BTreeSet::new();
+    let mut written = BTreeSet::new();
     for row in TABLE {
         let section = (row.kind, row.condition, row.writer);
-        if told.insert(section) {
+        if written.insert(section) {
             write_section(&mut text, section);
         }
     }
@@ -33,7 +33,7 @@ pub fn conditions() -> String {
 }
 
 fn write_section(text: &mut String, (kind, condition, writer): (&str, ConditionType, &str)) {
-    // A write to a string does not fail.
+    // Writing to a String cannot fail.
     let _ = write!(
         text,
         "\n## {kind} `{condition}` (by the `{writer}` controller)\n\n| Status | Reason | Message | Meaning |\n|---|---|---|---|\n"
@@ -46,7 +46,7 @@ fn write_section(text: &mut String, (kind, condition, writer): (&str, ConditionT
     }
 }
 
-/// What the controller of this row says, where it speaks from a table.
+/// The conditions that this controller can set; empty for controllers that do not use such a table.
 fn sayings(writer: &str) -> &'static [&'static Saying] {
     match writer {
         "limavm" => &limavm::conditions::ALL,
@@ -58,14 +58,14 @@ fn sayings(writer: &str) -> &'static [&'static Saying] {
 }
 
 fn of_row(row: &Row) -> Vec<&'static Saying> {
-    let is_said = |saying: &&&Saying| {
+    let is_same_row = |saying: &&&Saying| {
         (saying.condition, saying.status, saying.reason)
             == (row.condition.as_str(), row.status.as_str(), row.reason.as_str())
     };
-    sayings(row.writer).iter().filter(is_said).copied().collect()
+    sayings(row.writer).iter().filter(is_same_row).copied().collect()
 }
 
-/// Message and meaning, one for each way of saying it.
+/// Message and meaning of a row, one pair for each message that the controller can set with this reason.
 fn told(row: &Row) -> Vec<(String, String)> {
     let found = of_row(row);
     if !found.is_empty() {
@@ -75,15 +75,15 @@ fn told(row: &Row) -> Vec<(String, String)> {
     vec![(if is_forwarded { forwarded(row) } else { String::new() }, sentence(row.meaning))]
 }
 
-/// A message as it is, or what is in its place.
+/// A fixed message as code; in italics, the description of one that is made at run time (`<…>` in the table).
 fn shown(message: &str) -> String {
-    match message.strip_prefix('<').and_then(|told| told.strip_suffix('>')) {
-        Some(told) => format!("*{}*", cell(told)),
+    match message.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')) {
+        Some(description) => format!("*{}*", cell(description)),
         None => format!("`{}`", cell(message)),
     }
 }
 
-/// `Settled` with the reason of another condition.
+/// The message of `Settled` when it takes over the reason of another condition.
 fn forwarded(row: &Row) -> String {
     match row.reason {
         Reason::Started => "`LimaVM has not yet reached Stopped`".to_owned(),
@@ -98,7 +98,7 @@ fn sentence(text: &str) -> String {
     format!("{first}{}.", letters.as_str())
 }
 
-/// Text that stays in its cell.
+/// Escapes text for a cell of a Markdown table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

@@ -1,10 +1,10 @@
-//! What a condition can say: entries that the controllers set and the reference shows, so that neither knows one the other does not.
+//! The conditions that controllers can set, as tables that the reference page shows too: code and docs cannot disagree.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rdd_runtime::conditions::{self, New};
 
-/// One line of `docs/reference/conditions.md`.
+/// A condition that a controller can set: one line of `docs/reference/conditions.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Saying {
     /// The condition's type.
@@ -13,13 +13,13 @@ pub struct Saying {
     pub status: &'static str,
     /// The reason.
     pub reason: &'static str,
-    /// What the message is, or for a message that is made at run time, in angle brackets, what it tells.
+    /// The message; for a message made at run time, a description of it in angle brackets.
     pub message: &'static str,
-    /// When it is said.
+    /// When the controller sets it.
     pub when: &'static str,
 }
 
-/// A condition on its way into a status: everything but who says it of which generation, and since when.
+/// A condition that is ready to be set: all but the generation it is about and its transition time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
     saying: Saying,
@@ -28,35 +28,35 @@ pub struct Said {
 }
 
 impl Saying {
-    /// With the message of the table.
+    /// With the message from the table.
     pub fn say(&'static self) -> Said {
         self.quote(self.reason, self.message)
     }
 
-    /// With a message of this moment.
+    /// With a message made at run time.
     pub fn with(&'static self, message: &str) -> Said {
         self.quote(self.reason, message)
     }
 
-    /// With what another condition gives as its reason.
+    /// With a message and a reason made at run time, such as those of another condition.
     pub fn quote(&'static self, reason: &str, message: &str) -> Said {
         Said { saying: *self, reason: reason.to_owned(), message: message.to_owned() }
     }
 
-    /// Whether this condition says it, whatever the message.
+    /// Whether this condition has the type, status and reason of the spec, with any message.
     pub fn is_said_by(&self, condition: &Condition) -> bool {
         condition.type_ == self.condition && condition.status == self.status && condition.reason == self.reason
     }
 }
 
 impl Said {
-    /// Which line of the table it is.
+    /// The line of the table that it was made from.
     pub fn saying(&self) -> &Saying {
         &self.saying
     }
 
-    /// Puts it among the conditions; the time of the last transition moves only when the status does.
-    pub fn put(&self, into: &mut Vec<Condition>, generation: i64, now: Timestamp) {
+    /// Sets it in a list of conditions; the last transition time changes only with the status.
+    pub fn put(&self, list: &mut Vec<Condition>, generation: i64, now: Timestamp) {
         let new = New {
             kind: self.saying.condition,
             status: match self.saying.status {
@@ -68,6 +68,6 @@ impl Said {
             message: &self.message,
             generation: Some(generation),
         };
-        conditions::set(into, &new, now);
+        conditions::set(list, &new, now);
     }
 }

@@ -1,4 +1,4 @@
-//! Every step that any controller of the product can take: what the tests that kill the daemon have to reach.
+//! Every step that any controller of the product can take: the kill points that tests of the daemon have to reach.
 
 use rdd_runtime::{ENSURE_FINALIZER, Step};
 
@@ -8,8 +8,8 @@ use crate::{
 
 /// Each controller that the program can run, with the names of its steps, that of the runtime included.
 ///
-/// It needs no instance and no API, so tests of the binary can enumerate what they have to reach. A test of the binary's own crate holds it against
-/// the controllers that are registered: one that is added there and not here fails it.
+/// It needs no instance and no API, so that tests of the binary can enumerate the steps. A test in the binary's own crate compares it
+/// with the registered controllers and fails if one is missing here.
 pub fn steps() -> Vec<(&'static str, Vec<&'static str>)> {
     vec![
         (hostinfo::NAME, plain::<hostinfo::Step>()),
@@ -29,12 +29,12 @@ pub fn steps() -> Vec<(&'static str, Vec<&'static str>)> {
     ]
 }
 
-/// Of a controller without a finalizer.
+/// The steps of a controller without a finalizer.
 fn plain<S: Step>() -> Vec<&'static str> {
     S::ALL.to_vec()
 }
 
-/// Of a controller that [cleans up](rdd_runtime::Declaration::cleans_up): the runtime puts its finalizer on, which is a step.
+/// The steps of a controller that [cleans up](rdd_runtime::Declaration::cleans_up); the runtime's step that adds the finalizer comes first.
 fn held<S: Step>() -> Vec<&'static str> {
     std::iter::once(ENSURE_FINALIZER).chain(plain::<S>()).collect()
 }

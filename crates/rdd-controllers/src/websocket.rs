@@ -1,4 +1,4 @@
-//! WebSockets as our endpoints need them: few at a time, each owned by its controller.
+//! WebSockets for passthrough endpoints: each controller serves a bounded number in a background task of its own.
 
 use std::{fmt, sync::Arc};
 
@@ -18,17 +18,17 @@ use rdd_stdx::{
 use rdd_websocket::{LOG_PROTOCOLS, Socket, SocketError, Subprotocol, offered_protocols, select_protocol};
 use tokio::sync::{Mutex, mpsc};
 
-/// How many connections of one controller are served at the same time.
+/// How many connections of one controller are served at a time.
 const AT_ONCE: usize = 64;
-/// How many more may wait for a place before they are sent away.
+/// How many more may wait; further ones get 503.
 const WAITING_MAX: usize = 16;
 
-/// What is at the other end of a socket.
+/// The connection under a WebSocket, after the HTTP upgrade.
 pub type Upgraded = TokioIo<hyper::upgrade::Upgraded>;
 
 type Job = BoxFuture<'static, ()>;
 
-/// The connections of one controller. Cheap to clone.
+/// The WebSocket connections of one controller. Cheap to clone.
 #[derive(Clone)]
 pub struct Sockets {
     sender: mpsc::Sender<Job>,
@@ -49,9 +49,10 @@ impl Default for Sockets {
 }
 
 impl Sockets {
-    /// Answers a request that asks for a WebSocket; `serve` has it once the answer has gone out, with the subprotocol of [`LOG_PROTOCOLS`] that
-    /// the client prefers. One that offers only others gets none of them, as from the original. A request that does not ask for a WebSocket gets
-    /// 400, and one too many 503.
+    /// Answers a request for a WebSocket, and queues `serve` to run once the answer has been sent.
+    ///
+    /// `serve` gets the subprotocol of [`LOG_PROTOCOLS`] that the client prefers, or the first of them if the client offers only others; the answer then
+    /// names none, as with the original. A request that is not a WebSocket upgrade gets 400; 503 means that too many connections wait.
     pub fn accept<F>(
         &self,
         request: Request,
@@ -81,14 +82,14 @@ impl Sockets {
         }
     }
 
-    /// What serves the connections.
+    /// The background task that serves the connections. Without it they wait.
     pub fn background(&self) -> Background {
         let waiting = Arc::clone(&self.waiting);
         Background::new("websockets", move |_| serve(Arc::clone(&waiting)))
     }
 }
 
-/// A plain refusal.
+/// A response with this status and a line of text.
 fn refuse(code: StatusCode, why: &str) -> Response {
     let body = Full::new(Bytes::from(format!("{why}\n"))).map_err(|never| match never {}).boxed_unsync();
     let mut response = Response::new(body);
@@ -99,7 +100,7 @@ fn refuse(code: StatusCode, why: &str) -> Response {
 
 #[cfg(test)]
 impl Sockets {
-    /// Serves the connections, for a test that has no manager.
+    /// Serves the connections in a test that has no manager.
     pub(crate) async fn serve_all(&self) {
         let waiting = Arc::clone(&self.waiting);
         drop(serve(waiting).await);
@@ -118,7 +119,7 @@ async fn serve(waiting: Arc<Mutex<mpsc::Receiver<Job>>>) -> Result<(), Error> {
             Some(ended) = serving.next() => tell(ended),
         }
     }
-    // Nobody can come any more; those who are here are served to their end.
+    // Every sender is gone: no connection can arrive any more, and the running ones may finish.
     while let Some(ended) = serving.next().await {
         tell(ended);
     }

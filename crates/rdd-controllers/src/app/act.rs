@@ -1,4 +1,4 @@
-//! The steps of the App, each safe to repeat.
+//! Carries out the steps of the App. Each is idempotent.
 
 use k8s_openapi::{
     api::core::v1::{ConfigMap, Namespace},
@@ -68,6 +68,7 @@ fn owned(app: &App, name: &str, namespace: Option<&str>) -> ObjectMeta {
     }
 }
 
+/// Creates the App's namespace. One that exists is fine: the next observation decides whose it is.
 async fn create_namespace(seen: &Observed, cx: &Context) -> Result<(), Error> {
     let namespaces: Api<Namespace> = Api::all(cx.client.clone());
     let namespace = Namespace { metadata: owned(&seen.app, &seen.app.spec.namespace, None), ..Namespace::default() };
@@ -86,6 +87,7 @@ fn input(seen: &Observed) -> ConfigMap {
     }
 }
 
+/// Creates the LimaVM. A 409 is a success if the App owns the existing object: an earlier attempt created it before the process died.
 async fn create_vm(seen: &Observed, cx: &Context) -> Result<(), Error> {
     let namespace = seen.app.spec.namespace.as_str();
     let reference = TemplateReference { name: VM.to_owned(), namespace: Some(namespace.to_owned()) };
@@ -103,6 +105,7 @@ async fn create_vm(seen: &Observed, cx: &Context) -> Result<(), Error> {
     }
 }
 
+/// Sets `spec.running` of the LimaVM. The UID in the patch keeps it from changing a namesake that replaced the observed object.
 async fn tell_vm(seen: &Observed, cx: &Context, running: bool) -> Result<(), Error> {
     let uid = seen.vm.as_ref().and_then(|vm| vm.uid());
     merge(&vms(seen, cx), VM, &json!({"metadata": {"uid": uid}, "spec": {"running": running}})).await
@@ -118,7 +121,7 @@ async fn merge<K: Kind>(api: &Api<K>, name: &str, patch: &Value) -> Result<(), E
     Ok(())
 }
 
-/// Deletes an object, this very one if its UID is given. Gone is gone.
+/// Deletes an object; with a UID only that very object. An object that does not exist is a success.
 async fn delete<K: Kind + Resource>(api: &Api<K>, name: &str, uid: Option<String>) -> Result<(), Error> {
     let preconditions = uid.map(|uid| Preconditions { uid: Some(uid), ..Preconditions::default() });
     match api.delete(name, &DeleteParams { preconditions, ..DeleteParams::default() }).await {

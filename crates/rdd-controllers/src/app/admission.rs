@@ -1,4 +1,4 @@
-//! What an App may say, and what is filled in where it says nothing.
+//! Defaulting and validation of Apps.
 
 use std::{fmt, sync::Arc};
 
@@ -13,47 +13,47 @@ use serde_json::{Map, Value, json};
 use super::backend::vm_type_of;
 use crate::k3s_versions::{bare, is_older};
 
-/// The least memory that a virtual machine needs.
+/// The minimum memory of a virtual machine.
 const MEMORY_LEAST: u64 = 2 << 30;
-/// The most memory that it is given unasked.
+/// The upper limit of the default memory; a spec may ask for more.
 const MEMORY_MOST_BY_DEFAULT: u64 = 6 << 30;
-/// The CPUs that it is given unasked.
+/// The default number of CPUs of a virtual machine.
 const CPUS_BY_DEFAULT: i64 = 2;
 
-/// What admission knows of this machine and this program.
+/// What admission knows about this machine and this program.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// CPUs of this machine; 0 if nobody can tell.
+    /// CPUs of this machine; 0 means unknown.
     pub cpus: u64,
-    /// Memory of this machine; 0 if nobody can tell.
+    /// Memory of this machine; 0 means unknown.
     pub memory_bytes: u64,
-    /// `RDD_VM_CPUS`, as it is set.
+    /// The value of `RDD_VM_CPUS`, unparsed.
     pub vm_cpus: Option<String>,
     /// What `backend: auto` means here.
     pub backend: Backend,
-    /// The backends that can be carried out here.
+    /// The backends that work on this machine.
     pub backends: Vec<Backend>,
-    /// The version that a channel stands for, if it is one.
+    /// Returns the version that a channel stands for, or `None` if it is not a channel.
     pub channel: fn(&str) -> Option<String>,
-    /// Whether this version can be installed.
+    /// Returns whether this version can be installed.
     pub supports: fn(&str) -> bool,
-    /// The release that a version stands for, if it can be installed.
+    /// Returns the release that a version stands for, if it can be installed.
     pub full: fn(&str) -> Option<String>,
-    /// The release that has used the data of the cluster.
+    /// Looks up the release that last used the cluster's data.
     pub used_release: UsedRelease,
 }
 
-/// Tells the release that has used the data of a backend's cluster; `None` if there is no data.
+/// Looks up the release of Kubernetes that last used the data of a backend's cluster; `None` if there is no data.
 #[derive(Clone)]
 pub struct UsedRelease(Arc<dyn Fn(Backend) -> Option<String> + Send + Sync>);
 
 impl UsedRelease {
-    /// Asks this function.
+    /// Uses this function.
     pub fn new(find: impl Fn(Backend) -> Option<String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(find))
     }
 
-    /// Asks the drivers of this machine, which know it without asking a guest.
+    /// Asks the drivers of this machine. They read it from disk, without asking a guest.
     pub fn from_drivers(drivers: &Drivers) -> Self {
         let drivers = drivers.clone();
         Self::new(move |backend| {
@@ -72,26 +72,26 @@ impl fmt::Debug for UsedRelease {
     }
 }
 
-/// Fills in what a new or changed App leaves open; the error is for its author.
+/// Sets the fields that a new or changed App leaves open. The error is a message for the author of the App.
 ///
-/// Works on the JSON, so that what it does not touch stays as it was written.
+/// It edits the JSON and not the typed object, so that everything it does not set stays as the client wrote it.
 pub fn fill_in(app: &mut Value, old: Option<&AppSpec>, facts: &Facts) -> Result<(), String> {
     let read: AppSpec = serde_json::from_value(app["spec"].clone()).unwrap_or_default();
     let Some(spec) = app.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
     let backend = match (read.backend, old.map(|old| old.backend)) {
         (Backend::Auto, None | Some(Backend::Auto)) => facts.backend,
-        // What was chosen stays chosen, also for those who still write `auto`.
+        // The backend of an existing App is kept, also for clients that still write `auto`.
         (Backend::Auto, Some(chosen)) => chosen,
-        (said, _) => said,
+        (requested, _) => requested,
     };
     spec.insert("backend".to_owned(), json!(backend.to_string()));
     fill_in_kubernetes(spec, &read, facts)?;
     let machine = entry(spec, "virtualMachine");
-    let said = read.virtual_machine.unwrap_or_default();
-    if said.cpus == 0 {
+    let requested = read.virtual_machine.unwrap_or_default();
+    if requested.cpus == 0 {
         machine.insert("cpus".to_owned(), json!(default_cpus(facts)?));
     }
-    if said.memory.is_none()
+    if requested.memory.is_none()
         && let Some(memory) = default_memory(facts, backend)?
     {
         machine.insert("memory".to_owned(), json!(memory.as_str()));
@@ -99,21 +99,22 @@ pub fn fill_in(app: &mut Value, old: Option<&AppSpec>, facts: &Facts) -> Result<
     Ok(())
 }
 
-fn entry<'a>(of: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
-    let value = of.entry(key).or_insert_with(|| json!({}));
+/// The object under this key, created if it is absent or not an object.
+fn entry<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    let value = parent.entry(key).or_insert_with(|| json!({}));
     if !value.is_object() {
         *value = json!({});
     }
-    value.as_object_mut().expect("it was made an object in the line above")
+    value.as_object_mut().expect("the line above made it an object")
 }
 
 fn fill_in_kubernetes(spec: &mut Map<String, Value>, read: &AppSpec, facts: &Facts) -> Result<(), String> {
-    let said = read.kubernetes.clone().unwrap_or_default();
-    // Clients patch below it, so it is always there.
+    let requested = read.kubernetes.clone().unwrap_or_default();
+    // Always present, because clients send JSON patches below it.
     let kubernetes = entry(spec, "kubernetes");
     kubernetes.entry("enabled").or_insert(json!(false));
-    let version = match said.version.as_deref().unwrap_or_default() {
-        "" if !said.enabled => return Ok(()),
+    let version = match requested.version.as_deref().unwrap_or_default() {
+        "" if !requested.enabled => return Ok(()),
         "" => "stable",
         version => version,
     };
@@ -124,7 +125,7 @@ fn fill_in_kubernetes(spec: &mut Map<String, Value>, read: &AppSpec, facts: &Fac
 }
 
 fn default_cpus(facts: &Facts) -> Result<i64, String> {
-    let wish = match &facts.vm_cpus {
+    let requested = match &facts.vm_cpus {
         None => CPUS_BY_DEFAULT,
         Some(text) => text
             .trim()
@@ -133,25 +134,25 @@ fn default_cpus(facts: &Facts) -> Result<i64, String> {
             .filter(|cpus| *cpus > 0)
             .ok_or_else(|| format!("invalid RDD_VM_CPUS value {text:?}: want a positive integer"))?,
     };
-    let there_are = i64::try_from(facts.cpus).unwrap_or(i64::MAX);
-    Ok(if there_are > 0 { wish.min(there_are) } else { wish })
+    let host_cpus = i64::try_from(facts.cpus).unwrap_or(i64::MAX);
+    Ok(if host_cpus > 0 { requested.min(host_cpus) } else { requested })
 }
 
 fn default_memory(facts: &Facts, backend: Backend) -> Result<Option<Quantity>, String> {
     match facts.memory_bytes {
         0 => Ok(Some(Quantity::binary(MEMORY_LEAST))),
-        // Nothing is set aside where there is no virtual machine.
-        there_is if there_is < MEMORY_LEAST && backend == Backend::Host => Ok(None),
-        there_is if there_is < MEMORY_LEAST => {
-            Err(format!("host memory {} is below the 2Gi minimum", Quantity::binary(there_is)))
+        // The host backend has no virtual machine, so it reserves no memory.
+        host_memory if host_memory < MEMORY_LEAST && backend == Backend::Host => Ok(None),
+        host_memory if host_memory < MEMORY_LEAST => {
+            Err(format!("host memory {} is below the 2Gi minimum", Quantity::binary(host_memory)))
         }
-        there_is => Ok(Some(Quantity::binary((there_is / 4).clamp(MEMORY_LEAST, MEMORY_MOST_BY_DEFAULT)))),
+        host_memory => Ok(Some(Quantity::binary((host_memory / 4).clamp(MEMORY_LEAST, MEMORY_MOST_BY_DEFAULT)))),
     }
 }
 
-/// Why this App cannot be, or cannot become what it is to be, if so.
+/// Returns why an App is invalid, or why its change is not allowed; `None` if it is valid.
 pub fn refuse(spec: &AppSpec, old: Option<&AppSpec>, facts: &Facts) -> Option<String> {
-    // An App that has its backend already keeps it, also under a daemon that could not carry it out: it can still be stopped and deleted.
+    // An App keeps its backend even under a daemon that does not support it, so that it can still be stopped and deleted.
     let is_chosen_now = old.is_none_or(|old| old.backend != spec.backend);
     let backend = || is_chosen_now.then(|| refuse_backend(spec, facts)).flatten();
     backend()
@@ -177,16 +178,16 @@ fn refuse_kubernetes(spec: &AppSpec, old: Option<&AppSpec>, facts: &Facts) -> Op
     if version.is_empty() && kubernetes.enabled {
         return Some("spec.kubernetes.version must not be empty when spec.kubernetes.enabled is true".to_owned());
     }
-    // One that is there already stays, also under a daemon that no longer knows it: the App can still be stopped and deleted.
+    // An unchanged version stays valid under a daemon that no longer knows it, so that the App can still be stopped and deleted.
     let is_chosen_now = before.is_none_or(|before| before.version != kubernetes.version || !before.enabled);
     if is_chosen_now && !version.is_empty() && !(facts.supports)(version) {
         return Some(format!(
             "spec.kubernetes.version {version:?} is not supported; see the bundled k3s-versions.json for valid versions"
         ));
     }
-    // Disabled, any may be chosen: what the data allows is decided when it is enabled. And what was chosen then stands in the way of nothing else.
+    // While Kubernetes is disabled any version is allowed; the data decides when it is enabled. And an earlier choice must not block other changes.
     before.filter(|before| before.enabled && kubernetes.enabled && before.version != kubernetes.version)?;
-    // What was only chosen before has made nothing that an older one could not read.
+    // A version that was only selected, and never ran, wrote no data that an older one could not read.
     let used = facts.used_release.find(spec.backend)?;
     let full = (facts.full)(version).unwrap_or_else(|| version.to_owned());
     is_older(&full, &used).then(|| {
@@ -203,9 +204,9 @@ fn refuse_cpus(spec: &AppSpec, facts: &Facts) -> Option<String> {
     if cpus < 0 {
         return Some(format!("spec.virtualMachine.cpus {cpus} must not be negative"));
     }
-    let there_are = facts.cpus;
-    (there_are > 0 && cpus.unsigned_abs() > there_are)
-        .then(|| format!("spec.virtualMachine.cpus {cpus} exceeds the host CPU count of {there_are}"))
+    let host_cpus = facts.cpus;
+    (host_cpus > 0 && cpus.unsigned_abs() > host_cpus)
+        .then(|| format!("spec.virtualMachine.cpus {cpus} exceeds the host CPU count of {host_cpus}"))
 }
 
 fn refuse_memory(spec: &AppSpec, facts: &Facts) -> Option<String> {
@@ -217,9 +218,9 @@ fn refuse_memory(spec: &AppSpec, facts: &Facts) -> Option<String> {
     if bytes < MEMORY_LEAST {
         return Some(format!("spec.virtualMachine.memory {} is less than the minimum of 2Gi", memory.canonical()));
     }
-    let there_is = facts.memory_bytes;
-    (there_is > 0 && bytes > there_is).then(|| {
-        let there_is = Quantity::binary(there_is);
-        format!("spec.virtualMachine.memory {} exceeds the host memory of {there_is}", memory.canonical())
+    let host_memory = facts.memory_bytes;
+    (host_memory > 0 && bytes > host_memory).then(|| {
+        let host_memory = Quantity::binary(host_memory);
+        format!("spec.virtualMachine.memory {} exceeds the host memory of {host_memory}", memory.canonical())
     })
 }

@@ -1,23 +1,23 @@
-//! What `backend: auto` means on this machine.
+//! Decides what `backend: auto` means on this machine.
 
 use rdd_driver::Drivers;
 use rdd_instance::Platform;
 use rdd_types::app::Backend;
 
-/// What the choice depends on.
+/// The facts that decide the backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// Whether this daemon can drive Lima at all.
+    /// Whether this daemon has a driver for Lima.
     pub has_driver: bool,
-    /// Whether there is a `limactl`.
+    /// Whether `limactl` is installed.
     pub has_limactl: bool,
-    /// Whether virtual machines run at full speed here.
+    /// Whether hardware acceleration of virtual machines is available.
     pub has_accelerator: bool,
-    /// Whether the user is root, whom limactl refuses.
+    /// Whether the user is root; limactl refuses to run as root.
     pub is_root: bool,
 }
 
-/// What Lima runs on this platform.
+/// The `vmType` that Lima uses on this platform.
 pub fn lima_vm_type(platform: Platform) -> &'static str {
     match platform {
         Platform::Linux => "qemu",
@@ -26,7 +26,7 @@ pub fn lima_vm_type(platform: Platform) -> &'static str {
     }
 }
 
-/// The `vmType` of a backend on this platform. An App that came past the defaulter has what runs everywhere.
+/// The `vmType` of a backend on this platform. `auto`, in an App that bypassed defaulting, means the host, which works everywhere.
 pub fn vm_type_of(backend: Backend, platform: Platform) -> &'static str {
     match backend {
         Backend::Lima => lima_vm_type(platform),
@@ -34,23 +34,23 @@ pub fn vm_type_of(backend: Backend, platform: Platform) -> &'static str {
     }
 }
 
-/// The backends that these drivers can carry out, for this user.
+/// The backends that these drivers support for this user.
 pub fn available(drivers: &Drivers, platform: Platform) -> Vec<Backend> {
     let known = [(Backend::Lima, lima_vm_type(platform)), (Backend::Host, "host")];
     let has_driver = |vm_type: &str| drivers.of_type(vm_type).is_some();
-    // What is missing may be installed in a moment; whoever is root stays root.
+    // A missing limactl can be installed at any time, so only root rules Lima out: a root user stays root.
     let is_possible = |backend: Backend| backend != Backend::Lima || !is_root();
     let usable = known.into_iter().filter(|(backend, vm_type)| is_possible(*backend) && has_driver(vm_type));
     usable.map(|(backend, _)| backend).collect()
 }
 
-/// A virtual machine where one runs well, else this machine itself.
+/// Lima where all of its requirements are met, else the host.
 pub fn choose(facts: Facts) -> Backend {
     let lima = facts.has_driver && facts.has_limactl && facts.has_accelerator && !facts.is_root;
     if lima { Backend::Lima } else { Backend::Host }
 }
 
-/// Looks at this machine. Whether it accelerates virtual machines is tried only where everything else is there.
+/// Collects the facts about this machine. The costly test for acceleration runs only if everything else is there.
 pub fn detect(has_driver: bool, has_limactl: bool, has_accelerator: impl FnOnce() -> bool) -> Facts {
     let is_root = is_root();
     let has_accelerator = has_driver && has_limactl && !is_root && has_accelerator();

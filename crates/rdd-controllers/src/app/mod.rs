@@ -1,4 +1,4 @@
-//! App: the product's one switchboard, carried out by a LimaVM that it owns.
+//! The App controller: one object with all settings, carried out by a LimaVM that the App owns.
 
 mod act;
 pub mod admission;
@@ -43,10 +43,10 @@ use self::{
 
 /// The name by which the controller is selected and discovered.
 pub const NAME: &str = "app";
-/// The word that selects it with others of its group.
+/// The group name that selects it together with the other controllers of the group.
 pub const GROUP: &str = "app";
 
-/// What the controller is made of.
+/// What the controller needs.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// The instance whose paths go into the template.
@@ -57,14 +57,14 @@ pub struct Setup {
     pub keep_logs: bool,
     /// `RDD_TRACE_PACKETS`
     pub trace_packets: bool,
-    /// What `RDD_VM_IMAGE` names: the images of the virtual machine, instead of those that are downloaded.
+    /// The YAML in the file that `RDD_VM_IMAGE` names: images for the virtual machine that replace the downloaded ones.
     pub images: Option<String>,
-    /// What admission knows of this machine.
+    /// What admission knows about this machine.
     pub facts: Facts,
 }
 
 impl Setup {
-    /// For this instance, on a machine that has this much.
+    /// Collects what the controller needs for this instance on this machine. May run `limactl` and test for hardware acceleration.
     pub fn of(instance: &Instance, environment: &Environment, drivers: &Drivers, host: Host) -> Self {
         let backends = backend::available(drivers, Platform::current());
         let has_driver = backends.contains(&Backend::Lima);
@@ -89,8 +89,8 @@ impl Setup {
         }
     }
 
-    /// The template for these settings, and for the port of Kubernetes once there is one. Every value comes from the settings or
-    /// from the instance, so two instances never share one.
+    /// Renders the template for these settings, with the Kubernetes port once one is bound. Every value comes from the settings or
+    /// from the instance, so that two instances never share one.
     pub fn render(&self, spec: &AppSpec, kubernetes_port: Option<u16>) -> String {
         let paths = &self.instance.paths;
         let wanted = spec.kubernetes.as_ref().filter(|kubernetes| kubernetes.enabled);
@@ -99,13 +99,13 @@ impl Setup {
         template::render(&Values {
             base: match spec.backend {
                 Backend::Lima => Base::Lima { vm_type: backend::lima_vm_type(Platform::current()) },
-                // An App that came past the defaulter gets what runs everywhere.
+                // An App that bypassed defaulting gets the backend that works everywhere.
                 Backend::Host | Backend::Auto => Base::Host,
             },
             engine: spec.container_engine.name,
             cpus: machine.cpus,
             memory_bytes: machine.memory.and_then(|memory| memory.bytes().ok()),
-            // Only what is bound is told: without a port there is nothing to tell yet.
+            // The template gets a port only after the Kubernetes controller has bound it.
             kubernetes: release.as_deref().zip(kubernetes_port).map(|(release, port)| template::Kubernetes {
                 version: release.strip_prefix('v').unwrap_or(release),
                 port,
@@ -135,7 +135,7 @@ fn detect(has_driver: bool, _instance: &Instance, _environment: &Environment) ->
     backend::detect(has_driver, false, || false)
 }
 
-/// A file that cannot be read is told of, and the images are those that are downloaded.
+/// Reads the file with images. If that fails, it logs the error and the VM uses the downloaded images.
 fn read_images(path: &Path) -> Option<String> {
     let text = std::fs::read_to_string(path);
     text.inspect_err(|error| tracing::error!(path = %path.display(), %error, "RDD_VM_IMAGE cannot be read")).ok()
@@ -148,7 +148,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// One of this setup.
+    /// Creates the controller.
     pub fn new(setup: Setup) -> Self {
         Self { setup }
     }
@@ -184,7 +184,8 @@ impl rdd_runtime::Controller for Controller {
     }
 }
 
-/// ConfigMaps that an App depends on: its input, its VM's template (an edit by hand is overwritten), and who else runs.
+/// Wakes the App for the ConfigMaps that it depends on: its template input, its VM's template (to overwrite edits by hand), and the list of
+/// managers (which other controllers run).
 fn concerned(map: &ConfigMap) -> Wake {
     let name = map.name_any();
     let is_discovery = name == DISCOVERY_CONFIG_MAP && map.namespace().as_deref() == Some(SYSTEM_NAMESPACE);

@@ -1,4 +1,4 @@
-//! Looks at everything that the plan for the App depends on.
+//! Observes everything that the plan of the App depends on.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,7 +17,7 @@ use super::{
     plan::{Copy, Input, Namespace, Observed, Peers},
 };
 
-/// What there is now, read afresh: what was decided on old copies would be undone by the next look.
+/// Reads the current state from the server and not from the caches: a decision on stale objects would be undone by the next reconcile.
 pub(super) async fn observe(setup: &Setup, object: &Arc<App>, cx: &Context) -> Result<Observed, Error> {
     let client = &cx.client;
     let apps: Api<App> = Api::all(client.clone());
@@ -50,13 +50,13 @@ pub(super) async fn observe(setup: &Setup, object: &Arc<App>, cx: &Context) -> R
     })
 }
 
-/// The port that the Kubernetes controller holds.
+/// The port that the Kubernetes controller has bound, from the App's status.
 fn kubernetes_port(app: &App) -> Option<u16> {
     let port = app.status.as_ref().map(|status| status.kubernetes_port)?;
     u16::try_from(port).ok().filter(|port| *port != 0)
 }
 
-/// By the controller reference; a name alone says nothing.
+/// Whether the App owns the object, by UID in its owner references. A name alone proves nothing.
 pub(super) fn owns<K: Resource>(app: &App, object: &K) -> bool {
     let ours = app.metadata.uid.as_deref();
     ours.is_some() && object.owner_references().iter().any(|owner| Some(owner.uid.as_str()) == ours)
@@ -80,7 +80,7 @@ async fn observe_namespace(client: &Client, app: &App) -> Result<Namespace, Erro
     })
 }
 
-/// Who else takes part. Without an answer they are waited for: too early a `Settled` is worse than a late one.
+/// Finds out which other controllers are enabled. If that fails, assumes that all are: a premature `Settled` is worse than a late one.
 async fn observe_peers(client: &Client) -> Peers {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
     match maps.get_opt(DISCOVERY_CONFIG_MAP).await {
@@ -92,7 +92,7 @@ async fn observe_peers(client: &Client) -> Peers {
     }
 }
 
-/// Who is enabled in any of the managers that registered.
+/// Which controllers are enabled in any of the registered managers. Ignores entries that it cannot parse.
 fn peers(managers: &BTreeMap<String, String>) -> Peers {
     let mut found = Peers { engine: false, kubernetes: false };
     for manager in managers.values() {

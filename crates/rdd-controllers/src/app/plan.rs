@@ -1,4 +1,4 @@
-//! The whole policy of App, without IO: the chain from the App over its input to the LimaVM, and back to `Settled`.
+//! The policy of the App controller, without IO: from the App and the template input to the LimaVM, and back to `Settled`.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -12,20 +12,20 @@ use rdd_types::{
 };
 
 use super::{
-    conditions as says,
+    conditions as specs,
     settled::{Inputs, settled},
 };
 use crate::saying::Said;
 
-/// How soon to look again at what nobody tells us of.
+/// How soon to reconcile again when no event announces the change that the App waits for.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// All that the plan needs to know.
+/// Everything that the plan depends on.
 #[derive(Debug, Clone)]
 pub struct Observed {
-    /// The App, as it is now.
+    /// The App, read from the server.
     pub app: Arc<App>,
-    /// Whether it went away before anybody looked.
+    /// Whether the App was deleted before it could be observed.
     pub is_gone: bool,
     /// Its namespace.
     pub namespace: Namespace,
@@ -33,29 +33,29 @@ pub struct Observed {
     pub vm: Option<Arc<LimaVM>>,
     /// The ConfigMap that hands a new LimaVM its template.
     pub input: Input,
-    /// The ConfigMap with the template of the LimaVM that is there.
+    /// The template ConfigMap of the existing LimaVM.
     pub template: Option<Copy>,
-    /// What the template should be.
+    /// The template for the current settings.
     pub rendered: String,
-    /// Which other controllers take part.
+    /// Which other controllers run.
     pub peers: Peers,
-    /// When this was seen.
+    /// When this was observed.
     pub now: Timestamp,
 }
 
 /// The namespace of the App.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Namespace {
-    /// There is none.
+    /// It does not exist.
     Absent,
-    /// It is there.
+    /// It exists.
     Present {
-        /// Whether the App made it.
+        /// Whether the App created it.
         ours: bool,
     },
-    /// It is going away.
+    /// It is being deleted.
     Terminating {
-        /// Whether the App made it.
+        /// Whether the App created it.
         ours: bool,
     },
 }
@@ -63,60 +63,60 @@ pub enum Namespace {
 /// The ConfigMap that hands a new LimaVM its template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
-    /// There is none.
+    /// It does not exist.
     Absent,
-    /// The App made it.
+    /// The App created it.
     Ours,
-    /// Somebody else did.
+    /// Another owner created it.
     Foreign,
 }
 
-/// The template of a LimaVM.
+/// The template of a LimaVM, as last read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copy {
     /// Its text.
     pub text: String,
-    /// Its version.
+    /// The resource version of its ConfigMap.
     pub resource_version: String,
 }
 
-/// Which other controllers take part.
+/// Which other controllers run.
 #[derive(Debug, Clone, std::marker::Copy, PartialEq, Eq)]
 pub struct Peers {
-    /// The engine's mirror.
+    /// The engine controller.
     pub engine: bool,
-    /// Kubernetes.
+    /// The Kubernetes controller.
     pub kubernetes: bool,
 }
 
-/// What is done to come nearer.
+/// The steps of the App controller.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Makes the namespace.
+    /// Creates the namespace.
     CreateNamespace,
-    /// Makes the input, or brings it up to date.
+    /// Creates or updates the template input.
     ApplyInput,
-    /// Makes the LimaVM.
+    /// Creates the LimaVM.
     CreateVM,
-    /// Removes the input: the LimaVM has a copy.
+    /// Deletes the template input: the LimaVM has its own copy.
     DeleteInput,
-    /// Tells the LimaVM to stop.
+    /// Sets `spec.running` of the LimaVM to false.
     StopVM,
     /// Writes the new template.
     PatchTemplate,
-    /// Tells the LimaVM to run.
+    /// Sets `spec.running` of the LimaVM to true.
     StartVM,
-    /// Writes our part of the status.
+    /// Writes this controller's part of the status.
     WriteStatus(Box<AppStatus>),
-    /// Lets go of the LimaVM, so that it can be deleted.
+    /// Removes the App's finalizer from the LimaVM, so that it can be deleted.
     ReleaseVM,
     /// Deletes the LimaVM.
     DeleteVM,
-    /// Removes every other object that the App owns in its namespace.
+    /// Deletes all other objects that the App owns in its namespace.
     Sweep,
     /// Deletes the namespace.
     DeleteNamespace,
-    /// Takes our finalizer off: nothing is left to clean up.
+    /// Removes the cleanup finalizer from the App.
     Release,
 }
 
@@ -136,7 +136,7 @@ rdd_runtime::steps!(Step {
     Self::Release => "release",
 });
 
-/// The steps for what was seen.
+/// Returns the steps that bring the observed state closer to the desired state.
 pub fn plan(seen: &Observed) -> Plan<Step> {
     match seen.app.metadata.deletion_timestamp {
         _ if seen.is_gone => Plan::nothing(),
@@ -150,7 +150,7 @@ impl Observed {
         self.vm.as_deref().filter(|vm| self.owns(vm))
     }
 
-    /// By its controller reference; a name alone says nothing.
+    /// Whether the App owns the LimaVM, by UID in its owner references. A name alone proves nothing.
     fn owns(&self, vm: &LimaVM) -> bool {
         let ours = self.app.metadata.uid.as_deref();
         let owners = vm.metadata.owner_references.iter().flatten();
@@ -162,15 +162,15 @@ impl Observed {
     }
 }
 
-/// What is said when this step failed, if it is anything that people should see where they look for the state of the App.
+/// The status to write when this step failed, for failures that a user should see on the App.
 pub fn after_failure(failed: &Step, seen: &Observed, error: &str) -> Option<Step> {
     let is_deleting = seen.app.metadata.deletion_timestamp.is_some();
     let saying = match failed {
         Step::WriteStatus(_) | Step::Release => return None,
-        _ if is_deleting => &says::WAITING_FOR_REMOVAL,
-        Step::CreateNamespace | Step::ApplyInput | Step::CreateVM => &says::NOT_CREATED,
-        Step::PatchTemplate => &says::APPLYING_TEMPLATE,
-        _ => &says::WAITING_FOR_LIMA_VM,
+        _ if is_deleting => &specs::WAITING_FOR_REMOVAL,
+        Step::CreateNamespace | Step::ApplyInput | Step::CreateVM => &specs::NOT_CREATED,
+        Step::PatchTemplate => &specs::APPLYING_TEMPLATE,
+        _ => &specs::WAITING_FOR_LIMA_VM,
     };
     let said = saying.with(error);
     status(seen, said)
@@ -180,7 +180,7 @@ fn plan_life(seen: &Observed) -> Plan<Step> {
     let namespace = &seen.app.spec.namespace;
     if let Namespace::Terminating { .. } = seen.namespace {
         let why = format!("namespace {namespace:?} is being deleted");
-        return Plan::of(status(seen, says::NOT_CREATED.with(&why))).again(LOOK_AGAIN);
+        return Plan::of(status(seen, specs::NOT_CREATED.with(&why))).again(LOOK_AGAIN);
     }
     let mut steps = Vec::new();
     if seen.namespace == Namespace::Absent {
@@ -190,12 +190,12 @@ fn plan_life(seen: &Observed) -> Plan<Step> {
         None => plan_creation(seen, steps),
         Some(vm) if !seen.owns(vm) => {
             let why = format!("LimaVM {:?} in namespace {namespace:?} does not belong to the App", VM);
-            Plan::of(status(seen, says::NOT_CREATED.with(&why))).again(LOOK_AGAIN)
+            Plan::of(status(seen, specs::NOT_CREATED.with(&why))).again(LOOK_AGAIN)
         }
         Some(vm) if vm.metadata.deletion_timestamp.is_some() => {
-            // Somebody deleted it past the guard. It cannot go while we hold it, and there is no new one before it is gone.
+            // Something bypassed the delete guard. The VM cannot go while the App's finalizer holds it, and a new one has to wait for its end.
             steps.extend(is_held(vm).then_some(Step::ReleaseVM));
-            steps.extend(status(seen, says::WAITING_FOR_LIMA_VM.say()));
+            steps.extend(status(seen, specs::WAITING_FOR_LIMA_VM.say()));
             Plan::of(steps).again(LOOK_AGAIN)
         }
         Some(vm) => plan_vm(seen, vm, steps),
@@ -206,10 +206,10 @@ fn plan_creation(seen: &Observed, mut steps: Vec<Step>) -> Plan<Step> {
     if seen.input == Input::Foreign {
         let (name, namespace) = (VM, &seen.app.spec.namespace);
         let why = format!("ConfigMap {name:?} in namespace {namespace:?} does not belong to the App");
-        steps.extend(status(seen, says::NOT_CREATED.with(&why)));
+        steps.extend(status(seen, specs::NOT_CREATED.with(&why)));
         return Plan::of(steps).again(LOOK_AGAIN);
     }
-    steps.extend(status(seen, says::WAITING_FOR_LIMA_VM.say()));
+    steps.extend(status(seen, specs::WAITING_FOR_LIMA_VM.say()));
     steps.extend([Step::ApplyInput, Step::CreateVM]);
     Plan::of(steps)
 }
@@ -219,7 +219,7 @@ fn plan_vm(seen: &Observed, vm: &LimaVM, mut steps: Vec<Step>) -> Plan<Step> {
         steps.push(Step::DeleteInput);
     }
     let wanted = seen.app.spec.running;
-    // A stop goes before a change of the template, a start after it: nothing is restarted for nothing.
+    // A stop comes before a template change and a start after it, so that the VM is not restarted needlessly.
     if vm.spec.running && !wanted {
         steps.push(Step::StopVM);
     }
@@ -241,7 +241,7 @@ fn plan_vm(seen: &Observed, vm: &LimaVM, mut steps: Vec<Step>) -> Plan<Step> {
         wanted,
         kubernetes_wanted: seen.app.spec.kubernetes.as_ref().is_some_and(|kubernetes| kubernetes.enabled),
         template_is_current: is_current,
-        // What was said before it is told what is wanted now says nothing about that.
+        // If `spec.running` is about to change, conditions of the current generation do not count: expect the next one.
         vm_generation: vm.metadata.generation.unwrap_or_default() + i64::from(!is_told),
         vm: &vm_status.conditions,
         app: others,
@@ -252,22 +252,22 @@ fn plan_vm(seen: &Observed, vm: &LimaVM, mut steps: Vec<Step>) -> Plan<Step> {
     Plan::of(steps)
 }
 
-/// In the order in which things depend on each other, and only what is the App's. It goes on from wherever an earlier attempt ended.
+/// Deletes what the App owns, in dependency order. It resumes where an interrupted attempt ended.
 fn plan_teardown(seen: &Observed) -> Plan<Step> {
     if !finalizers(&seen.app.metadata.finalizers).any(|name| name == finalizer::CLEANUP) {
         return Plan::nothing();
     }
     let mut steps = Vec::new();
     if let Some(vm) = seen.owned_vm() {
-        // Also when it is being deleted already: nobody else lets go of it.
+        // Also for a VM that is being deleted already: only the App removes this finalizer.
         steps.extend(is_held(vm).then_some(Step::ReleaseVM));
         steps.extend(vm.metadata.deletion_timestamp.is_none().then_some(Step::DeleteVM));
-        // The engine's and Kubernetes' controllers see by these that the VM goes down, and clean up while the App is still there.
-        steps.extend(status(seen, says::WAITING_FOR_REMOVAL.say()));
+        // The engine and Kubernetes controllers react to these conditions and clean up while the App still exists.
+        steps.extend(status(seen, specs::WAITING_FOR_REMOVAL.say()));
         return Plan::of(steps).again(LOOK_AGAIN);
     }
     if !engine_has_let_go(seen) {
-        steps.extend(status(seen, says::ENGINE_STALE.say()));
+        steps.extend(status(seen, specs::ENGINE_STALE.say()));
         return Plan::of(steps).again(LOOK_AGAIN);
     }
     if seen.input == Input::Ours {
@@ -283,14 +283,14 @@ fn plan_teardown(seen: &Observed) -> Plan<Step> {
     Plan::of(steps)
 }
 
-/// Whether no mirror of the engine is left, as its controller says of the App that is being deleted. One that does not run has none to let go.
+/// Whether the engine controller reports that no mirrors are left. An engine controller that does not run has none.
 fn engine_has_let_go(seen: &Observed) -> bool {
     let known = seen.app.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let is_final = |engine: &Condition| {
         engine.observed_generation.unwrap_or(0) >= seen.generation()
             && (engine.reason == "Stopped" || engine.reason == "NotApplicable")
     };
-    !seen.peers.engine || conditions::find(known, says::CONTAINER_ENGINE_READY).is_some_and(is_final)
+    !seen.peers.engine || conditions::find(known, specs::CONTAINER_ENGINE_READY).is_some_and(is_final)
 }
 
 fn is_held(vm: &LimaVM) -> bool {
@@ -301,7 +301,7 @@ fn finalizers(list: &Option<Vec<String>>) -> impl Iterator<Item = &str> {
     list.iter().flatten().map(String::as_str)
 }
 
-/// A status with what the LimaVM says and this verdict, if that is news.
+/// The step that writes the status with the LimaVM's conditions and this verdict, if anything changed.
 fn status(seen: &Observed, verdict: Said) -> Option<Step> {
     let known = seen.app.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let ours: Vec<Condition> = known.iter().filter(|one| !belongs_to_others(&one.type_)).cloned().collect();
@@ -310,26 +310,26 @@ fn status(seen: &Observed, verdict: Said) -> Option<Step> {
         .and_then(|vm| vm.status.as_ref())
         .map(|status| status.conditions.as_slice())
         .unwrap_or_default();
-    // Those that are there, and those that were: what vanished from the LimaVM vanishes here.
+    // Include conditions that the LimaVM no longer has: mirroring removes them from the App.
     let kinds: BTreeSet<&str> =
         from.iter().chain(&ours).map(|one| one.type_.as_str()).filter(|kind| !is_reserved(kind)).collect();
     let kinds: Vec<&str> = kinds.into_iter().collect();
     let mut next = ours.clone();
     conditions::mirror(from, &mut next, &kinds, Some(seen.generation()));
     verdict.put(&mut next, seen.generation(), seen.now);
-    // The verdict comes last, as people read it.
-    next.sort_by_key(|one| one.type_ == says::SETTLED);
-    // In whatever order the server keeps them.
+    // `Settled` comes last, where people expect it.
+    next.sort_by_key(|one| one.type_ == specs::SETTLED);
+    // Compare as sets: the server may return the conditions in another order.
     let is_news = next.len() != ours.len() || next.iter().any(|one| !ours.contains(one));
     is_news.then(|| Step::WriteStatus(Box::new(AppStatus { conditions: next, ..AppStatus::default() })))
 }
 
-/// Conditions of the App that other controllers write.
+/// Whether another controller writes this condition of the App.
 fn belongs_to_others(condition: &str) -> bool {
-    [says::CONTAINER_ENGINE_READY, says::KUBERNETES_READY].contains(&condition)
+    [specs::CONTAINER_ENGINE_READY, specs::KUBERNETES_READY].contains(&condition)
 }
 
-/// Conditions that a LimaVM cannot bring into an App.
+/// Whether a LimaVM must not pass this condition on to the App.
 fn is_reserved(condition: &str) -> bool {
-    condition == says::SETTLED || belongs_to_others(condition)
+    condition == specs::SETTLED || belongs_to_others(condition)
 }

@@ -1,56 +1,56 @@
-//! The text of the App's template, from the few values that it depends on.
+//! Renders the App's template from the few values that it depends on.
 //!
-//! A new parameter is added in [`parameters`] and used in a template: a test refuses one that no script uses, as Lima does.
+//! To add a parameter, return it from [`parameters`] and use it in a template. Like Lima, a test rejects a parameter that no script uses.
 
 use std::{fmt::Write as _, path::Path};
 
 use rdd_types::app::EngineName;
 
-/// Who writes this, and where to turn instead.
+/// The comment at the top of a rendered template.
 const LIMA_HEADER: &str = "\
 # The virtual machine of this instance.
 # The App writes this: what is changed here by hand is overwritten. Use `rdd set`.
 ";
-/// Where the number of the port of Kubernetes goes.
+/// Placeholder for the Kubernetes port.
 const PORT_MARKER: &str = "@KUBERNETES_PORT@";
 
 const HOST: &str = include_str!("template/host.yaml");
 const LIMA: &str = include_str!("template/lima.yaml");
-/// What a downloaded image boots with, under Unix.
+/// Firmware options for the downloaded images on Unix.
 const FIRMWARE: &str = "firmware:\n  legacyBIOS: false\n";
-/// How folders of the host are reached under WSL.
+/// How WSL mounts folders of the host.
 const WSL2_MOUNTS: &str = "mountType: wsl2\n";
 
-/// What the template says about the machine under it.
+/// The kind of machine that the template describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Base {
     /// This machine itself.
     Host,
-    /// What Lima runs.
+    /// A virtual machine of Lima.
     Lima {
-        /// As it stands in the template, for a driver is chosen by it: `qemu`, `vz` or `wsl2`.
+        /// The `vmType` in the template: `qemu`, `vz` or `wsl2`. Drivers are selected by it.
         vm_type: &'static str,
     },
 }
 
-/// Everything that a template depends on: values, and no status of anything (finding 355-S1).
+/// Everything that a template depends on: plain values, and no state of any object (finding 355-S1).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Values<'a> {
-    /// What it is for.
+    /// The kind of machine.
     pub(super) base: Base,
-    /// Which engine.
+    /// The container engine.
     pub(super) engine: EngineName,
-    /// CPUs of the virtual machine; 0 leaves it to Lima.
+    /// CPUs of the virtual machine; 0 uses Lima's default.
     pub(super) cpus: i64,
-    /// Memory of the virtual machine; Lima's default without it.
+    /// Memory of the virtual machine; `None` uses Lima's default.
     pub(super) memory_bytes: Option<u64>,
-    /// Kubernetes, while it is enabled.
+    /// The parameters of Kubernetes, if it is enabled.
     pub(super) kubernetes: Option<Kubernetes<'a>>,
-    /// Where the engine's socket appears on this machine.
+    /// Path of the engine's socket on the host.
     pub(super) docker_socket: &'a Path,
-    /// Where the guest's port of Kubernetes appears on this machine.
+    /// Path of the socket on the host that forwards to the guest's Kubernetes port.
     pub(super) kubernetes_socket: &'a Path,
-    /// The guest's port of Kubernetes, whether it is enabled or not: another one would take another machine.
+    /// The guest's Kubernetes port, set even if Kubernetes is disabled: changing it would require a new machine.
     pub(super) guest_kubernetes_port: u16,
     /// The user's home.
     pub(super) home: &'a Path,
@@ -60,21 +60,21 @@ pub(super) struct Values<'a> {
     pub(super) keep_logs: bool,
     /// `RDD_TRACE_PACKETS`
     pub(super) trace_packets: bool,
-    /// The images of the virtual machine, as YAML, where they are not the ones that are downloaded.
+    /// Images of the virtual machine, as YAML, in place of the downloaded ones.
     pub(super) images: Option<&'a str>,
 }
 
-/// Kubernetes, as far as the guest is told of it. That changes parameters only, which [`rdd_driver::template::needs_restart`] knows:
-/// a machine is not restarted because it gets a cluster.
+/// The parameters of Kubernetes in the guest. They are only parameters of scripts, which [`rdd_driver::template::needs_restart`] ignores:
+/// the machine is not restarted when Kubernetes is enabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kubernetes<'a> {
     /// The full version without its `v`, such as `1.34.6+k3s1`.
     pub(super) version: &'a str,
-    /// Its port.
+    /// The port on the host.
     pub(super) port: u16,
 }
 
-/// The template.
+/// Renders the template.
 pub(super) fn render(values: &Values<'_>) -> String {
     let mut text = match values.base {
         Base::Host => HOST.to_owned(),
@@ -82,7 +82,7 @@ pub(super) fn render(values: &Values<'_>) -> String {
     };
     text.push_str("\nparam:\n");
     for (name, value) in parameters(values) {
-        // A write to a string does not fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "  {name}: {value}");
     }
     text
@@ -96,7 +96,7 @@ fn lima(values: &Values<'_>, vm_type: &str) -> String {
     let images = values.images.unwrap_or(&known).trim_end();
     let mut text = format!("{LIMA_HEADER}vmType: {vm_type}\n{images}\n");
     let rules = without_markers(LIMA, &[("containerd", values.engine == EngineName::Containerd)]);
-    // A port is a number in Lima's eyes, so no parameter can stand for it.
+    // Lima requires a number here, so a `{{.Param}}` reference, which is a string, does not work.
     text.push_str(&rules.replace(PORT_MARKER, &values.guest_kubernetes_port.to_string()));
     if values.cpus > 0 {
         let _ = writeln!(text, "cpus: {}", values.cpus);
@@ -107,7 +107,7 @@ fn lima(values: &Values<'_>, vm_type: &str) -> String {
     text
 }
 
-/// Takes the markers out, and what is between them unless that is wanted.
+/// Removes the `#if name` and `#end` markers, and the lines between them unless the section is enabled.
 fn without_markers(template: &str, sections: &[(&str, bool)]) -> String {
     let mut text = String::with_capacity(template.len());
     let mut is_wanted = true;
@@ -126,7 +126,7 @@ fn without_markers(template: &str, sections: &[(&str, bool)]) -> String {
     text
 }
 
-/// Name and value, as YAML, of each parameter that this base uses.
+/// Name and YAML value of each parameter that this base uses.
 fn parameters(values: &Values<'_>) -> Vec<(&'static str, String)> {
     let mut list = vec![
         ("CONTAINER_ENGINE", values.engine.to_string()),
@@ -159,12 +159,12 @@ fn parameters(values: &Values<'_>) -> Vec<(&'static str, String)> {
     list
 }
 
-/// A text that YAML reads back as it is: a JSON string is one of YAML's.
+/// Quotes a string for YAML: every JSON string is a valid YAML string.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// A path of this machine as the guest sees it: the same, but for drives of Windows.
+/// Translates a host path to the guest: unchanged, except for Windows drives.
 fn guest_form(path: &str) -> String {
     let mut characters = path.chars();
     match (characters.next(), characters.next(), characters.next()) {

@@ -1,4 +1,4 @@
-//! The App's admission, as webhooks.
+//! The admission webhooks of the App.
 
 use rdd_runtime::admission::{Decision, Operation, Request, Webhook};
 use rdd_types::app::{App, AppSpec};
@@ -39,8 +39,8 @@ fn judge(request: &Request, facts: &Facts) -> Decision {
     }
 }
 
-/// Whether the spec stays as it is. Then it is neither filled in nor judged anew: an App that today's rules would refuse must still be able to lose
-/// its finalizer, and a label must not restart a VM.
+/// Whether the update leaves the spec unchanged. Such an update is neither defaulted nor validated: an App that today's rules reject must still be
+/// able to lose its finalizer, and a change of labels must not restart a VM.
 fn is_only_metadata(request: &Request) -> bool {
     request.operation == Operation::Update
         && request
