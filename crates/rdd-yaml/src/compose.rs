@@ -1,4 +1,4 @@
-//! Puts the tokens of a document together to nodes, as goyaml v2's parser does.
+//! Composes the tokens of a document into nodes, as goyaml v2's parser does.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -11,60 +11,63 @@ use super::{
 
 const CORE_TAG_PREFIX: &str = "tag:yaml.org,2002:";
 
-/// The nodes of one document; they refer to each other by their place.
+/// The nodes of all documents of a text, in one list. A node refers to its children by their index in this list.
 #[derive(Debug, Default)]
 pub(super) struct Nodes<'t> {
     pub(super) all: Vec<Node<'t>>,
 }
 
+/// A node as it was parsed: tags are not applied and aliases are not followed yet.
 #[derive(Debug)]
 pub(super) struct Node<'t> {
-    /// The line it begins in, from 1 on.
+    /// The line in which the node begins, from 1 on.
     pub(super) line: usize,
-    /// Whether it is a collection in brackets.
+    /// Whether the node is a collection in brackets (flow style).
     pub(super) is_flow: bool,
-    /// The tag of a collection.
+    /// The tag of a collection. The tag of a scalar is in its content.
     pub(super) tag: Option<Box<str>>,
     pub(super) content: Content<'t>,
 }
 
+/// The content of a [`ComposedNode`]. A `usize` is an index into the [`YamlNodeArena`].
 #[derive(Debug)]
 pub(super) enum Content<'t> {
     Scalar {
         text: Cow<'t, str>,
-        /// Whether what it is follows from its text.
+        /// Whether the type of the scalar follows from its text, because it has neither quotes nor a tag.
         implicit: bool,
         tag: Option<Box<str>>,
         style: ScalarStyle,
     },
     Sequence(Vec<usize>),
-    /// Keys and values in turn.
+    /// Keys and values alternate.
     Mapping(Vec<usize>),
     Alias {
         name: &'t str,
-        /// The node that it refers to.
+        /// The node that the anchor names.
         target: usize,
     },
 }
 
+/// The error for a node that nests deeper than [`DEPTH_MAX`].
 pub(super) fn too_deep(line: usize) -> Error {
     Error::new(format!("yaml: line {line}: exceeded max depth of {DEPTH_MAX}"))
 }
 
-/// What may stand before a node.
+/// The properties that may precede a node: an anchor and a tag.
 #[derive(Default)]
 struct Properties<'t> {
     anchor: Option<&'t str>,
     tag: Option<Box<str>>,
 }
 
-/// Reads a text document by document; what follows the document that was asked for is not looked at.
+/// Parses a text document by document, on demand: it does not scan what follows the requested document.
 #[derive(Debug)]
 pub(super) struct Composer<'t> {
     scanner: Scanner<'t>,
     nodes: Nodes<'t>,
     anchors: HashMap<&'t str, usize>,
-    /// The prefix of each handle that tags may begin with.
+    /// The prefix of each tag handle, from `%TAG` directives and the two defaults.
     tag_prefixes: Vec<(String, String)>,
     depth: usize,
     is_first: bool,
@@ -88,7 +91,7 @@ impl<'t> Composer<'t> {
         }
     }
 
-    /// The nodes of all documents so far.
+    /// The nodes of all documents parsed so far.
     pub(super) fn nodes(&self) -> &Nodes<'t> {
         &self.nodes
     }
@@ -101,9 +104,10 @@ impl<'t> Composer<'t> {
         self.scanner.has_comments()
     }
 
-    /// The root of the next document; none at the end.
+    /// Parses the next document and returns its root, or `None` at the end of the stream.
     pub(super) fn next_document(&mut self) -> Composed<Option<usize>> {
         let is_implicit = std::mem::take(&mut self.is_first);
+        // Anchors are local to a document.
         self.anchors.clear();
         while !is_implicit && matches!(self.peek()?, TokenKind::DocumentEnd) {
             self.scanner.take()?;
@@ -114,6 +118,7 @@ impl<'t> Composer<'t> {
                 self.explicit_document()?
             }
             _ if is_implicit => {
+                // The first document may begin without `---`.
                 self.directives()?;
                 self.node(true, false)?
             }
@@ -126,6 +131,7 @@ impl<'t> Composer<'t> {
         Ok(Some(root))
     }
 
+    /// Parses a document that must begin with `---`, possibly after directives.
     fn explicit_document(&mut self) -> Composed {
         self.directives()?;
         if !matches!(self.peek()?, TokenKind::DocumentStart) {
@@ -144,6 +150,7 @@ impl<'t> Composer<'t> {
         if is_empty { self.empty_here() } else { self.node(true, false) }
     }
 
+    /// Parses `%YAML` and `%TAG` directives and adds the default tag handles.
     fn directives(&mut self) -> Composed<()> {
         let mut has_version = false;
         while matches!(self.peek()?, TokenKind::Version { .. } | TokenKind::TagDirective { .. }) {
@@ -178,7 +185,7 @@ impl<'t> Composer<'t> {
     fn add(&mut self, start: Mark, anchor: Option<&'t str>, content: Content<'t>) -> usize {
         let at = self.nodes.all.len();
         self.nodes.all.push(Node { line: start.line + 1, is_flow: false, tag: None, content });
-        // An anchor holds already within its node, and for what follows it replaces an earlier one.
+        // The anchor is valid within its own node already, and it replaces an earlier anchor of the same name.
         if let Some(anchor) = anchor {
             self.anchors.insert(anchor, at);
             self.has_anchors = true;
@@ -186,6 +193,7 @@ impl<'t> Composer<'t> {
         at
     }
 
+    /// Adds a null node in place of a node that the text leaves out.
     fn empty(&mut self, mark: Mark) -> usize {
         self.add(
             mark,
@@ -199,7 +207,10 @@ impl<'t> Composer<'t> {
         Ok(self.empty(mark))
     }
 
-    /// A node. In a block it may be a collection by indentation, and after a key also a list that is not indented.
+    /// Parses a node.
+    ///
+    /// `in_block` allows collections that are marked by indentation; `may_be_indentless` also allows a sequence whose
+    /// dashes are at the column of its key.
     fn node(&mut self, in_block: bool, may_be_indentless: bool) -> Composed {
         let start = self.scanner.peek()?.start;
         if let TokenKind::Alias(name) = *self.peek()? {
@@ -219,8 +230,9 @@ impl<'t> Composer<'t> {
             }
             TokenKind::Scalar { .. } => {
                 let TokenKind::Scalar { text, style } = self.scanner.take()?.kind else {
-                    unreachable!("what was peeked at is what is taken")
+                    unreachable!("take() returns the token that peek() returned")
                 };
+                // The tag `!` means "not plain", so goyaml resolves such a scalar again.
                 let implicit = if tag.is_none() { style == ScalarStyle::Plain } else { tag.as_deref() == Some("!") };
                 Ok(self.add(start, anchor, Content::Scalar { text, implicit, tag, style }))
             }
@@ -236,6 +248,7 @@ impl<'t> Composer<'t> {
             TokenKind::BlockMappingStart if in_block => {
                 self.collection(start, anchor, tag, false, Content::Mapping(Vec::new()), Self::block_mapping)
             }
+            // A tag or an anchor alone is a node too: `a: !!str` has an empty value.
             _ if has_properties => {
                 let implicit = tag.is_none();
                 let text = Cow::Borrowed("");
@@ -245,7 +258,7 @@ impl<'t> Composer<'t> {
         }
     }
 
-    /// A tag and an anchor, in either order.
+    /// Parses an anchor and a tag, in either order.
     fn properties(&mut self, start: Mark) -> Composed<Properties<'t>> {
         let mut anchor = None;
         let mut tag = None;
@@ -254,7 +267,7 @@ impl<'t> Composer<'t> {
                 TokenKind::Anchor(name) if anchor.is_none() => anchor = Some(name),
                 TokenKind::Tag { .. } if tag.is_none() => {
                     let Token { kind: TokenKind::Tag { handle, suffix }, start, .. } = self.scanner.take()? else {
-                        unreachable!("what was peeked at is what is taken")
+                        unreachable!("take() returns the token that peek() returned")
                     };
                     tag = Some((handle, suffix, start));
                     continue;
@@ -267,7 +280,7 @@ impl<'t> Composer<'t> {
         Ok(Properties { anchor, tag })
     }
 
-    /// The tag in its short form: `tag:yaml.org,2002:int` is `!!int`.
+    /// Resolves the handle of a tag and returns the tag in its short form: `tag:yaml.org,2002:int` becomes `!!int`.
     fn resolve_tag(&self, handle: &str, suffix: String, start: Mark, mark: Mark) -> Composed<Box<str>> {
         let tag = if handle.is_empty() {
             suffix
@@ -280,6 +293,7 @@ impl<'t> Composer<'t> {
         Ok(tag.strip_prefix(CORE_TAG_PREFIX).map_or_else(|| tag.clone(), |core| format!("!!{core}")).into())
     }
 
+    /// Parses a collection: adds its node, then lets `read_children` parse its children.
     fn collection(
         &mut self,
         start: Mark,
@@ -293,6 +307,7 @@ impl<'t> Composer<'t> {
         if self.depth > DEPTH_MAX {
             return Err(too_deep(start.line + 1));
         }
+        // The node is added before its children, so that an alias within it can refer to it.
         let at = self.add(start, anchor, content);
         (self.nodes.all[at].tag, self.nodes.all[at].is_flow) = (tag, is_flow);
         let mut found = Vec::new();
@@ -304,6 +319,7 @@ impl<'t> Composer<'t> {
         Ok(at)
     }
 
+    /// Parses the items of `- a` lists that are indented further than their parent.
     fn block_sequence(&mut self, children: &mut Vec<usize>) -> Composed<()> {
         let context = self.scanner.take()?.start;
         loop {
@@ -322,6 +338,7 @@ impl<'t> Composer<'t> {
         }
     }
 
+    /// Parses the items of a list whose dashes are at the column of the parent's key. No token marks its end.
     fn indentless_sequence(&mut self, children: &mut Vec<usize>) -> Composed<()> {
         while matches!(self.peek()?, TokenKind::BlockEntry) {
             let end = self.scanner.take()?.end;
@@ -362,6 +379,7 @@ impl<'t> Composer<'t> {
         }
     }
 
+    /// Parses a key or a value of a block mapping, which may be left out.
     fn block_mapping_part(&mut self, end: Mark) -> Composed {
         match self.peek()? {
             TokenKind::Key | TokenKind::Value | TokenKind::BlockEnd => Ok(self.empty(end)),
@@ -394,16 +412,17 @@ impl<'t> Composer<'t> {
         Ok(())
     }
 
+    /// Takes the comma between two items in brackets.
     fn flow_entry(&mut self, context: Mark, problem: &str) -> Composed<()> {
         let Token { kind, start, .. } = self.scanner.take()?;
         if matches!(kind, TokenKind::FlowEntry) { Ok(()) } else { Err(failed(Some(context), problem, start)) }
     }
 
-    /// A key and its value in a list in brackets: `[a: b]`.
+    /// Parses a key and its value within a list in brackets: `[a: b]` is a list of one mapping.
     fn flow_pair(&mut self, children: &mut Vec<usize>) -> Composed<()> {
         self.scanner.take()?;
         let key = match self.peek()? {
-            // Goyaml passes over whatever stands in the place of the key.
+            // If the key is left out, goyaml also drops the token that follows.
             TokenKind::Value | TokenKind::FlowEntry | TokenKind::FlowSequenceEnd => {
                 let end = self.scanner.take()?.end;
                 self.empty(end)
@@ -416,7 +435,8 @@ impl<'t> Composer<'t> {
         Ok(())
     }
 
-    /// What follows a key in brackets; nothing if there is no colon, or nothing after it.
+    /// Parses the value after a key in brackets. The value is empty if there is no colon, or if `ends` accepts the
+    /// token after it.
     fn flow_value(&mut self, ends: fn(&TokenKind<'t>) -> bool) -> Composed {
         if matches!(self.peek()?, TokenKind::Value) {
             let start = self.scanner.take()?.start;
@@ -445,6 +465,7 @@ impl<'t> Composer<'t> {
                     children.push(value);
                 }
                 TokenKind::FlowMappingEnd => break,
+                // A key without `:` in braces (`{a, b}`) has an empty value.
                 _ => {
                     let key = self.node(false, false)?;
                     children.push(key);
@@ -458,7 +479,7 @@ impl<'t> Composer<'t> {
     }
 }
 
-/// Goyaml counts the lines of its parser from 0, and leaves out the number of the first one.
+/// An error of goyaml's parser, which counts lines from 0 and omits the number of the first line.
 fn failed(context: Option<Mark>, problem: &str, mark: Mark) -> Error {
     match (mark.line, context.map_or(0, |context| context.line)) {
         (0, 0) => Error::new(format!("yaml: {problem}")),

@@ -1,4 +1,4 @@
-//! Reads one YAML document into JSON.
+//! Decodes the first document of a YAML text into JSON.
 
 use std::{borrow::Cow, collections::HashSet};
 
@@ -11,23 +11,23 @@ use super::{
     resolve::{Scalar, resolve},
 };
 
-/// As deep as JSON may be.
+/// The deepest nesting that is accepted: as deep as JSON may nest.
 pub(super) const DEPTH_MAX: usize = 127;
-/// What aliases stand for may take so many bytes of text in all.
+/// The number of bytes of text that all aliases together may copy.
 const ALIAS_BYTES_MAX: usize = 8 << 20;
-/// Of duplicate keys, so many are told.
+/// The number of duplicate keys that are reported.
 const DUPLICATES_MAX: usize = 100;
 
-/// What was read.
+/// A decoded document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Read {
-    /// The document. Of duplicate keys the last one won.
+    /// The document as JSON. Of duplicate keys, the last one wins.
     pub value: Value,
-    /// What goyaml says of duplicate keys when it is strict.
+    /// The message that goyaml gives for duplicate keys in strict mode, or `None` if there are none.
     pub duplicates: Option<String>,
 }
 
-/// Text that is no YAML document, or one that cannot be JSON. The words are goyaml's as far as we have them.
+/// The text is not a YAML document, or its document cannot be JSON. The messages are goyaml's where it has one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
@@ -38,13 +38,16 @@ impl Error {
     }
 }
 
-/// Reads the first document of a text. Time and memory are bounded by its length, aliases included.
+/// Decodes the first document of a text; an empty text is null.
+///
+/// Time and memory are bounded by the length of the text, aliases included. Duplicate keys are not an error here: the
+/// caller decides, by [`ParsedYaml::duplicates`].
 pub fn read(text: &str) -> Result<Read, Error> {
     let mut composer = Composer::new(text, false);
     let Some(root) = composer.next_document()? else { return Ok(Read { value: Value::Null, duplicates: None }) };
     let mut decoder = Decoder::new(composer.nodes());
     let value = decoder.value(root, 0)?;
-    // What cannot be JSON is noticed only when all of it is YAML.
+    // sigs.k8s.io/yaml converts to JSON after it has decoded all of the YAML, so a YAML error wins over a JSON error.
     if let Some(error) = decoder.bad_key.or(decoder.bad_number) {
         return Err(error);
     }
@@ -53,14 +56,15 @@ pub fn read(text: &str) -> Result<Read, Error> {
     Ok(Read { value, duplicates })
 }
 
+/// Decodes nodes to JSON and keeps the errors that are reported only at the end.
 struct Decoder<'n, 't> {
     nodes: &'n Nodes<'t>,
     duplicates: Vec<String>,
-    /// The first key that JSON cannot have.
+    /// The first key that JSON cannot represent.
     bad_key: Option<Error>,
-    /// The first number that JSON cannot have.
+    /// The first number that JSON cannot represent.
     bad_number: Option<Error>,
-    /// The aliases that are being followed.
+    /// The targets of the aliases that are being followed, outermost first.
     following: Vec<usize>,
     decoded: u64,
     by_alias: u64,
@@ -81,7 +85,7 @@ impl<'n, 't> Decoder<'n, 't> {
         }
     }
 
-    /// Counts a node against goyaml's bounds, and what it copies against ours.
+    /// Counts a decoded node against goyaml's limit on aliases, and the bytes it copies against ours.
     fn count(&mut self, bytes: usize) -> Result<(), Error> {
         self.decoded += 1;
         if !self.following.is_empty() {
@@ -125,6 +129,7 @@ impl<'n, 't> Decoder<'n, 't> {
         }
     }
 
+    /// Decodes the target of an alias with `then`. An alias within its own target is an error.
     fn follow<T>(
         &mut self,
         name: &str,
@@ -141,7 +146,7 @@ impl<'n, 't> Decoder<'n, 't> {
         result
     }
 
-    /// Puts the entries of a mapping into one that may have some already.
+    /// Decodes the entries of a mapping into one that may have entries already.
     fn fill(&mut self, at: usize, depth: usize, mapping: &mut Filled) -> Result<(), Error> {
         self.count(0)?;
         if depth > DEPTH_MAX {
@@ -157,6 +162,7 @@ impl<'n, 't> Decoder<'n, 't> {
             let MapKey { name, shown, tag } = self.key(key, depth)?;
             let value = self.value(child, depth + 1)?;
             if mapping.note_key(&name, &shown, tag) && self.duplicates.len() < DUPLICATES_MAX {
+                // Goyaml reports the line of the value, not that of the key.
                 let line = self.nodes.all[child].line;
                 self.duplicates.push(format!("line {line}: key {shown} already set in map"));
             }
@@ -165,7 +171,7 @@ impl<'n, 't> Decoder<'n, 't> {
         Ok(())
     }
 
-    /// `<<: *other` and `<<: [*one, *other]`, of which the first has precedence.
+    /// Decodes the value of a merge key: `<<: *other`, or `<<: [*one, *other]`, of which the first has precedence.
     fn merge(&mut self, at: usize, depth: usize, mapping: &mut Filled) -> Result<(), Error> {
         match &self.nodes.all[at].content {
             Content::Mapping(_) => self.fill(at, depth, mapping),
@@ -173,6 +179,7 @@ impl<'n, 't> Decoder<'n, 't> {
                 self.follow(name, *target, |decoder| decoder.fill(*target, depth, mapping))
             }
             Content::Sequence(children) => {
+                // In reverse order, because a later insert replaces an earlier one.
                 children.iter().rev().try_for_each(|child| match &self.nodes.all[*child].content {
                     Content::Mapping(_) | Content::Alias { .. } => self.merge(*child, depth + 1, mapping),
                     _ => Err(want_map()),
@@ -191,7 +198,7 @@ impl<'n, 't> Decoder<'n, 't> {
         }
     }
 
-    /// What a key becomes.
+    /// Decodes a key to its name in JSON.
     fn key(&mut self, at: usize, depth: usize) -> Result<MapKey, Error> {
         match &self.nodes.all[at].content {
             Content::Scalar { text, .. } => {
@@ -214,13 +221,14 @@ impl<'n, 't> Decoder<'n, 't> {
                 self.follow(name, *target, |decoder| decoder.key(*target, depth + 1))
             }
             _ => {
+                // Goyaml decodes the collection first, so an error in it wins.
                 self.value(at, depth + 1)?;
                 Err(Error("yaml: invalid map key".to_owned()))
             }
         }
     }
 
-    /// Notes a key that YAML can have and JSON cannot.
+    /// Records the first key that YAML allows and JSON does not.
     fn refuse_key(&mut self, described: &str, name: &str) -> MapKey {
         self.bad_key.get_or_insert_with(|| Error(format!("unsupported map key of type: {described}")));
         MapKey { name: name.to_owned(), shown: name.to_owned(), tag: "!!null" }
@@ -228,6 +236,7 @@ impl<'n, 't> Decoder<'n, 't> {
 
     fn scalar(&self, at: usize) -> Result<(Scalar, Cow<'n, str>), Error> {
         let Content::Scalar { text, implicit, tag, .. } = &self.nodes.all[at].content else {
+            // A collection that is a key or an alias never gets here; null is a harmless answer.
             return Ok((Scalar::Null, Cow::Borrowed("")));
         };
         let borrowed = Cow::Borrowed(&**text);
@@ -241,6 +250,7 @@ impl<'n, 't> Decoder<'n, 't> {
                 let bytes = base64::engine::general_purpose::STANDARD.decode(clean).map_err(invalid)?;
                 Ok((Scalar::Text, text_from_bytes(&bytes).into()))
             }
+            // An explicit tag must agree with the type that the text has, except that an integer may be a float.
             "!!bool" | "!!int" | "!!float" | "!!null" | "!!timestamp" => match (resolve(text), tag) {
                 (scalar, tag) if scalar.tag() == tag => Ok((scalar, borrowed)),
                 (Scalar::Int(value), "!!float") => Ok((Scalar::Float(value as f64), borrowed)),
@@ -251,30 +261,32 @@ impl<'n, 't> Decoder<'n, 't> {
     }
 }
 
-/// A key of a mapping.
+/// A decoded key of a mapping.
 struct MapKey {
-    /// What it is called in JSON.
+    /// The name of the key in JSON.
     name: String,
-    /// How Go shows it.
+    /// The key as Go formats it in error messages.
     shown: String,
     tag: &'static str,
 }
 
-/// A mapping that is being filled. To goyaml 1 and "1" are two keys, which JSON does not tell apart.
+/// A mapping under construction. To goyaml, `1` and `"1"` are two keys, which JSON cannot distinguish; this type
+/// detects duplicates as goyaml does.
 #[derive(Default)]
 struct Filled {
     entries: Map<String, Value>,
-    /// Keys that are no texts, with their tags.
+    /// Keys that are not strings, with their tags.
     others: HashSet<(&'static str, String)>,
-    /// Names that no text has brought so far.
+    /// Names in `entries` that no string key has set yet.
     without_text: HashSet<String>,
 }
 
 impl Filled {
-    /// Notes a key before it is inserted, and returns whether it was there.
+    /// Records a key before it is inserted, and returns whether goyaml considers it a duplicate.
     fn note_key(&mut self, name: &str, shown: &str, tag: &'static str) -> bool {
         let is_known = self.entries.contains_key(name);
         if tag == "!!str" {
+            // Only an earlier string is a duplicate of a string: `1: a` before `"1": b` is not.
             return is_known && !self.without_text.remove(name);
         }
         if !is_known {
@@ -284,7 +296,7 @@ impl Filled {
     }
 }
 
-/// A float as a key: as Go writes one of 32 bits.
+/// A float as a key: formatted as a 32-bit float, as upstream does.
 #[allow(clippy::cast_possible_truncation, reason = "that is what upstream does")]
 fn float_key(value: f64) -> String {
     let short = value as f32;
@@ -293,12 +305,12 @@ fn float_key(value: f64) -> String {
     } else if short.is_infinite() {
         if short > 0.0 { ".inf" } else { "-.inf" }.to_owned()
     } else {
-        // The shortest digits of 32 bits are also the shortest of the 64 bits that they are read as.
+        // The shortest digits of the 32-bit float are also the shortest of the 64-bit float that they parse to.
         format!("{short:e}").parse().map_or_else(|_| String::new(), plain_float)
     }
 }
 
-/// Bytes as text; each that is none becomes a replacement character, as in Go's JSON.
+/// Bytes as text. Each invalid byte becomes a replacement character, as in Go's JSON.
 fn text_from_bytes(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -312,6 +324,7 @@ fn want_map() -> Error {
     Error("yaml: map merge requires map or sequence of maps as the value".to_owned())
 }
 
+/// A float as Go formats it in error messages.
 fn go_float(scalar: &Scalar) -> String {
     match scalar {
         Scalar::Float(value) if value.is_nan() => "NaN".to_owned(),
@@ -321,7 +334,8 @@ fn go_float(scalar: &Scalar) -> String {
     }
 }
 
-/// How much of the work may come from aliases: nearly all in a small document, a tenth in a large one.
+/// The share of decoded nodes that may come from aliases: nearly all in a small document, a tenth in a large one
+/// (goyaml's `allowedAliasRatio`).
 fn allowed_alias_ratio(decoded: u64) -> f64 {
     const LOW: u64 = 400_000;
     const HIGH: u64 = 4_000_000;

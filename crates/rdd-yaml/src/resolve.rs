@@ -1,29 +1,29 @@
-//! What a plain scalar stands for: goyaml's `resolve`.
+//! Determines the type of a plain scalar from its text: goyaml's `resolve`.
 
 use rdd_meta::go_text::json_float;
 use serde_json::{Number, Value};
 
-/// What a scalar was found to be.
+/// The type of a scalar, with its value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Scalar {
-    /// Nothing.
+    /// `null`, `~` or an empty text.
     Null,
     /// `yes`, `on`, `true` and their opposites.
     Bool(bool),
-    /// A whole number.
+    /// An integer that fits an `i64`.
     Int(i64),
-    /// One that fits no `i64`.
+    /// An integer above the range of `i64`.
     Uint(u64),
-    /// Any other; also those that are none.
+    /// Any other number, including infinities and NaN.
     Float(f64),
-    /// A date, or a date and a time. It stays text.
+    /// A date, or a date and a time. It stays text in JSON.
     Timestamp,
-    /// Text.
+    /// Any other text.
     Text,
 }
 
 impl Scalar {
-    /// Its tag, as messages name it.
+    /// The tag of the type, as error messages name it.
     pub(super) fn tag(&self) -> &'static str {
         match self {
             Self::Null => "!!null",
@@ -35,7 +35,7 @@ impl Scalar {
         }
     }
 
-    /// The JSON that it becomes; none for a float that JSON has no number for.
+    /// The scalar as JSON, or `None` for a float that JSON cannot represent (NaN, infinities).
     pub(super) fn to_json(&self, text: &str) -> Option<Value> {
         Some(match self {
             Self::Null => Value::Null,
@@ -48,13 +48,13 @@ impl Scalar {
     }
 }
 
-/// A float after it went through JSON, where whole ones are integers again.
+/// A float after a round trip through JSON, which turns whole numbers into integers.
 fn json_number(number: f64) -> Option<Value> {
     let float = Number::from_f64(number)?;
     Some(json_float(number).parse::<i64>().map_or(Value::Number(float), Value::from))
 }
 
-/// What a scalar without quotes and without a tag is.
+/// Determines the type of a scalar that has neither quotes nor a tag.
 pub(super) fn resolve(text: &str) -> Scalar {
     let Some(first) = text.bytes().next() else { return Scalar::Null };
     if let Some(known) = word(text) {
@@ -62,13 +62,15 @@ pub(super) fn resolve(text: &str) -> Scalar {
     }
     match first {
         b'.' => finite(text).map_or(Scalar::Text, Scalar::Float),
+        // Before numbers, because `2001-01-01` begins with digits.
         b'+' | b'-' | b'0'..=b'9' if is_timestamp(text) => Scalar::Timestamp,
         b'+' | b'-' | b'0'..=b'9' => number(&text.replace('_', "")),
         _ => Scalar::Text,
     }
 }
 
-/// Whether goyaml v3 takes a scalar without quotes for text: most words of YAML 1.1 are no booleans there.
+/// Whether goyaml v3 takes a plain scalar for a string. There, most boolean words of YAML 1.1 (`yes`, `on`) are
+/// strings.
 pub(super) fn is_text_v3(text: &str) -> bool {
     match resolve(text) {
         Scalar::Bool(_) => !matches!(text, "true" | "True" | "TRUE" | "false" | "False" | "FALSE"),
@@ -104,7 +106,7 @@ fn number(plain: &str) -> Scalar {
     if is_float(plain) { finite(plain).map_or(Scalar::Text, Scalar::Float) } else { Scalar::Text }
 }
 
-/// `strconv.ParseInt` and `ParseUint` with base 0: `0x1f`, `0o17`, `017`, `0b101`.
+/// Parses an integer as `strconv.ParseInt` and `ParseUint` do with base 0: `0x1f`, `0o17`, `017`, `0b101`.
 fn integer(plain: &str) -> Option<Scalar> {
     let (negative, digits) = match plain.as_bytes().first()? {
         b'-' => (true, &plain[1..]),
@@ -126,20 +128,18 @@ fn integer(plain: &str) -> Option<Scalar> {
     match (negative, i64::try_from(size)) {
         (true, _) => 0_i64.checked_sub_unsigned(size).map(Scalar::Int),
         (false, Ok(value)) => Some(Scalar::Int(value)),
-        // A sign is nothing that an unsigned number has.
+        // `strconv.ParseUint` accepts no sign.
         (false, Err(_)) => (!plain.starts_with('+')).then_some(Scalar::Uint(size)),
     }
 }
 
-/// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`
+/// Whether the text matches goyaml's `yamlStyleFloat`: `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`
 fn is_float(text: &str) -> bool {
-    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-    let unsigned = |text: &str| text.strip_prefix(['-', '+']).map(str::len).unwrap_or(text.len());
-    let text = &text[text.len() - unsigned(text)..];
-    let whole = digits(text);
+    let text = strip_sign(text);
+    let whole = count_digits(text);
     let mut rest = &text[whole..];
     if let Some(fraction) = rest.strip_prefix('.') {
-        let count = digits(fraction);
+        let count = count_digits(fraction);
         if whole == 0 && count == 0 {
             return false;
         }
@@ -149,66 +149,73 @@ fn is_float(text: &str) -> bool {
     }
     match rest.strip_prefix(['e', 'E']) {
         Some(power) => {
-            let power = &power[power.len() - unsigned(power)..];
-            !power.is_empty() && digits(power) == power.len()
+            let power = strip_sign(power);
+            !power.is_empty() && count_digits(power) == power.len()
         }
         None => rest.is_empty(),
     }
 }
 
-/// A number that is too large is no number, so it stays text.
+fn count_digits(text: &str) -> usize {
+    text.bytes().take_while(u8::is_ascii_digit).count()
+}
+
+fn strip_sign(text: &str) -> &str {
+    text.strip_prefix(['-', '+']).unwrap_or(text)
+}
+
+/// Parses a float. A number that is too large for a finite float stays text.
 fn finite(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// Whether goyaml takes it for a time: `2006-1-2`, `2006-1-2T15:4:5.9Z`, `2006-1-2 15:4:5`.
+/// Whether goyaml takes the text for a time: `2006-1-2`, `2006-1-2T15:4:5.9Z`, `2006-1-2 15:4:5`.
 pub(super) fn is_timestamp(text: &str) -> bool {
-    let mut rest = text;
-    let mut take = |most: usize, follows: char| {
-        let count = rest.bytes().take_while(u8::is_ascii_digit).take(most).count();
-        let value: u32 = rest[..count].parse().ok()?;
-        rest = &rest[count..];
-        if follows != '\0' {
-            rest = rest.strip_prefix(follows)?;
-        }
-        Some((value, count, rest))
-    };
-    let date = || {
-        let (year, 4, _) = take(5, '-')? else { return None };
-        let (month, ..) = take(2, '-')?;
-        let (day, _, rest) = take(2, '\0')?;
-        let days = match month {
-            4 | 6 | 9 | 11 => 30,
-            2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-            2 => 28,
-            1..=12 => 31,
-            _ => return None,
-        };
-        (1..=days).contains(&day).then_some(rest)
-    };
-    let mut date = date;
-    match date() {
+    match strip_date(text) {
         Some("") => true,
         Some(rest) => match rest.strip_prefix(['T', 't']) {
-            Some(time) => clock(time).is_some_and(is_zone),
-            None => rest.strip_prefix(' ').and_then(clock).is_some_and(str::is_empty),
+            Some(time) => strip_clock(time).is_some_and(is_zone),
+            // With a blank between date and time, goyaml's layouts have no zone.
+            None => rest.strip_prefix(' ').and_then(strip_clock).is_some_and(str::is_empty),
         },
         None => false,
     }
 }
 
-/// What follows a time of day.
-fn clock(text: &str) -> Option<&str> {
+/// Takes up to `most` digits and then the character `follows`. Returns the number and how many digits it has.
+fn take_digits(rest: &mut &str, most: usize, follows: Option<char>) -> Option<(u32, usize)> {
+    let count = rest.bytes().take_while(u8::is_ascii_digit).take(most).count();
+    let value = rest[..count].parse().ok()?;
+    *rest = &rest[count..];
+    if let Some(follows) = follows {
+        *rest = rest.strip_prefix(follows)?;
+    }
+    Some((value, count))
+}
+
+/// Strips a valid date. Its year has exactly four digits.
+fn strip_date(text: &str) -> Option<&str> {
+    let mut rest = text;
+    let (year, 4) = take_digits(&mut rest, 5, Some('-'))? else { return None };
+    let (month, _) = take_digits(&mut rest, 2, Some('-'))?;
+    let (day, _) = take_digits(&mut rest, 2, None)?;
+    let days = match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        1..=12 => 31,
+        _ => return None,
+    };
+    (1..=days).contains(&day).then_some(rest)
+}
+
+/// Strips a time of day, with or without a fraction of a second.
+fn strip_clock(text: &str) -> Option<&str> {
     let mut rest = text;
     for (limit, follows) in [(24, Some(':')), (60, Some(':')), (60, None)] {
-        let count = rest.bytes().take_while(u8::is_ascii_digit).take(2).count();
-        let value: u32 = rest[..count].parse().ok()?;
+        let (value, _) = take_digits(&mut rest, 2, follows)?;
         if value >= limit {
             return None;
-        }
-        rest = &rest[count..];
-        if let Some(follows) = follows {
-            rest = rest.strip_prefix(follows)?;
         }
     }
     if let Some(fraction) = rest.strip_prefix(['.', ',']) {
@@ -220,14 +227,18 @@ fn clock(text: &str) -> Option<&str> {
     Some(rest)
 }
 
+/// Whether the text is `Z` or an offset such as `+02:00`.
 fn is_zone(text: &str) -> bool {
     let Some(offset) = text.strip_prefix(['+', '-']) else { return text == "Z" };
-    let two = |text: &str, limit: u32| {
-        text.len() == 2
-            && text.bytes().all(|byte| byte.is_ascii_digit())
-            && text.parse().is_ok_and(|value: u32| value < limit)
-    };
-    offset.split_once(':').is_some_and(|(hours, minutes)| two(hours, 25) && two(minutes, 60))
+    offset
+        .split_once(':')
+        .is_some_and(|(hours, minutes)| is_two_digits_below(hours, 25) && is_two_digits_below(minutes, 60))
+}
+
+fn is_two_digits_below(text: &str, limit: u32) -> bool {
+    text.len() == 2
+        && text.bytes().all(|byte| byte.is_ascii_digit())
+        && text.parse().is_ok_and(|value: u32| value < limit)
 }
 
 #[cfg(test)]

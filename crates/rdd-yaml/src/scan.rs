@@ -1,4 +1,4 @@
-//! Splits YAML into tokens as goyaml v2 does, also where the specification says otherwise.
+//! Splits YAML into tokens exactly as goyaml v2's scanner does, even where goyaml differs from the specification.
 
 use std::{
     borrow::Cow,
@@ -11,12 +11,12 @@ use super::{
     tree::ScalarStyle,
 };
 
-/// How many levels of indentation and of brackets goyaml scans.
+/// The maximum depth of indentation, and of brackets, that goyaml scans.
 const LEVELS_MAX: usize = 10_000;
-/// A key without a question mark ends within so many characters.
+/// The number of characters within which goyaml looks for the colon after a simple key.
 const SIMPLE_KEY_CHARACTERS_MAX: usize = 1024;
 
-/// A token and where it is.
+/// A token and its position in the text.
 #[derive(Debug)]
 pub(super) struct Token<'t> {
     pub(super) kind: TokenKind<'t>,
@@ -24,6 +24,7 @@ pub(super) struct Token<'t> {
     pub(super) end: Mark,
 }
 
+/// What a [`YamlToken`] is. Names are those of goyaml's `yaml_*_TOKEN` constants.
 #[derive(Debug)]
 pub(super) enum TokenKind<'t> {
     StreamEnd,
@@ -48,33 +49,34 @@ pub(super) enum TokenKind<'t> {
     Scalar { text: Cow<'t, str>, style: ScalarStyle },
 }
 
-/// Where a key may have begun that is recognized only by the colon after it.
+/// The position of a possible simple key: a key without `?`, which only the colon after it reveals.
 #[derive(Debug, Clone, Copy, Default)]
 struct SimpleKey {
     possible: bool,
-    /// Whether nothing but a key can be there.
+    /// Whether only a key is valid at this position, so that a missing colon is an error.
     required: bool,
     token_number: usize,
     mark: Mark,
 }
 
-/// What it scans, and the tokens that it found ahead of what was taken.
+/// Splits a text into tokens on demand. The queue holds the tokens that were scanned and not taken yet, because a colon
+/// may insert a key token before them.
 #[derive(Debug)]
 pub(super) struct Scanner<'t> {
     source: Source<'t>,
     tokens: VecDeque<Token<'t>>,
-    /// How many tokens were taken.
+    /// The number of tokens that were taken.
     taken: usize,
-    /// The column of the innermost block; none outside of every block.
+    /// The column of the innermost block; `None` outside of all blocks.
     indent: Option<usize>,
     indents: Vec<Option<usize>>,
     /// One for the block context and one for each open bracket.
     simple_keys: Vec<SimpleKey>,
-    /// Which of them begins at the token of that number.
+    /// The index in `simple_keys` of the possible key that begins at the token of that number.
     keys_by_token: HashMap<usize, usize>,
     simple_key_allowed: bool,
     comments: bool,
-    /// Whether it takes the escapes of JSON and documents of YAML 1.2, as goyaml v3 does.
+    /// Whether to accept the escapes of JSON and documents of YAML 1.2, as goyaml v3 does.
     is_v3: bool,
     ended: bool,
 }
@@ -98,12 +100,12 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Whether a comment was passed over.
+    /// Whether the text scanned so far has a comment.
     pub(super) fn has_comments(&self) -> bool {
         self.comments
     }
 
-    /// The next token, which stays.
+    /// Returns the next token without taking it.
     pub(super) fn peek(&mut self) -> Scanned<&Token<'t>> {
         while self.is_head_undecided()? {
             self.fetch()?;
@@ -111,14 +113,15 @@ impl<'t> Scanner<'t> {
         self.tokens.front().ok_or_else(|| Error::new("attempted to go past the end of stream; corrupted value?"))
     }
 
-    /// The next token.
+    /// Takes the next token.
     pub(super) fn take(&mut self) -> Scanned<Token<'t>> {
         self.peek()?;
         self.taken += 1;
         self.tokens.pop_front().ok_or_else(|| Error::new("attempted to go past the end of stream; corrupted value?"))
     }
 
-    /// Whether there is no token, or the first one may turn out to begin a key.
+    /// Whether more text must be scanned before the first token of the queue is certain: the queue is empty, or its
+    /// first token may turn out to begin a key.
     fn is_head_undecided(&mut self) -> Scanned<bool> {
         if self.tokens.is_empty() {
             return Ok(!self.ended);
@@ -129,8 +132,9 @@ impl<'t> Scanner<'t> {
         }
     }
 
+    /// An error of goyaml's scanner: `yaml_parser_set_scanner_error`.
     fn failed(&self, context: Mark, problem: &str) -> Error {
-        // Goyaml leaves out the number of the first line.
+        // Goyaml omits the number of the first line.
         match (self.source.mark().line, context.line) {
             (0, 0) => Error::new(format!("yaml: {problem}")),
             (0, line) => Error::new(format!("yaml: line {line}: {problem}")),
@@ -146,7 +150,8 @@ impl<'t> Scanner<'t> {
         self.tokens.push_back(Token { kind, start, end: self.source.mark() });
     }
 
-    /// Puts a token before the one of that number. One that was taken already cannot be preceded: it comes last then.
+    /// Inserts a token before the token of that number; without a number, or if that token was taken already, at the
+    /// end.
     fn insert(&mut self, number: Option<usize>, kind: TokenKind<'t>, mark: Mark) {
         let token = Token { kind, start: mark, end: mark };
         match number.and_then(|number| number.checked_sub(self.taken)) {
@@ -155,6 +160,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
+    /// Scans at least one more token: `yaml_parser_fetch_next_token`.
     fn fetch(&mut self) -> Scanned {
         self.source.need(1)?;
         self.pass_blanks_and_comments()?;
@@ -200,16 +206,17 @@ impl<'t> Scanner<'t> {
 
     // Simple keys.
 
-    /// Whether the colon of a key may still come: it must be on the same line and not too far away.
+    /// Whether the colon of a possible key may still come: it must be on the same line and within the limit.
     fn is_key_valid(&mut self, key: usize) -> Scanned<bool> {
         let now = self.source.mark();
-        // A bracket that was closed takes its key with it.
+        // Closing a bracket removes the key of its level.
         let Some(&SimpleKey { possible: true, required, mark, .. }) = self.simple_keys.get(key) else {
             return Ok(false);
         };
         if mark.line >= now.line && mark.index + SIMPLE_KEY_CHARACTERS_MAX >= now.index {
             return Ok(true);
         }
+        // goyaml's check happens here and not at the colon, so the error names the place where the key began.
         if required {
             return Err(self.failed(mark, "could not find expected ':'"));
         }
@@ -221,7 +228,7 @@ impl<'t> Scanner<'t> {
         self.simple_keys.len() - 1
     }
 
-    /// Remembers that a key may begin here.
+    /// Records that a simple key may begin at the current position.
     fn save_simple_key(&mut self) -> Scanned {
         if !self.simple_key_allowed {
             return Ok(());
@@ -250,7 +257,7 @@ impl<'t> Scanner<'t> {
 
     // Indentation.
 
-    /// Opens a block if the column is deeper than the innermost one.
+    /// Opens a block if the column is deeper than the innermost block.
     fn roll_indent(&mut self, column: usize, number: Option<usize>, kind: TokenKind<'t>, mark: Mark) -> Scanned {
         if self.in_flow() || self.indent.is_some_and(|indent| indent >= column) {
             return Ok(());
@@ -304,7 +311,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// Passes over an indicator of one character.
+    /// Takes an indicator of one character.
     fn take_indicator(&mut self, kind: TokenKind<'t>) {
         let start = self.source.mark();
         self.source.skip();
@@ -342,7 +349,8 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// Refuses an indicator of a block that stands where no block can begin, and opens the block otherwise.
+    /// Opens a block for an indicator (`-`, `?`, `:`), or returns an error if no block can begin at the current
+    /// position. Within brackets it does nothing.
     fn open_block(&mut self, kind: TokenKind<'t>, what: &str) -> Scanned {
         if self.in_flow() {
             return Ok(());
@@ -373,6 +381,8 @@ impl<'t> Scanner<'t> {
     fn fetch_value(&mut self) -> Scanned {
         let at = self.innermost();
         if self.is_key_valid(at)? {
+            // The token before the colon was a key: insert the key token before it, and a block start before that if it
+            // is the first key.
             let SimpleKey { token_number, mark, .. } = self.simple_keys[at];
             self.insert(Some(token_number), TokenKind::Key, mark);
             self.roll_indent(mark.column, Some(token_number), TokenKind::BlockMappingStart, mark)?;
@@ -438,7 +448,8 @@ impl<'t> Scanner<'t> {
                 self.source.skip();
             }
             self.source.need(1)?;
-            // A tab may not be where it could be taken for indentation.
+            // A tab is an error where it could be taken for indentation; the scanner then sees it as the start of a
+            // token.
             while self.source.is(b' ') || (self.in_flow() || !self.simple_key_allowed) && self.source.is(b'\t') {
                 self.source.skip();
                 self.source.need(1)?;
@@ -450,6 +461,7 @@ impl<'t> Scanner<'t> {
             self.source.need(2)?;
             self.source.take_break();
             if !self.in_flow() {
+                // A new line in a block may begin with a key.
                 self.simple_key_allowed = true;
             }
         }
@@ -484,7 +496,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// Passes over what may stand after something that needs the line for itself.
+    /// Skips the blanks and the comment that may end a line, for tokens that must be the last on their line.
     fn pass_rest_of_line(&mut self, context: Mark) -> Scanned {
         self.pass_blanks()?;
         self.pass_comment()?;
@@ -582,6 +594,7 @@ impl<'t> Scanner<'t> {
                 match self.scan_tag_uri(&handle, start)? {
                     suffix if suffix.is_empty() => (suffix, "!".to_owned()),
                     suffix => ("!".to_owned(), suffix),
+                    // A lone `!` is the non-specific tag.
                 }
             }
         };
@@ -609,7 +622,7 @@ impl<'t> Scanner<'t> {
         Ok(self.source.slice(from, self.source.here()).to_owned())
     }
 
-    /// The rest of a tag after its head, of which the exclamation mark does not belong to the tag.
+    /// Scans a tag URI. `head` is what `scan_tag_handle` already took; its exclamation mark is not part of the URI.
     fn scan_tag_uri(&mut self, head: &str, start: Mark) -> Scanned<String> {
         let mut uri: Vec<u8> = head.as_bytes().iter().skip(1).copied().collect();
         let mut found = !head.is_empty();
@@ -630,8 +643,9 @@ impl<'t> Scanner<'t> {
         Ok(String::from_utf8_lossy(&uri).into_owned())
     }
 
-    /// The escaped bytes of one character.
+    /// Scans the percent-encoded bytes of one UTF-8 character.
     fn scan_uri_escapes(&mut self, start: Mark, uri: &mut Vec<u8>) -> Scanned {
+        // The number of continuation bytes that are missing; `None` before the first byte.
         let mut left = None;
         while left != Some(0) {
             self.source.need(3)?;
@@ -672,7 +686,7 @@ impl<'t> Scanner<'t> {
         let mut leading_blank = false;
         while self.source.column() == column && !self.source.is_end() {
             let trailing_blank = self.source.is_blank(0);
-            // Lines that are indented further are not joined with others.
+            // Lines that are indented further keep their line breaks.
             if !is_literal && !leading_blank && !trailing_blank && leading_break == "\n" {
                 if trailing_breaks.is_empty() {
                     text.push(' ');
@@ -704,7 +718,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// The indicators after `|` and `>`, in either order.
+    /// Scans the chomping and indentation indicators after `|` or `>`, in either order.
     fn scan_block_header(&mut self, start: Mark) -> Scanned<(Chomping, Option<usize>)> {
         let (mut chomping, mut increment) = (None, None);
         for _ in 0..2 {
@@ -723,7 +737,8 @@ impl<'t> Scanner<'t> {
         Ok((chomping.unwrap_or(Chomping::Clip), increment))
     }
 
-    /// Passes over empty lines and the indentation of the next one, which decides the indentation of all if it is not known.
+    /// Skips empty lines and the indentation of the next line. If the indentation is not known yet, it becomes that of
+    /// the deepest of these lines.
     fn scan_block_breaks(&mut self, indent: &mut Option<usize>, start: Mark, end: &mut Mark) -> Scanned<String> {
         *end = self.source.mark();
         let mut breaks = String::new();
@@ -778,7 +793,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// Takes what is between white space in quotes, and returns whether an escaped line break ended it.
+    /// Scans the text up to white space or the closing quote. Returns whether an escaped line break ended it.
     fn scan_quoted_word(&mut self, is_single: bool, start: Mark, text: &mut String) -> Scanned<bool> {
         while !self.source.is_white_or_end(0) {
             match self.source.byte(0) {
@@ -840,7 +855,7 @@ impl<'t> Scanner<'t> {
         let Some(code) = code else {
             return Err(self.failed(start, "did not find expected hexdecimal number"));
         };
-        // Halves of surrogate pairs are no characters, not even two of them in a row.
+        // Halves of surrogate pairs are not characters, not even two of them in a row.
         let Some(character) = char::from_u32(code) else {
             return Err(self.failed(start, "found invalid Unicode character escape code"));
         };
@@ -849,10 +864,11 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// Takes white space in quotes. Lines are joined, however far the next one is indented.
+    /// Scans white space in quotes. Line breaks fold, whatever the indentation of the next line.
     fn scan_quoted_blanks(&mut self, escaped_break: bool, text: &mut String) -> Scanned {
         let mut on_new_line = escaped_break;
         let (mut leading_break, mut trailing_breaks) = ("", String::new());
+        // Blanks before a line break are dropped, blanks within a line are kept.
         let from = self.source.here();
         let mut blanks_end = from;
         while self.source.is_blank(0) || self.source.is_break(0) {
@@ -885,7 +901,7 @@ impl<'t> Scanner<'t> {
         let from = self.source.here();
         let indent = self.indent.map_or(0, |indent| indent + 1);
         let mut end = start;
-        // The text is a part of the source until a line is joined to it.
+        // The text borrows from the source until two lines have to be joined.
         let mut joined: Option<String> = None;
         let mut until = from;
         let mut on_new_line = false;
@@ -893,7 +909,8 @@ impl<'t> Scanner<'t> {
         loop {
             self.source.need(4)?;
             if self.source.is_document_indicator() || self.source.is(b'#') {
-                // A comment needs white space before it, which is what brought us here.
+                // Only white space before it makes `#` a comment; a scalar begins or continues here only after white
+                // space.
                 break;
             }
             while !self.source.is_white_or_end(0) && !self.ends_plain() {
@@ -937,12 +954,14 @@ impl<'t> Scanner<'t> {
         }
         let text = joined.map_or_else(|| Cow::Borrowed(self.source.slice(from, until)), Cow::Owned);
         self.tokens.push_back(Token { kind: TokenKind::Scalar { text, style: ScalarStyle::Plain }, start, end });
+        // The scalar ended at a line break, so the next line may begin with a key.
         if on_new_line {
             self.simple_key_allowed = true;
         }
         Ok(())
     }
 
+    /// Whether the next character ends a plain scalar.
     fn ends_plain(&self) -> bool {
         match self.source.byte(0) {
             b':' => self.source.is_white_or_end(1),
@@ -952,6 +971,7 @@ impl<'t> Scanner<'t> {
     }
 }
 
+/// What happens to the line breaks at the end of a block scalar.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Chomping {
     Strip,
@@ -959,7 +979,7 @@ enum Chomping {
     Keep,
 }
 
-/// Joins two lines: a single break becomes a blank, of several the first is dropped.
+/// Joins two lines: a single line break becomes a blank; of several line breaks, the first is dropped.
 fn fold(text: &mut String, leading_break: &str, trailing_breaks: &str) {
     if leading_break == "\n" {
         text.push_str(if trailing_breaks.is_empty() { " " } else { trailing_breaks });

@@ -1,12 +1,13 @@
-//! The text under the scanner: where it stands, what comes next, and which characters YAML forbids.
+//! The text that the scanner reads: the current position, lookahead, and the characters that YAML forbids.
 
 use super::read::Error;
 
-/// Goyaml decodes its input in pieces of so many bytes, and refuses a forbidden character when it decodes the piece that holds it.
+/// The chunk in which goyaml decodes its input. It reports a forbidden character when it decodes the chunk that
+/// contains it.
 const PIECE_BYTES: usize = 512;
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-/// A place in the text. Lines and columns begin at 0; the index counts characters.
+/// A position in the text. Lines and columns begin at 0; the index counts characters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) index: usize,
@@ -14,18 +15,18 @@ pub(super) struct Mark {
     pub(super) column: usize,
 }
 
-/// Walks over the characters of a text. Past its end every byte is NUL, which no text may contain.
+/// A cursor over the characters of a text. Past the end every byte reads as NUL, which YAML forbids in a text.
 #[derive(Debug)]
 pub(super) struct Source<'t> {
     text: &'t str,
-    /// The byte that is next.
+    /// The offset of the next byte.
     at: usize,
     mark: Mark,
-    /// Everything before is checked.
+    /// The end of the part that was checked for forbidden characters.
     checked_to: usize,
-    /// Where goyaml's buffer begins. It looks for byte order marks there instead of at the line it is at.
+    /// The start of goyaml's buffer. Goyaml looks for byte order marks there, and not at the current line.
     buffer_start: usize,
-    /// The first forbidden character.
+    /// The offset of the first forbidden character.
     forbidden_at: Option<usize>,
 }
 
@@ -44,7 +45,7 @@ impl<'t> Source<'t> {
         self.mark.column
     }
 
-    /// The byte that is next.
+    /// The offset of the next byte.
     pub(super) fn here(&self) -> usize {
         self.at
     }
@@ -53,9 +54,10 @@ impl<'t> Source<'t> {
         &self.text[from..to]
     }
 
-    /// Makes sure that so many characters can be looked at.
+    /// Checks the text far enough to look at `count` characters. Returns an error if that part has a forbidden
+    /// character.
     pub(super) fn need(&mut self, count: usize) -> Result<(), Error> {
-        // No character takes more than four bytes.
+        // A character has at most four bytes.
         if self.at + 4 * count <= self.checked_to || self.has(count) {
             return Ok(());
         }
@@ -65,6 +67,7 @@ impl<'t> Source<'t> {
             while !self.text.is_char_boundary(end) {
                 end -= 1;
             }
+            // Checked by chunk as goyaml does, so that an earlier syntax error wins exactly when it does there.
             if self.forbidden_at.is_some_and(|at| at < end) {
                 return Err(Error::new("yaml: control characters are not allowed"));
             }
@@ -78,7 +81,7 @@ impl<'t> Source<'t> {
         checked.chars().take(count).count() == count
     }
 
-    /// The byte so many bytes further on.
+    /// The byte at an offset from the current position, or NUL past the end.
     pub(super) fn byte(&self, offset: usize) -> u8 {
         self.text.as_bytes().get(self.at + offset).copied().unwrap_or(0)
     }
@@ -112,12 +115,12 @@ impl<'t> Source<'t> {
         self.is_blank(offset) || self.is_break_or_end(offset)
     }
 
-    /// A letter, a digit, `_` or `-`: what names of anchors and handles of tags consist of.
+    /// Whether the next byte may be part of an anchor name or a tag handle: a letter, a digit, `_` or `-`.
     pub(super) fn is_word(&self) -> bool {
         matches!(self.byte(0), b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'-')
     }
 
-    /// `---` or `...` at the beginning of a line, with white space after it.
+    /// Whether `---` or `...` is next, at the beginning of a line and with white space after it.
     pub(super) fn is_document_indicator(&self) -> bool {
         let bytes = [self.byte(0), self.byte(1), self.byte(2)];
         self.column() == 0 && (bytes == *b"---" || bytes == *b"...") && self.is_white_or_end(3)
@@ -127,10 +130,10 @@ impl<'t> Source<'t> {
         self.text[self.buffer_start..].starts_with(BYTE_ORDER_MARK)
     }
 
-    /// Passes over one character.
+    /// Skips one character.
     pub(super) fn skip(&mut self) {
         self.at += match self.byte(0) {
-            // Past the end there is nothing to pass over, but the place is counted on.
+            // Past the end no byte is skipped, but the mark still advances.
             0 if self.at >= self.text.len() => 0,
             0..0x80 => 1,
             0x80..0xe0 => 2,
@@ -141,7 +144,7 @@ impl<'t> Source<'t> {
         self.mark.column += 1;
     }
 
-    /// Passes over a line break, if there is one, and returns what it counts as.
+    /// Takes a line break, if one is next, and returns its normalized form; otherwise returns an empty text.
     pub(super) fn take_break(&mut self) -> &'t str {
         let (length, taken) = match (self.byte(0), self.byte(1), self.byte(2)) {
             (b'\r', b'\n', _) => (2, "\n"),
@@ -151,6 +154,7 @@ impl<'t> Source<'t> {
             _ => return "",
         };
         self.at += length;
+        // Of CR LF goyaml counts two characters, of NEL one, although both have two bytes.
         self.mark.index +=
             if taken == "\n" && length == 2 && self.text.as_bytes()[self.at - 1] == b'\n' { 2 } else { 1 };
         self.mark.column = 0;
@@ -158,7 +162,7 @@ impl<'t> Source<'t> {
         taken
     }
 
-    /// The end of the text counts as the end of its last line.
+    /// Ends the last line at the end of the text.
     pub(super) fn end_line(&mut self) {
         if self.mark.column != 0 {
             self.mark.column = 0;

@@ -1,44 +1,45 @@
-//! Whole streams of documents as trees that keep what a reader of values forgets: order, quotes, numbers as they were written.
+//! Reads all documents of a text as trees that keep what JSON values lose: the order of keys, quotes, and numbers as
+//! written.
 
 use super::{
     compose::{Composer, Content, Nodes},
     read::Error,
 };
 
-/// What the documents of a stream may consist of, copies by aliases included.
+/// The number of nodes that the trees of a stream may have, copies by aliases included.
 const NODES_MAX: usize = 5_000_000;
 
 /// A node of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct YamlNode {
-    /// The tag, if one was written, in its short form.
+    /// The tag in its short form, if the text has one.
     pub tag: Option<String>,
-    /// What is in it.
+    /// The content of the node.
     pub content: YamlContent,
 }
 
-/// What a node holds.
+/// The content of a [`YamlNode`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum YamlContent {
-    /// A text, a number, a truth value or nothing, as it was written.
+    /// A string, number, boolean or null, as it was written.
     Scalar {
         /// The text without quotes.
         text: String,
-        /// How it was written.
+        /// How the scalar was written.
         style: ScalarStyle,
     },
-    /// A list.
+    /// A sequence.
     Sequence {
-        /// What is in it.
+        /// The items.
         items: Vec<YamlNode>,
-        /// Whether it is in brackets.
+        /// Whether it is written in brackets (flow style).
         is_flow: bool,
     },
-    /// Keys and values, in their order.
+    /// A mapping, with its keys in the order of the text.
     Mapping {
-        /// What is in it.
+        /// Keys with their values.
         entries: Vec<(YamlNode, YamlNode)>,
-        /// Whether it is in braces.
+        /// Whether it is written in braces (flow style).
         is_flow: bool,
     },
 }
@@ -46,32 +47,36 @@ pub enum YamlContent {
 /// How a scalar is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScalarStyle {
-    /// Without quotes: what it is follows from its text.
+    /// Without quotes: the type follows from the text.
     Plain,
-    /// A string, with quotes only if it needs them. Never read, only written.
+    /// A string that gets quotes only if it needs them. Only for writing; a reader never returns it.
     Text,
     /// In single quotes.
     SingleQuoted,
     /// In double quotes.
     DoubleQuoted,
-    /// After `|`.
+    /// A literal block, after `|`.
     Literal,
-    /// After `>`.
+    /// A folded block, after `>`.
     Folded,
 }
 
-/// The documents of a text, and what their trees do not keep.
+/// The documents of a text, and whether the text has parts that their trees do not keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct YamlStream {
-    /// The documents in their order.
+    /// The documents in order.
     pub documents: Vec<YamlNode>,
-    /// Whether there are comments.
+    /// Whether the text has comments.
     pub has_comments: bool,
-    /// Whether there are anchors. Aliases are replaced by what they stand for, and merge keys by what they bring.
+    /// Whether the text has anchors. The trees have copies in place of aliases, and merged entries in place of merge
+    /// keys.
     pub has_anchors: bool,
 }
 
-/// Reads all documents of a text. Time and memory are bounded, aliases included.
+/// Reads all documents of a text, by the rules of goyaml v3.
+///
+/// Aliases are replaced by copies of their targets. Time and memory are bounded: an error is returned if the trees
+/// would be too large or too deep.
 pub fn read_documents(text: &str) -> Result<YamlStream, Error> {
     let mut composer = Composer::new(text, true);
     let mut roots = Vec::new();
@@ -84,6 +89,7 @@ pub fn read_documents(text: &str) -> Result<YamlStream, Error> {
     Ok(YamlStream { documents, has_comments: composer.has_comments(), has_anchors })
 }
 
+/// Builds trees from composed nodes.
 struct Builder<'n, 't> {
     nodes: &'n Nodes<'t>,
     following: Vec<usize>,
@@ -93,6 +99,7 @@ struct Builder<'n, 't> {
 impl Builder<'_, '_> {
     fn build(&mut self, at: usize, depth: usize) -> Result<YamlNode, Error> {
         self.built += 1;
+        // The same message for depth: only aliases can nest deeper than the composer allows.
         if self.built > NODES_MAX || depth > super::read::DEPTH_MAX {
             return Err(Error::new("yaml: document contains excessive aliasing"));
         }
@@ -116,7 +123,7 @@ impl Builder<'_, '_> {
                     let value = self.build(pair[1], depth + 1)?;
                     if is_merge(&key) { merge(value, &mut merged)? } else { entries.push((key, value)) }
                 }
-                // What the mapping says itself has precedence.
+                // The mapping's own entries win over merged ones.
                 merged.retain(|(key, _)| !has_key(&entries, key));
                 merged.extend(entries);
                 YamlNode { tag, content: YamlContent::Mapping { entries: merged, is_flow: node.is_flow } }
@@ -138,7 +145,7 @@ fn is_merge(key: &YamlNode) -> bool {
     matches!(&key.content, YamlContent::Scalar { text, style: ScalarStyle::Plain } if text == "<<" && key.tag.is_none())
 }
 
-/// Adds the entries of a mapping, or of several of which the first has precedence.
+/// Adds the entries of a merge value: a mapping, or a list of mappings of which the first has precedence.
 fn merge(value: YamlNode, merged: &mut Vec<(YamlNode, YamlNode)>) -> Result<(), Error> {
     match value.content {
         YamlContent::Mapping { entries, .. } => {

@@ -1,5 +1,5 @@
-//! Writes JSON as YAML, byte for byte as goyaml v2 emits it: block style, keys in natural order, lines folded at 80; or as v3
-//! emits a node that it read from JSON: keys in order, lines as long as they are.
+//! Writes YAML byte for byte as goyaml does. Goyaml v2, for JSON: block style, keys in natural order, lines folded at
+//! 80 columns. Goyaml v3, for a node that it read from JSON: keys in JSON's order, lines not folded.
 
 use rdd_meta::{go_json, go_text::plain_float};
 use serde_json::{Map, Number, Value};
@@ -9,17 +9,18 @@ use super::{
     tree::{ScalarStyle, YamlContent, YamlNode},
 };
 
-/// The width of what an item of a list begins with.
+/// The width of the `- ` before an item of a list.
 const DASH: usize = 2;
-/// Longer keys get a question mark and a line of their own.
+/// The longest key that is written without a question mark.
 const SIMPLE_KEY_MAX: usize = 128;
 
-/// The YAML of a value, which nests no deeper than what a reader of ours gave.
+/// Writes a value as goyaml v2 does. The value must not nest deeper than values that [`read`](super::read()) returns,
+/// because the emitter recurses.
 pub fn write(value: &Value) -> String {
     emit(value, Dialect::V2)
 }
 
-/// The YAML of a value as goyaml v3 writes what it read as JSON.
+/// Writes a value as goyaml v3 writes a document that it read as JSON.
 pub fn write_v3(value: &Value) -> String {
     emit(value, Dialect::V3)
 }
@@ -31,10 +32,10 @@ fn emit(value: &Value, dialect: Dialect) -> String {
     emitter.text
 }
 
-/// The YAML of a document as goyaml v3 writes nodes: in their order and, where that can be, in their own style. The indentation
-/// is for each level, lists in mappings included.
+/// Writes a document as goyaml v3 writes nodes: in their order, and each scalar in its own style where its text allows
+/// that. `indent` applies to every level, including lists in mappings.
 pub fn write_document(node: &YamlNode, indent: usize) -> String {
-    // Goyaml takes other widths for its default.
+    // Goyaml takes its default for other widths.
     let indent = if (2..=9).contains(&indent) { indent } else { 2 };
     let mut emitter = Emitter::new(Dialect::V3, indent);
     emitter.tree(node, Place::Root);
@@ -42,7 +43,7 @@ pub fn write_document(node: &YamlNode, indent: usize) -> String {
     emitter.text
 }
 
-/// The version of goyaml.
+/// The version of goyaml whose output is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dialect {
     V2,
@@ -50,7 +51,7 @@ enum Dialect {
 }
 
 impl Dialect {
-    /// Where lines are folded.
+    /// The column after which lines are folded.
     fn width(self) -> usize {
         match self {
             Self::V2 => 80,
@@ -65,7 +66,7 @@ impl Dialect {
         }
     }
 
-    /// Whether a text without quotes stays one.
+    /// Whether a plain scalar with this text is read back as a string.
     fn is_text(self, text: &str) -> bool {
         match self {
             Self::V2 => resolve(text) == Scalar::Text && !is_base_60(text),
@@ -74,22 +75,24 @@ impl Dialect {
     }
 }
 
+/// Writes nodes to a text: goyaml's `yaml_emitter_t`.
 struct Emitter {
     dialect: Dialect,
-    /// What each level is indented by.
+    /// The indentation of one level.
     step: usize,
-    /// Whether it is between brackets.
+    /// Whether the emitter is between brackets.
     in_flow: bool,
     text: String,
     column: usize,
-    /// None before the first collection.
+    /// The current indentation; `None` before the first collection.
     indent: Option<usize>,
     /// Whether the last character was white space.
     whitespace: bool,
-    /// Whether only indentation is on the line so far.
+    /// Whether the line has only indentation so far.
     indention: bool,
 }
 
+/// The position of a node in its parent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Root,
@@ -98,6 +101,7 @@ enum Place {
     SimpleKey,
 }
 
+/// The style that a scalar is written in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Style {
     Plain,
@@ -113,7 +117,7 @@ impl Emitter {
         Self { dialect, step, in_flow: false, text, column: 0, indent: None, whitespace: true, indention: true }
     }
 
-    /// The indentation of what is one level deeper than this. v3 aligns all but what follows a dash.
+    /// The indentation one level below `outer`. v3 aligns to multiples of the step, except after a dash.
     fn deeper(&self, outer: usize, place: Place) -> usize {
         match self.dialect {
             Dialect::V2 => outer + self.step,
@@ -177,6 +181,7 @@ impl Emitter {
         }
     }
 
+    /// Writes a collection in brackets. `write_children` writes its content.
     fn flow(&mut self, opening: char, closing: char, write_children: impl FnOnce(&mut Self)) {
         let outer = std::mem::replace(&mut self.in_flow, true);
         self.indicator(opening.encode_utf8(&mut [0; 4]), true, false);
@@ -199,12 +204,12 @@ impl Emitter {
             ScalarStyle::Literal => Style::Literal,
             ScalarStyle::Folded => Style::Folded,
             ScalarStyle::Plain if text.contains('\n') => Style::Literal,
-            // A text that would be read as something else.
+            // Without quotes, the text would be read as another type.
             ScalarStyle::Text if core_tag(text) != "!!str" => Style::Double,
             ScalarStyle::Text if text.contains('\n') => Style::Literal,
             ScalarStyle::Plain | ScalarStyle::Text => Style::Plain,
         };
-        // Outside of brackets nothing stands for null, and after a tag for an empty text.
+        // An empty scalar writes nothing: outside of brackets it is read as null, and after a tag as an empty string.
         if text.is_empty()
             && wanted == Style::Plain
             && !self.in_flow
@@ -231,7 +236,7 @@ impl Emitter {
 
     fn sequence(&mut self, items: &[Value], place: Place) {
         let outer = self.indent;
-        // The items of a list that is a value stand right under its key in v2.
+        // v2 does not indent a list below its key.
         let indentless = self.dialect == Dialect::V2 && place == Place::Value && !self.indention;
         let deeper = |outer| if indentless { outer } else { self.deeper(outer, place) };
         self.indent = Some(outer.map_or(0, deeper));
@@ -278,7 +283,7 @@ impl Emitter {
     }
 
     fn styled(&mut self, text: &str, wanted: Style, place: Place) {
-        // Its further lines stand deeper than it does.
+        // Continuation lines are indented deeper than the scalar itself.
         let outer = self.indent;
         self.indent = Some(outer.map_or(self.step, |outer| self.deeper(outer, place)));
         match style(self.dialect, text, wanted, place, self.in_flow) {
@@ -297,6 +302,7 @@ impl Emitter {
         }
         let mut spaces = false;
         for (at, character) in text.char_indices() {
+            // A line is folded at a single blank only, because a reader joins lines with one blank.
             let next_is_space = text[at + character.len_utf8()..].starts_with(' ');
             if character == ' '
                 && place != Place::SimpleKey
@@ -321,6 +327,7 @@ impl Emitter {
         for (at, character) in text.char_indices() {
             let rest = &text[at + character.len_utf8()..];
             if character == ' ' {
+                // Blanks at either end would be lost in folding.
                 let inside = at > 0 && !rest.is_empty() && !rest.starts_with(' ');
                 if place != Place::SimpleKey && !spaces && self.column > self.dialect.width() && inside {
                     self.write_indent();
@@ -349,7 +356,7 @@ impl Emitter {
 
     fn double_quoted(&mut self, text: &str, place: Place) {
         self.indicator("\"", true, false);
-        // So does goyaml: a mark at the beginning makes it escape everything.
+        // Goyaml does the same: a byte order mark at the beginning makes it escape everything.
         let marked = text.starts_with('\u{feff}');
         let mut spaces = false;
         for (at, character) in text.char_indices() {
@@ -361,6 +368,7 @@ impl Emitter {
                 let foldable = place != Place::SimpleKey && !spaces && at > 0 && !rest.is_empty();
                 if foldable && self.column > self.dialect.width() {
                     self.write_indent();
+                    // A reader drops the blanks at the start of a continuation line, so the first one is escaped.
                     if rest.starts_with(' ') {
                         self.put('\\');
                     }
@@ -403,9 +411,11 @@ impl Emitter {
 
     fn block_scalar(&mut self, text: &str, is_folded: bool) {
         self.indicator(if is_folded { ">" } else { "|" }, true, false);
+        // The reader cannot detect the indentation from a first line that is empty or begins with a blank.
         if text.starts_with([' ', '\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']) {
             self.indicator(&self.step.to_string(), false, false);
         }
+        // The chomping indicator: `-` without a final line break, `+` with more than one.
         let mut last = text.chars().rev();
         match (last.next().is_some_and(is_break), last.next()) {
             (false, _) => self.indicator("-", false, false),
@@ -419,7 +429,7 @@ impl Emitter {
         for (at, character) in text.char_indices() {
             if is_break(character) {
                 if is_folded && !breaks && !leading_spaces && character == '\n' {
-                    // A single break would be read as a blank.
+                    // A reader would turn a single line break into a blank.
                     let next = text[at..].trim_start_matches(is_break).chars().next();
                     if next.is_some_and(|next| !matches!(next, ' ' | '\t')) {
                         self.put_break();
@@ -439,6 +449,7 @@ impl Emitter {
         }
     }
 
+    /// Begins a new line, unless only indentation is on the current one, and indents it.
     fn write_indent(&mut self) {
         let indent = self.indent.unwrap_or(0);
         if !self.indention || self.column > indent || (self.column == indent && !self.whitespace) {
@@ -450,6 +461,8 @@ impl Emitter {
         (self.whitespace, self.indention) = (true, true);
     }
 
+    /// Writes an indicator, after a blank if it needs one. `is_indention` keeps the line counted as indentation only
+    /// (`- - a`).
     fn indicator(&mut self, indicator: &str, needs_whitespace: bool, is_indention: bool) {
         if needs_whitespace && !self.whitespace {
             self.put(' ');
@@ -475,7 +488,7 @@ impl Emitter {
     }
 }
 
-/// The style that a text can have if it wants this one: `yaml_emitter_select_scalar_style`.
+/// Selects the style for a text that asks for style `wanted`: `yaml_emitter_select_scalar_style`.
 fn style(dialect: Dialect, text: &str, wanted: Style, place: Place, in_flow: bool) -> Style {
     let analysis = Analysis::of(dialect, text);
     let key = place == Place::SimpleKey;
@@ -491,7 +504,7 @@ fn style(dialect: Dialect, text: &str, wanted: Style, place: Place, in_flow: boo
     style
 }
 
-/// Whether a key needs no question mark.
+/// Whether a key can be written without a question mark.
 fn is_simple_key(key: &YamlNode) -> bool {
     match &key.content {
         YamlContent::Scalar { text, .. } => text.len() <= SIMPLE_KEY_MAX && !text.contains(is_break),
@@ -500,11 +513,11 @@ fn is_simple_key(key: &YamlNode) -> bool {
     }
 }
 
-/// What a text allows outside of brackets: `yaml_emitter_analyze_scalar`.
+/// The styles that the content of a text allows: `yaml_emitter_analyze_scalar`.
 struct Analysis {
     multiline: bool,
     plain: bool,
-    /// What means something between brackets only.
+    /// Whether the text has characters that are indicators only between brackets.
     flow_indicators: bool,
     single_quoted: bool,
     block: bool,
@@ -557,7 +570,7 @@ fn is_printable(character: char) -> bool {
     matches!(character, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}') && character != '\u{feff}'
 }
 
-/// A number as it comes out after it went through JSON: whole ones as digits, others as `strconv` has them.
+/// Formats a number after a round trip through JSON: integers as digits, other numbers as Go's `strconv` formats them.
 fn number_text(number: &Number) -> String {
     let json = go_json::to_string(&Value::Number(number.clone()));
     if json.parse::<i64>().is_ok() || json.parse::<u64>().is_ok() {
@@ -566,7 +579,8 @@ fn number_text(number: &Number) -> String {
     number.as_f64().map_or(json, plain_float)
 }
 
-/// `[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?`: a number to base 60 for some readers.
+/// Whether the text looks like a base-60 number, as some readers of YAML 1.1 take it:
+/// `[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?`.
 fn is_base_60(text: &str) -> bool {
     let text = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -583,15 +597,15 @@ fn is_base_60(text: &str) -> bool {
     first && sixty && count > 0 && fraction.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_')
 }
 
-/// The entries in the order in which JSON has them.
+/// The entries in the order of JSON output.
 fn sorted(entries: &Map<String, Value>) -> Vec<(&String, &Value)> {
     let mut entries: Vec<_> = entries.iter().collect();
     entries.sort_by_key(|(key, _)| *key);
     entries
 }
 
-/// The entries in goyaml's order, in which `a2` comes before `a10`. That order is not transitive, which a sort of the
-/// standard library may panic at, so the merging is done here.
+/// The entries in goyaml's natural order, in which `a2` comes before `a10`. That order is not transitive and `sort_by`
+/// may panic on such an order, so this is a merge sort of its own.
 fn naturally_sorted(entries: &Map<String, Value>) -> Vec<(&String, &Value)> {
     let mut keys: Vec<(Vec<char>, &String, &Value)> =
         entries.iter().map(|(key, value)| (key.chars().collect(), key, value)).collect();
@@ -615,7 +629,7 @@ fn naturally_sorted(entries: &Map<String, Value>) -> Vec<(&String, &Value)> {
     keys.into_iter().map(|(_, key, value)| (key, value)).collect()
 }
 
-/// `keyList.Less` for strings.
+/// Whether a key sorts before another: goyaml's `keyList.Less` for strings.
 fn less(left: &[char], right: &[char]) -> bool {
     let Some(at) = left.iter().zip(right).position(|(one, other)| one != other) else {
         return left.len() < right.len();
@@ -629,6 +643,7 @@ fn less(left: &[char], right: &[char]) -> bool {
     }
     let digits_before = left[..at].iter().rev().take_while(|digit| digit.is_ascii_digit());
     let zero = one == '0' || other == '0';
+    // Goyaml takes leading zeros into account only within a longer run of digits.
     let start = i64::from(zero && digits_before.into_iter().any(|digit| *digit != '0'));
     let run = |text: &[char]| {
         let digits: Vec<i64> = text[at..].iter().map_while(|digit| digit.to_digit(10)).map(i64::from).collect();
