@@ -1,4 +1,4 @@
-//! Evaluates expressions: a list of nodes in, a list of nodes out.
+//! Evaluates expressions: each part takes a list of nodes and returns a list of nodes.
 
 use std::rc::Rc;
 
@@ -9,20 +9,20 @@ use crate::{
     parse::{Node, Operator, TextPart},
 };
 
-/// How many steps an evaluation may take.
+/// The number of steps that an evaluation may take. A step is a part of the expression applied to one node.
 const STEPS_MAX: u64 = 50_000_000;
 
 pub(crate) type Evaluated<T = Vec<NodeId>> = Result<T, YqError>;
 
-/// What a part of an expression sees.
+/// The input of a part of an expression.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Context {
     pub(crate) nodes: Vec<NodeId>,
-    /// Variables, the innermost last.
+    /// The variables; of equal names the last one is the innermost and wins.
     pub(crate) variables: Rc<Vec<(String, Vec<NodeId>)>>,
-    /// Whether paths that lead nowhere are left out instead of made.
+    /// Whether paths to absent nodes return nothing. Otherwise they create the nodes.
     pub(crate) is_read_only: bool,
-    /// Whether all documents are seen at once.
+    /// Whether all documents are one input (`eval-all`), and not one after the other.
     pub(crate) is_together: bool,
 }
 
@@ -49,7 +49,8 @@ impl Context {
         Self { variables: Rc::new(variables), ..self.clone() }
     }
 
-    /// The contexts that operators look at one by one.
+    /// One context per node for operators that work on each node separately; a single context if they see all documents
+    /// at once.
     pub(crate) fn apart(&self) -> Vec<Self> {
         if self.is_together || self.nodes.is_empty() {
             return vec![self.clone()];
@@ -58,7 +59,7 @@ impl Context {
     }
 }
 
-/// The nodes, and what expressions may ask for besides.
+/// Evaluates parts of an expression over the nodes of a program.
 pub(crate) struct Evaluator<'e> {
     pub(crate) nodes: &'e mut Nodes,
     pub(crate) file_names: &'e [String],
@@ -67,6 +68,7 @@ pub(crate) struct Evaluator<'e> {
 }
 
 impl Evaluator<'_> {
+    /// Evaluates a part of an expression and counts its steps.
     pub(crate) fn evaluate(&mut self, node: &Node, context: &Context) -> Evaluated {
         self.steps += 1 + context.nodes.len() as u64;
         if self.steps > STEPS_MAX {
@@ -108,11 +110,12 @@ impl Evaluator<'_> {
         }
     }
 
-    /// The first result, if there is one.
+    /// Evaluates a part and returns its first result, if it has one.
     pub(crate) fn first(&mut self, node: &Node, context: &Context) -> Evaluated<Option<NodeId>> {
         Ok(self.evaluate(node, context)?.first().copied())
     }
 
+    // An explicit stack: documents may nest deeper than the thread's stack allows.
     fn descend(&mut self, at: NodeId, with_keys: bool, found: &mut Vec<NodeId>) {
         let mut open = vec![at];
         while let Some(node) = open.pop() {
@@ -125,8 +128,10 @@ impl Evaluator<'_> {
         }
     }
 
-    /// What is under a name, which may have `*` and `?` in it. What is missing is made unless the context is read-only.
+    /// The values under a key, which may be a pattern with `*` and `?`. Creates an absent entry unless the context is
+    /// read-only.
     pub(crate) fn traverse(&mut self, at: NodeId, name: &str, optional: bool, is_read_only: bool) -> Evaluated {
+        // A path through null creates a mapping, as `.a.b = 1` on an empty document does.
         if self.nodes[at].is_null() && !is_read_only {
             (self.nodes[at].kind, self.nodes[at].tag) = (Kind::Mapping, "!!map".into());
             self.nodes[at].text.clear();
@@ -154,13 +159,15 @@ impl Evaluator<'_> {
 
     fn create_entry(&mut self, map: NodeId, key: NodeId) -> Evaluated<NodeId> {
         let value = self.nodes.scalar("!!null", "null", Some(map))?;
+        // yq writes an empty mapping as `{}`; with an entry it becomes a block.
         if self.nodes[map].content.is_empty() {
             self.nodes[map].is_flow = false;
         }
         self.nodes.insert(map, key, value)
     }
 
-    /// The item of a list, which is filled up with nulls if it is too short.
+    /// The item of a list at an index. A list that is too short is filled up with nulls; a negative index counts from
+    /// the end.
     fn item(&mut self, list: NodeId, index: i64) -> Evaluated<NodeId> {
         let length = self.nodes[list].content.len();
         let Some(at) =
@@ -182,6 +189,7 @@ impl Evaluator<'_> {
         let targets = self.evaluate(of, context)?;
         let indices = match by {
             Some(by) => {
+                // yq evaluates the index against the first node only, not against each target.
                 let first = context.nodes.first().map_or_else(|| context.clone(), |first| context.single(*first));
                 Some(self.evaluate(by, &first.read_only())?)
             }
@@ -192,6 +200,7 @@ impl Evaluator<'_> {
             if self.nodes[target].is_null() {
                 let is_list =
                     indices.as_ref().is_none_or(|by| by.first().is_none_or(|by| self.nodes[*by].tag == "!!int"));
+                // `.[]` over null has no results.
                 if is_list && indices.is_none() {
                     continue;
                 }
@@ -263,6 +272,7 @@ impl Evaluator<'_> {
         Ok(found)
     }
 
+    /// Evaluates a bound of a slice and clamps it to the length; a negative bound counts from the end.
     fn slice_bound(
         &mut self,
         bound: Option<&Node>,
@@ -290,6 +300,7 @@ impl Evaluator<'_> {
             let list = match context.nodes.first() {
                 Some(owner) => self.nodes.replacement(*owner, Kind::Sequence, "!!seq", "")?,
                 None => self.nodes.create(Kind::Sequence, "!!seq", "", None)?,
+                // With all documents as one input, one list collects the results of all of them.
             };
             for node in &context.nodes {
                 let seen =
@@ -303,7 +314,7 @@ impl Evaluator<'_> {
         Ok(lists)
     }
 
-    /// Mappings of all combinations of what keys and values evaluate to.
+    /// Creates mappings for all combinations of the results that keys and values have.
     fn map(&mut self, entries: &[(Node, Node)], context: &Context) -> Evaluated {
         let owners: Vec<Option<NodeId>> =
             if context.nodes.is_empty() { vec![None] } else { context.nodes.iter().copied().map(Some).collect() };
@@ -413,7 +424,7 @@ impl Evaluator<'_> {
             Operator::Block | Operator::Union => {
                 let mut found = self.evaluate(left, context)?;
                 let more = self.evaluate(right, context)?;
-                // Two assignments give the document that both changed, once.
+                // If both sides are assignments, both change the same document, which is then one result.
                 if !(is_assignment(left) && is_assignment(right)) {
                     found.extend(more);
                 }
@@ -425,7 +436,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// `value as $name | body`: the body once for each value.
+    /// Evaluates `value as $name | body`: the body once for each value.
     fn for_each_value(&mut self, value: &Node, name: &Node, body: &Node, context: &Context) -> Evaluated {
         let Node::Variable(name) = name else {
             return Err(YqError::new("RHS of 'as' operator must be a variable name e.g. $foo"));
@@ -433,6 +444,7 @@ impl Evaluator<'_> {
         let mut found = Vec::new();
         for context in context.apart() {
             let values = self.evaluate(value, &context.read_only())?;
+            // As in yq, the body is evaluated without the variable if there is no value.
             if values.is_empty() {
                 found.extend(self.evaluate(body, &context)?);
             }
@@ -444,7 +456,7 @@ impl Evaluator<'_> {
         Ok(found)
     }
 
-    /// `values as $name ireduce (initial; body)`.
+    /// Evaluates `values as $name ireduce (initial; body)`.
     fn reduce(&mut self, binding: &Node, block: &Node, context: &Context) -> Evaluated {
         let (
             Node::Binary { operator: Operator::Bind, left: values, right: name },
@@ -490,14 +502,14 @@ fn cannot_index(text: &str) -> YqError {
     YqError::new(format!("cannot index array with '{text}' ({reason})"))
 }
 
-/// Whether a text is what a pattern with `*` and `?` describes. In time that grows with the product of both at most.
+/// Whether a text matches a pattern with `*` and `?`. Takes time proportional to the product of their lengths at most.
 pub(crate) fn matches(text: &str, pattern: &str) -> bool {
     let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
     if pattern.is_empty() {
         return text.is_empty();
     }
     let (mut at, mut next) = (0, 0);
-    // Where to go on if what follows the last star does not fit.
+    // The place to resume at if the text after the last star does not match: one more character goes to the star.
     let mut retry: Option<(usize, usize)> = None;
     while at < text.len() || next < pattern.len() {
         match pattern.get(next) {

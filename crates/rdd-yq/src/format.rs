@@ -1,4 +1,4 @@
-//! Documents in, results out: YAML, JSON, properties.
+//! Parses documents and writes results: YAML, JSON, properties.
 
 use rdd_meta::go_text::json_float;
 use rdd_yaml::{ScalarStyle, YamlContent, YamlNode, YamlStream};
@@ -10,7 +10,7 @@ use crate::{
     operators::{float, float_text, integer},
 };
 
-/// What a file is written in.
+/// The format of an input file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputFormat {
     /// YAML, in any number of documents.
@@ -19,7 +19,7 @@ pub enum InputFormat {
     Json,
 }
 
-/// What results are written in.
+/// The format of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputFormat {
     /// YAML.
@@ -30,18 +30,18 @@ pub enum OutputFormat {
     Properties,
 }
 
-/// How results are written.
+/// Options for writing results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputOptions {
     /// The format.
     pub format: OutputFormat,
-    /// What each level is indented by; JSON is on one line with 0.
+    /// The indentation of one level. With 0, JSON is written on one line.
     pub indent: usize,
-    /// Whether single values are written without quotes. By default they are, but for JSON.
+    /// Whether scalars are written without quotes. `None` means yes, except for JSON.
     pub unwrap_scalars: Option<bool>,
-    /// Whether `---` stands between documents.
+    /// Whether to write `---` between documents.
     pub separators: bool,
-    /// Whether styles of the input are dropped.
+    /// Whether to drop the styles of the input.
     pub pretty: bool,
 }
 
@@ -51,6 +51,7 @@ impl Default for OutputOptions {
     }
 }
 
+/// Parses all documents of a text.
 pub(crate) fn read(text: &str, format: InputFormat) -> Result<YamlStream, YqError> {
     match format {
         InputFormat::Yaml => rdd_yaml::read_documents(text).map_err(|error| YqError::new(error.to_string())),
@@ -63,7 +64,7 @@ pub(crate) fn read(text: &str, format: InputFormat) -> Result<YamlStream, YqErro
     }
 }
 
-/// JSON with its keys in order.
+/// JSON as a tree that keeps the order of keys.
 struct JsonTree(YamlNode);
 
 fn json_scalar(text: String, style: ScalarStyle) -> JsonTree {
@@ -126,13 +127,13 @@ impl<'de> Visitor<'de> for JsonVisitor {
     }
 }
 
-/// A node in a format, with a line break at the end.
+/// Writes a node with a line break at the end.
 pub(crate) fn write_node(nodes: &Nodes, at: NodeId, format: OutputFormat, indent: usize) -> Result<String, YqError> {
     match format {
         OutputFormat::Yaml => Ok(rdd_yaml::write_document(&nodes.unload(at)?, indent)),
         OutputFormat::Json => {
             let mut text = String::new();
-            // Checks how deep it is.
+            // For its error: `unload` checks the depth, which the recursion below relies on.
             nodes.unload(at)?;
             write_json(nodes, at, indent, 0, &mut text)?;
             text.push('\n');
@@ -183,6 +184,7 @@ fn new_line(indent: usize, level: usize, text: &mut String) {
 
 fn write_json_text(value: &str, text: &mut String) {
     let quoted = serde_json::Value::from(value).to_string();
+    // Go's encoder escapes these two, serde's does not.
     text.push_str(&quoted.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029"));
 }
 
@@ -201,6 +203,7 @@ fn write_json_scalar(nodes: &Nodes, at: NodeId, text: &mut String) -> Result<(),
     Ok(())
 }
 
+/// Writes one line for each scalar below a node, with its path relative to the first `from` keys.
 fn write_properties(nodes: &Nodes, at: NodeId, from: usize, text: &mut String) {
     if nodes[at].kind != Kind::Scalar {
         nodes.children(at).into_iter().for_each(|child| write_properties(nodes, child, from, text));

@@ -1,4 +1,4 @@
-//! Functions of the language.
+//! The functions of yq's language.
 
 use std::cmp::Ordering;
 
@@ -15,7 +15,7 @@ use crate::{
     parse::{Node, Operator},
 };
 
-/// Calls a function with the arguments that the parser let it have.
+/// Calls a function. The parser has checked which functions take an argument.
 pub(crate) fn call(
     evaluator: &mut Evaluator<'_>,
     function: &'static str,
@@ -27,6 +27,7 @@ pub(crate) fn call(
         ("empty", _) => Ok(Vec::new()),
         ("del", Some(argument)) => del(evaluator, argument, context),
         ("with", Some(argument)) => with(evaluator, argument, context),
+        // Aliases are replaced when documents are loaded, so nothing is left to do.
         ("explode", _) => Ok(context.nodes.clone()),
         ("error", Some(argument)) => {
             let message = evaluator.first(argument, &context.read_only())?;
@@ -42,6 +43,7 @@ pub(crate) fn call(
     }
 }
 
+/// Calls a function on one node.
 fn call_on(
     evaluator: &mut Evaluator<'_>,
     function: &'static str,
@@ -161,6 +163,7 @@ fn call_on(
     Ok(vec![one])
 }
 
+/// Calls a function that has an argument on one node.
 fn call_with(
     evaluator: &mut Evaluator<'_>,
     function: &'static str,
@@ -239,6 +242,7 @@ fn call_with(
             }
             return Ok(Vec::new());
         }
+        // The parser appends `_c` for the forms with a condition.
         "any_c" | "all_c" => {
             let mut truths = Vec::new();
             for item in sequence(evaluator, node, &function[..3])? {
@@ -308,6 +312,7 @@ fn number_argument(evaluator: &mut Evaluator<'_>, argument: &Node, context: &Con
     integer(&text).ok_or_else(|| YqError::new(format!("'{text}' is not a whole number")))
 }
 
+/// The items of a list, or an error that names the function.
 fn sequence(evaluator: &Evaluator<'_>, node: NodeId, function: &str) -> Evaluated {
     let found = &evaluator.nodes[node];
     match found.kind {
@@ -324,6 +329,7 @@ fn scalar(evaluator: &Evaluator<'_>, node: NodeId, function: &str) -> Evaluated<
     }
 }
 
+/// The text of a string node, or an error that names the operation.
 fn text(evaluator: &Evaluator<'_>, node: NodeId, doing: &str) -> Evaluated<String> {
     let found = &evaluator.nodes[node];
     match found.basic_tag() {
@@ -337,6 +343,7 @@ fn null_as_empty(evaluator: &Evaluator<'_>, node: NodeId) -> String {
     if found.is_null() { String::new() } else { found.text.clone() }
 }
 
+/// Creates a list in place of the owner, in the owner's style.
 fn list_of(evaluator: &mut Evaluator<'_>, owner: NodeId, items: Vec<NodeId>) -> Evaluated<NodeId> {
     let list = evaluator.nodes.replacement(owner, Kind::Sequence, "!!seq", "")?;
     evaluator.nodes[list].is_flow = evaluator.nodes[owner].is_flow;
@@ -393,6 +400,7 @@ fn has(evaluator: &Evaluator<'_>, node: NodeId, wanted: NodeId) -> bool {
     }
 }
 
+/// Whether a node contains another: strings by substring, lists by items, mappings by entries, each recursively.
 fn contains(evaluator: &Evaluator<'_>, node: NodeId, wanted: NodeId) -> Evaluated<bool> {
     let (one, other) = (&evaluator.nodes[node], &evaluator.nodes[wanted]);
     if one.kind != other.kind || one.kind == Kind::Scalar && one.basic_tag() != other.basic_tag() {
@@ -416,6 +424,7 @@ fn contains(evaluator: &Evaluator<'_>, node: NodeId, wanted: NodeId) -> Evaluate
 fn del(evaluator: &mut Evaluator<'_>, argument: &Node, context: &Context) -> Evaluated {
     let doomed = evaluator.evaluate(argument, &context.read_only())?;
     let mut kept = context.nodes.clone();
+    // In reverse, so that indices of earlier items stay valid.
     for node in doomed.into_iter().rev() {
         if evaluator.nodes[node].parent.is_some() {
             evaluator.nodes.remove(node);
@@ -426,7 +435,7 @@ fn del(evaluator: &mut Evaluator<'_>, argument: &Node, context: &Context) -> Eva
     Ok(kept)
 }
 
-/// `with(path; expression)`: the expression sees what is at the path.
+/// Evaluates `with(path; expression)`: the expression for each node at the path.
 fn with(evaluator: &mut Evaluator<'_>, argument: &Node, context: &Context) -> Evaluated {
     let Node::Binary { operator: Operator::Block | Operator::Union, left, right } = argument else {
         return Err(YqError::new("with expects 2 args, e.g. `with(.a; .b = 1)`"));
@@ -459,7 +468,8 @@ fn to_entries(evaluator: &mut Evaluator<'_>, node: NodeId) -> Evaluated<NodeId> 
     Ok(list)
 }
 
-/// The mapping whose entries are in a list; it stands where the owner stands.
+/// Creates the mapping whose entries are in a list. It takes the position of the owner, so that its path stays the
+/// same.
 fn from_entries(evaluator: &mut Evaluator<'_>, owner: NodeId, list: NodeId) -> Evaluated<NodeId> {
     let map = evaluator.nodes.replacement(owner, Kind::Mapping, "!!map", "")?;
     for entry in sequence(evaluator, list, "from_entries")? {
@@ -490,6 +500,7 @@ fn with_entries(evaluator: &mut Evaluator<'_>, node: NodeId, argument: &Node, co
     Ok(map)
 }
 
+/// Flattens nested lists down to a depth, with an explicit stack.
 fn flatten(evaluator: &mut Evaluator<'_>, node: NodeId, depth: usize) -> Evaluated<NodeId> {
     let mut flat = Vec::new();
     let mut open: Vec<(NodeId, usize)> =
@@ -554,27 +565,29 @@ fn pick(
 
 // Order.
 
-/// Null, then truth values, numbers and texts, each in their order.
+/// Orders null before booleans, numbers and strings, each type by value.
 fn compare(evaluator: &Evaluator<'_>, one: NodeId, other: NodeId) -> Ordering {
     let (one, other) = (&evaluator.nodes[one], &evaluator.nodes[other]);
-    let rank = |tag: &str| match tag {
+    let (one_tag, other_tag) = (one.basic_tag(), other.basic_tag());
+    type_rank(one_tag).cmp(&type_rank(other_tag)).then_with(|| match type_rank(one_tag) {
+        1 => one.is_truthy().cmp(&other.is_truthy()),
+        2 => sortable_number(one).total_cmp(&sortable_number(other)),
+        _ => one.text.cmp(&other.text),
+    })
+}
+
+fn type_rank(tag: &str) -> u8 {
+    match tag {
         "!!null" => 0,
         "!!bool" => 1,
         "!!int" | "!!float" => 2,
         "!!str" => 3,
         _ => 4,
-    };
-    let (one_tag, other_tag) = (one.basic_tag(), other.basic_tag());
-    rank(one_tag).cmp(&rank(other_tag)).then_with(|| match rank(one_tag) {
-        1 => one.is_truthy().cmp(&other.is_truthy()),
-        2 => {
-            let value = |node: &crate::nodes::DataNode| {
-                integer(&node.text).map(|number| number as f64).or_else(|| float(&node.text)).unwrap_or(f64::NAN)
-            };
-            value(one).total_cmp(&value(other))
-        }
-        _ => one.text.cmp(&other.text),
-    })
+    }
+}
+
+fn sortable_number(node: &crate::nodes::DataNode) -> f64 {
+    integer(&node.text).map(|number| number as f64).or_else(|| float(&node.text)).unwrap_or(f64::NAN)
 }
 
 fn sort_by(evaluator: &mut Evaluator<'_>, node: NodeId, by: &Node, context: &Context) -> Evaluated<NodeId> {
@@ -590,7 +603,7 @@ fn sort_by(evaluator: &mut Evaluator<'_>, node: NodeId, by: &Node, context: &Con
     list_of(evaluator, node, keyed.into_iter().map(|(item, _)| item).collect())
 }
 
-/// The text by which things are told apart.
+/// The text that distinguishes items in `unique` and `group_by`: type and value of the result of `by`.
 fn identity(evaluator: &mut Evaluator<'_>, item: NodeId, by: &Node, context: &Context) -> Evaluated<String> {
     let found = evaluator.first(by, &context.single(item).read_only())?;
     match found {
@@ -603,6 +616,7 @@ fn identity(evaluator: &mut Evaluator<'_>, item: NodeId, by: &Node, context: &Co
     }
 }
 
+/// Groups items by their grouping key, in the order in which the keys first occur.
 fn groups(
     evaluator: &mut Evaluator<'_>,
     node: NodeId,
@@ -681,7 +695,7 @@ fn pattern(text: &str) -> Evaluated<Regex> {
     Regex::new(text).map_err(|error| YqError::new(format!("error parsing regexp: {error}")))
 }
 
-/// `sub(pattern; replacement)`.
+/// Evaluates `sub(pattern; replacement)`.
 fn substitute(evaluator: &mut Evaluator<'_>, node: NodeId, argument: &Node, context: &Context) -> Evaluated<NodeId> {
     let Node::Binary { operator: Operator::Block | Operator::Union, left, right } = argument else {
         return Err(YqError::new("sub expects 2 args, e.g. `sub(\"a\", \"b\")`"));
@@ -701,7 +715,7 @@ fn substitute(evaluator: &mut Evaluator<'_>, node: NodeId, argument: &Node, cont
     Ok(made)
 }
 
-/// The text of a scalar, the YAML of anything else.
+/// The text of a scalar, or the YAML of a collection.
 pub(crate) fn to_text(evaluator: &Evaluator<'_>, node: NodeId) -> Evaluated<String> {
     if evaluator.nodes[node].kind == Kind::Scalar {
         return Ok(evaluator.nodes[node].text.clone());
@@ -726,7 +740,7 @@ fn to_number(evaluator: &mut Evaluator<'_>, node: NodeId) -> Evaluated<NodeId> {
 
 fn encode(evaluator: &mut Evaluator<'_>, node: NodeId, format: OutputFormat, indent: usize) -> Evaluated<NodeId> {
     let text = write_node(evaluator.nodes, node, format, indent)?;
-    // One line is a value, several are a document.
+    // A single line is a value and loses its line break; several lines are a document.
     let text = if indent == 0 || text.matches('\n').count() <= 1 && format == OutputFormat::Json {
         text.trim_end_matches('\n').to_owned()
     } else {
@@ -742,6 +756,7 @@ fn decode(evaluator: &mut Evaluator<'_>, node: NodeId) -> Evaluated {
     let (document, file) = (evaluator.nodes[node].document, evaluator.nodes[node].file);
     let loaded = evaluator.nodes.load(tree, document, file)?;
     let made = evaluator.nodes.copy(loaded)?;
+    // The decoded node takes the position of its source, so that its path stays the same.
     (evaluator.nodes[made].parent, evaluator.nodes[made].key) =
         (evaluator.nodes[node].parent, evaluator.nodes[node].key);
     Ok(vec![made])

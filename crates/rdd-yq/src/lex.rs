@@ -5,7 +5,7 @@ use crate::YqError;
 /// A token of an expression.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Token {
-    /// `.name`, of which `.name?` passes over what has no names.
+    /// `.name`. The optional form `.name?` ignores nodes that have no keys.
     Path { name: String, optional: bool },
     /// `.`
     Dot,
@@ -15,29 +15,30 @@ pub(crate) enum Token {
     Descend { with_keys: bool },
     /// `$name`
     Variable(String),
-    /// A word: a function or an operator.
+    /// A function or an operator, by name.
     Word(String),
     /// A literal with its tag.
     Literal { tag: &'static str, text: String },
-    /// A string in quotes, not unescaped yet.
+    /// A quoted string, with its escapes.
     Text(String),
-    /// Anything else: brackets and operators.
+    /// Brackets and all other operators.
     Symbol(&'static str),
 }
 
-/// Longer ones before those that they begin with. Flags of `*` are scanned with it.
+/// Operators and brackets, a longer symbol before its prefixes. The operator `*` is not here, because it is scanned
+/// with its flags.
 const SYMBOLS: &[&str] = &[
     "]?", "|=", "==", "!=", ">=", "<=", "//=", "//", "+=", "-=", "(", ")", "[", "]", "{", "}", "|", ",", ";", ":", "=",
     ">", "<", "+", "-", "/", "%",
 ];
 
-/// What ends a name after a dot.
+/// The characters that end an unquoted name after a dot.
 const PATH_ENDS: &str = " ;}{:[],|.()=\n!";
 
-/// A token and the column where it begins, from 1 on.
+/// A token and the column at which it begins, from 1 on.
 pub(crate) type Placed = (Token, usize);
 
-/// Splits an expression.
+/// Splits an expression into tokens.
 pub(crate) fn lex(expression: &str) -> Result<Vec<Placed>, YqError> {
     let mut tokens = Vec::new();
     let mut rest = expression;
@@ -61,7 +62,7 @@ pub(crate) fn lex(expression: &str) -> Result<Vec<Placed>, YqError> {
     }
 }
 
-/// Whether a minus after it subtracts.
+/// Whether a minus after this token is a subtraction. Otherwise it is the sign of a number.
 fn ends_operand(token: &Token) -> bool {
     match token {
         Token::Symbol(symbol) => matches!(*symbol, ")" | "]" | "]?" | "}"),
@@ -70,6 +71,7 @@ fn ends_operand(token: &Token) -> bool {
     }
 }
 
+/// The token at the beginning of a text, and its length in bytes.
 fn next(text: &str, after_operand: bool) -> Option<(Token, usize)> {
     let first = text.chars().next()?;
     match first {
@@ -138,7 +140,7 @@ fn dotted(text: &str) -> (Token, usize) {
     (Token::Path { name: bare.unwrap_or(name).to_owned(), optional: bare.is_some() || follows }, length)
 }
 
-/// What is between the quotes that a text begins with.
+/// The content of the quoted string at the beginning of a text, with its escapes.
 fn quoted(text: &str) -> Option<&str> {
     let inner = text.strip_prefix('"')?;
     let mut escaped = false;
@@ -154,28 +156,31 @@ fn quoted(text: &str) -> Option<&str> {
 
 fn number(text: &str) -> (Token, usize) {
     let sign = usize::from(text.starts_with('-'));
-    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     if text[sign..].starts_with("0x") || text[sign..].starts_with("0X") {
         let length = sign + 2 + text[sign + 2..].bytes().take_while(u8::is_ascii_hexdigit).count();
         return (literal("!!int", &text[..length]), length);
     }
-    let mut length = sign + digits(&text[sign..]);
+    let mut length = sign + count_digits(&text[sign..]);
     let mut tag = "!!int";
     if let Some(fraction) = text[length..].strip_prefix('.')
-        && digits(fraction) > 0
+        && count_digits(fraction) > 0
     {
-        (length, tag) = (length + 1 + digits(fraction), "!!float");
+        (length, tag) = (length + 1 + count_digits(fraction), "!!float");
     }
     if let Some(power) = text[length..].strip_prefix(['e', 'E']) {
         let signed = usize::from(power.starts_with(['+', '-']));
-        if digits(&power[signed..]) > 0 {
-            (length, tag) = (length + 1 + signed + digits(&power[signed..]), "!!float");
+        if count_digits(&power[signed..]) > 0 {
+            (length, tag) = (length + 1 + signed + count_digits(&power[signed..]), "!!float");
         }
     }
     (literal(tag, &text[..length]), length)
 }
 
-/// `*` and `*=` with the letters that say how to merge.
+fn count_digits(text: &str) -> usize {
+    text.bytes().take_while(u8::is_ascii_digit).count()
+}
+
+/// Takes `*` or `*=` with the flags that select how to merge.
 fn multiply(text: &str) -> (Token, usize) {
     let assigns = text.starts_with("*=");
     let from = 1 + usize::from(assigns);

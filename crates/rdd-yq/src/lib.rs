@@ -1,11 +1,11 @@
-//! The everyday language of [mikefarah's yq](https://github.com/mikefarah/yq), version 4: expressions that read and change YAML
-//! documents. No IO: documents and variables of the environment come in as arguments.
+//! The everyday language of [mikefarah's yq](https://github.com/mikefarah/yq), version 4: expressions that read and
+//! change YAML documents. No IO: the caller passes in the documents and the environment variables.
 //!
 //! ```
-//! use rdd_yq::{Expression, InputFormat, OutputFormat, OutputOptions, Program};
+//! use rdd_yq::{InputFormat, OutputFormat, OutputOptions, YqExpression, YqProgram};
 //!
-//! let expression = Expression::parse(r#".name = "rdd" | .tags[0]"#)?;
-//! let mut program = Program::new(|_| None);
+//! let expression = YqExpression::parse(r#".name = "rdd" | .tags[0]"#)?;
+//! let mut program = YqProgram::new(|_| None);
 //! program.add_file("a.yaml", "tags: [one, two]\n", InputFormat::Yaml)?;
 //! let results = program.evaluate(&expression)?;
 //! let options = OutputOptions { format: OutputFormat::Yaml, ..OutputOptions::default() };
@@ -26,10 +26,10 @@ pub use format::{InputFormat, OutputFormat, OutputOptions};
 pub use parse::Expression;
 pub use program::{FileTraits, Program, Results};
 
-/// The version of yq whose language this is a part of.
+/// The version of yq whose language this crate implements a part of.
 pub const LANGUAGE_VERSION: &str = "4.54.1";
 
-/// An expression, a document or a step between them that is wrong. The words are yq's where it has them.
+/// An error in an expression, in a document, or during evaluation. The message is yq's where yq has one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct YqError(String);

@@ -1,4 +1,5 @@
-//! The nodes of all documents. They know their parents, so that whatever finds one can change the document that it is in.
+//! The nodes of all documents, in one list. A node knows its parent, so that an expression that finds a node can change
+//! the document around it.
 
 use std::borrow::Cow;
 
@@ -6,14 +7,15 @@ use rdd_yaml::{ScalarStyle, YamlContent, YamlNode, core_tag};
 
 use crate::YqError;
 
-/// How many nodes an evaluation may make.
+/// The number of nodes that an evaluation may create.
 const NODES_MAX: usize = 4_000_000;
-/// How deep they may nest.
+/// The depth to which nodes may nest.
 const DEPTH_MAX: usize = 500;
 
-/// The place of a node.
+/// The index of a node in the [`NodeArena`].
 pub(crate) type NodeId = usize;
 
+/// The type of content of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Scalar,
@@ -21,7 +23,7 @@ pub(crate) enum Kind {
     Mapping,
 }
 
-/// Where a node is in its parent.
+/// The position of a node in its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
     None,
@@ -30,16 +32,17 @@ pub(crate) enum Key {
     Index(usize),
 }
 
+/// A node of a document, or one that an expression created.
 #[derive(Debug, Clone)]
 pub(crate) struct DataNode {
     pub(crate) kind: Kind,
     pub(crate) tag: Cow<'static, str>,
-    /// Whether the tag is written.
+    /// Whether the tag is written out, because it does not follow from the text.
     pub(crate) has_written_tag: bool,
     pub(crate) text: String,
     pub(crate) style: ScalarStyle,
     pub(crate) is_flow: bool,
-    /// What is in a list; keys and values in turn.
+    /// The items of a list, or keys and values alternating.
     pub(crate) content: Vec<NodeId>,
     pub(crate) parent: Option<NodeId>,
     pub(crate) key: Key,
@@ -53,19 +56,19 @@ impl DataNode {
         self.tag == "!!null"
     }
 
-    /// Whether it counts as true: all but null and false.
+    /// Whether the node counts as true in a condition: everything but null and false.
     pub(crate) fn is_truthy(&self) -> bool {
         let is_true = || ["y", "yes", "on", "true"].iter().any(|word| self.text.eq_ignore_ascii_case(word));
         !self.is_null() && (self.kind != Kind::Scalar || self.tag != "!!bool" || is_true())
     }
 
-    /// The tag of a scalar whose own tag says nothing about its type.
+    /// The tag that gives the type: the node's own tag, or the type of its text if its tag is a custom one.
     pub(crate) fn basic_tag(&self) -> &str {
         if self.tag.starts_with("!!") || self.kind != Kind::Scalar { &self.tag } else { core_tag(&self.text) }
     }
 }
 
-/// All nodes; none is ever taken out.
+/// The arena of all nodes. Nodes are never freed while a program runs.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes(Vec<DataNode>);
 
@@ -92,7 +95,7 @@ impl Nodes {
         Ok(self.0.len() - 1)
     }
 
-    /// A node of its own, which counts to the document of another one.
+    /// Creates a node without a parent. It belongs to the document of the owner.
     pub(crate) fn create(
         &mut self,
         kind: Kind,
@@ -121,12 +124,13 @@ impl Nodes {
         self.create(Kind::Scalar, tag, text, owner)
     }
 
-    /// What a function makes of a node: it stands where that node stands, so that `path` and `key` go on to work.
+    /// Creates the result of a function on a node. It takes the owner's position, so that `path` and `key` still work
+    /// on the result.
     pub(crate) fn replacement(&mut self, owner: NodeId, kind: Kind, tag: &str, text: &str) -> Result<NodeId, YqError> {
         let node = self.create(kind, tag, text, Some(owner))?;
         (self[node].parent, self[node].key) = (self[owner].parent, self[owner].key);
         if self[owner].parent.is_none() {
-            // What is made of a whole document belongs to none.
+            // The result of a function on a whole document belongs to no document.
             (self[node].document, self[node].file) = (0, 0);
         }
         Ok(node)
@@ -144,7 +148,7 @@ impl Nodes {
         self.replacement(owner, Kind::Scalar, "!!int", &value.to_string())
     }
 
-    /// A copy with all that is in it. It stands where the original does.
+    /// Copies a node with its content. The copy keeps the position of the original.
     pub(crate) fn copy(&mut self, at: NodeId) -> Result<NodeId, YqError> {
         self.copy_below(at, 0)
     }
@@ -172,7 +176,7 @@ impl Nodes {
         Ok(copy)
     }
 
-    /// Adds a copy to a list.
+    /// Appends a copy of a node to a list.
     pub(crate) fn push(&mut self, list: NodeId, item: NodeId) -> Result<NodeId, YqError> {
         let item = self.copy(item)?;
         let index = self[list].content.len();
@@ -190,13 +194,13 @@ impl Nodes {
         Ok(value)
     }
 
-    /// The same under a key that is a text.
+    /// Adds a copy of a value to a mapping under a new string key.
     pub(crate) fn insert_text(&mut self, map: NodeId, key: &str, value: NodeId) -> Result<NodeId, YqError> {
         let key = self.scalar("!!str", key, Some(map))?;
         self.insert(map, key, value)
     }
 
-    /// The keys and values of a mapping.
+    /// The keys and values of a mapping; nothing for other nodes.
     pub(crate) fn entries(&self, map: NodeId) -> Vec<(NodeId, NodeId)> {
         if self[map].kind != Kind::Mapping {
             return Vec::new();
@@ -217,7 +221,7 @@ impl Nodes {
         }
     }
 
-    /// Takes a child out of its parent.
+    /// Removes a child from its parent.
     pub(crate) fn remove(&mut self, child: NodeId) {
         let Some(parent) = self[child].parent else { return };
         if self[parent].kind == Kind::Mapping {
@@ -226,13 +230,14 @@ impl Nodes {
             self[parent].content = kept;
         } else {
             self[parent].content.retain(|item| *item != child);
+            // The paths of the later items change with their index.
             for (index, item) in self[parent].content.clone().into_iter().enumerate() {
                 self[item].key = Key::Index(index);
             }
         }
     }
 
-    /// Gives a node the value of another one. Its style stays unless its type changes.
+    /// Assigns the value of another node. The style stays, unless the type changes.
     pub(crate) fn update(&mut self, at: NodeId, from: NodeId) -> Result<(), YqError> {
         if at == from {
             return Ok(());
@@ -249,7 +254,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// Gives a node the type and, if it has none, the style of another one.
+    /// Assigns the type of another node, and its style if this node has none.
     pub(crate) fn update_attributes(&mut self, at: NodeId, from: NodeId) {
         if self[at].kind != self[from].kind {
             self[at].content.clear();
@@ -263,6 +268,7 @@ impl Nodes {
         self[at].is_flow |= self[from].is_flow;
     }
 
+    /// Assigns the tag of another node. A custom tag stays.
     fn update_tag(&mut self, at: NodeId, from: NodeId) {
         if self[at].tag.starts_with("!!") || self[at].tag.is_empty() {
             self[at].tag = self[from].tag.clone();
@@ -278,7 +284,7 @@ impl Nodes {
         self[at].content = content;
     }
 
-    /// The keys that lead from the root of its document to a node, outermost first.
+    /// The path from the root of its document to a node, outermost step first.
     pub(crate) fn path(&self, at: NodeId) -> Vec<NodeKey> {
         let mut path = Vec::new();
         let mut next = Some(at);
@@ -295,7 +301,7 @@ impl Nodes {
         path
     }
 
-    /// A document, as nodes.
+    /// Adds a document or a part of one, and returns its root.
     pub(crate) fn load(&mut self, tree: &YamlNode, document: usize, file: usize) -> Result<NodeId, YqError> {
         let (kind, tag, text, style, is_flow) = match &tree.content {
             YamlContent::Scalar { text, style: ScalarStyle::Plain } => {
@@ -314,7 +320,7 @@ impl Nodes {
         if let Some(tag) = &tree.tag {
             (node.tag, node.has_written_tag) = (tag.clone().into(), true);
         }
-        // A text without a style is a scalar that was made from JSON.
+        // [`ScalarStyle::Text`] marks a string from JSON; its type is in the tag already.
         node.style = if style == ScalarStyle::Text { ScalarStyle::Plain } else { style };
         (node.is_flow, node.document, node.file) = (is_flow, document, file);
         match &tree.content {
@@ -338,7 +344,7 @@ impl Nodes {
         Ok(at)
     }
 
-    /// A node as a tree that can be written.
+    /// Converts a node to a tree for writing. Returns an error if it nests too deep.
     pub(crate) fn unload(&self, at: NodeId) -> Result<YamlNode, YqError> {
         self.unload_below(at, 0)
     }
@@ -350,6 +356,7 @@ impl Nodes {
         let node = &self[at];
         let content = match node.kind {
             Kind::Scalar => {
+                // The tag says string, so the writer must add quotes if the text alone would read as another type.
                 let is_text = node.style == ScalarStyle::Plain && !node.has_written_tag && node.tag == "!!str";
                 let style = if is_text { ScalarStyle::Text } else { node.style };
                 YamlContent::Scalar { text: node.text.clone(), style }
@@ -372,7 +379,7 @@ impl Nodes {
     }
 }
 
-/// A step of a path.
+/// A step of a path: a key, by its node, or an index.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum NodeKey {
     Text(NodeId),

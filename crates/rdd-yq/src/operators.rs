@@ -1,4 +1,4 @@
-//! What stands between two expressions: arithmetic, comparison, merging, assignment.
+//! The binary operators: arithmetic, comparison, merging, assignment.
 
 use rdd_yaml::ScalarStyle;
 
@@ -9,9 +9,10 @@ use crate::{
     parse::{Merge, Node, Operator},
 };
 
-/// How long a text may become by repetition.
+/// The length to which repetition (`"ab" * 3`) may extend a string.
 const REPEATED_BYTES_MAX: usize = 10 << 20;
 
+/// Applies a binary operator to the results of its operands.
 pub(crate) fn apply(
     evaluator: &mut Evaluator<'_>,
     operator: Operator,
@@ -36,7 +37,7 @@ pub(crate) fn apply(
     }
 }
 
-/// Combines all results of one side with all of the other.
+/// Combines each result of the left operand with each result of the right one.
 fn cross(
     evaluator: &mut Evaluator<'_>,
     operator: Operator,
@@ -45,10 +46,11 @@ fn cross(
     context: &Context,
     results: &mut Vec<NodeId>,
 ) -> Evaluated<()> {
-    // What is only compared or added is not made by looking at it.
+    // Only `//` and `==` evaluate paths as if for writing; other operators must not create the nodes they read.
     let reads = !matches!(operator, Operator::Alternative | Operator::Equals);
     let context = if reads { context.read_only() } else { context.clone() };
     let lefts = evaluator.evaluate(left, &context)?;
+    // These operators combine an operand that has no result with the other operand.
     let with_nothing =
         !matches!(operator, Operator::Subtract | Operator::Multiply(_) | Operator::Divide | Operator::Modulo);
     let lefts: Vec<Option<NodeId>> = match lefts.is_empty() {
@@ -72,7 +74,7 @@ fn cross(
     Ok(())
 }
 
-/// Whether the left side alone decides: `false and …`, `true or …`, `value // …`.
+/// Returns the result if the left operand alone decides it: `false and …`, `true or …`, `value // …`.
 fn decide_by_left(
     evaluator: &mut Evaluator<'_>,
     operator: Operator,
@@ -95,6 +97,7 @@ fn boolean(evaluator: &mut Evaluator<'_>, owner: Option<NodeId>, context: &Conte
     }
 }
 
+/// Combines one result of each operand. `None` stands for an operand without a result.
 fn combine(
     evaluator: &mut Evaluator<'_>,
     operator: Operator,
@@ -125,7 +128,7 @@ fn combine(
     }
 }
 
-/// Scalars are equal if the right one describes the left one; it may have `*` and `?` in it.
+/// Whether two scalars are equal. The right one may be a pattern with `*` and `?`, as in yq.
 fn equals(evaluator: &Evaluator<'_>, left: Option<NodeId>, right: Option<NodeId>) -> bool {
     let nodes = &*evaluator.nodes;
     match (left.map(|left| &nodes[left]), right.map(|right| &nodes[right])) {
@@ -138,6 +141,7 @@ fn equals(evaluator: &Evaluator<'_>, left: Option<NodeId>, right: Option<NodeId>
     }
 }
 
+/// Whether two scalars are in the given order. Null is only equal to null.
 fn compares(
     evaluator: &Evaluator<'_>,
     left: Option<NodeId>,
@@ -174,7 +178,7 @@ fn number(node: &crate::nodes::DataNode) -> Option<f64> {
     }
 }
 
-/// A whole number as YAML writes it.
+/// Parses an integer as YAML writes it.
 pub(crate) fn integer(text: &str) -> Option<i64> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => ("-", digits),
@@ -216,19 +220,20 @@ fn tags(evaluator: &Evaluator<'_>, left: NodeId, right: NodeId) -> (String, Stri
     (evaluator.nodes[left].basic_tag().to_owned(), evaluator.nodes[right].basic_tag().to_owned())
 }
 
+/// The error for operands whose types do not go together.
 fn refuse<T>(evaluator: &Evaluator<'_>, left: NodeId, right: NodeId, what: &str) -> Evaluated<T> {
     let (left, right) = tags(evaluator, left, right);
     Err(YqError::new(format!("{left} cannot be {what} {right}")))
 }
 
-/// A scalar in the style of another one.
+/// Creates a scalar in the position and style of another one.
 fn alike(evaluator: &mut Evaluator<'_>, like: NodeId, tag: &str, text: &str) -> Evaluated<NodeId> {
     let made = evaluator.nodes.replacement(like, Kind::Scalar, tag, text)?;
     evaluator.nodes[made].style = evaluator.nodes[like].style;
     Ok(made)
 }
 
-/// Applies an operation to two numbers: to whole ones if both are.
+/// Applies an operation to two numbers: `whole` if both are integers, otherwise `broken`.
 fn arithmetic(
     evaluator: &mut Evaluator<'_>,
     left: NodeId,
@@ -244,6 +249,7 @@ fn arithmetic(
         let numbers = (integer(&evaluator.nodes[left].text), integer(&evaluator.nodes[right].text));
         let result = numbers.0.zip(numbers.1).and_then(|(first, second)| whole(first, second));
         let Some(result) = result else { return Err(YqError::new("integer overflow")) };
+        // yq keeps hexadecimal notation if the left operand has it.
         let text = match evaluator.nodes[left].text.get(..2) {
             Some("0x" | "0X") if result >= 0 => format!("0x{result:X}"),
             _ => result.to_string(),
@@ -298,7 +304,7 @@ fn add(evaluator: &mut Evaluator<'_>, left: NodeId, right: NodeId) -> Evaluated<
             };
             for item in items {
                 let item = evaluator.nodes.push(sum, item)?;
-                // One thing that is added looks like those that are there.
+                // A single added item takes the style of the items in the list.
                 if let (Some(style), true, Kind::Scalar) =
                     (style, right_kind != Kind::Sequence, evaluator.nodes[item].kind)
                 {
@@ -322,7 +328,7 @@ fn add(evaluator: &mut Evaluator<'_>, left: NodeId, right: NodeId) -> Evaluated<
     }
 }
 
-/// Puts a copy of a value in the place of another one, with nothing left of that.
+/// Replaces a value with a copy of another one, including style and tag.
 fn replace(evaluator: &mut Evaluator<'_>, at: NodeId, value: NodeId) -> Evaluated<()> {
     evaluator.nodes.update(at, value)?;
     evaluator.nodes[at].style = evaluator.nodes[value].style;
@@ -351,7 +357,7 @@ fn subtract(evaluator: &mut Evaluator<'_>, left: NodeId, right: NodeId) -> Evalu
     }
 }
 
-/// Whether two nodes have the same content.
+/// Whether two nodes have equal content.
 pub(crate) fn same(evaluator: &Evaluator<'_>, left: NodeId, right: NodeId) -> bool {
     let (one, other) = (&evaluator.nodes[left], &evaluator.nodes[right]);
     if one.kind != other.kind || one.basic_tag() != other.basic_tag() || one.content.len() != other.content.len() {
@@ -378,6 +384,7 @@ fn multiply(evaluator: &mut Evaluator<'_>, left: NodeId, right: NodeId, merge: M
         merge_into(evaluator, merged, right, merge)?;
         return Ok(merged);
     }
+    // A string times an integer, in either order, repeats the string.
     let repeated = match tags(evaluator, left, right) {
         (text, count) if text == "!!str" && count == "!!int" => Some((left, right)),
         (count, text) if text == "!!str" && count == "!!int" => Some((right, left)),
@@ -403,7 +410,7 @@ fn multiply(evaluator: &mut Evaluator<'_>, left: NodeId, right: NodeId, merge: M
     alike(evaluator, text, "!!str", &repeated)
 }
 
-/// Merges deeply: mappings entry by entry, lists as the flags say, everything else replaced.
+/// Merges recursively: mappings entry by entry, lists as the flags demand. Everything else is replaced.
 fn merge_into(evaluator: &mut Evaluator<'_>, at: NodeId, from: NodeId, merge: Merge) -> Evaluated<()> {
     let kind = evaluator.nodes[from].kind;
     let was_null = evaluator.nodes[at].is_null();
@@ -473,7 +480,7 @@ fn modulo(evaluator: &mut Evaluator<'_>, left: NodeId, right: NodeId) -> Evaluat
 
 // Assignments.
 
-/// `left = right`: every result of the left gets every result of the right, of which the last stays.
+/// Evaluates `left = right`: assigns each result of `right` to each result of `left`. The last one stays.
 fn assign(evaluator: &mut Evaluator<'_>, left: &Node, right: &Node, context: &Context) -> Evaluated {
     for context in context.apart() {
         let targets = evaluator.evaluate(left, &context.writable())?;
@@ -486,10 +493,10 @@ fn assign(evaluator: &mut Evaluator<'_>, left: &Node, right: &Node, context: &Co
     Ok(context.nodes.clone())
 }
 
-/// `left |= right`: the right sees each result of the left.
+/// Evaluates `left |= right`: `right` is evaluated for each result of `left`.
 fn update(evaluator: &mut Evaluator<'_>, left: &Node, right: &Node, context: &Context) -> Evaluated {
     let targets = evaluator.evaluate(left, &context.writable())?;
-    // What is inside of others comes first.
+    // In reverse, so that nodes within another target are assigned before that target.
     for target in targets.into_iter().rev() {
         if let Some(value) = evaluator.first(right, &context.single(target))? {
             evaluator.nodes.update(target, value)?;
@@ -498,7 +505,7 @@ fn update(evaluator: &mut Evaluator<'_>, left: &Node, right: &Node, context: &Co
     Ok(context.nodes.clone())
 }
 
-/// `left += right` and its like: the right sees what the assignment sees.
+/// Evaluates `left += right` and similar: `right` is evaluated for the input of the assignment, not for its target.
 fn compound(
     evaluator: &mut Evaluator<'_>,
     operator: Operator,
@@ -508,6 +515,7 @@ fn compound(
 ) -> Evaluated {
     let targets = evaluator.evaluate(left, &context.writable())?;
     for target in targets {
+        // The target changes with each result; the operation must see its original value.
         let before = evaluator.nodes.copy(target)?;
         for context in context.apart() {
             let values = evaluator.evaluate(right, &context.read_only())?;
@@ -527,7 +535,7 @@ fn compound(
     Ok(context.nodes.clone())
 }
 
-/// `left style = right` and `left tag = right`.
+/// Evaluates `left style = right` and `left tag = right`.
 pub(crate) fn assign_attribute(
     evaluator: &mut Evaluator<'_>,
     of: &Node,
