@@ -1,4 +1,5 @@
-//! Namespaces and what is in them: nothing is made in one that is missing or going, and some never go.
+//! The namespace lifecycle plug-in: refuses creates in missing or terminating namespaces, and deletes of the
+//! permanent ones.
 
 use std::{
     borrow::Cow,
@@ -19,10 +20,10 @@ use crate::state::{Object, Resource, State};
 /// The namespaces that cannot be deleted.
 pub const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
-/// Keeps objects and their namespaces together. The first of the chain.
+/// Checks objects against their namespaces. The first plug-in of the chain.
 ///
-/// Mirrors upstream's `namespace/lifecycle`. It reads the server's own state, which holds every write that was acknowledged,
-/// so there is no waiting for a cache and no second look.
+/// Mirrors upstream's `namespace/lifecycle`. It reads the server's own state, which includes every acknowledged
+/// write, so it needs neither upstream's wait for the informer cache nor the live lookup after it.
 #[derive(Debug)]
 pub struct NamespaceLifecycle {
     state: Arc<State>,
@@ -30,7 +31,7 @@ pub struct NamespaceLifecycle {
 }
 
 impl NamespaceLifecycle {
-    /// Over the namespaces of a state.
+    /// A plug-in that reads the namespaces of `state`.
     pub fn new(state: Arc<State>) -> Self {
         let namespaces = Resource::new("", "namespaces").expect("two plain words");
         Self { state, namespaces }
@@ -79,7 +80,7 @@ fn is_namespace(attributes: &Attributes<'_>) -> bool {
     attributes.kind.group.is_empty() && attributes.kind.kind == "Namespace"
 }
 
-/// To refuse these would tell who asks which namespaces there are.
+/// A 404 here would tell the caller which namespaces exist.
 fn is_access_review(attributes: &Attributes<'_>) -> bool {
     let resource = attributes.resource;
     resource.group == "authorization.k8s.io" && resource.resource == "localsubjectaccessreviews"
@@ -108,7 +109,7 @@ fn terminating(attributes: &Attributes<'_>, namespace: &str) -> Status {
 /// Whether the phase of a Namespace is `Terminating`, which it is from the moment it is deleted.
 fn is_terminating(namespace: &Object) -> bool {
     static WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"Terminating\""));
-    // Most namespaces are not, and that is seen without parsing.
+    // Most namespaces are not terminating; the byte search shows that without parsing.
     let json = namespace.wire();
     WORD.find(json).is_some()
         && serde_json::from_slice(json).is_ok_and(|Outer { status }| status.phase.is_some_and(|it| it == "Terminating"))

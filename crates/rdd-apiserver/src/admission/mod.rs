@@ -1,4 +1,4 @@
-//! Who may change or refuse a write before it is stored: a chain of plug-ins, webhooks among them.
+//! Admission: a chain of plug-ins, webhooks among them, that may change or refuse a write before it is stored.
 
 pub mod lifecycle;
 #[cfg(test)]
@@ -19,21 +19,21 @@ use tokio::time::Instant;
 pub use self::warnings::Warnings;
 use crate::auth::Identity;
 
-/// What is being done.
+/// The operation of a request, as admission sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// Made.
+    /// An object is created.
     Create,
-    /// Changed.
+    /// An object is changed.
     Update,
-    /// Deleted.
+    /// An object is deleted.
     Delete,
-    /// Connected to.
+    /// A client connects to a subresource.
     Connect,
 }
 
 impl Operation {
-    /// The word that rules and reviews have for it.
+    /// The name of the operation in webhook rules and AdmissionReviews.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -44,10 +44,10 @@ impl Operation {
     }
 }
 
-/// A write on its way to the store, as plug-ins see it.
+/// A write on its way to the store, as plug-ins see it. Mirrors upstream's `admission.Attributes`.
 #[derive(Debug)]
 pub struct Attributes<'a> {
-    /// What is being done.
+    /// The operation.
     pub operation: Operation,
     /// The kind of the object in the version of the request; for a subresource with a kind of its own, that kind.
     pub kind: &'a GroupVersionKind,
@@ -55,29 +55,29 @@ pub struct Attributes<'a> {
     pub resource: &'a GroupVersionResource,
     /// Empty for the object itself.
     pub subresource: &'a str,
-    /// Empty if a name is still to be generated, and for a delete of many.
+    /// Empty if the server still has to generate a name, and for a delete of a collection.
     pub name: &'a str,
-    /// None for what is in no namespace.
+    /// `None` for cluster-scoped objects.
     pub namespace: Option<&'a str>,
-    /// As it would be stored; none for a delete. With its resourceVersion where it has one.
+    /// The new object as it would be stored, with its resourceVersion if it has one. `None` for a delete.
     pub object: Option<Value>,
-    /// As it is stored; none for a create.
+    /// The stored object. `None` for a create.
     pub old: Option<Arc<Value>>,
     /// CreateOptions, UpdateOptions, PatchOptions or DeleteOptions, with their type.
     pub options: &'a Value,
-    /// Whether nothing will be stored.
+    /// Whether this is a dry run, which stores nothing.
     pub dry_run: bool,
-    /// Who asks.
+    /// The authenticated user.
     pub user: &'a Identity,
     /// When the client stops waiting.
     pub deadline: Instant,
-    /// What to tell the client beside the answer.
+    /// Warnings for the client.
     pub warnings: &'a Warnings,
 }
 
 impl Attributes<'_> {
-    /// 403 about the object; `why` completes "… is forbidden: …". Mirrors `admission.NewForbidden`: an object whose name is
-    /// still to be generated is named by what its name will begin with.
+    /// 403 about the object; `why` completes "… is forbidden: …". Mirrors `admission.NewForbidden`: an object without
+    /// a name is named by its generateName.
     pub fn forbidden(&self, why: &str) -> Status {
         let metadata = self.object.as_ref().map(Metadata::of);
         let named = metadata.map(|metadata| [metadata.name(), metadata.generate_name()]);
@@ -86,7 +86,7 @@ impl Attributes<'_> {
         Status::forbidden_resource(&self.resource.group_resource(), name, why)
     }
 
-    /// The namespace as requests have it: that of a Namespace is its own name, once it has one. Empty if there is none.
+    /// The namespace of the request. For a Namespace it is its own name, once it has one. Empty if there is none.
     pub fn request_namespace(&self) -> &str {
         let is_namespace = self.resource.group.is_empty() && self.resource.resource == "namespaces";
         match self.namespace {
@@ -97,34 +97,40 @@ impl Attributes<'_> {
     }
 }
 
-/// What awaits a plug-in.
+/// The future that a plug-in's method returns.
 pub type Judgement<'f> = Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'f>>;
 
-/// Puts an object that a plug-in changed back into form: [`Kind::decode`](crate::registry::Kind::decode) of its version.
+/// Normalizes an object that a plug-in changed: [`ResourceKind::decode`](crate::registry::ResourceKind::decode) of
+/// its version.
 pub type Reform<'f> = &'f (dyn Fn(&mut Value) -> Result<(), Status> + Send + Sync);
 
-/// A plug-in. Its error is the answer to the client.
+/// An admission plug-in.
+///
+/// The chain calls [`mutate`](Self::mutate) of every plug-in that handles the request, in order, then
+/// [`validate`](Self::validate) of each, and [`confirm_at_commit`](Self::confirm_at_commit) once more while the
+/// object is stored. The first error ends the request: the client receives it as the response.
 pub trait Admit: Debug + Send + Sync {
-    /// Whether it has a say at all. Must be quick: every write asks.
+    /// Whether the plug-in handles this request at all. Must be fast: the chain calls it for every write.
     fn handles(&self, attributes: &Attributes<'_>) -> bool;
 
-    /// Whether it never changes an object, so that nobody need remember what an object was like before.
+    /// Whether the plug-in never changes an object, so that the caller need not keep a copy from before it.
     fn only_judges(&self) -> bool {
         false
     }
 
-    /// May change `attributes.object`. What was changed goes through `reform` before anyone else sees it.
-    fn mutate<'f>(&'f self, _attributes: &'f mut Attributes<'_>, _reform: Reform<'f>) -> Judgement<'f> {
+    /// May change `attributes.object`. A plug-in passes what it changed through `normalize` before it returns.
+    fn mutate<'f>(&'f self, _attributes: &'f mut Attributes<'_>, _normalize: Reform<'f>) -> Judgement<'f> {
         Box::pin(async { Ok(()) })
     }
 
-    /// Looks once more at what decides about a new object, at the moment in which it is stored: none of it can change now. The
-    /// object itself is not shown. Must be quick, and is asked only of what it handles.
+    /// Checks again the state that a create depends on, at the moment in which the object is stored: that state
+    /// cannot change any more. The object itself is not available. Must be fast; only called if
+    /// [`handles`](Self::handles) returned true.
     fn confirm(&self, _attributes: &Attributes<'_>) -> Result<(), Status> {
         Ok(())
     }
 
-    /// Has the last word on what will be stored.
+    /// Checks the final object. Cannot change it.
     fn validate<'f>(&'f self, _attributes: &'f Attributes<'_>) -> Judgement<'f> {
         Box::pin(async { Ok(()) })
     }
@@ -136,26 +142,26 @@ pub struct Chain {
     plugins: Vec<Arc<dyn Admit>>,
 }
 
-/// How long a write may spend here at most, webhooks included.
+/// The maximum time that a write may spend in admission, webhooks included.
 pub const TIME_MAX: Duration = Duration::from_secs(34);
 
 impl Chain {
-    /// A chain of these.
+    /// A chain of these plug-ins.
     pub fn new(plugins: Vec<Arc<dyn Admit>>) -> Self {
         Self { plugins }
     }
 
-    /// Whether nobody has a say.
+    /// Whether there are no plug-ins.
     pub fn is_empty(&self) -> bool {
         self.plugins.is_empty()
     }
 
-    /// Lets every plug-in change the object, in order. Each time that one is about to be asked that may do so, `before_change`
-    /// has a look at it.
+    /// Calls `mutate` of every plug-in that handles the request, in order. Before each plug-in that may change the
+    /// object, `before_change` is called with the attributes.
     pub async fn mutate(
         &self,
         attributes: &mut Attributes<'_>,
-        reform: Reform<'_>,
+        normalize: Reform<'_>,
         before_change: &mut (dyn FnMut(&Attributes<'_>) + Send),
     ) -> Result<(), Status> {
         for plugin in &self.plugins {
@@ -163,19 +169,19 @@ impl Chain {
                 if !plugin.only_judges() {
                     before_change(attributes);
                 }
-                plugin.mutate(attributes, reform).await?;
+                plugin.mutate(attributes, normalize).await?;
             }
         }
         Ok(())
     }
 
-    /// Asks every plug-in, in order, whether what it judged by still holds.
+    /// Calls `confirm_at_commit` of every plug-in that handles the request, in order.
     pub fn confirm(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
-        let mut asked = self.plugins.iter().filter(|plugin| plugin.handles(attributes));
-        asked.try_for_each(|plugin| plugin.confirm(attributes))
+        let mut handling = self.plugins.iter().filter(|plugin| plugin.handles(attributes));
+        handling.try_for_each(|plugin| plugin.confirm(attributes))
     }
 
-    /// Asks every plug-in, in order, whether it agrees.
+    /// Calls `validate` of every plug-in that handles the request, in order.
     pub async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         for plugin in &self.plugins {
             if plugin.handles(attributes) {

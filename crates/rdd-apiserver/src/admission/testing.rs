@@ -1,4 +1,4 @@
-//! What tests of plug-ins share: a state to read, and requests to judge.
+//! Test support for plug-ins: a state, and requests with attributes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     state::{Limits, MetadataExtract, Resource, State, Write},
 };
 
-/// A state with nothing in it.
+/// An empty state.
 pub(crate) async fn mk_state() -> Arc<State> {
     let store = Arc::new(MemoryStore::new(rdd_store::Limits::default(), SystemClock::shared()));
     let opened = State::open(store, Arc::new(MetadataExtract), SystemClock::shared(), Limits::default());
@@ -27,7 +27,7 @@ pub(crate) async fn put(state: &State, group: &str, plural: &str, namespace: Opt
     state.commit(Write::put(key, Expect::Any, json.to_owned())).await.unwrap();
 }
 
-/// A request, from which attributes can be had.
+/// A request that yields attributes.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) operation: Operation,
@@ -44,7 +44,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Of the core group, version 1, in no namespace.
+    /// A request for a cluster-scoped resource of the core group, version v1.
     pub(crate) fn new(operation: Operation, plural: &str, kind: &str, name: &str) -> Self {
         Self {
             operation,
@@ -77,7 +77,7 @@ impl Request {
         self
     }
 
-    /// Runs something over the attributes of the request.
+    /// Runs a function with the attributes of the request.
     pub(crate) async fn with<T>(&self, work: impl AsyncFnOnce(&mut Attributes<'_>) -> T) -> T {
         let user = Identity::admin();
         let options = json!({"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"});

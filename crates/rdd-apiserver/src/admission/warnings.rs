@@ -1,16 +1,17 @@
-//! What the client is told beside the answer: each warning once, and not too much of it.
+//! Warnings for the client: each once, and limited in size.
 
 use std::sync::{Mutex, PoisonError};
 
-/// More characters than this in total, and every warning is cut short.
+/// The maximum number of characters in total before every warning is truncated.
 const TOTAL_MAX: usize = 4 * 1024;
-/// How short.
+/// The maximum number of characters of a truncated warning.
 const ITEM_MAX: usize = 256;
 
-/// Warnings for the client, gathered while a request is handled.
+/// Records warnings for the client while a request is handled.
 ///
-/// Mirrors upstream's recorder (`endpoints/filters/warning.go`): no text twice, none with control characters, and once
-/// there are more than 4,096 characters in total each is cut to 256, and further ones are dropped when even that is full.
+/// Mirrors upstream's recorder (`endpoints/filters/warning.go`): no text twice, none with control characters. Once
+/// there are more than 4,096 characters in total, each warning is truncated to 256, and further ones are dropped when
+/// even that limit is full.
 #[derive(Debug, Default)]
 pub struct Warnings(Mutex<Gathered>);
 
@@ -22,7 +23,7 @@ struct Gathered {
 }
 
 impl Warnings {
-    /// Adds one, unless it was said before or there is no room left.
+    /// Adds a warning, unless it is a duplicate or the limit is reached.
     pub fn add(&self, text: impl Into<String>) {
         let text = text.into();
         if !text.is_empty() && !text.contains(char::is_control) {
@@ -30,7 +31,7 @@ impl Warnings {
         }
     }
 
-    /// All of them, in order.
+    /// Takes all warnings, in order.
     pub fn take(&self) -> Vec<String> {
         let mut gathered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Gathered { texts, cutting, .. } = std::mem::take(&mut *gathered);

@@ -1,4 +1,4 @@
-//! A resource as the generic handlers know it.
+//! The definition of a resource, as the generic handlers see it.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::Kind;
 use crate::state;
 
-/// A resource: its names, its versions, and how it departs from the rule. It never changes; a new one takes its place.
+/// A resource: its names, its versions and its options. It is immutable: a change of the resource replaces the whole value.
 #[derive(Debug)]
 pub struct ResourceDef {
     /// The group; empty for the core API.
@@ -22,52 +22,53 @@ pub struct ResourceDef {
     pub plural: String,
     /// The singular.
     pub singular: String,
-    /// The kind of its objects.
+    /// The kind of its objects, such as `Pod`.
     pub kind: String,
     /// The kind of its lists.
     pub list_kind: String,
-    /// Short forms for people.
+    /// Short names for users, such as `po`.
     pub short_names: Vec<String>,
-    /// Such as `all`.
+    /// Groups of resources for users, such as `all`.
     pub categories: Vec<String>,
     /// Whether its objects are in namespaces.
     pub namespaced: bool,
-    /// What can be done with its objects, in the order of the alphabet: `create`, `delete`, `deletecollection`, …
+    /// The verbs of the resource, sorted: `create`, `delete`, `deletecollection`, …
     pub verbs: Verbs,
-    /// Where objects come from.
+    /// Where its objects come from.
     pub backing: Backing,
     /// The served versions, the preferred one first.
     pub versions: Vec<VersionDef>,
-    /// The version whose form is stored. It need not be served.
+    /// The version in which objects are stored. It need not be served.
     pub storage_version: String,
-    /// Departures from the rule.
+    /// How the handlers treat its objects.
     pub manners: Manners,
-    /// The definition it comes from; none for a built-in one.
+    /// What its CustomResourceDefinition adds; `None` for a built-in resource.
     pub custom: Option<Custom>,
 }
 
-/// The words of the verbs, sorted.
+/// Names of verbs, sorted.
 pub type Verbs = &'static [&'static str];
 
-/// Everything that can be done with stored objects.
+/// The verbs of a stored resource.
 pub const ALL_VERBS: Verbs = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-/// What can be done with objects that only the server writes.
+/// The verbs of a resource that only the server writes.
 pub const READ_VERBS: Verbs = &["get", "list", "watch"];
-/// What can be done with a question.
+/// The verbs of a virtual resource.
 pub const CREATE_VERBS: Verbs = &["create"];
 
 /// Where objects come from.
 #[derive(Debug)]
 pub enum Backing {
-    /// The store, under this prefix.
+    /// The store, under the prefix of this resource.
     Stored(state::Resource),
-    /// Nowhere: a create is a question, and the answer is the same object with its status filled in.
+    /// A virtual resource: nothing is stored. A create answers with the same object, its status filled in.
     Answered(Box<dyn Answerer>),
 }
 
-/// Who answers questions, such as access reviews.
+/// A resource without stored objects, such as an access review.
 pub trait Answerer: std::fmt::Debug + Send + Sync {
-    /// The object with its status, or why there is none. The question has been decoded and validated.
+    /// Returns `object` with its status, or the error for the client. The caller has decoded and validated the object, and
+    /// admission has accepted it. `asker` is the authenticated user.
     fn answer(
         &self,
         question: Value,
@@ -76,59 +77,60 @@ pub trait Answerer: std::fmt::Debug + Send + Sync {
     ) -> Result<Value, rdd_meta::Status>;
 }
 
-/// How a resource departs from the rule. The default is what custom resources do.
+/// How the handlers treat the objects of a resource. The default is the behavior of custom resources.
 #[derive(Debug, Clone, Default)]
 pub struct Manners {
-    /// An update of what does not exist creates it.
+    /// An update creates the object if it does not exist.
     pub create_on_update: bool,
-    /// An update without a resourceVersion replaces whatever is there.
+    /// An update without a resourceVersion replaces the current object unconditionally.
     pub unconditional_update: bool,
-    /// A delete answers with the object that is gone instead of a Status.
+    /// A delete answers with the deleted object instead of a Status.
     pub returns_deleted: bool,
-    /// Objects are deleted by themselves after this time.
+    /// The store deletes objects after this time.
     pub ttl: Option<Duration>,
-    /// Items of lists come without their type, as those of Go's typed lists.
+    /// Items of lists carry no apiVersion and kind, as items of Go's typed lists.
     pub untyped_items: bool,
-    /// It is marked for deletion before anything else is looked at, and words failed preconditions in its own way.
+    /// A delete marks the object before it checks anything else, and words failed preconditions differently (namespaces,
+    /// definitions).
     pub own_deletion: bool,
-    /// Dependents of a deleted object are orphaned unless the client says otherwise.
+    /// A delete orphans dependents unless the client asks for something else.
     pub orphan_by_default: bool,
-    /// Nobody asks what becomes of the dependents of a deleted object: it goes at once.
+    /// A delete ignores propagation policies and dependents, and removes the object at once.
     pub no_dependents: bool,
-    /// Discovery tells that this version is stored, which nobody else gets to see.
+    /// The storage version that discovery advertises in its hash, where it differs from `storage_version`.
     pub told_storage_version: Option<&'static str>,
 }
 
-/// What a custom resource's definition adds.
+/// What the definition of a custom resource adds to its [`ResourceDef`].
 #[derive(Debug, Clone)]
 pub struct Custom {
     /// The uid of the definition.
     pub uid: String,
-    /// The revision of the definition. Objects of an earlier revision may have been written under another schema, and are
-    /// brought into form when they are read.
+    /// The revision of the definition. Objects of an earlier revision may follow an older schema; reads decode them again.
     pub revision: Revision,
-    /// The revision at which this server began to serve it. An object that is not newer may come from a release that did not
-    /// store all defaults, and is completed when it is read if its kind has such defaults.
+    /// The revision at which this server began to serve the definition. An object that is not newer may come from a release
+    /// that did not store all defaults; reads fill these in if the kind has such defaults.
     pub loaded_at: Revision,
-    /// Set when the definition is being deleted: objects can no longer be created.
+    /// Whether the definition is being deleted: creates are refused.
     pub terminating: bool,
-    /// When it was withdrawn, once it is: no later change is one of its objects. All tables share it that the definition was
-    /// in, so that a watch which is far behind still finds where it ends.
+    /// The revision at which the definition was withdrawn, once it is. Later changes under its prefix belong to another
+    /// definition. All tables that held the definition share this cell, so that a watch that lags far behind still finds where
+    /// it ends.
     pub(super) withdrawn: Arc<OnceLock<Revision>>,
 }
 
 impl Custom {
-    /// Of a definition that is served.
+    /// A served definition. `loaded_at` is 0: every object is newer.
     pub fn new(uid: String, revision: Revision, terminating: bool) -> Self {
         Self { uid, revision, loaded_at: Revision(0), terminating, withdrawn: Arc::default() }
     }
 
-    /// The same of a server that began to serve it at this revision, with what its store held.
+    /// The same definition for a server that began to serve it at this revision, with objects already in the store.
     pub fn loaded_at(self, revision: Revision) -> Self {
         Self { loaded_at: revision, ..self }
     }
 
-    /// The last revision at which its objects were its objects; `None` while they are.
+    /// The last revision whose objects belong to this definition; `None` while it is served.
     pub fn withdrawn(&self) -> Option<Revision> {
         self.withdrawn.get().copied()
     }
@@ -139,68 +141,68 @@ impl Custom {
 pub struct VersionDef {
     /// Its name.
     pub name: String,
-    /// How its objects are read, completed and checked.
+    /// How its objects are decoded, defaulted and validated.
     pub kind: Arc<dyn Kind>,
-    /// What to warn users of it of.
+    /// The deprecation warning for clients of this version.
     pub deprecation: Option<String>,
-    /// How its objects differ from what is stored.
+    /// How its objects differ from the stored form.
     pub stored: Stored,
-    /// The parts that have their own path.
+    /// Its subresources.
     pub subresources: Vec<SubresourceDef>,
 }
 
-/// How the objects of a version differ from what is stored.
+/// How the objects of a version differ from the stored form.
 #[derive(Debug)]
 pub enum Stored {
-    /// Not at all.
+    /// They do not differ.
     Same,
-    /// In their apiVersion alone.
+    /// Only in their apiVersion.
     Renamed,
-    /// In more.
+    /// In more than that; the conversion translates.
     Converted(Box<dyn Conversion>),
 }
 
-/// Between a version and the stored form.
+/// Converts objects between a version and the stored form. Both directions are infallible: their input is decoded.
 pub trait Conversion: std::fmt::Debug + Send + Sync {
-    /// From the stored form, which is decoded, to this version, apiVersion included.
+    /// Converts a decoded object of the stored form to this version. Sets the apiVersion.
     fn shown(&self, object: Value) -> Value;
-    /// From this version to the stored form, apiVersion included.
+    /// Converts an object of this version to the stored form. Sets the apiVersion.
     fn stored(&self, object: Value) -> Value;
 }
 
-/// A part of an object that has its own path.
+/// A subresource of a version.
 #[derive(Debug, Clone)]
 pub struct SubresourceDef {
-    /// `status`, `scale`, `finalize`, `token`.
+    /// The last part of its path: `status`, `scale`, `finalize`, `token`.
     pub name: &'static str,
-    /// What can be done with it.
+    /// The verbs of the subresource.
     pub verbs: Verbs,
-    /// What it is.
+    /// What the subresource is.
     pub part: Part,
 }
 
 /// What a subresource is.
 #[derive(Debug, Clone)]
 pub enum Part {
-    /// A view of the object itself: the same kind, of which an endpoint writes only some fields ([`Kind::prepare_for_update`]).
+    /// The object itself, of which this endpoint writes only some fields ([`ResourceKind::prepare_for_update`]).
     View,
-    /// An `autoscaling/v1` Scale that stands for some fields of the object.
+    /// An `autoscaling/v1` Scale that maps to some fields of the object.
     Scale(Arc<Scale>),
-    /// A question about the object: `create` answers it.
+    /// A virtual subresource: `create` answers without storing anything.
     Question(Arc<dyn Question>),
 }
 
-/// Who answers questions about one object, such as for a token.
+/// A subresource without stored objects, such as the token of a service account.
 pub trait Question: std::fmt::Debug + Send + Sync {
-    /// Group, version and kind of the question.
+    /// Group, version and kind of the request body.
     fn kind(&self) -> GroupVersionKind;
-    /// The answer. `object` is the object that the path names.
+    /// Answers the request `question` about `object`, the stored object that the path names.
     fn answer(&self, question: Value, object: &Value, asker: &crate::auth::Identity)
     -> Result<Value, rdd_meta::Status>;
 }
 
 impl ResourceDef {
-    /// Group and plural, as messages name it.
+    /// Group and plural, as error messages name the resource.
     pub fn group_resource(&self) -> GroupResource {
         GroupResource::new(&self.group, &self.plural)
     }
@@ -210,32 +212,32 @@ impl ResourceDef {
         GroupKind::new(&self.group, &self.kind)
     }
 
-    /// The resource in a version.
+    /// Group, version and plural.
     pub fn group_version_resource(&self, version: &str) -> GroupVersionResource {
         GroupVersionResource::new(&self.group, version, &self.plural)
     }
 
-    /// The kind in a version.
+    /// Group, version and kind.
     pub fn group_version_kind(&self, version: &str) -> GroupVersionKind {
         GroupVersionKind::new(&self.group, version, &self.kind)
     }
 
-    /// `apps/v1`, or `v1` for the core API.
+    /// The apiVersion: `apps/v1`, or `v1` for the core API.
     pub fn api_version(&self, version: &str) -> String {
         if self.group.is_empty() { version.to_owned() } else { format!("{}/{version}", self.group) }
     }
 
-    /// A served version.
+    /// A served version by its name.
     pub fn version(&self, name: &str) -> Option<&VersionDef> {
         self.versions.iter().find(|version| version.name == name)
     }
 
-    /// Whether something can be done with its objects.
+    /// Whether the resource has this verb.
     pub fn can(&self, verb: &str) -> bool {
         self.verbs.contains(&verb)
     }
 
-    /// Where its objects lie, if they are stored.
+    /// Where its objects are stored; `None` for a virtual resource.
     pub fn storage(&self) -> Option<&state::Resource> {
         match &self.backing {
             Backing::Stored(resource) => Some(resource),

@@ -1,4 +1,4 @@
-//! Objects between the form that is stored and the form that a version shows.
+//! Conversion between the stored form of an object and the form of a version.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::{Origin, ResourceDef, Stored, VersionDef};
 use crate::state::Object;
 
-/// What most objects take as JSON, and many take less.
+/// The initial capacity for the JSON of an object; most objects fit.
 const SIZE_BYTES: usize = 1024;
 
-/// What was read from the store is no object: damage, or a program that wrote it without us.
+/// A stored value is not an object: the database is damaged, or another program wrote it.
 #[derive(Debug, thiserror::Error)]
 #[error("read stored object {key}")]
 pub struct Unreadable {
@@ -27,12 +27,12 @@ impl From<Unreadable> for rdd_meta::Status {
     }
 }
 
-/// Whether [`wire`] only hands out the stored bytes.
+/// Whether [`encode_for_version`] returns the stored bytes unchanged.
 pub fn is_stored_as_shown(def: &ResourceDef, version: &VersionDef, object: &Object) -> bool {
     !needs_reform(def, object) && matches!(version.stored, Stored::Same)
 }
 
-/// The JSON of an object as a version shows it. Copies nothing where that is what is stored.
+/// The JSON of an object in a version. Does not copy the bytes if they are the stored ones.
 pub fn wire(def: &ResourceDef, version: &VersionDef, object: &Object) -> Result<Bytes, Unreadable> {
     if !needs_reform(def, object) {
         match version.stored {
@@ -44,15 +44,15 @@ pub fn wire(def: &ResourceDef, version: &VersionDef, object: &Object) -> Result<
     Ok(write(&value(def, version, object)?).into())
 }
 
-/// The same, parsed.
+/// The object in a version, as a value.
 pub fn value(def: &ResourceDef, version: &VersionDef, object: &Object) -> Result<Value, Unreadable> {
     let unreadable = |source| Unreadable { key: object.key().to_string(), source };
     let mut value: Value = serde_json::from_slice(object.wire()).map_err(unreadable)?;
     if needs_reform(def, object) {
         let stored = value["apiVersion"].as_str().and_then(|text| text.rsplit('/').next()).unwrap_or_default();
-        // A version that is no longer served has left no schema; what it wrote is taken as it is.
+        // A version that is no longer served has no schema, so what it wrote stays as it is.
         if let Some(written_as) = def.version(stored) {
-            // What is malformed was dropped; there is nothing to refuse in what was accepted once.
+            // `decode` drops what is malformed. Its error does not matter: the object was accepted when it was written.
             let _ = written_as.kind.decode(&mut value, Origin::Storage);
         }
     }
@@ -60,7 +60,7 @@ pub fn value(def: &ResourceDef, version: &VersionDef, object: &Object) -> Result
         Stored::Same | Stored::Renamed => {
             let shown = def.api_version(&version.name);
             if needs_reform(def, object) && value["apiVersion"] != shown {
-                // Another version was stored then, and it may have known more.
+                // The object was stored in another version, which may have fields that this one does not know.
                 version.kind.prune(&mut value);
             }
             value["apiVersion"] = shown.into();
@@ -70,8 +70,8 @@ pub fn value(def: &ResourceDef, version: &VersionDef, object: &Object) -> Result
     })
 }
 
-/// The JSON to store for an object of a version: without its resourceVersion, which is added when it is read, and without a
-/// link to itself, which nobody sets any more.
+/// The JSON to store for an object of a version: without its resourceVersion, which reads add, and without the obsolete
+/// selfLink.
 pub fn to_stored(def: &ResourceDef, version: &VersionDef, object: &Value) -> Bytes {
     let mut stored = match &version.stored {
         Stored::Same => version.kind.default_stored(object).map_or(Cow::Borrowed(object), Cow::Owned),
@@ -92,8 +92,8 @@ pub fn to_stored(def: &ResourceDef, version: &VersionDef, object: &Value) -> Byt
     write(&stored).into()
 }
 
-/// An object of a version as a read would show it after [`to_stored`] had stored it: what a dry run answers, which writes
-/// nothing but, as upstream's, encodes for the store and decodes again.
+/// The object as a read would show it after [`encode_for_storage`]. A dry run answers with it: it stores nothing but, as
+/// upstream, encodes for the store and decodes again.
 pub fn as_stored(version: &VersionDef, object: Value) -> Value {
     match &version.stored {
         Stored::Same | Stored::Renamed => version.kind.default_stored(&object).unwrap_or(object),
@@ -101,14 +101,14 @@ pub fn as_stored(version: &VersionDef, object: Value) -> Value {
     }
 }
 
-/// The beginning of an object's JSON in a version, up to where [`Object::wire_after_type`] goes on.
+/// The beginning of an object's JSON in a version. [`Object::wire_after_type`] continues it.
 pub fn type_meta(def: &ResourceDef, version: &VersionDef) -> Vec<u8> {
     format!("{{\"apiVersion\":\"{}\",\"kind\":\"{}\",", def.api_version(&version.name), def.kind).into_bytes()
 }
 
-/// JSON with the type and the metadata first, so that reads can replace the one and splice into the other without parsing.
+/// JSON with the type and the metadata first, so that reads can replace the type and splice into the metadata without parsing.
 pub fn write(object: &Value) -> Vec<u8> {
-    // Most objects fit in it, and none has to be moved many times while it grows.
+    // The buffer rarely grows, so most objects are not moved while they are written.
     let mut text = String::with_capacity(SIZE_BYTES);
     text.push('{');
     let mut member = |name: &str, value: &Value| {
@@ -130,7 +130,7 @@ pub fn write(object: &Value) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Whether an object may have been written under another schema than today's, or without all of its defaults.
+/// Whether an object may follow an older schema, or lack some of its defaults.
 fn needs_reform(def: &ResourceDef, object: &Object) -> bool {
     let has_defaults = || def.versions.iter().any(|version| version.kind.defaults_when_read());
     def.custom.as_ref().is_some_and(|custom| {

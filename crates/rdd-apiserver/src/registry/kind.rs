@@ -1,4 +1,4 @@
-//! What the generic handlers ask of a kind in one version: the only place where kinds differ.
+//! The seam between the generic handlers and one kind in one version.
 
 use std::{borrow::Cow, fmt::Debug};
 
@@ -7,125 +7,135 @@ use rdd_patch::{shape::Shape, ssa};
 pub use rdd_schema::{ordered::Ordered, resource::Origin, strict::Finding};
 use serde_json::Value;
 
-/// A kind in one version: how its objects are read, completed and checked. None of it does IO. All of it is pure but for
-/// definitions, whose names are settled while they are prepared, by what their ledger knows and at the time that their clock
-/// tells.
+/// A kind in one version: how its objects are decoded, defaulted, validated and printed. It is the only place where kinds
+/// differ.
 ///
-/// A write goes: `decode`, mutating admission (and `decode` again of what it changed), `prepare_for_create` or
-/// `prepare_for_update`, then `validate_create` or `validate_update`, then validating admission. Names of subresources are as
-/// in paths; the object itself is the empty name.
+/// # Flow
+///
+/// A write calls `decode`; mutating admission, and `decode` again for what admission changed; `prepare_for_create` or
+/// `prepare_for_update`; `validate_create` or `validate_update`; then validating admission. A subresource is named as in its
+/// path; the empty name is the object itself.
+///
+/// # Guarantees and assumptions
+///
+/// No method does IO. All methods are pure, except for the kind of CustomResourceDefinitions: it accepts names while it
+/// prepares an object, from its ledger and its clock. Methods other than `decode` receive objects that `decode` accepted.
+///
+/// # Errors
+///
+/// `decode` returns a Status for the client. Validation returns every field error, in upstream's order; the handler makes one
+/// 422 of them.
 pub trait Kind: Debug + Send + Sync {
-    /// Makes an object of this kind what its type says: drops what is unknown, types its metadata, fills in defaults. Returns
-    /// what was dropped, for field validation, in upstream's order.
+    /// Brings an object into the form of this kind: drops unknown fields, types the metadata, fills in defaults. Returns the
+    /// dropped fields for field validation, in upstream's order.
     ///
-    /// The Status is a BadRequest in upstream's words: a value of the wrong type, malformed metadata.
+    /// The Status is a BadRequest in upstream's words, for a value of the wrong type or malformed metadata.
     fn decode(&self, object: &mut Value, origin: Origin) -> Result<Vec<Finding>, Status>;
 
-    /// The same for a text that says more than the value that was read from it: in which order its fields are, and all of
-    /// those that are there twice. `None` if the kind makes no difference between the two, as custom resources do not.
+    /// The same for the text of a body, which shows the order of its fields and all duplicates. `None` if the kind treats both
+    /// alike, as custom resources do.
     fn decode_ordered(&self, _text: &Ordered) -> Option<Result<(Value, Vec<Finding>), Status>> {
         None
     }
 
-    /// Drops what this version does not know from an object that was stored in another one, and fills in nothing.
+    /// Drops fields that this version does not know from an object that was stored in another version. Fills in no defaults.
     fn prune(&self, _object: &mut Value) {}
 
-    /// Fills in defaults alone.
+    /// Fills in defaults and changes nothing else.
     fn default(&self, object: &mut Value);
 
-    /// An object as it is stored, if that is more than the object: with the defaults that upstream fills in when it reads the
-    /// object back, after [`prepare_for_create`](Self::prepare_for_create) took values away.
+    /// The object to store, if it differs from `object`: with the defaults that upstream fills in when it reads the object
+    /// back, after [`prepare_for_create`](Self::prepare_for_create) removed values.
     fn default_stored(&self, _object: &Value) -> Option<Value> {
         None
     }
 
-    /// Whether [`default_stored`](Self::default_stored) may do anything, so that objects which were stored without it are
-    /// defaulted when they are read.
+    /// Whether [`default_for_storage`](Self::default_for_storage) may change an object. Reads then apply it to objects that an
+    /// older release stored without it.
     fn defaults_when_read(&self) -> bool {
         false
     }
 
-    /// How objects merge: server-side apply, and strategic merge patch for built-in kinds.
+    /// How objects merge: for server-side apply, and for strategic merge patch on built-in kinds.
     fn shape(&self) -> Shape;
 
-    /// Whether strategic merge patch is understood; it is by built-in kinds only.
+    /// Whether the kind supports strategic merge patch. Only built-in kinds do.
     fn strategic(&self) -> bool {
         false
     }
 
-    /// An object of the kind before anything is set, which is what a create by apply merges into.
+    /// An object of the kind with no field set; a create by apply merges into it.
     fn empty(&self) -> Cow<'_, Value>;
 
-    /// What an endpoint takes no notice of, so that nobody comes to own it there.
+    /// The fields that an endpoint ignores, so that no field manager comes to own them there.
     fn reset_fields(&self, subresource: &str) -> &ssa::Filter;
 
-    /// Whether even a small object may take long to read or to validate: schemas that are yet to be compiled, rules that are
-    /// programs. Writes of such objects run off the async workers.
+    /// Whether even a small object may take long to decode or validate: its schema is not compiled yet, or it has CEL rules.
+    /// Writes of such objects run off the async workers.
     fn is_expensive(&self) -> bool {
         false
     }
 
-    /// What names may look like.
+    /// The syntax of object names.
     fn name_rule(&self) -> NameRule;
 
-    /// Drops what a client may not set when it creates, and sets what it need not.
+    /// Drops fields that a client may not set on create, and sets fields that the server sets.
     fn prepare_for_create(&self, object: &mut Value);
 
-    /// Takes from the old object what the endpoint may not change, and counts the generation up if the rest changed.
+    /// Restores from `old` what this endpoint may not change, and increments the generation if anything else changed.
     fn prepare_for_update(&self, subresource: &str, new: &mut Value, old: &Value);
 
-    /// What is wrong with a new object, metadata included: where a kind finds nothing, what is so of any kind's metadata.
+    /// The errors of a new object, metadata included; the errors of the kind come first.
     fn validate_create(&self, object: &Value) -> Vec<FieldError>;
 
-    /// What is wrong with an update through an endpoint, metadata included.
+    /// The errors of an update through this endpoint, metadata included.
     fn validate_update(&self, subresource: &str, new: &Value, old: &Value) -> Vec<FieldError>;
 
-    /// Words of warning about an object that is accepted.
+    /// Warnings about an accepted object.
     fn warnings(&self, _new: &Value, _old: Option<&Value>) -> Vec<String> {
         Vec::new()
     }
 
-    /// Marks an object for a deletion that is not the generic one (a Namespace, a CustomResourceDefinition): sets what its
-    /// kind wants beside the deletion timestamp. `true` if the object has to stay until it is marked done, whatever its
-    /// finalizers say at this moment.
+    /// Marks an object whose deletion is not the generic one (a Namespace, a CustomResourceDefinition): sets the fields that
+    /// its kind needs beside the deletion timestamp. Returns `true` if the object must stay until its controller finishes it,
+    /// whatever finalizers it has now.
     fn begin_deletion(&self, _object: &mut Value, _now: Timestamp) -> bool {
         false
     }
 
-    /// Whether an object that is being deleted and has no finalizers left may go.
+    /// Whether an object that is being deleted and has no finalizers left may be removed.
     fn may_vanish(&self, _object: &Value) -> bool {
         true
     }
 
-    /// The value of a field for a field selector, and whether that field can be selected by at all. `metadata.name` and
-    /// `metadata.namespace` are answered before this is asked.
+    /// The fields that field selectors may use, beside `metadata.name` and `metadata.namespace`, which the caller handles.
     fn selectable_fields(&self) -> &[String] {
         &[]
     }
 
-    /// The text of one of [`selectable_fields`](Self::selectable_fields) in an object; empty if it has none.
+    /// The value of one of [`selectable_fields`](Self::selectable_fields); empty if the object does not have it.
     fn selectable_field(&self, _object: &Value, _field: &str) -> String {
         String::new()
     }
 
-    /// The columns of tables, that of the name first.
+    /// The columns of tables; the name comes first.
     fn columns(&self) -> &[Column];
 
-    /// The cells of one row, the name included, in the order of the columns.
+    /// The cells of one row, the name included, in the order of [`columns`](Self::columns).
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value>;
 }
 
-/// A column of a table, as `TableColumnDefinition` has it.
+/// A column of a table: Kubernetes' `TableColumnDefinition`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Its heading.
+    /// The heading.
     pub name: String,
     /// `string`, `integer`, `number`, `boolean` or `date`.
     pub kind: String,
-    /// `name` for the name, else mostly empty.
+    /// `name` for the column of the name, mostly empty for others.
     pub format: String,
-    /// What it shows.
+    /// What the column shows.
     pub description: String,
-    /// 0 is always shown, others with `-o wide`.
+    /// 0 for a column that is always shown; others need `-o wide`.
     pub priority: i32,
 }

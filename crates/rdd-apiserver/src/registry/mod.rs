@@ -1,4 +1,4 @@
-//! What is served: the resources, built in or custom, as one immutable table that is replaced as a whole.
+//! The registry: all served resources, built in or custom, as one immutable table that changes replace as a whole.
 
 mod def;
 pub mod form;
@@ -20,17 +20,17 @@ pub use self::{
     kind::{Column, Finding, Kind, Ordered, Origin},
 };
 
-/// The table of what is served, and who wants to know when it changes.
+/// The table of served resources, and the channel that announces a new table.
 #[derive(Debug)]
 pub struct Registry {
     served: RwLock<Arc<Served>>,
     changed: watch::Sender<u64>,
 }
 
-/// What is served at one moment.
+/// The resources that are served at one moment. A snapshot: it never changes.
 #[derive(Debug, Clone, Default)]
 pub struct Served {
-    /// Counts the changes; it tells two tables apart.
+    /// Incremented by each change, so that two tables can be told apart.
     pub generation: u64,
     /// By group, then by plural.
     groups: BTreeMap<String, BTreeMap<String, Arc<ResourceDef>>>,
@@ -38,8 +38,8 @@ pub struct Served {
     unresolvable: BTreeMap<(String, String), UnresolvableDef>,
 }
 
-/// A custom resource that exists and is not served, because its definition cannot be worked with. As upstream, discovery does
-/// not list it, and each request for it is an internal error.
+/// A custom resource that exists but cannot be served, because its definition does not work. As upstream: discovery does not
+/// list it, and each request for it is an internal error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnresolvableDef {
     /// The versions that would be served.
@@ -49,7 +49,7 @@ pub struct UnresolvableDef {
 }
 
 impl Registry {
-    /// A table that begins with the built-in resources.
+    /// A registry of the built-in resources.
     pub fn new(builtin: impl IntoIterator<Item = ResourceDef>) -> Self {
         let mut served = Served::default();
         for def in builtin {
@@ -58,17 +58,17 @@ impl Registry {
         Self { served: RwLock::new(Arc::new(served)), changed: watch::Sender::new(0) }
     }
 
-    /// What is served now. The answer never changes; ask again for each request.
+    /// The current table. It never changes, so each request must take it again.
     pub fn served(&self) -> Arc<Served> {
         Arc::clone(&self.served.read().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
-    /// Serves a resource, in place of one of the same name.
+    /// Serves a resource. Replaces one of the same name.
     pub fn put(&self, def: ResourceDef) {
         self.put_all([def]);
     }
 
-    /// Serves many resources, in place of those of the same names, in one change.
+    /// Serves several resources with one change. Replaces those of the same names.
     pub fn put_all(&self, defs: impl IntoIterator<Item = ResourceDef>) {
         self.change(|served| {
             for mut def in defs {
@@ -78,12 +78,12 @@ impl Registry {
         });
     }
 
-    /// Serves a resource no longer, as of this revision.
+    /// Stops serving a resource, as of this revision.
     pub fn remove(&self, group: &str, plural: &str, at: Revision) {
         self.change(|served| withdraw(served.remove(group, plural).as_ref(), at));
     }
 
-    /// The same of a resource that still exists.
+    /// Stops serving a resource that still exists, and marks it as unresolvable.
     pub fn suspend(&self, group: &str, plural: &str, unresolvable: UnresolvableDef, at: Revision) {
         self.change(|served| {
             withdraw(served.remove(group, plural).as_ref(), at);
@@ -91,7 +91,7 @@ impl Registry {
         });
     }
 
-    /// Tells the generation of each new table.
+    /// A receiver for the generation of each new table.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
@@ -108,11 +108,13 @@ impl Registry {
     }
 }
 
-/// The next revision of a definition goes on where the last one was; another definition ends the one before it.
+/// Links a new definition to the one that it replaces: a later revision of the same definition shares its withdrawal, and
+/// another definition withdraws the one before it.
 fn succeed(before: Option<&Arc<ResourceDef>>, def: &mut ResourceDef) {
     let Some(custom) = &mut def.custom else { return };
     match before.and_then(|before| before.custom.as_ref()) {
         Some(same) if same.uid == custom.uid => custom.withdrawn = Arc::clone(&same.withdrawn),
+        // Another uid: the definition was deleted and created again.
         // Its objects can be written only from here on.
         _ => withdraw(before, custom.revision),
     }
@@ -120,7 +122,7 @@ fn succeed(before: Option<&Arc<ResourceDef>>, def: &mut ResourceDef) {
 
 fn withdraw(def: Option<&Arc<ResourceDef>>, at: Revision) {
     if let Some(custom) = def.and_then(|def| def.custom.as_ref()) {
-        // Whoever said it first is right.
+        // A definition is withdrawn once. The first revision counts, so a second call changes nothing.
         let _ = custom.withdrawn.set(at);
     }
 }
@@ -146,7 +148,7 @@ impl Served {
         self.in_group(group).find(|def| def.kind == kind)
     }
 
-    /// Whether a resource exists in this version but is not served.
+    /// The unresolvable resource of this name, if it has this version.
     pub fn unresolvable(&self, group: &str, plural: &str, version: &str) -> Option<&UnresolvableDef> {
         if self.unresolvable.is_empty() {
             return None;

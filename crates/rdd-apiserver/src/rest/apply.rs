@@ -1,4 +1,4 @@
-//! Server-side apply: what a manager wants of an object, merged into what others want.
+//! Server-side apply: merges the configuration of one field manager into the object.
 
 use rdd_meta::{Status, metadata::Metadata};
 use rdd_patch::{
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::registry::Origin;
 
-/// What a manager wants.
+/// The configuration that a field manager applies.
 pub(crate) struct Apply {
     wanted: Value,
     findings: Vec<Finding>,
@@ -33,7 +33,7 @@ impl Apply {
             FieldValidation::Ignore => Ok(()),
             FieldValidation::Strict => Err(Status::bad_request(format!("error strict decoding YAML: {why}"))),
             FieldValidation::Warn => {
-                // The first line names the library, each further one a key.
+                // The first line names the library; each further line is one unknown or duplicate key.
                 let lines = why.lines().skip(1).map(str::trim);
                 lines.for_each(|line| writing.context.warnings.add(line));
                 Ok(())
@@ -68,7 +68,7 @@ impl Change for Apply {
                 format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
             return Err(Status::conflict(&writing.target.def.group_resource(), writing.name(), &why));
         }
-        // What applies is typed by the schema already; this brings values into the form in which they are stored.
+        // The merge already types the object by its schema; this decode brings values into their stored form.
         writing.kind().decode(&mut object, Origin::Apply).map_err(|status| error::plain(status.message))?;
         writing.place(&mut object)?;
         check_name(writing, &object)?;

@@ -1,4 +1,4 @@
-//! Making an object.
+//! `create`: a new object.
 
 use rdd_meta::{
     GroupKind, Status,
@@ -20,7 +20,7 @@ use crate::{
     state::{Key, Write},
 };
 
-/// How often a name is generated anew when the one before was taken.
+/// How many names a create with generateName tries, as long as they are taken.
 const NAMES_MAX: usize = 8;
 
 /// Creates an object from a body.
@@ -53,13 +53,13 @@ pub async fn create(api: &Api, target: &Target, context: &Context, body: Documen
     }
 }
 
-/// Puts an object under a name that is generated, or under another if that one is taken.
+/// Stores an object under a generated name, and tries other names while they are taken.
 async fn insert_somewhere(writing: &Writing<'_>, mut object: Value) -> Result<Written, Status> {
     for attempt in 1.. {
         generate_name(&mut object);
         match insert(writing, object).await? {
             Inserted::Done(written) => return Ok(written),
-            // All that the attempt has set is set anew by the next.
+            // The next attempt sets every field again that this one has set.
             Inserted::Taken { object: given_back, .. } if attempt < NAMES_MAX => object = given_back,
             Inserted::Taken { name, .. } => {
                 return Err(Status::generated_name_exists(&writing.target.def.group_resource(), &name, 1));
@@ -69,21 +69,22 @@ async fn insert_somewhere(writing: &Writing<'_>, mut object: Value) -> Result<Wr
     unreachable!("the last attempt returns")
 }
 
-/// Whether an object could be put where nothing was.
+/// The outcome of an insert.
 pub(super) enum Inserted {
-    /// It was.
+    /// The object is stored.
     Done(Written),
-    /// Something is there, under this name and perhaps since this revision; the object was not stored.
+    /// An object of this name exists, perhaps since this revision. Nothing was stored; the object is returned for another
+    /// attempt.
     Taken { name: String, since: Option<Revision>, object: Value },
 }
 
-/// Completes, checks and stores an object that went through mutating admission, under its own name.
+/// Prepares, validates and stores an object after mutating admission, under its own name.
 pub(super) async fn insert(writing: &Writing<'_>, object: Value) -> Result<Inserted, Status> {
     insert_at(writing, object, None).await
 }
 
-/// The same, under this key if there is one: who creates by an update stores where the path says, even if a webhook has
-/// renamed the object, as upstream's storage does.
+/// The same under the given key. A create by update stores under the name of its path, even if a webhook renamed the object, as
+/// upstream's storage does.
 pub(super) async fn insert_at(writing: &Writing<'_>, mut object: Value, key: Option<Key>) -> Result<Inserted, Status> {
     let def = &writing.target.def;
     if let Some(mut metadata) = MetadataMut::of(&mut object) {
@@ -109,7 +110,7 @@ pub(super) async fn insert_at(writing: &Writing<'_>, mut object: Value, key: Opt
         let shown = form::as_stored(writing.target.version(), object);
         return Ok(Inserted::Done(Written { content: Content::Shown(shown), created: true }));
     }
-    // Upstream's store checks this, so a dry run does not; and what is no number is no version to it.
+    // Upstream's store makes this check, so a dry run skips it, and a version that is not a number counts as none.
     if resource_version(&object).is_ok_and(|version| version != 0) {
         return Err(error::plain("resourceVersion should not be set on objects to be created"));
     }
@@ -133,7 +134,7 @@ fn key_of(writing: &Writing<'_>, name: &str) -> Result<Key, Status> {
     storage.key(namespace, name).map_err(|error| Status::bad_request(error.to_string()))
 }
 
-/// A question: checked as an object would be, answered, and stored nowhere.
+/// Answers a create of a virtual resource: admission and validation as for any object, but nothing is stored.
 async fn ask(
     writing: &Writing<'_>,
     object: Value,
@@ -143,7 +144,7 @@ async fn ask(
     let object = writing.mutate(Operation::Create, object, None).await?;
     let errors = writing.kind().validate_create(&object);
     if !errors.is_empty() {
-        // Upstream has lost the kind of its reviews by then, so that its answers do not name it.
+        // Upstream's validation of reviews no longer knows the kind, so the error does not name it.
         return Err(Status::invalid(&GroupKind::new(&writing.target.def.group, ""), "", &errors));
     }
     let object = writing.agree(Operation::Create, object, None).await?;
@@ -162,7 +163,7 @@ fn already_exists(writing: &Writing<'_>, name: &str) -> Status {
     status
 }
 
-/// What only the server says of an object.
+/// Clears the fields that only the server sets.
 fn forget_system_fields(object: &mut Value) {
     if let Some(mut metadata) = MetadataMut::of(object) {
         metadata.set_creation_timestamp(None);
@@ -172,13 +173,13 @@ fn forget_system_fields(object: &mut Value) {
     }
 }
 
-/// Whether an object has no name, and says what to make it of.
+/// Whether an object has no name but a generateName.
 fn wants_a_name(object: &Value) -> bool {
     let metadata = Metadata::of(object);
     metadata.name().is_empty() && !metadata.generate_name().is_empty()
 }
 
-/// Gives an object a name of what it says.
+/// Sets a random name that begins with the generateName.
 fn generate_name(object: &mut Value) {
     let random: [u8; 16] = *uuid::Uuid::new_v4().as_bytes();
     // Bytes 6 and 8 of a random UUID carry its version; the last five are random throughout.

@@ -1,4 +1,4 @@
-//! Deleting an object: at once, or by a mark that it carries until its finalizers are gone.
+//! `delete`: removes an object at once, or marks it for deletion until its finalizers are removed.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -21,12 +21,13 @@ use crate::{
     state::{Object, Write},
 };
 
-/// Deletes an object. The answer is the object while it stays, and a Status (or, by custom of its kind, the object) when it is gone.
+/// Deletes an object. The result is the object while finalizers hold it, and a Status (for some kinds the object) once it is
+/// removed.
 pub async fn delete(api: &Api, target: &Target, context: &Context, options: &DeleteOptions) -> Result<Deleted, Status> {
     delete_as(api, target, context, options, false).await
 }
 
-/// The same for an object that may be one of many, of which plug-ins are not told the name, as the request did not have it.
+/// The same for an object that a deletecollection selected: plug-ins then see no name, as the request has none.
 pub(super) async fn delete_as(
     api: &Api,
     target: &Target,
@@ -40,7 +41,7 @@ pub(super) async fn delete_as(
     loop {
         let object = api.state.get(&key).ok_or_else(|| writing.not_found())?;
         if target.def.manners.own_deletion && options.precondition_uid.is_none() {
-            // Whatever happens now happens to this one, and not to another that takes its place.
+            // Pins the uid, so that a retry does not delete another object that took the same name.
             options.precondition_uid = object.uid().map(str::to_owned);
         }
         match attempt(&writing, &object, &options, is_one_of_many).await? {
@@ -58,12 +59,12 @@ pub(super) async fn delete_as(
     }
 }
 
-/// What came of a delete.
+/// The result of a delete.
 #[derive(Debug)]
 pub struct Deleted {
-    /// What to answer with.
+    /// The content of the response.
     pub written: Written,
-    /// Whether the object is gone, rather than marked.
+    /// Whether the object is removed, rather than marked.
     pub gone: bool,
 }
 
@@ -86,7 +87,7 @@ async fn attempt(
     if def.manners.own_deletion && Metadata::of(&old).is_terminating() {
         let mut ends = Value::clone(&old);
         if writing.kind().begin_deletion(&mut ends, writing.now()) {
-            // It ends in its own way already; there is nothing to add to that.
+            // The object is already ending in the way of its kind, so there is nothing to change.
             return Ok(Attempt::Done(Deleted::marked(Content::Stored(Arc::clone(object)))));
         }
     }
@@ -96,6 +97,7 @@ async fn attempt(
     let expect = Expect::Revision(object.revision());
     let write = if stays {
         let stored = form::to_stored(def, version, &marked);
+        // A second delete with the same options changes nothing and commits nothing.
         if object.is_stored_as(&stored) {
             return Ok(Attempt::Done(Deleted::marked(Content::Stored(Arc::clone(object)))));
         }
@@ -163,7 +165,7 @@ fn check_preconditions(writing: &Writing<'_>, object: &Value, options: &DeleteOp
     Ok(())
 }
 
-/// Marks an object for deletion, and says whether something holds it.
+/// Marks an object for deletion. Returns whether finalizers or its kind hold it.
 fn mark(writing: &Writing<'_>, object: &mut Value, options: &DeleteOptions) -> bool {
     let now = writing.now();
     let manners = &writing.target.def.manners;
@@ -188,13 +190,14 @@ fn mark(writing: &Writing<'_>, object: &mut Value, options: &DeleteOptions) -> b
         if first && generation > 0 {
             metadata.set_generation(generation + 1);
         }
+        // A deletion timestamp in the future (a grace period that still runs) is moved to now.
         let at = at.filter(|at| *at <= now).unwrap_or(now);
         metadata.set_deletion(Some(at), Some(0));
     }
     true
 }
 
-/// The finalizers with those of the garbage collector as the options want them; none if they stay as they are.
+/// The finalizers after the garbage collector's ones are set as the options ask; `None` if they do not change.
 fn finalizers_after(object: &Value, options: &DeleteOptions, manners: &Manners) -> Option<Vec<String>> {
     let before = Metadata::of(object).finalizers();
     let holds = |name: &str| {
@@ -220,7 +223,7 @@ fn finalizers_after(object: &Value, options: &DeleteOptions, manners: &Manners) 
     (!same).then_some(after)
 }
 
-/// The options as admission sees them.
+/// The options as an object, for admission.
 pub(crate) fn options_value(options: &DeleteOptions) -> Value {
     let mut value = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
     let mut set = |name: &str, given: Option<Value>| {

@@ -1,4 +1,4 @@
-//! Deleting many objects: those that a list would show, each by itself.
+//! `deletecollection`: deletes each object that a list would show.
 
 use std::{future::ready, sync::Arc};
 
@@ -17,11 +17,11 @@ use super::{
 };
 use crate::state::Object;
 
-/// How many are deleted at the same time.
+/// How many deletes run at the same time.
 const AT_ONCE: usize = 32;
 
-/// Deletes every object of a collection that checked options select, and returns them as they were: one page of them, if there
-/// is a limit. One that is gone already is no error; any other error ends it, and what was deleted by then stays deleted.
+/// Deletes each object that the validated options select, and returns the objects as they were: one page, if there is a limit.
+/// An object that is already gone is not an error. Any other error stops the deletion; what is deleted by then stays deleted.
 pub async fn delete_collection(
     api: &Api,
     target: &Target,
@@ -32,12 +32,13 @@ pub async fn delete_collection(
     selection::check_fields(target, &list.field_selector)?;
     let found = listed(api, target, &exactly(list)).await?;
     let deletions = found.objects.iter().cloned().map(|object| delete_one(api, target, context, options, object));
-    // The store commits what comes at the same time together.
+    // The store commits concurrent deletes in one batch.
     stream::iter(deletions).buffer_unordered(AT_ONCE).try_for_each(|()| ready(Ok(()))).await?;
     Ok(found)
 }
 
-/// A version without a word on how it is meant is that very version: upstream deletes page by page, and pages are of one version.
+/// A resourceVersion without resourceVersionMatch means exactly that version: upstream deletes page by page, and all pages are
+/// of one version.
 fn exactly(list: &ListOptions) -> ListOptions {
     let mut list = list.clone();
     let is_plain = list.resource_version_match.is_empty() && list.continue_token.is_empty();

@@ -1,4 +1,4 @@
-//! The door: from an HTTP request to the verb that answers it.
+//! The entry point: from an HTTP request to the verb that answers it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,10 +33,10 @@ use crate::{
     respond::{self, Response},
 };
 
-/// How long a request may take that does not say.
+/// The timeout of a request without a `timeout` parameter.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The API as the server's handler.
+/// Serves the API and the documents that describe it.
 #[derive(Debug)]
 pub struct Endpoints {
     api: Arc<Api>,
@@ -44,7 +44,7 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// Serves an API, and the documents that describe it.
+    /// Serves an API and its discovery and OpenAPI documents.
     pub fn new(api: Arc<Api>, openapi: Arc<OpenApi>) -> Self {
         Self { api, openapi }
     }
@@ -75,6 +75,7 @@ impl Handler for Endpoints {
             Ok(target) => target,
             Err(nowhere) => return Answer::Now(self.refuse(nowhere, &request.head, &info)),
         };
+        // Most GETs complete at once. Polling one first saves the box and the task switch of a deferred answer.
         if info.verb == Verb::Get
             && let Some(answered) = get(&self.api, &target, &request.head).now_or_never()
         {
@@ -85,7 +86,7 @@ impl Handler for Endpoints {
     }
 }
 
-/// What a request asks for, read off its head once.
+/// The parsed query and path of a request. `classify` parses them; `handle` reuses them.
 #[derive(Debug, Clone)]
 struct Asked {
     query: Query,
@@ -121,7 +122,7 @@ impl Asked {
 }
 
 impl Endpoints {
-    /// Discovery and OpenAPI: what is served, told to programs.
+    /// Answers a request for discovery or OpenAPI.
     fn document(&self, head: Parts, info: RequestInfo) -> Answer {
         let (served, openapi) = (self.api.registry.served(), Arc::clone(&self.openapi));
         Answer::later(async move {
@@ -132,7 +133,7 @@ impl Endpoints {
         })
     }
 
-    /// What is said to a request to a resource that is not served.
+    /// The response for a request to a resource that is not served.
     fn refuse(&self, nowhere: Nowhere, head: &Parts, info: &RequestInfo) -> Response {
         match nowhere {
             Nowhere::Unknown => respond::not_found(),
@@ -145,8 +146,8 @@ impl Endpoints {
     }
 }
 
-/// A request to a resource that is served. The steps of an answer borrow it: each that owned it would make room for it once more,
-/// and every request would be copied as often.
+/// A request to a served resource. The steps of the answer borrow it: if each owned it, every future would hold a copy and each
+/// request would be moved as often.
 struct Asking {
     request: Request,
     query: Query,
@@ -155,8 +156,9 @@ struct Asking {
 }
 
 impl Asking {
-    /// Answers, for as long as the client waits.
+    /// Answers within the timeout of the request.
     async fn answer(&mut self, api: &Api) -> Response {
+        // Only a shorter timeout needs a timer here: the server frame enforces the default.
         let Some(patience) = self.request.patience.filter(|patience| *patience < PATIENCE) else {
             return offload::offload(self.answer_some_time(api)).await;
         };
@@ -177,14 +179,14 @@ impl Asking {
             Verb::Get => get(api, target, &request.head).await,
             Verb::List => list(api, target, &request.head).await,
             Verb::Watch => watch(api, target, &request.head, CancellationToken::clone(&request.stopping)).await,
-            // A write is many steps. In a box of its own, so that a read need not make room for them.
+            // A write has many steps. Its future is boxed, so that the future of a read stays small.
             _ => return Box::pin(change(api, request, query, &info.verb, target, warnings)).await,
         };
         finish(&request.head, answered, &warnings)
     }
 }
 
-/// One request that changes something.
+/// Answers one write.
 async fn change(
     api: &Api,
     request: &mut Request,
@@ -201,7 +203,7 @@ async fn change(
     finish(&request.head, answered, &context.warnings)
 }
 
-/// Who asks, and how.
+/// The user and the options of a write.
 fn context(request: &Request, query: &Query, warnings: Warnings) -> Context {
     let options = WriteOptions::from_query(query);
     let agent = request.head.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
@@ -213,28 +215,28 @@ fn context(request: &Request, query: &Query, warnings: Warnings) -> Context {
     Context { user: Arc::clone(&request.identity), manager, options, deadline, warnings }
 }
 
-/// What is said of a custom resource's version whatever is asked of it, what it does not have included.
+/// The deprecation warning of a custom resource's version. It applies to any request, also for a verb that the version lacks.
 fn deprecation(api: &Api, info: &RequestInfo) -> Option<String> {
     let served = api.registry.served();
     let def = served.get(info.group(), info.resource()).filter(|def| def.custom.is_some())?;
     def.version(info.version())?.deprecation.clone()
 }
 
-/// What is told of a target whatever is done with it.
+/// The deprecation warning of a target.
 fn warnings_of(target: &Target) -> Warnings {
     let warnings = Warnings::default();
     target.version().deprecation.iter().for_each(|text| warnings.add(text.clone()));
     warnings
 }
 
-/// Adds the warnings, and makes an answer of an error.
+/// Turns an error into a response, and adds the warnings.
 fn finish(head: &Parts, answered: Result<Response, Status>, warnings: &Warnings) -> Response {
     let mut response = answered.unwrap_or_else(|status| represent::error(head, &status));
     represent::add_warnings(response.headers_mut(), &warnings.take());
     response
 }
 
-/// A request that changes something.
+/// A write request.
 struct Change<'a> {
     api: &'a Api,
     target: &'a Target,
@@ -265,7 +267,7 @@ impl Change<'_> {
         self.written(shown, written)
     }
 
-    /// A question about one object.
+    /// Answers a create of a virtual subresource.
     fn ask(
         &self,
         question: &dyn crate::registry::Question,
@@ -278,6 +280,7 @@ impl Change<'_> {
         if !given.is_empty() && Some(given) != self.target.namespace.as_deref() {
             return Err(elsewhere());
         }
+        // The answer depends on the definition and the namespace, which may have changed since the request was resolved.
         writing.confirm(true)?;
         let object = self.target.object(&self.api.state)?;
         let object = form::value(&self.target.def, self.target.version(), &object)?;
@@ -370,7 +373,7 @@ impl Change<'_> {
     }
 }
 
-/// 415. Built-in resources refuse a type before they look at it, as upstream's router does; custom ones say what they take.
+/// 415. For built-in resources upstream's router refuses the type, without a list; custom resources list the accepted types.
 fn unsupported_patch(strategic: bool) -> Status {
     let mut status = Status::unsupported_media_type(PatchType::accepted(strategic));
     if strategic {
@@ -388,7 +391,7 @@ fn content_type(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::CONTENT_TYPE)?.to_str().ok()
 }
 
-/// Who owns what a client without a manager's name sets: the beginning of its user agent.
+/// The field manager of a client that does not name one: the beginning of its user agent.
 fn manager_of(agent: &str) -> String {
     const BYTES_MAX: usize = 128;
     let mut manager = String::new();

@@ -1,4 +1,4 @@
-//! The verbs, one file each, over whatever resource a request names.
+//! The verbs, one file each, over the resource that a request names.
 
 mod apply;
 mod create;
@@ -51,54 +51,55 @@ pub struct Api {
     pub state: Arc<State>,
     /// The resources.
     pub registry: Arc<Registry>,
-    /// Who has a say in writes.
+    /// The admission chain for writes.
     pub admission: Chain,
-    /// The time.
+    /// The clock.
     pub clock: SharedClock,
-    /// Which writes must not meet.
+    /// Orders writes that affect how other writes are validated.
     pub order: Order,
 }
 
-/// Keeps apart what must not meet: the end of a namespace or a change of a definition, and the storing of what was judged by
-/// how they were before. The former waits for the latter, which is over as soon as the store has it; then nobody is in
-/// between.
+/// Orders writes against changes of what they are validated against: a namespace that ends, a definition that changes. A commit
+/// of a Namespace or definition takes the lock for writing and waits for other commits, which take it for reading and recheck
+/// their namespace and definition under it. Each holds the lock only until the store has committed, so no write falls between
+/// the check and the change.
 #[derive(Debug, Default)]
 pub struct Order(pub(crate) tokio::sync::RwLock<()>);
 
 impl Api {
-    /// The time, as objects carry it.
+    /// The current time, as objects carry it.
     pub fn now(&self) -> Timestamp {
         Timestamp::from(self.clock.wall())
     }
 }
 
-/// What a request is about: a resource in a version, and perhaps a namespace, an object, a part of it.
+/// The target of a request: a resource in a version, and optionally a namespace, an object and a subresource.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// The resource.
     pub def: Arc<ResourceDef>,
-    /// Which of the resource's served versions.
+    /// Index of the version in the versions of the resource.
     pub version: usize,
-    /// None for what is in no namespace, and for all namespaces.
+    /// `None` for a cluster-scoped resource, and for all namespaces.
     pub namespace: Option<String>,
-    /// None for a collection.
+    /// `None` for a collection.
     pub name: Option<String>,
-    /// Which of the version's subresources, if any.
+    /// Index of the subresource in the subresources of the version.
     pub subresource: Option<usize>,
 }
 
-/// Who asks for a write, and how.
+/// The user and the options of a write.
 #[derive(Debug)]
 pub struct Context {
-    /// Who asks.
+    /// The authenticated user.
     pub user: Arc<Identity>,
-    /// What owns the fields it sets: `fieldManager`, or else the beginning of the user agent.
+    /// The field manager: `fieldManager`, or else the beginning of the user agent.
     pub manager: String,
     /// The options of the request.
     pub options: WriteOptions,
     /// When the client stops waiting.
     pub deadline: Instant,
-    /// What to tell the client beside the answer.
+    /// Warnings for the client.
     pub warnings: Warnings,
 }
 
@@ -113,12 +114,12 @@ impl Target {
         self.subresource.map(|at| &self.version().subresources[at])
     }
 
-    /// The name of the subresource, or nothing.
+    /// The name of the subresource; empty if there is none.
     pub fn subresource_name(&self) -> &'static str {
         self.subresource().map_or("", |subresource| subresource.name)
     }
 
-    /// The key of the object, or why there can be none.
+    /// The key of the object. A name that cannot be a key is 404.
     pub fn key(&self) -> Result<state::Key, Status> {
         let name = self.name.as_deref().unwrap_or_default();
         let not_found = || Status::not_found(&self.def.group_resource(), name);
@@ -126,14 +127,14 @@ impl Target {
         storage.key(self.namespace.as_deref(), name).map_err(|_| not_found())
     }
 
-    /// The object as it is now, or that there is none.
+    /// The current object, or 404.
     pub fn object(&self, state: &State) -> Result<Arc<state::Object>, Status> {
         let name = self.name.as_deref().unwrap_or_default();
         let found = self.def.storage().and_then(|storage| state.find(storage, self.namespace.as_deref(), name));
         found.ok_or_else(|| Status::not_found(&self.def.group_resource(), name))
     }
 
-    /// The objects of the collection.
+    /// The keys of the collection: one namespace, or all objects.
     pub fn scope(&self) -> Result<state::Scope, Status> {
         let not_found = || Status::not_found(&self.def.group_resource(), "");
         let storage = self.def.storage().ok_or_else(not_found)?;

@@ -1,4 +1,4 @@
-//! Changing an object by a patch: JSON patch, merge patch, strategic merge patch.
+//! `patch`: JSON patch, merge patch, strategic merge patch, and the dispatch to server-side apply.
 
 use bytes::Bytes;
 use rdd_meta::{FieldError, GroupKind, Status, go_json, go_text};
@@ -19,21 +19,21 @@ use super::{
 };
 use crate::{registry::Origin, represent};
 
-/// What a patch is written in.
+/// The type of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatchType {
     /// RFC 6902.
     Json,
     /// RFC 7386.
     Merge,
-    /// Kubernetes' own, which knows how lists merge.
+    /// Strategic merge patch: Kubernetes' own, which merges lists by key.
     Strategic,
     /// Server-side apply.
     Apply,
 }
 
 impl PatchType {
-    /// The type of a body, by its content type; parameters do not count.
+    /// The type for a content type; its parameters are ignored.
     pub fn of(content_type: &str) -> Option<Self> {
         match content_type.split(';').next().unwrap_or_default().trim() {
             "application/json-patch+json" => Some(Self::Json),
@@ -44,7 +44,7 @@ impl PatchType {
         }
     }
 
-    /// The content types that an endpoint takes.
+    /// The content types that an endpoint accepts.
     pub fn accepted(strategic: bool) -> &'static [&'static str] {
         const ALL: &[&str] = &[
             "application/json-patch+json",
@@ -58,7 +58,7 @@ impl PatchType {
     }
 }
 
-/// Reads the body of a patch as what its type is written in.
+/// Parses the body of a patch: YAML for apply, JSON for the other types.
 pub(crate) fn read_patch(patch_type: PatchType, bytes: &Bytes) -> Result<Document, Status> {
     if patch_type == PatchType::Apply {
         let undecodable = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
@@ -70,7 +70,7 @@ pub(crate) fn read_patch(patch_type: PatchType, bytes: &Bytes) -> Result<Documen
     })
 }
 
-/// Patches an object. The body has been read as what the type is written in.
+/// Patches an object. The caller parsed the body with `read_patch`.
 pub async fn patch(
     api: &Api,
     target: &Target,
@@ -87,14 +87,14 @@ pub async fn patch(
     }
 }
 
-/// A patch to what is there, and what field validation found in it.
+/// A parsed patch, and what field validation found in its text.
 pub(super) struct Patched {
     steps: Steps,
     body: Document,
     findings: Vec<String>,
 }
 
-/// A patch that was understood.
+/// The patch by its type. Merge and strategic patches are the body itself.
 enum Steps {
     Json(json::Patch),
     Merge,
@@ -102,7 +102,7 @@ enum Steps {
 }
 
 impl Patched {
-    /// Understands a patch of any type but apply.
+    /// Parses a patch of any type but apply.
     pub(super) fn read(patch_type: PatchType, writing: &Writing<'_>, body: Document) -> Result<Self, Status> {
         let looks = FieldValidation::of(&writing.context.options.field_validation) != FieldValidation::Ignore;
         let undecodable = |why: String| Status::bad_request(format!("error decoding patch: {why}"));
@@ -131,7 +131,8 @@ impl Patched {
         Ok(Self { steps, body, findings })
     }
 
-    /// What becomes of an object, read by `decode`. What is too much in it is a warning or an error, as the client wants.
+    /// Applies the patch to `current` and decodes the result with `decode`. Unknown fields become warnings or an error,
+    /// depending on `fieldValidation`.
     pub(super) fn apply(
         &self,
         writing: &Writing<'_>,
@@ -148,14 +149,14 @@ impl Patched {
         };
         let patched = object.clone();
         let unknown = decode(&mut object).map_err(|status| {
-            // What is wrong is said of the patch, not of a body that could not be handled.
+            // Upstream reports the error of the patch, without the prefix for a body that cannot be handled.
             let why = status.message.split_once(" cannot be handled as a ");
             let why = why.and_then(|(_, rest)| rest.split_once(": ")).map(|(_, why)| why.to_owned());
             refused(shown(&patched), why.unwrap_or(status.message))
         })?;
         let mut unknown: Vec<String> = unknown.iter().map(Finding::to_string).collect();
         if matches!(self.steps, Steps::Strategic) {
-            // Upstream makes an object of this one without a text, and sorts what it finds.
+            // Upstream builds this object without a text, and sorts the unknown fields.
             unknown.sort();
         }
         let findings = self.findings.iter().cloned().chain(unknown);
@@ -188,7 +189,8 @@ impl Patched {
 }
 
 impl Patched {
-    /// Reads what a patch made, which may have lost its type on the way. A strategic patch is no text in between, so it keeps it.
+    /// Decodes the result of a patch, which may have removed apiVersion and kind. A strategic patch is applied to the typed
+    /// object, so it keeps them.
     fn decode(&self, writing: &Writing<'_>, object: &mut Value) -> Result<Vec<Finding>, Status> {
         let is_custom = writing.target.def.custom.is_some();
         if is_custom && text_of(object, "kind").is_empty() {
@@ -206,7 +208,7 @@ fn text_of<'v>(object: &'v Value, field: &str) -> &'v str {
     object.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Upstream takes an object without a version for one of its internal form, which no text can name a field of.
+/// Upstream decodes an object without apiVersion into its internal type, none of whose fields has a JSON name.
 fn forget_all(object: &mut Value) -> Vec<Finding> {
     let members = std::mem::take(object).as_object().cloned().unwrap_or_default();
     *object = serde_json::json!({});
@@ -228,8 +230,8 @@ impl Change for Patched {
     }
 }
 
-/// What upstream's strict decoder finds in the operations of a JSON patch, in the order of the text: members that are unknown,
-/// of which nothing more is said, and those that are there twice, as whatever is twice in a `value`.
+/// What upstream's strict decoder finds in the operations of a JSON patch, in the order of the text: unknown members, whose
+/// values it skips, and duplicate members, also inside a `value`.
 fn members(body: &Document) -> Vec<String> {
     let operations = match body.text.as_ref().map(|text| Ordered::read(text)) {
         Some(Ok(Ordered::Array(operations))) => operations,
@@ -257,7 +259,7 @@ fn members(body: &Document) -> Vec<String> {
             value.find_duplicates(&mut path, &mut findings);
         }
     }
-    // Upstream says of each of them that it was found in the patch, not in the object.
+    // Upstream's prefix for findings in the patch rather than in the object.
     findings.into_vec().iter().map(|finding| format!("json patch {finding}")).collect()
 }
 

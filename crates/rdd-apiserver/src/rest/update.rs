@@ -1,4 +1,4 @@
-//! Changing an object: one loop for update, patch and apply, which differ in how the new object comes of the old one.
+//! One read-modify-write loop for update, patch and apply, which differ in how they compute the new object.
 
 use std::sync::Arc;
 
@@ -25,44 +25,44 @@ use crate::{
     state::{Object, Write},
 };
 
-/// How often a change is made anew because somebody else was quicker. Each time another write got through, so nobody comes near it
-/// who is not alone against a crowd.
+/// How often a write is retried after a conflict. Each conflict means that another write succeeded, so only a single client
+/// against a crowd comes near this limit.
 pub(super) const ATTEMPTS_MAX: usize = 500;
 
-/// How a new object comes of the one that is there. It is asked again when somebody else was quicker.
+/// Computes a new object from the current one. The write loop calls it again after each conflict.
 pub(crate) trait Change: Send + Sync {
     /// The uid that the object must have.
     fn uid(&self) -> Option<&str> {
         None
     }
 
-    /// Whether it makes an object where there is none, whatever its kind says about that.
+    /// Whether it creates an absent object, whatever the options of the resource are.
     fn creates(&self) -> bool {
         false
     }
 
-    /// Whether mutating plug-ins have seen it already, in another form.
+    /// Whether mutating admission already ran, on another form of the object (a Scale).
     fn is_admitted(&self) -> bool {
         false
     }
 
-    /// What plug-ins are asked about in place of the object and of what it was, and where that is.
+    /// The objects that validating admission sees instead of `_new` and `_old`, and their target.
     fn stand_in(&self, _new: &Value, _old: &Value) -> Result<Option<StandIn<'_>>, Status> {
         Ok(None)
     }
 
-    /// The new object, with its owners recorded. `current` is none if there is nothing yet.
+    /// The new object, with its managed fields. `current` is `None` if the object does not exist.
     fn change(&self, writing: &Writing<'_>, current: Option<&Value>) -> Result<Value, Status>;
 }
 
-/// What stands for an object before validating plug-ins.
+/// The objects that validating admission sees instead of the stored ones: a Scale for its object.
 pub(crate) struct StandIn<'a> {
     pub(crate) target: &'a Target,
     pub(crate) new: Value,
     pub(crate) old: Value,
 }
 
-/// Replaces an object, or a part of it, by a body.
+/// Replaces an object, or the part that a subresource writes, with a body.
 pub async fn update(api: &Api, target: &Target, context: &Context, body: Document) -> Result<Written, Status> {
     let writing = Writing::new(api, target, context);
     let mut object = decode::object(&writing, body)?;
@@ -73,7 +73,7 @@ pub async fn update(api: &Api, target: &Target, context: &Context, body: Documen
     write(&writing, &Replace { object }).await
 }
 
-/// A body that takes the place of what is there.
+/// A body that replaces the current object.
 struct Replace {
     object: Value,
 }
@@ -88,7 +88,7 @@ impl Change for Replace {
     }
 }
 
-/// The name in an object must be that of the path.
+/// Refuses an object whose name is not that of the path.
 pub(crate) fn check_name(writing: &Writing<'_>, object: &Value) -> Result<(), Status> {
     let (found, wanted) = (Metadata::of(object).name(), writing.name());
     if found.is_empty() {
@@ -104,7 +104,7 @@ pub(crate) fn check_name(writing: &Writing<'_>, object: &Value) -> Result<(), St
     Ok(())
 }
 
-/// Makes a change to what is there, again and again until nobody else was quicker.
+/// Applies a change to the current object, and retries while other writes get in between.
 pub(crate) async fn write(writing: &Writing<'_>, change: &dyn Change) -> Result<Written, Status> {
     let key = writing.target.key()?;
     for _ in 0..ATTEMPTS_MAX {
@@ -120,6 +120,7 @@ pub(crate) async fn write(writing: &Writing<'_>, change: &dyn Change) -> Result<
                     break;
                 }
                 let wait = writing.context.deadline.saturating_duration_since(Instant::now());
+                // The next attempt must see the other write, or it would conflict with it again.
                 if let Some(actual) = actual {
                     writing.api.state.reach(actual, wait).await.map_err(|error| error::of_state(&error))?;
                 }
@@ -131,11 +132,11 @@ pub(crate) async fn write(writing: &Writing<'_>, change: &dyn Change) -> Result<
 
 enum Attempt {
     Done(Written),
-    /// Somebody else wrote, at this revision.
+    /// Another write changed the object, at this revision.
     Lost(Option<Revision>),
 }
 
-/// Makes what is not there, where that is allowed.
+/// Creates an absent object, if the change or the resource allows it.
 async fn make(writing: &Writing<'_>, change: &dyn Change) -> Result<Attempt, Status> {
     let def = &writing.target.def;
     if !(change.creates() || def.manners.create_on_update) || writing.target.subresource.is_some() {
@@ -149,7 +150,7 @@ async fn make(writing: &Writing<'_>, change: &dyn Change) -> Result<Attempt, Sta
     offload::pause().await;
     let mut object = writing.mutate(Operation::Create, object, None).await?;
     writing.dedupe_owners(&mut object, true);
-    // A create by update says which version it replaces; there is none.
+    // A create replaces no version, so a version that the object carries is dropped.
     if let Some(mut metadata) = MetadataMut::of(&mut object) {
         metadata.set_resource_version("");
     }
@@ -176,7 +177,7 @@ async fn replace(writing: &Writing<'_>, change: &dyn Change, object: &Arc<Object
     writing.dedupe_owners(&mut new, true);
     check_version(writing, &mut new, &old)?;
     complete(writing, &mut new, &old)?;
-    // The checks that all kinds share come first; built-in kinds make them themselves, in upstream's order.
+    // The common metadata errors come first. Built-in kinds report them themselves, in upstream's order.
     let shared = def.custom.as_ref().map(|_| common_errors(&new, def.namespaced, &old));
     let mut errors = shared.unwrap_or_default();
     errors.extend(kind.validate_update(writing.target.subresource_name(), &new, &old));
@@ -193,11 +194,13 @@ async fn replace(writing: &Writing<'_>, change: &dyn Change, object: &Arc<Object
         }
     }
     let expect = Expect::Revision(object.revision());
+    // The update removed the last finalizer, so the object goes instead of being stored.
     if vanishes(&new, &old) && kind.may_vanish(&new) {
         return vanish(writing, new, expect).await;
     }
     let dry_run = writing.context.options.is_dry_run();
     let stored = form::to_stored(def, version, &new);
+    // A write that changes nothing commits nothing, as upstream: watches see no event.
     if object.is_stored_as(&stored) {
         return Ok(Attempt::Done(Written { content: Content::Stored(Arc::clone(object)), created: false }));
     }
@@ -219,7 +222,7 @@ async fn replace(writing: &Writing<'_>, change: &dyn Change, object: &Arc<Object
     }
 }
 
-/// A new object must name the version that it replaces, or none where its kind allows that.
+/// The new object must carry the current resourceVersion, or none if its resource allows unconditional updates.
 fn check_version(writing: &Writing<'_>, new: &mut Value, old: &Value) -> Result<(), Status> {
     let def = &writing.target.def;
     let (wanted, current) = (resource_version(new)?, resource_version(old)?);
@@ -238,7 +241,7 @@ fn check_version(writing: &Writing<'_>, new: &mut Value, old: &Value) -> Result<
     Ok(())
 }
 
-/// Keeps what an update cannot change, and lets the kind do the same.
+/// Restores the fields that no update can change, and lets the kind do the same.
 fn complete(writing: &Writing<'_>, new: &mut Value, old: &Value) -> Result<(), Status> {
     writing.place(new)?;
     let before = Metadata::of(old);
@@ -264,7 +267,7 @@ fn complete(writing: &Writing<'_>, new: &mut Value, old: &Value) -> Result<(), S
     Ok(())
 }
 
-/// Whether an update took the last finalizer of an object that is being deleted.
+/// Whether an update removed the last finalizer of an object that is being deleted.
 fn vanishes(new: &Value, old: &Value) -> bool {
     let before = Metadata::of(old);
     Metadata::of(new).finalizers().is_empty()
@@ -272,7 +275,7 @@ fn vanishes(new: &Value, old: &Value) -> bool {
         && matches!(before.deletion_grace_period_seconds(), None | Some(0))
 }
 
-/// Deletes what nothing holds any more. The client gets the object as it would have been.
+/// Deletes an object without finalizers. The client gets the object that the update would have stored.
 async fn vanish(writing: &Writing<'_>, new: Value, expect: Expect) -> Result<Attempt, Status> {
     if !writing.context.options.is_dry_run() {
         let stored = writing.store(Write::delete(writing.target.key()?, expect)).await?;
@@ -289,10 +292,10 @@ pub(crate) fn precondition_failed(writing: &Writing<'_>, what: &str, wanted: &st
     invalid_stored(writing, &why)
 }
 
-/// 409 with the storage error that upstream shows for an object which is not as expected.
+/// 409 with upstream's storage error for an object that is not as expected.
 pub(crate) fn invalid_stored(writing: &Writing<'_>, why: &str) -> Status {
     let def = &writing.target.def;
-    // The key of the store that upstream has: built-in resources are not sorted by group there.
+    // The key in upstream's store, where built-in resources are not grouped by API group.
     let prefix = match (&*def.group, &*def.plural) {
         _ if def.custom.is_some() => format!("{}/{}", def.group, def.plural),
         ("apiextensions.k8s.io" | "apiregistration.k8s.io", plural) => format!("{}/{plural}", def.group),

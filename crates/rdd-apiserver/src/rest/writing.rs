@@ -1,4 +1,4 @@
-//! What every write does on its way: ownership, admission, the checks that all kinds share.
+//! The steps that all writes share: field ownership, admission, common validation, the commit.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -23,7 +23,7 @@ use crate::{
     state::{self, Committed, Object, Write},
 };
 
-/// A write on its way.
+/// A write in progress: what it writes to, and on whose behalf.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Writing<'a> {
     pub(crate) api: &'a Api,
@@ -31,32 +31,32 @@ pub(crate) struct Writing<'a> {
     pub(crate) context: &'a Context,
 }
 
-/// What came of a write.
+/// The result of a write.
 #[derive(Debug)]
 pub struct Written {
-    /// The object.
+    /// The content of the response.
     pub content: Content,
-    /// Whether it had not been there before.
+    /// Whether the write created the object.
     pub created: bool,
 }
 
-/// An object that a write answers with.
+/// The content of a response to a write.
 #[derive(Debug)]
 pub enum Content {
-    /// As it is stored now.
+    /// The object as it is stored now.
     Stored(Arc<Object>),
-    /// In the version of the request: what would be stored (dry run), or what was there last (a write that deletes).
+    /// An object in the version of the request: what a dry run would store, or the last state of a deleted object.
     Shown(Value),
-    /// It is gone.
+    /// A Status: the object is removed.
     Status(Box<Status>),
 }
 
-/// What the store made of a write.
+/// The outcome of a commit.
 #[derive(Debug)]
 pub(crate) enum Fate {
-    /// It has it.
+    /// The store committed the write.
     Done(Committed),
-    /// Somebody else was quicker, with this revision.
+    /// Another write changed the object first, at this revision if it is known.
     Lost(Option<Revision>),
 }
 
@@ -73,7 +73,7 @@ impl<'a> Writing<'a> {
         self.api.now()
     }
 
-    /// The name of the object as messages have it.
+    /// The name of the object for messages.
     pub(crate) fn name(&self) -> &'a str {
         self.target.name.as_deref().unwrap_or_default()
     }
@@ -82,7 +82,7 @@ impl<'a> Writing<'a> {
         Status::not_found(&self.target.def.group_resource(), self.name())
     }
 
-    /// 422. It names the kind that the object says it is, and what is stored under another group by that group.
+    /// 422. For a custom resource it names the kind and the group that the object itself carries.
     pub(crate) fn invalid(&self, object: &Value, errors: &[FieldError]) -> Status {
         let def = &self.target.def;
         let mut kind = def.group_kind();
@@ -93,13 +93,14 @@ impl<'a> Writing<'a> {
                 text("apiVersion").split_once('/').map_or("", |(group, _)| group).clone_into(&mut kind.group);
             }
         } else if matches!(self.target.version().stored, Stored::Converted(_)) {
-            // The one built-in kind that is so is an Event, which is of the core to who checks it.
+            // The only built-in kind with a conversion is Event. Upstream validates it in the core group, so its errors carry
+            // no group.
             kind.group.clear();
         }
         Status::invalid(&kind, Metadata::of(object).name(), errors)
     }
 
-    /// Hands out what the field manager needs; the shapes live as long as the call.
+    /// Calls `act` with a field manager, which borrows the shapes of all versions.
     pub(crate) fn with_field_manager<T>(&self, act: impl FnOnce(&FieldManager<'_>) -> T) -> T {
         let def = &self.target.def;
         let version = self.target.version();
@@ -117,12 +118,13 @@ impl<'a> Writing<'a> {
         })
     }
 
-    /// Records who owns what after the object was changed by other means than apply. `live` is none for a create.
+    /// Updates the managed fields after a change by other means than apply. `live` is `None` for a create.
     pub(crate) fn own(&self, live: Option<&Value>, new: Value) -> Value {
         let now = ssa::Timestamp(self.now().seconds());
         self.with_field_manager(|manager| {
             let empty = manager.empty_object();
             let (object, error) = manager.update_or_forget(live.unwrap_or(&empty), new, &self.context.manager, now);
+            // As upstream: broken managed fields do not fail a write, they are dropped.
             if let Some(error) = error {
                 tracing::warn!(%error, resource = %self.target.def.plural, name = self.name(), "owners of fields were lost");
             }
@@ -130,7 +132,7 @@ impl<'a> Writing<'a> {
         })
     }
 
-    /// Puts an object in the namespace of the request, or refuses one that is in another.
+    /// Sets the namespace of the request, or refuses an object of another namespace.
     pub(crate) fn place(&self, object: &mut Value) -> Result<(), Status> {
         let wanted = if self.target.def.namespaced { self.target.namespace.as_deref().unwrap_or_default() } else { "" };
         let Some(mut metadata) = MetadataMut::of(object) else {
@@ -146,7 +148,7 @@ impl<'a> Writing<'a> {
         Ok(())
     }
 
-    /// Removes owner references that are there twice, with a warning.
+    /// Removes duplicate owner references, with a warning.
     pub(crate) fn dedupe_owners(&self, object: &mut Value, after_admission: bool) {
         let owners = Metadata::of(object).owner_references();
         if owners.len() < 2 {
@@ -175,7 +177,7 @@ impl<'a> Writing<'a> {
         }
     }
 
-    /// Lets plug-ins change an object. The result is in form again.
+    /// Runs mutating admission. The returned object is decoded again.
     pub(crate) async fn mutate(
         &self,
         operation: Operation,
@@ -186,7 +188,7 @@ impl<'a> Writing<'a> {
         self.mutate_as(operation, object, old, &|object| kind.decode(object, Origin::Request).map(drop)).await
     }
 
-    /// The same for an object that `reform` brings into form.
+    /// The same for an object that `reform` decodes after each change.
     pub(crate) async fn mutate_as(
         &self,
         operation: Operation,
@@ -200,6 +202,7 @@ impl<'a> Writing<'a> {
         let options = self.options(operation);
         let (gvk, gvr) = self.types();
         let mut attributes = self.attributes(operation, Some(object), old, &options, (&gvk, &gvr));
+        // The managed fields before the first plug-in that changes the object: restored if the plug-ins break them.
         let mut owners: Option<Option<Value>> = None;
         let mut keep_owners = |attributes: &Attributes<'_>| {
             let of_object = || attributes.object.as_ref().and_then(|object| Metadata::of(object).get("managedFields"));
@@ -215,7 +218,7 @@ impl<'a> Writing<'a> {
         Ok(object)
     }
 
-    /// Asks plug-ins whether they agree, and hands the object back if they do.
+    /// Runs validating admission, and returns the object if it passes.
     pub(crate) async fn agree(
         &self,
         operation: Operation,
@@ -232,7 +235,7 @@ impl<'a> Writing<'a> {
         Ok(attributes.object.unwrap_or_default())
     }
 
-    /// Stores what was judged, if what it was judged by still holds.
+    /// Commits a validated write, after it rechecked that its definition and namespace are still there.
     pub(crate) async fn store(&self, write: Write) -> Result<Fate, Status> {
         if self.is_judged_by() {
             let _alone = self.api.order.0.write().await;
@@ -245,7 +248,7 @@ impl<'a> Writing<'a> {
         self.commit(write).await
     }
 
-    /// Stores the mark of a deletion, or deletes; that was judged by nothing but the object itself.
+    /// Commits a deletion or its mark. It depends on nothing but the object itself, so there is nothing to recheck.
     pub(crate) async fn store_deletion(&self, write: Write) -> Result<Fate, Status> {
         let _alone = if self.is_judged_by() { Some(self.api.order.0.write().await) } else { None };
         self.commit(write).await
@@ -255,7 +258,7 @@ impl<'a> Writing<'a> {
         let name_bytes = write.key.name().len();
         match self.api.state.commit(write).await {
             Ok(committed) => Ok(Fate::Done(committed)),
-            // Names of most kinds are far shorter; some kinds, such as Events, have no limit of their own.
+            // Most kinds limit names far below the limit of the store. Some, such as Event, have no limit of their own.
             Err(state::Error::Store { source: rdd_store::Error::KeyTooLong { bytes } }) => {
                 let bytes_max = (name_bytes + KEY_BYTES_MAX).saturating_sub(bytes);
                 Err(Status::invalid(
@@ -269,7 +272,7 @@ impl<'a> Writing<'a> {
         }
     }
 
-    /// Whether other writes are judged by what these objects say.
+    /// Namespaces and CustomResourceDefinitions: other writes are validated against them.
     fn is_judged_by(&self) -> bool {
         let def = &self.target.def;
         matches!(
@@ -278,12 +281,13 @@ impl<'a> Writing<'a> {
         )
     }
 
-    /// Looks again at what may have gone since the write was judged: its definition, and its namespace if it is new.
+    /// Rechecks what may have changed since validation: the definition, and for a new object its namespace.
     pub(crate) fn confirm(&self, is_new: bool) -> Result<(), Status> {
         let def = &self.target.def;
         if def.custom.is_some() {
             let served = self.api.registry.served();
             let now = served.get(&def.group, &def.plural).ok_or_else(Status::not_found_path)?;
+            // Another table entry means that the definition changed. The client must try again with the new one.
             if !Arc::ptr_eq(now, def) {
                 if is_new {
                     crd::refuse_create(now, self.name())?;
@@ -300,7 +304,7 @@ impl<'a> Writing<'a> {
         self.api.admission.confirm(&self.attributes(Operation::Create, None, None, &options, (&gvk, &gvr)))
     }
 
-    /// A delete goes through both halves of the chain at once, for there is nothing to change.
+    /// Runs mutating and validating admission for a delete, which has no object to change.
     pub(crate) async fn agree_to_delete(
         &self,
         old: &Arc<Value>,
@@ -313,6 +317,7 @@ impl<'a> Writing<'a> {
         let (gvk, gvr) = self.types();
         let mut attributes = self.attributes(Operation::Delete, None, Some(old), options, (&gvk, &gvr));
         attributes.dry_run = dry_run;
+        // A deletecollection request has no name, so plug-ins do not see one either.
         attributes.name = if is_one_of_many { "" } else { Metadata::of(old).name() };
         self.api.admission.mutate(&mut attributes, &|_| Ok(()), &mut |_| {}).await?;
         self.api.admission.validate(&attributes).await
@@ -354,7 +359,7 @@ impl<'a> Writing<'a> {
         }
     }
 
-    /// A Namespace counts as being in itself.
+    /// As upstream: the namespace of a Namespace is its own name.
     fn admission_namespace(&self) -> Option<&'a str> {
         let def = &self.target.def;
         let is_namespace = def.group.is_empty() && def.plural == "namespaces";
@@ -377,12 +382,12 @@ impl<'a> Writing<'a> {
     }
 }
 
-/// 400 for an object that says it is in another namespace than its path.
+/// 400 for an object of another namespace than its path.
 pub(crate) fn elsewhere() -> Status {
     Status::bad_request("the namespace of the provided object does not match the namespace sent on the request")
 }
 
-/// The checks of metadata that all kinds share, of an update, which makes them before those of its kind.
+/// Errors of metadata that all kinds share. An update reports them before the errors of its kind.
 pub(crate) fn common_errors(object: &Value, namespaced: bool, old: &Value) -> Vec<FieldError> {
     let metadata = Metadata::of(object);
     let mut errors = metadata.validate_create(namespaced, NameRule::PathSegment);
@@ -390,7 +395,7 @@ pub(crate) fn common_errors(object: &Value, namespaced: bool, old: &Value) -> Ve
     errors
 }
 
-/// The resource version in an object, 0 if it has none.
+/// The resourceVersion of an object; 0 if it has none.
 pub(crate) fn resource_version(object: &Value) -> Result<u64, Status> {
     match Metadata::of(object).resource_version() {
         "" => Ok(0),

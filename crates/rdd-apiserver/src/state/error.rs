@@ -1,13 +1,13 @@
-//! Why the state could not do what it was asked.
+//! Errors of the state.
 
 use std::sync::Arc;
 
 use rdd_store::Revision;
 
-/// What a caller-given [`Extract`](super::Extract) may fail with.
+/// The error of a caller's [`PartsExtractor`](super::PartsExtractor).
 pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
 
-/// Why the state could not do what it was asked.
+/// Why an operation of the state failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,60 +17,61 @@ pub enum Error {
         /// The key it would have been.
         text: String,
     },
-    /// The bytes are no object that could be served.
+    /// The value is not an object that the server can serve.
     #[error("read the object of {key}")]
     Unreadable {
         /// Its key.
         key: String,
-        /// What is wrong with it.
+        /// What is wrong with the value.
         #[source]
         source: Cause,
     },
-    /// The object was not as the write expected. Nothing changed.
+    /// The object does not meet the precondition of the write. Nothing changed.
     #[error("write {key}: it is not as expected")]
     Conflict {
         /// Its key.
         key: String,
-        /// Its last change; `None` if it is absent.
+        /// The revision of its last change; `None` if the object does not exist.
         actual: Option<Revision>,
     },
-    /// The store refused or failed.
+    /// The store refused the commit or failed.
     #[error("commit to the store")]
     Store {
-        /// Why.
+        /// The store's error.
         #[source]
         source: rdd_store::Error,
     },
-    /// The store could not be read.
+    /// The state could not be loaded from the store.
     #[error("load the state from the store")]
     Load {
-        /// Why.
+        /// The store's error.
         #[source]
         source: rdd_store::Error,
     },
-    /// The write is durable, but was not told by the store within the time that is given to it.
+    /// The write is durable, but the follower did not apply it within
+    /// [`StateLimits::commit_wait`](super::StateLimits::commit_wait).
     #[error("the write was committed as revision {revision}, which the store has not told yet")]
     Unseen {
-        /// Its revision.
+        /// The revision of the write.
         revision: Revision,
     },
-    /// A revision that has not happened within the time that was given to it.
+    /// The revision did not become visible within the time limit.
     #[error("revision {wanted} has not happened, the newest is {current}")]
     TooLarge {
-        /// What was asked for.
+        /// The requested revision.
         wanted: Revision,
-        /// The newest one.
+        /// The newest visible revision.
         current: Revision,
     },
-    /// A revision whose content or whose later changes are no longer kept.
+    /// The content of the revision, or the changes after it, are no longer kept.
     #[error("revision {wanted} is too old, what is kept begins at {oldest}")]
     Expired {
-        /// What was asked for; of a watch, how far it came.
+        /// The requested revision; for a watch, the last one that it delivered.
         wanted: Revision,
-        /// The oldest that can be had.
+        /// The oldest revision that is available.
         oldest: Revision,
     },
-    /// The state follows its store no longer.
+    /// The follower has ended, so the state changes no more.
     #[error("the state is closed")]
     Closed,
 }

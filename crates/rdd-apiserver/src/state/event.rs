@@ -1,4 +1,4 @@
-//! A change of an object, and how it looks to a watcher that sees only some objects.
+//! A change of an object, and what a watch with a filter reports for it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,44 +6,45 @@ use rdd_store::Revision;
 
 use super::{Key, Object};
 
-/// About what a snapshot that is kept takes beyond the one before it: the copied path of a tree of some thousand objects.
+/// Approximate memory of a retained snapshot beyond the one before it: the copied path of a tree of some thousand
+/// objects.
 const SNAPSHOT_BYTES: usize = 512;
 
-/// Which objects a watcher or a list wants.
+/// Selects objects of a watch or a list.
 pub type Filter = Arc<dyn Fn(&Object) -> bool + Send + Sync>;
 
-/// What happened to an object.
+/// The type of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It appeared.
+    /// The object was created, or begins to match the filter.
     Added,
-    /// It changed.
+    /// The object changed.
     Modified,
-    /// It went.
+    /// The object was deleted, or stops matching the filter.
     Deleted,
 }
 
-/// What a watcher is told. Everyone who is told of the same change shares the object and its bytes.
+/// A change as a watch delivers it. All watches of the same change share the object and its bytes.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// What happened, as this watcher sees it.
+    /// The type of the change for this watch.
     pub kind: Kind,
-    /// The object, whose revision is that of the change. If it went: its last content.
+    /// The object at the revision of the change. For a deletion: its last content.
     pub object: Arc<Object>,
 }
 
-/// A change of an object, as history keeps it. At least one of the two contents is there.
+/// A change of an object in the history. At least one of the two contents is present.
 #[derive(Debug)]
 pub(super) struct Event {
     pub(super) revision: Revision,
     pub(super) previous: Option<Arc<Object>>,
     pub(super) current: Option<Arc<Object>>,
-    /// The previous content under the revision of this event, made when the first watcher needs it.
+    /// The previous content under the revision of this event, built when the first watch needs it.
     departed: OnceLock<Arc<Object>>,
 }
 
 impl Event {
-    /// The change from one content to the other; `None` if there is neither.
+    /// The change from one content to the other; `None` if both are absent.
     pub(super) fn new(
         revision: Revision,
         previous: Option<Arc<Object>>,
@@ -59,7 +60,7 @@ impl Event {
     }
 
     /// How many bytes are in memory only because of this event and its snapshot. A deletion counts its content twice:
-    /// it is told with a copy.
+    /// watches receive a copy with another resourceVersion.
     pub(super) fn bytes(&self) -> usize {
         let copies = if self.current.is_none() { 2 } else { 1 };
         let previous = self.previous.as_ref().map_or(0, |object| object.wire().len() + size_of::<Object>());
@@ -72,7 +73,7 @@ impl Event {
         Some(Arc::clone(self.departed.get_or_init(|| Arc::new(previous.at_revision(self.revision)))))
     }
 
-    /// How the change looks to who sees only the objects that `wanted` holds for; `None` if it does not show.
+    /// The change as a watch with the filter `wanted` reports it; `None` if the filter selects neither content.
     pub(super) fn seen_by(&self, wanted: impl Fn(&Object) -> bool) -> Option<Change> {
         let current = self.current.as_ref().filter(|object| wanted(object));
         let was_seen = self.previous.as_ref().is_some_and(|object| wanted(object));

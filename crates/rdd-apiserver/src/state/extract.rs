@@ -1,4 +1,4 @@
-//! The few parts of an object that selection and ownership need, parsed once.
+//! Parses the few fields of an object that selectors and ownership need, once per write.
 
 use std::{
     borrow::Cow,
@@ -11,10 +11,10 @@ use serde::Deserialize;
 
 use super::{Key, error::Cause};
 
-/// A short text that equal ones share.
+/// A string that is shared between all objects that contain it.
 pub type Symbol = Arc<str>;
 
-/// The few parts of an object that selection and ownership need.
+/// The fields of an object that selectors and ownership need.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parts {
     /// Its uid.
@@ -23,18 +23,21 @@ pub struct Parts {
     pub labels: Box<[(Symbol, Symbol)]>,
     /// The uids of its owner references.
     pub owners: Box<[Symbol]>,
-    /// Further fields by which it can be selected, by path, sorted. Name and namespace are in the key.
+    /// Further fields for field selectors, by path, sorted. Name and namespace are in the key.
     pub fields: Box<[(Symbol, Symbol)]>,
 }
 
-/// How an object's parts are read. They depend on nothing but its key and its JSON, for they may be read before it is committed,
-/// in the task that publishes changes, or in both. It must not block, and what it costs is paid by every write.
+/// Extracts an object's [`ObjectParts`] from its JSON.
+///
+/// The result must depend on nothing but the key and the JSON: the write extracts before the commit, the follower may
+/// extract again when it publishes the change. `extract` must not block, and every write pays its cost.
 pub trait Extract: Debug + Send + Sync {
-    /// The parts of an object, or why its bytes are none. The texts go through `symbols`, so that equal ones are shared.
+    /// The parts of an object, or an error if the JSON is not a valid object. Implementations intern strings in
+    /// `symbols`, so that equal ones share memory.
     fn extract(&self, key: &Key, json: &[u8], symbols: &mut Symbols) -> Result<Parts, Cause>;
 }
 
-/// Reads uid, labels and owners, and no further fields.
+/// Extracts uid, labels and owners, and no further fields.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MetadataExtract;
 
@@ -71,25 +74,25 @@ impl Extract for MetadataExtract {
         Ok(Parts {
             labels: labels.unwrap_or_default().into_iter().map(pair).collect(),
             owners: owner_references.unwrap_or_default().iter().map(|owner| symbols.intern(&owner.uid)).collect(),
-            // Hardly any two objects share a uid, so the table of symbols would only grow by it.
+            // Uids are unique, so interning them would only grow the table.
             uid: uid.map(|uid| uid.into()),
             fields: Box::default(),
         })
     }
 }
 
-/// Texts that occur many times, each kept once for as long as someone uses it.
+/// Interns strings: equal strings share one allocation while any object uses it.
 #[derive(Debug, Default)]
 pub struct Symbols {
     known: HashSet<Symbol>,
-    /// Unused ones are swept out when there are so many.
+    /// The table size at which the next sweep drops unused strings.
     sweep_at: usize,
 }
 
 impl Symbols {
     const SWEEP_MIN: usize = 1_024;
 
-    /// The shared form of a text.
+    /// The shared string equal to `text`.
     pub fn intern(&mut self, text: &str) -> Symbol {
         if let Some(known) = self.known.get(text) {
             return Arc::clone(known);
@@ -99,7 +102,7 @@ impl Symbols {
         symbol
     }
 
-    /// Puts the shared form in the place of a symbol that was made elsewhere, or takes that for the shared form.
+    /// Replaces a string that another interner made by the shared one, or makes it the shared one.
     pub(super) fn share(&mut self, symbol: &mut Symbol) {
         match self.known.get(symbol) {
             Some(known) => *symbol = Arc::clone(known),

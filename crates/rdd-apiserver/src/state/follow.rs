@@ -1,4 +1,4 @@
-//! The task that follows the store: it alone makes changes visible, in the order of their revisions.
+//! The follower: the one task that applies the store's commits to memory, in the order of their revisions.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -8,11 +8,11 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::{Extract, Key, Object, Resource, Symbols, event::Event, object::Reading, shared::Shared, table::Table};
 
-/// After so long without a batch the store is asked how far it is.
+/// If no batch arrives for this long, the follower asks the store for its revision.
 const PROGRESS_AFTER: Duration = Duration::from_millis(50);
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
-/// Follows the store. When it is dropped, for whatever reason, everyone who waits for the state is told.
+/// The follower. Dropping it, also by a panic, marks the state as ended and wakes every waiter.
 #[derive(Debug)]
 pub(super) struct Follower {
     pub(super) store: Arc<dyn Store>,
@@ -28,7 +28,7 @@ impl Drop for Follower {
 }
 
 impl Follower {
-    /// Loads everything and subscribes to what follows.
+    /// Loads all objects and subscribes to the commits after them.
     pub(super) async fn load(&mut self) -> Result<Subscription, rdd_store::Error> {
         let mut load = self.store.load().await?;
         let mut objects: HashMap<Resource, Vec<Arc<Object>>> = HashMap::new();
@@ -52,20 +52,21 @@ impl Follower {
         Ok(subscription)
     }
 
-    /// Follows until everything is visible that had been committed when this was called.
+    /// Applies batches until everything that was committed before the call is visible.
     pub(super) async fn catch_up(&mut self, subscription: &mut Subscription) -> Result<(), rdd_store::Error> {
         let head = self.store.head();
         while self.shared.applied() < head {
             match timeout(PROGRESS_AFTER, subscription.next()).await {
                 Ok(batch) => self.apply(&*batch?),
-                // A restored store begins with a leap, which no batch tells.
+                // A restored store begins at a higher revision without a batch for the gap; only `progress` reports
+                // it.
                 Err(_) => drop(self.store.progress().await?),
             }
         }
         Ok(())
     }
 
-    /// Follows until the store is closed.
+    /// Applies batches until the store is closed.
     pub(super) async fn run(mut self, mut subscription: Subscription) -> rdd_store::Error {
         let mut trim = interval(self.shared.limits.trim_every.max(Duration::from_millis(1)));
         trim.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -90,8 +91,8 @@ impl Follower {
         }
     }
 
-    /// A new subscription after one has ended: from where it was if the store still knows what came since, and from a new
-    /// load if not. It fails only because the store is closed.
+    /// Subscribes again after a subscription has ended: from the applied revision if the store still has the changes
+    /// since then, otherwise after a full reload. It fails only if the store is closed.
     async fn resume(&mut self, mut error: rdd_store::Error) -> Result<Subscription, rdd_store::Error> {
         let mut delays = BACKOFF.delays();
         loop {
@@ -100,8 +101,9 @@ impl Follower {
             }
             let applied = self.shared.applied();
             let resumed = match self.store.events(applied).await {
+                // The gap cannot be replayed, so watches must not continue as if nothing was missed.
                 Err(gone @ (rdd_store::Error::Compacted { .. } | rdd_store::Error::FutureRevision { .. })) => {
-                    tracing::warn!(rv = applied.0, error = %Chain(&gone), "load the state anew; all watches expire");
+                    tracing::warn!(rv = applied.0, error = %Chain(&gone), "reloading the state from the store; all watches expire");
                     self.load().await
                 }
                 other => other,
@@ -117,16 +119,17 @@ impl Follower {
     }
 
     fn apply(&mut self, batch: &Batch) {
+        // A reload may already include batches that the subscription delivers again.
         if batch.revision <= self.shared.applied() {
             return;
         }
         let mut changes: Vec<(Arc<Table>, Vec<Arc<Event>>)> = Vec::new();
-        for told in &batch.events {
-            let Some(key) = Key::parse(Arc::clone(&told.key)) else { continue };
+        for stored in &batch.events {
+            let Some(key) = Key::parse(Arc::clone(&stored.key)) else { continue };
             let table = self.shared.table_or_new(key.resource_prefix(), || key.resource());
             let previous = table.get(key.as_str());
-            let current = match &told.change {
-                // The key that is known already is kept, not one more copy of it.
+            let current = match &stored.change {
+                // Reuse the key that is already in memory instead of keeping one more copy of it.
                 Change::Put(value) => {
                     let key = previous.as_ref().map_or(key, |previous| previous.key().clone());
                     self.see(key, batch.revision, value)
@@ -142,7 +145,7 @@ impl Follower {
         self.shared.publish(batch.revision, changes);
     }
 
-    /// The object that a value is, which has been read already if it was written here.
+    /// The object for a committed value. Uses the parse result of the write if this process made it.
     fn see(&mut self, key: Key, revision: Revision, json: &[u8]) -> Option<Arc<Object>> {
         match self.shared.handover.take(&key, json) {
             Some(reading) => {
@@ -153,13 +156,13 @@ impl Follower {
         }
     }
 
-    /// An object of its stored bytes. Bytes that are none come from another program: they are told of and left out, so that
-    /// one bad value does not keep all others from being served.
+    /// Parses an object from its stored bytes. Bytes that are not an object come from another program: the follower
+    /// logs and skips them, so that one bad value does not keep all others from being served.
     fn read(&mut self, key: Key, revision: Revision, json: &[u8]) -> Option<Arc<Object>> {
         match Reading::of(&key, json, &*self.extract, &mut self.symbols) {
             Ok(reading) => Some(Arc::new(Object::new(key, revision, json, reading))),
             Err(error) => {
-                tracing::error!(rv = revision.0, error = %Chain(&error), "leave out a stored value that is no object");
+                tracing::error!(rv = revision.0, error = %Chain(&error), "skipped a stored value that is not an object");
                 None
             }
         }

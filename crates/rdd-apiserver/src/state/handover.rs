@@ -1,4 +1,4 @@
-//! What a write has read of its value before it was stored, for the task that makes the value visible: it need not read it again.
+//! Caches the parse that a write made before its commit, so that the follower need not parse the value again.
 
 use std::{collections::HashMap, sync::Mutex};
 
@@ -8,14 +8,16 @@ use super::{Key, object::Reading};
 
 const NEVER_POISONED: &str = "nothing panics while holding the readings";
 
-/// Readings of values that are on their way through the store, by key.
+/// Parse results of values that are being committed, by key.
 ///
-/// A reading counts for nothing but the very bytes that it was made of, so it does not matter who else writes the same key, here
-/// or behind our back: whose reading is not there, or another's, has its value read anew.
+/// A parse result is used only for exactly the bytes it was made from, so concurrent writers of the same key, in this
+/// process or another, do no harm: if the follower finds no result, or one of other bytes, it parses the value
+/// itself.
 #[derive(Debug, Default)]
 pub(super) struct Handover(Mutex<HashMap<Key, (Bytes, Reading)>>);
 
-/// A reading that is kept for as long as its write waits. Of two writes of one key the later is kept, until either is over.
+/// Keeps a parse result in the cache while its write is in progress. Of two writes of one key the later result is
+/// kept, until either write ends.
 #[derive(Debug)]
 pub(super) struct Offer<'a> {
     handover: &'a Handover,
@@ -23,13 +25,13 @@ pub(super) struct Offer<'a> {
 }
 
 impl Handover {
-    /// Keeps what was read of a value.
+    /// Caches the parse result of a value.
     pub(super) fn offer<'a>(&'a self, key: &'a Key, json: &Bytes, reading: Reading) -> Offer<'a> {
         self.0.lock().expect(NEVER_POISONED).insert(key.clone(), (json.clone(), reading));
         Offer { handover: self, key }
     }
 
-    /// What was read of this value, if that is kept.
+    /// Removes and returns the parse result of exactly this value, if it is cached.
     pub(super) fn take(&self, key: &Key, json: &[u8]) -> Option<Reading> {
         let mut kept = self.0.lock().expect(NEVER_POISONED);
         kept.get(key).filter(|(read, _)| read == json)?;

@@ -1,10 +1,10 @@
-//! Which revision was the newest some time ago: what lies before it is past.
+//! Finds the newest revision of some time ago; older ones may be dropped.
 
 use std::{collections::VecDeque, time::Duration};
 
 use rdd_store::Revision;
 
-/// Revisions and when they were the newest, in slots of a hundredth of the age that is kept.
+/// Revisions and when they were the newest, in slots of a hundredth of the retained age.
 #[derive(Debug)]
 pub(super) struct Horizon {
     age: Duration,
@@ -15,7 +15,7 @@ pub(super) struct Horizon {
 #[derive(Debug)]
 struct Slot {
     begun: Duration,
-    /// When `revision` came, which was the last of this slot.
+    /// When `revision`, the last one of this slot, became the newest.
     at: Duration,
     revision: Revision,
 }
@@ -25,8 +25,9 @@ impl Horizon {
         Self { age, slots: VecDeque::new(), past: Revision(0) }
     }
 
-    /// Notes that a revision is the newest now.
+    /// Records that a revision is the newest now.
     pub(super) fn note(&mut self, now: Duration, revision: Revision) {
+        // A busy store would otherwise add one slot per revision.
         let width = self.age / 100;
         match self.slots.back_mut() {
             Some(slot) if now < slot.begun + width => (slot.at, slot.revision) = (now, revision),
@@ -34,7 +35,7 @@ impl Horizon {
         }
     }
 
-    /// The newest revision of `age` ago, or one that is a little older.
+    /// The revision that was the newest `age` ago, or a slightly older one.
     pub(super) fn at(&mut self, now: Duration) -> Revision {
         while let Some(slot) = self.slots.pop_front_if(|slot| slot.at + self.age <= now) {
             self.past = slot.revision;

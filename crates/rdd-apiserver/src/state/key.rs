@@ -6,7 +6,7 @@ use super::Error;
 
 const ROOT: &str = "/registry/";
 
-/// A resource of a group, the unit in which objects are listed and watched. Cheap to clone.
+/// The key prefix of a resource of a group, the unit in which objects are listed and watched. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Resource {
     /// `/registry/<group>/<resource>/`.
@@ -17,16 +17,16 @@ pub struct Resource {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(Arc<str>);
 
-/// The objects of a resource: all of them, or those of one namespace.
+/// The keys of a list or watch: all objects of a resource, or those of one namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
     resource: Resource,
-    /// What the keys begin with; it ends with a slash.
+    /// The prefix of its keys; it ends with a slash.
     prefix: Arc<str>,
 }
 
 impl Resource {
-    /// A resource by its group, which is empty for the core group, and its plural name.
+    /// The prefix of a resource from its group, which is empty for the core group, and its plural name.
     pub fn new(group: &str, resource: &str) -> Result<Self, Error> {
         let group = if group.is_empty() { "core" } else { group };
         let prefix = format!("{ROOT}{group}/{resource}/");
@@ -42,7 +42,7 @@ impl Resource {
         self.key_text(namespace, name).map(|text| Key(text.into()))
     }
 
-    /// The same as text, for those who only look something up.
+    /// The key as a string, for lookups.
     pub(super) fn key_text(&self, namespace: Option<&str>, name: &str) -> Result<String, Error> {
         let mut text = String::with_capacity(self.prefix.len() + namespace.map_or(0, str::len) + 1 + name.len());
         text.push_str(&self.prefix);
@@ -55,12 +55,12 @@ impl Resource {
         if valid { Ok(text) } else { Err(Error::InvalidKey { text }) }
     }
 
-    /// All its objects.
+    /// The scope of all its objects.
     pub fn all(&self) -> Scope {
         Scope { resource: self.clone(), prefix: Arc::clone(&self.prefix) }
     }
 
-    /// Its objects in one namespace.
+    /// The scope of its objects in one namespace.
     pub fn within(&self, namespace: &str) -> Result<Scope, Error> {
         let prefix = format!("{}{namespace}/", self.prefix);
         if is_segment(namespace) {
@@ -70,41 +70,41 @@ impl Resource {
         }
     }
 
-    /// What its keys begin with.
+    /// The prefix of its keys.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 }
 
 impl Key {
-    /// Reads a key of the store; `None` if it is none of an object's.
+    /// Parses a key of the store; `None` if it is not the key of an object.
     pub fn parse(text: Arc<str>) -> Option<Self> {
         let segments: Vec<&str> = text.strip_prefix(ROOT)?.split('/').collect();
         let valid = matches!(segments.len(), 3 | 4) && segments.into_iter().all(is_segment);
         valid.then_some(Self(text))
     }
 
-    /// The key as the store has it.
+    /// The key as stored.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Which resource it belongs to.
+    /// Its resource.
     pub fn resource(&self) -> Resource {
         Resource { prefix: self.0[..self.resource_end()].into() }
     }
 
-    /// Whether it belongs to a resource.
+    /// Whether the key belongs to a resource.
     pub fn is_of(&self, resource: &Resource) -> bool {
         self.resource_prefix() == &*resource.prefix
     }
 
-    /// The text of [`resource`](Self::resource), without making one.
+    /// The prefix of [`resource`](Self::resource), without allocating.
     pub(super) fn resource_prefix(&self) -> &str {
         &self.0[..self.resource_end()]
     }
 
-    /// The namespace, if the object is in one.
+    /// The namespace, if the object is namespaced.
     pub fn namespace(&self) -> Option<&str> {
         self.0[self.resource_end()..].split_once('/').map(|(namespace, _)| namespace)
     }
@@ -116,7 +116,7 @@ impl Key {
 
     fn resource_end(&self) -> usize {
         let slashes = self.0.bytes().enumerate().filter(|(_, byte)| *byte == b'/');
-        slashes.map(|(at, _)| at + 1).nth(3).expect("a key has at least four slashes")
+        slashes.map(|(index, _)| index + 1).nth(3).expect("a key has at least four slashes")
     }
 }
 
@@ -132,17 +132,17 @@ impl Scope {
         &self.resource
     }
 
-    /// Whether a key is within.
+    /// Whether a key is in this scope.
     pub fn contains(&self, key: &Key) -> bool {
         key.0.starts_with(&*self.prefix)
     }
 
-    /// The first key that could be within.
+    /// The first key that can be in this scope.
     pub(super) fn start(&self) -> &str {
         &self.prefix
     }
 
-    /// The first key that is beyond: the prefix with its closing slash replaced by the character after it.
+    /// The first key after this scope: the prefix with its closing slash replaced by `0`, the character after `/`.
     pub(super) fn end(&self) -> String {
         format!("{}0", &self.prefix[..self.prefix.len() - 1])
     }

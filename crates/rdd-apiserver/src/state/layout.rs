@@ -1,35 +1,36 @@
-//! Where in an object's JSON its type and its metadata lie, found without parsing the rest.
+//! Finds the type and the metadata in an object's JSON without parsing the rest.
 
 /// Positions in an object's JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// The end of the leading `apiVersion` and `kind` members, their last comma included; 1 if it begins otherwise.
+    /// The end of the leading `apiVersion` and `kind` members, including their last comma; 1 if the object begins
+    /// with another member.
     pub type_meta_end: usize,
-    /// The place right after the opening brace of the metadata.
+    /// The position right after the opening brace of the metadata.
     pub metadata: usize,
-    /// Whether nothing is in the metadata.
+    /// Whether the metadata is an empty object.
     pub metadata_empty: bool,
 }
 
-/// Why positions could not be found.
+/// Why the positions cannot be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
-    /// It is not a JSON object, or it ends early.
+    /// It is not a JSON object, or it is truncated.
     #[error("malformed JSON at byte {at}")]
     Malformed {
-        /// Where.
+        /// The byte offset.
         at: usize,
     },
-    /// It has no metadata that is an object.
+    /// It has no metadata, or metadata that is not an object.
     #[error("no metadata")]
     NoMetadata,
-    /// Its metadata has a resourceVersion, which is not stored but added when it is served.
+    /// Its metadata has a resourceVersion. The state never stores one; it adds it when it serves the object.
     #[error("stored with a resourceVersion")]
     HasVersion,
 }
 
-/// Finds the positions in an object's JSON. It reads no further than to the end of the metadata.
+/// Finds the positions in an object's JSON. It reads no further than the end of the metadata.
 pub fn layout(json: &[u8]) -> Result<Layout, LayoutError> {
     let mut scan = Scan { json, at: 0 };
     scan.space();
@@ -110,7 +111,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The name of a member, up to where its value begins.
+    /// Reads the name of a member and advances to its value.
     fn member(&mut self) -> Result<&'a [u8], LayoutError> {
         let name = self.string()?;
         self.space();
@@ -119,7 +120,7 @@ impl<'a> Scan<'a> {
         Ok(name)
     }
 
-    /// A string without its quotes, as it is written.
+    /// Reads a string without its quotes; escapes stay as written.
     fn string(&mut self) -> Result<&'a [u8], LayoutError> {
         self.expect(b'"')?;
         let start = self.at;
@@ -135,7 +136,7 @@ impl<'a> Scan<'a> {
         Ok(&self.json[start..self.at - 1])
     }
 
-    /// Passes over a value. Brackets only have to be as many as they should be: the full check is not made here.
+    /// Skips a value. It only counts brackets: whoever decodes the object makes the full check.
     fn value(&mut self) -> Result<(), LayoutError> {
         let mut depth = 0usize;
         loop {
@@ -162,7 +163,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Passes over a number, `true`, `false` or `null`.
+    /// Skips a number, `true`, `false` or `null`.
     fn scalar(&mut self) {
         while !matches!(self.peek(), None | Some(b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n')) {
             self.at += 1;

@@ -1,21 +1,21 @@
-//! How much of the past the state keeps, and how long it waits.
+//! Limits of the history, and timeouts.
 
 use std::time::Duration;
 
-/// How much of the past the state keeps, and how long it waits. Counts and bytes are per resource.
+/// How much history the state keeps, and how long it waits. Counts and bytes are per resource.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Older revisions than the newest of this long ago are not listed any more, and changes before it are dropped.
+    /// Revisions older than this cannot be listed, and the state drops the changes before them.
     pub history_age: Duration,
-    /// At most so many changes are kept. A watcher that is further behind has expired.
+    /// The maximum number of changes kept. A watch that is further behind expires.
     pub history_events: usize,
-    /// At most so many bytes of superseded objects are kept.
+    /// The maximum number of bytes of superseded objects kept.
     pub history_bytes: usize,
-    /// So many of the newest changes are kept whatever their age, so that watchers of quiet resources can resume.
+    /// This many of the newest changes are kept regardless of age, so that watches of quiet resources can resume.
     pub history_floor: usize,
-    /// Every so often the past of quiet resources is looked through for what has become too old.
+    /// How often the follower trims the history of resources that do not change.
     pub trim_every: Duration,
-    /// A committed write must be told by the store within this time.
+    /// How long a committed write waits for the follower to apply it.
     pub commit_wait: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Lists: which revision is asked for, and one page of the answer.
+//! Lists: how a request selects the revision, and one page of the result.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -6,32 +6,32 @@ use rdd_store::Revision;
 
 use super::{Object, Scope, tree::Tree};
 
-/// As of which revision a list is wanted.
+/// Which revision a list must reflect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RevisionWant {
-    /// At least everything that was committed when the list was asked for, by whomever.
+    /// At least everything that was committed when the list was requested, by any process.
     #[default]
     Latest,
-    /// Whatever is there; at least everything that was committed through this state.
+    /// The current state in memory; at least everything that was committed through this state.
     Any,
-    /// At least this revision. One that has not happened is waited for.
+    /// At least this revision. The list waits for one that is not visible yet.
     NotOlderThan(Revision),
-    /// As of exactly this revision.
+    /// Exactly this revision.
     Exact(Revision),
 }
 
-/// What is wanted of a list.
+/// The options of a list.
 #[derive(Clone, Copy)]
 pub struct ListOptions<'a> {
-    /// As of when.
+    /// Which revision the list must reflect.
     pub want: RevisionWant,
-    /// At most so many objects; none and 0 mean all.
+    /// The page size; `None` and 0 mean unlimited.
     pub limit: Option<usize>,
-    /// Only keys from here on: what a page before gave as [`next`](Page::next).
+    /// Only keys from here on: the [`next`](ListPage::next) of the page before.
     pub start: Option<&'a str>,
-    /// Only these objects.
+    /// Only objects that match.
     pub filter: Option<&'a (dyn Fn(&Object) -> bool + Send + Sync)>,
-    /// How long a revision that has not happened is waited for.
+    /// How long to wait for a revision that is not visible yet.
     pub wait: Duration,
 }
 
@@ -55,26 +55,27 @@ impl fmt::Debug for ListOptions<'_> {
 pub struct Page {
     /// The objects, in the order of their keys.
     pub objects: Vec<Arc<Object>>,
-    /// As of when. Ask for exactly this revision to have the next page of the same list.
+    /// The revision of the list. Request exactly this revision for the next page of the same list.
     pub revision: Revision,
-    /// How many follow after this page; unknown if there is a filter.
+    /// How many objects follow after this page; unknown with a filter.
     pub remaining: Option<usize>,
-    /// Where the next page starts; `None` if this is the last.
+    /// The first key of the next page; `None` if this is the last.
     pub next: Option<String>,
 }
 
-/// A page of what a snapshot has in a scope.
+/// A page of the objects that a snapshot has in a scope.
 pub(super) fn page(snapshot: &Tree, revision: Revision, scope: &Scope, options: &ListOptions<'_>) -> Page {
     let end = scope.end();
     let start = options.start.unwrap_or_default().max(scope.start());
     let limit = options.limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
     let wanted = |object: &&Arc<Object>| options.filter.is_none_or(|filter| filter(object));
-    // Counted in the tree, so that not every key has to be looked at.
+    // Counted by the tree, so that the filter sees only keys within the scope and nothing compares each key with the
+    // end.
     let count = snapshot.rank(&end).saturating_sub(snapshot.rank(start));
     let within = snapshot.from(start).take(count);
     let mut found = within.filter(wanted);
     let objects: Vec<Arc<Object>> = found.by_ref().take(limit).cloned().collect();
-    // Only if one more would have been wanted is there a next page, so no list ends with an empty one.
+    // There is a next page only if one more object matches, so no list ends with an empty page.
     let last = objects.last().filter(|_| objects.len() == limit && found.next().is_some());
     let next = last.map(|object| format!("{}\0", object.key()));
     let remaining =

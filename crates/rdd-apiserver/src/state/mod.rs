@@ -1,11 +1,11 @@
-//! What the server keeps in memory over the store: the objects now, as they were, and what changed.
+//! The server's in-memory view of the store: the current objects, their recent history, and watches.
 //!
-//! One task follows the store's events and makes them visible, revision by revision; nothing else does, so it does not
-//! matter who wrote. Reads never wait for it and never parse: a list shares a snapshot, a watch is a cursor in the
-//! history of its resource, and all of them share the objects and their bytes.
+//! One task, the follower, applies the store's batches to memory, revision by revision. Nothing else does, so it does
+//! not matter which process wrote. Reads never wait for the follower and never parse: a list shares a snapshot, a
+//! watch is a cursor in the history of its resource, and all of them share the objects and their bytes.
 //!
-//! All resources share the store's revision. What is read together with revision R holds everything up to R of its
-//! resource and nothing after.
+//! All resources share the store's revision. A read at revision R returns everything up to R of its resource and
+//! nothing after it.
 
 mod error;
 mod event;
@@ -52,7 +52,8 @@ use handover::Offer;
 use object::Reading;
 use shared::Shared;
 
-/// The state of the server. Dropping it ends its task and all watches; the store stays open.
+/// The server's in-memory state over a [`Store`]. Dropping it ends its follower and all watches; the store stays
+/// open.
 #[derive(Debug)]
 pub struct State {
     store: Arc<dyn Store>,
@@ -62,9 +63,9 @@ pub struct State {
 }
 
 impl State {
-    /// Loads all objects and the history that the store has kept, and follows the store from then on. When it returns,
-    /// everything is visible that had been committed when it was called, and a watch can resume after any revision from
-    /// the store's compaction horizon on.
+    /// Loads all objects and the history that the store has kept, then follows the store. When it returns, everything
+    /// that was committed before the call is visible, and a watch can resume after any revision from the store's
+    /// compaction horizon on.
     pub async fn open(
         store: Arc<dyn Store>,
         extract: Arc<dyn Extract>,
@@ -85,35 +86,37 @@ impl State {
         Ok(Self { store, extract, shared, tasks: Mutex::new(tasks) })
     }
 
-    /// The newest revision that is visible.
+    /// The newest visible revision.
     pub fn revision(&self) -> Revision {
         self.shared.applied()
     }
 
-    /// Waits until everything up to a revision is visible, or refuses it as [`Error::TooLarge`] when the time is over.
+    /// Waits until everything up to a revision is visible. Returns [`StateError::TooLarge`] if that takes longer than
+    /// `wait`.
     pub async fn reach(&self, revision: Revision, wait: Duration) -> Result<(), Error> {
         self.shared.reach(revision, wait).await
     }
 
-    /// Waits until everything is visible that has been committed by now, by whomever, and says up to which revision.
+    /// Waits until everything that is committed by now, by any process, is visible. Returns the revision up to which
+    /// it is.
     pub async fn catch_up(&self, wait: Duration) -> Result<Revision, Error> {
         let head = self.store.head();
         self.shared.reach(head, wait).await?;
         Ok(head)
     }
 
-    /// The object of a key, with at least everything that was committed through this state.
+    /// The current object of a key. It includes at least every write that was committed through this state.
     pub fn get(&self, key: &Key) -> Option<Arc<Object>> {
         self.shared.get(key)
     }
 
-    /// The object of a resource by its namespace and name; the same as [`get`](Self::get) by its key, without making one.
+    /// The object of a resource by its namespace and name: [`get`](Self::get) without building a key.
     pub fn find(&self, resource: &Resource, namespace: Option<&str>, name: &str) -> Option<Arc<Object>> {
         let key = resource.key_text(namespace, name).ok()?;
         self.shared.table(resource.prefix())?.get(&key)
     }
 
-    /// All objects of a scope that are visible now.
+    /// The visible objects of a scope.
     pub fn now(&self, scope: &Scope) -> Vec<Arc<Object>> {
         let (revision, objects) = self.shared.now(scope.resource());
         list::page(&objects, revision, scope, &ListOptions::default()).objects
@@ -121,8 +124,8 @@ impl State {
 
     /// The objects of a scope, in the order of their keys.
     ///
-    /// [`Error::TooLarge`] if the revision asked for does not happen in time; [`Error::Expired`] if exactly that revision
-    /// is no longer kept.
+    /// [`StateError::TooLarge`] if the requested revision does not become visible in time; [`StateError::Expired`] if
+    /// exactly that revision is no longer kept.
     pub async fn list(&self, scope: &Scope, options: ListOptions<'_>) -> Result<Page, Error> {
         let resource = scope.resource();
         let (revision, objects) = match options.want {
@@ -143,9 +146,9 @@ impl State {
         Ok(list::page(&objects, revision, scope, &options))
     }
 
-    /// The objects of a resource in the order of their keys, and the revision of its last change, unless that is the one that
-    /// the caller has seen. For those who derive something from all objects of a resource and keep it until one changes: it
-    /// costs next to nothing while none does.
+    /// The objects of a resource in key order and the revision of its last change; `None` if that is the revision
+    /// that the caller has already seen. For callers that derive something from all objects of a resource and cache
+    /// it until one changes: while none does, the call costs almost nothing.
     pub fn if_changed(&self, resource: &Resource, seen: Option<Revision>) -> Option<(Revision, Vec<Arc<Object>>)> {
         let head = self.shared.table(resource.prefix()).map(|table| table.head());
         let revision = head.as_ref().map_or(Revision(0), |head| head.revision);
@@ -153,13 +156,14 @@ impl State {
         (seen != Some(revision)).then(|| (revision, objects()))
     }
 
-    /// Watches a scope. A filter sees only some of its objects: those that come into its view are added to it, those that
-    /// leave it are deleted from it. [`Error::Expired`] if changes after the revision are no longer kept.
+    /// Watches a scope. A filter selects some of its objects: an object that begins to match is reported as added,
+    /// one that stops matching as deleted. [`StateError::Expired`] if changes after the revision are no longer kept.
     pub fn watch(&self, scope: &Scope, from: WatchFrom, filter: Option<Filter>) -> Result<Watch, Error> {
         Watch::new(&self.shared, scope, from, filter)
     }
 
-    /// Tells someone of every change from now on, as long as they are there.
+    /// Calls the observer for every change from now on. The state holds it weakly: dropping the last other `Arc`
+    /// unregisters it.
     pub fn observe<O: Observe + 'static>(&self, observer: &Arc<O>) {
         let observer: Arc<dyn Observe> = Arc::clone(observer) as _;
         self.shared.observers.add(Arc::downgrade(&observer));
@@ -175,25 +179,28 @@ impl State {
         self.shared.dependents(uid)
     }
 
-    /// Makes one write durable, and returns when it is visible to every read and told to every watch.
+    /// Makes one write durable. Returns when every read sees it and every watch can deliver it.
     ///
-    /// [`Error::Conflict`] if the object is not as expected, [`Error::Unreadable`] if the value is no object; then nothing
-    /// has changed. After [`Error::Unseen`] and [`Error::Closed`] it may have. Dropping the future does not undo it.
+    /// [`StateError::Conflict`] if the object is not as expected, [`StateError::Unreadable`] if the value is not an
+    /// object; in both cases nothing has changed. After [`StateError::Unseen`] and [`StateError::Closed`] it may
+    /// have. Dropping the future does not undo the write.
     pub async fn commit(&self, write: Write) -> Result<Committed, Error> {
+        // Parsed before the commit: a value that cannot be served must not reach the store, and the follower need not
+        // parse it again.
         let before = self.get(&write.key);
-        let _offer = self.check(&write)?;
+        let _guard = self.check(&write)?;
         let committed = self.store.commit(write.to_txn()).await;
         let revision = committed.map_err(|error| refused(&write.key, error))?;
         match self.shared.reach(revision, self.shared.limits.commit_wait).await {
             Err(Error::TooLarge { .. }) => return Err(Error::Unseen { revision }),
             reached => reached?,
         }
-        let told = self.shared.table(write.key.resource_prefix()).and_then(|table| table.find(&write.key, revision));
-        let object = match (told, &write.action) {
+        let event = self.shared.table(write.key.resource_prefix()).and_then(|table| table.find(&write.key, revision));
+        let object = match (event, &write.action) {
             (Some(event), _) => event.current.clone().or_else(|| event.departed()),
-            // So much was written since that history has let go of it.
+            // History is bounded: later writes have already pushed this change out of it.
             (None, Action::Put { value, .. }) => {
-                // It could be read before it was committed.
+                // The same bytes parsed before the commit, so this fails only if the extractor is not deterministic.
                 let reading = self.read(&write.key, value).map_err(|_| Error::Unseen { revision })?;
                 Some(Arc::new(Object::new(write.key.clone(), revision, value, reading)))
             }
@@ -205,13 +212,13 @@ impl State {
         Ok(Committed { revision, object })
     }
 
-    /// Waits until the task that follows the store has ended, which it does when the store is closed, and says how.
-    /// From then on nothing changes here. `None` if that was told before.
+    /// Waits until the follower has ended, which it does when the store is closed, and returns its outcome. From then
+    /// on nothing changes here. `None` if an earlier call has already returned the outcome.
     pub async fn ended(&self) -> Option<Ended<rdd_store::Error>> {
         self.tasks.lock().await.next().await
     }
 
-    /// Reads what a put would write before anything is written, and hands it to the follower.
+    /// Parses the value of a put before it is committed, and caches the result for the follower.
     fn check<'a>(&'a self, write: &'a Write) -> Result<Option<Offer<'a>>, Error> {
         let Action::Put { value, .. } = &write.action else { return Ok(None) };
         let reading = self.read(&write.key, value)?;

@@ -1,4 +1,4 @@
-//! An object as it is kept: the bytes that go on the wire, and the parts that were parsed once.
+//! An object in memory: the bytes that go on the wire, and the fields that were parsed once.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{
 
 const BEFORE_VERSION: &str = "\"resourceVersion\":\"";
 
-/// An object at a revision. It never changes.
+/// An immutable object at a revision.
 #[derive(Debug, Clone)]
 pub struct Object {
     key: Key,
@@ -24,7 +24,7 @@ pub struct Object {
     parts: Parts,
 }
 
-/// What is read of an object's stored JSON. It is the same at every revision.
+/// The parse result of an object's stored JSON. It does not depend on the revision.
 #[derive(Debug)]
 pub(super) struct Reading {
     layout: Layout,
@@ -32,7 +32,7 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Reads stored JSON, which has no resourceVersion.
+    /// Parses stored JSON, which has no resourceVersion.
     pub(super) fn of(key: &Key, json: &[u8], extract: &dyn Extract, symbols: &mut Symbols) -> Result<Self, Error> {
         let unreadable = |source: Cause| Error::Unreadable { key: key.as_str().to_owned(), source };
         let layout = layout(json).map_err(|error| unreadable(Arc::new(error)))?;
@@ -40,7 +40,7 @@ impl Reading {
         Ok(Self { layout, parts })
     }
 
-    /// The same with its texts shared through other symbols than those it was read with.
+    /// Replaces its strings by the shared ones of another interner than the one it was parsed with.
     pub(super) fn shared_through(mut self, symbols: &mut Symbols) -> Self {
         let Parts { uid: _, labels, owners, fields } = &mut self.parts;
         let pairs = labels.iter_mut().chain(fields).flat_map(|(name, value)| [name, value]);
@@ -50,7 +50,7 @@ impl Reading {
 }
 
 impl Object {
-    /// Makes an object of its stored JSON and what was read of it.
+    /// Builds an object from its stored JSON and the parse result, inserting the resourceVersion.
     pub(super) fn new(key: Key, revision: Revision, json: &[u8], reading: Reading) -> Self {
         let Reading { layout, parts } = reading;
         let comma = if layout.metadata_empty { "" } else { "," };
@@ -80,23 +80,23 @@ impl Object {
         &self.key
     }
 
-    /// The revision of its last change; of its deletion, if it is the object of a deletion.
+    /// The revision of its last change. For the object of a deletion event: the revision of the deletion.
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// The JSON to be sent, with the resourceVersion. Cloning it copies nothing.
+    /// The JSON for the wire, with the resourceVersion. Cloning it copies no bytes.
     pub fn wire(&self) -> &Bytes {
         &self.wire
     }
 
-    /// The JSON from the first member on that is not part of the type: put `{`, or `{"apiVersion":"…","kind":"…",`
-    /// before it. Copies nothing.
+    /// The JSON from the first member after the type on: prepend `{`, or `{"apiVersion":"…","kind":"…",`. Copies no
+    /// bytes.
     pub fn wire_after_type(&self) -> Bytes {
         self.wire.slice(self.type_meta_end as usize..)
     }
 
-    /// Whether storing this JSON, which has no resourceVersion, would change nothing.
+    /// Whether its stored JSON is exactly `json`, which has no resourceVersion. Then writing it would change nothing.
     pub fn is_stored_as(&self, json: &[u8]) -> bool {
         let version = self.version_at as usize;
         let start = version - BEFORE_VERSION.len();

@@ -1,4 +1,4 @@
-//! Who is told of every change as it becomes visible.
+//! Observers: called synchronously for every change as it becomes visible.
 
 use std::{
     fmt::Debug,
@@ -7,20 +7,24 @@ use std::{
 
 use super::{Object, event::Event};
 
-/// Who has to know of every change, whoever made it and whether or not they waited for it: those who keep order, those who
-/// serve what is stored.
+/// Receives every change of the state, from any writer, whether or not the writer waited for it. For code that must
+/// be consistent with the objects, such as the registry that serves CRDs.
+///
+/// The follower calls observers in revision order, after readers can see the change and before the writer's commit
+/// returns.
 pub trait Observe: Debug + Send + Sync {
-    /// An object is now `current` and was `previous` before; it was made if there is no previous one, and is gone if there is
-    /// no current one. Reads see the change already; whoever made it is answered when this returns.
+    /// An object changed from `previous` to `current`. There is no `previous` if it was created, and no `current` if
+    /// it was deleted.
     ///
-    /// All changes pass here, one after the other: it must be quick, and must not wait for anything.
+    /// All changes pass through here, one after the other: it must be fast and must not wait for anything.
     fn changed(&self, previous: Option<&Object>, current: Option<&Object>);
 
-    /// So much has happened that nobody knows what: everything has to be looked at again.
+    /// The state was reloaded from the store and individual changes were lost: the observer must read everything
+    /// again.
     fn renewed(&self);
 }
 
-/// Those who are told. They are held loosely: who is gone is told nothing.
+/// The registered observers, held weakly: a dropped observer is no longer called.
 #[derive(Debug, Default)]
 pub(super) struct Observers(RwLock<Vec<Weak<dyn Observe>>>);
 
@@ -41,8 +45,8 @@ impl Observers {
         self.each(|observer| observer.renewed());
     }
 
-    fn each(&self, tell: impl Fn(&dyn Observe)) {
+    fn each(&self, call: impl Fn(&dyn Observe)) {
         let observers = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        observers.iter().filter_map(Weak::upgrade).for_each(|observer| tell(&*observer));
+        observers.iter().filter_map(Weak::upgrade).for_each(|observer| call(&*observer));
     }
 }

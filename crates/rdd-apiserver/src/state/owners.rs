@@ -1,15 +1,15 @@
-//! Who refers to whom as its owner.
+//! Index of owner references.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::{Key, Object, Symbol, event::Event};
 
-/// The keys of the objects that refer to an owner, by its uid.
+/// The keys of the dependents of an owner, by the owner's uid.
 #[derive(Debug, Default)]
 pub(super) struct Owners(HashMap<Symbol, BTreeSet<Key>>);
 
 impl Owners {
-    /// Takes a change into account.
+    /// Updates the index for a change.
     pub(super) fn apply(&mut self, event: &Event) {
         if let Some(previous) = &event.previous {
             self.remove(previous);
@@ -36,12 +36,12 @@ impl Owners {
         }
     }
 
-    /// How many objects refer to this uid.
+    /// How many objects have an owner reference to this uid.
     pub(super) fn count(&self, uid: &str) -> usize {
         self.0.get(uid).map_or(0, BTreeSet::len)
     }
 
-    /// The keys of the objects that refer to this uid, in order.
+    /// The keys of the objects that have an owner reference to this uid, in order.
     pub(super) fn dependents(&self, uid: &str) -> Vec<Key> {
         self.0.get(uid).into_iter().flatten().cloned().collect()
     }

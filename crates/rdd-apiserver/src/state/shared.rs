@@ -1,4 +1,4 @@
-//! All tables, and how far they have come: what readers, watchers and the follower share.
+//! The tables of all resources and the applied revision, shared by readers, watches and the follower.
 
 use std::{
     collections::HashMap,
@@ -21,7 +21,7 @@ use super::{
     tree::Tree,
 };
 
-/// What readers, watchers and the follower share.
+/// State that readers, watches and the follower share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) limits: Limits,
@@ -36,17 +36,17 @@ pub(super) struct Shared {
 
 #[derive(Debug)]
 struct Tables {
-    /// The revision as of which everything was loaded. A resource without a table has had no object since.
+    /// The revision of the last full load. A resource without a table has had no object since then.
     loaded: Revision,
     by_resource: HashMap<Resource, Arc<Table>, foldhash::fast::RandomState>,
 }
 
-/// How far the tables have come.
+/// How far the follower has applied the store's commits.
 #[derive(Debug, Clone, Copy)]
 struct Applied {
-    /// Everything up to here is visible, in all tables.
+    /// Everything up to this revision is visible, in all tables.
     revision: Revision,
-    /// Nothing more will come.
+    /// The follower has ended; no further change will come.
     ended: bool,
 }
 
@@ -69,7 +69,7 @@ impl Shared {
         self.applied.borrow().revision
     }
 
-    /// Whether nothing more will come.
+    /// Whether the follower has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.applied.borrow().ended
     }
@@ -91,12 +91,12 @@ impl Shared {
         }
     }
 
-    /// The table of a resource that has had objects, or watchers.
+    /// The table of a resource; `None` if it never had objects or watches.
     pub(super) fn table(&self, prefix: &str) -> Option<Arc<Table>> {
         self.tables.read().expect("nothing panics while holding the tables").by_resource.get(prefix).cloned()
     }
 
-    /// The table of a resource, which is made if there is none.
+    /// The table of a resource, created if it does not exist.
     pub(super) fn table_or_new(&self, prefix: &str, resource: impl FnOnce() -> Resource) -> Arc<Table> {
         if let Some(table) = self.table(prefix) {
             return table;
@@ -107,15 +107,15 @@ impl Shared {
         Arc::clone(made.or_insert_with(|| Arc::new(Table::new(loaded, Tree::default()))))
     }
 
-    /// The objects of a resource now, and the revision as of which they are what they are.
+    /// The current objects of a resource, and a revision that they are consistent with.
     pub(super) fn now(&self, resource: &Resource) -> (Revision, Tree) {
-        // In this order: everything up to `applied` is in what is read after it.
+        // The order matters: everything up to `applied` is in a head that is read after it.
         let applied = self.applied();
         let head = self.table(resource.prefix()).map(|table| table.head());
         head.map_or((applied, Tree::default()), |head| (applied.max(head.revision), head.objects))
     }
 
-    /// The objects of a resource as of a revision that has happened.
+    /// The objects of a resource at a revision that is already visible.
     pub(super) fn at(&self, resource: &Resource, wanted: Revision) -> Result<Tree, Error> {
         let past = self.past();
         if wanted < past {
@@ -131,24 +131,25 @@ impl Shared {
         found.map_err(|Gone(oldest)| Error::Expired { wanted, oldest })
     }
 
-    /// The object of a key now.
+    /// The current object of a key.
     pub(super) fn get(&self, key: &Key) -> Option<Arc<Object>> {
         self.table(key.resource_prefix())?.get(key.as_str())
     }
 
-    /// The objects that refer to a uid as their owner's.
+    /// The objects that have an owner reference to a uid.
     pub(super) fn dependents(&self, uid: &str) -> Vec<Arc<Object>> {
+        // The owner index is updated before the tables, so a reference found there may not be in the current object.
         let keys = self.owners.read().expect("nothing panics while holding the owners").dependents(uid);
         let objects = keys.iter().filter_map(|key| self.get(key));
         objects.filter(|object| object.owners().iter().any(|owner| **owner == *uid)).collect()
     }
 
-    /// How many objects refer to a uid as their owner's.
+    /// How many objects have an owner reference to a uid.
     pub(super) fn count_dependents(&self, uid: &str) -> usize {
         self.owners.read().expect("nothing panics while holding the owners").count(uid)
     }
 
-    /// Makes all changes of one revision visible; without changes, notes that it has come.
+    /// Makes all changes of one revision visible. Without changes it only advances the applied revision.
     pub(super) fn publish(&self, revision: Revision, changes: Vec<(Arc<Table>, Vec<Arc<Event>>)>) {
         let past = {
             let mut horizon = self.horizon.lock().expect("nothing panics while holding the horizon");
@@ -161,17 +162,17 @@ impl Shared {
             changes.iter().flat_map(|(_, events)| events).for_each(|event| owners.apply(event));
         }
         let touched: Vec<Arc<Table>> = changes.iter().map(|(table, _)| Arc::clone(table)).collect();
-        let told: Vec<Arc<Event>> = changes.iter().flat_map(|(_, events)| events).cloned().collect();
+        let published: Vec<Arc<Event>> = changes.iter().flat_map(|(_, events)| events).cloned().collect();
         for (table, events) in changes {
             table.publish(revision, events, past, &self.limits);
         }
-        // Before those who wait for the revision: whoever made a change may count on it that observers know of it.
-        self.observers.tell(&told);
+        // Before the writers that wait for this revision wake: they may rely on observers having seen it.
+        self.observers.tell(&published);
         self.advance(revision);
         touched.iter().for_each(|table| table.wake());
     }
 
-    /// Begins anew with everything as of a revision. All watchers have expired.
+    /// Replaces everything by a full load at a revision. All watches expire.
     pub(super) fn replace(&self, revision: Revision, objects: HashMap<Resource, Vec<Arc<Object>>>) {
         let mut owners = Owners::default();
         objects.values().flatten().for_each(|object| owners.add(object));
@@ -193,13 +194,13 @@ impl Shared {
         tables.iter().for_each(|table| table.wake());
     }
 
-    /// Lets go of what has become too old.
+    /// Drops history that the limits no longer keep.
     pub(super) fn trim(&self) {
         let past = self.past();
         self.all_tables().iter().for_each(|table| table.trim(past, &self.limits));
     }
 
-    /// Nothing more will come: whoever waits is told.
+    /// Marks the state as ended and wakes every waiter.
     pub(super) fn end(&self) {
         self.applied.send_modify(|applied| applied.ended = true);
         self.all_tables().iter().for_each(|table| table.wake());

@@ -1,4 +1,4 @@
-//! What is kept of one resource: its objects now, as they were, and what changed.
+//! The in-memory table of one resource: its current objects, past snapshots, and recent changes.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::{Key, Limits, Object, event::Event, tree::Tree};
 
-/// What is kept of one resource. One task writes; whoever reads takes what it needs out of the lock at once.
+/// The table of one resource. Only the follower writes; readers clone what they need and release the lock at once.
 #[derive(Debug)]
 pub(super) struct Table {
     kept: RwLock<Kept>,
@@ -19,51 +19,51 @@ pub(super) struct Table {
 
 #[derive(Debug)]
 struct Kept {
-    /// The objects as of a revision and until the next one here. Never empty; the last is now.
+    /// The objects as of a revision, valid until the next one. Never empty; the last is the current one.
     snapshots: VecDeque<(Revision, Tree)>,
-    /// The objects of the last snapshot by key: a tree of so many has to look at a dozen keys to find one.
+    /// The objects of the last snapshot by key, because a lookup in the tree compares a dozen keys.
     now: HashMap<Key, Arc<Object>, foldhash::fast::RandomState>,
     /// All changes after `events_after`, in order.
     events: VecDeque<Arc<Event>>,
     events_after: Revision,
-    /// The number of the first of `events`, counted from the beginning of this process.
+    /// The number of the first of `events`, counted since the process started.
     first: u64,
     bytes: usize,
 }
 
-/// What a new reader starts with.
+/// The current state of a table, for a new reader.
 #[derive(Debug)]
 pub(super) struct Head {
-    /// The last change of this resource, or the revision as of which it was loaded.
+    /// The revision of the last change of this resource, or of the load.
     pub(super) revision: Revision,
     pub(super) objects: Tree,
     /// The number that the next event will have.
     pub(super) cursor: u64,
 }
 
-/// The place asked for is no longer kept; what is kept begins here.
+/// The requested position is no longer kept; the oldest one is the value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Gone(pub(super) Revision);
 
 impl Table {
-    /// A table that was loaded as of a revision.
+    /// A table loaded at a revision.
     pub(super) fn new(revision: Revision, objects: Tree) -> Self {
         Self { kept: RwLock::new(Kept::new(revision, objects, 0)), wake: watch::Sender::new(()) }
     }
 
-    /// The objects now.
+    /// The current objects.
     pub(super) fn head(&self) -> Head {
         let kept = self.read();
         let (revision, objects) = kept.head();
         Head { revision: *revision, objects: objects.clone(), cursor: kept.end() }
     }
 
-    /// The object of a key now.
+    /// The current object of a key.
     pub(super) fn get(&self, key: &str) -> Option<Arc<Object>> {
         self.read().now.get(key).cloned()
     }
 
-    /// The objects as of a revision that has happened.
+    /// The objects at a revision that is already visible.
     pub(super) fn at(&self, revision: Revision) -> Result<Tree, Gone> {
         let kept = self.read();
         let later = kept.snapshots.partition_point(|(at, _)| *at <= revision);
@@ -73,8 +73,10 @@ impl Table {
         }
     }
 
-    /// Makes the changes of one revision visible, and lets go of what the limits do not keep. Nobody is woken yet.
+    /// Makes the changes of one revision visible and drops what the limits do not keep. It does not wake watches yet.
     pub(super) fn publish(&self, revision: Revision, events: Vec<Arc<Event>>, past: Revision, limits: &Limits) {
+        // The trees are built before the write lock is taken, which blocks readers. There is only one writer, so the
+        // head cannot change.
         let mut objects = self.read().head().1.clone();
         for event in &events {
             objects = match &event.current {
@@ -95,17 +97,18 @@ impl Table {
         kept.trim(past, limits);
     }
 
-    /// Begins anew as of a revision, after changes were missed: everyone who watched has expired.
+    /// Replaces everything by a load at a revision, after changes were missed: all watches of this resource expire.
     pub(super) fn replace(&self, revision: Revision, objects: Tree) {
         let mut kept = self.kept.write().expect("nothing panics while holding a table");
-        // One number is left out, so that also the cursors of those who had seen everything are before the first.
+        // One number is skipped, so that even the cursor of a watch that had seen everything is before the first.
         let first = kept.end() + 1;
         let before = std::mem::replace(&mut *kept, Kept::new(revision, objects, first));
+        // Freeing the old history can take long; readers must not wait for it.
         drop(kept);
         drop(before);
     }
 
-    /// Lets go of what has become too old.
+    /// Drops history that the limits no longer keep.
     pub(super) fn trim(&self, past: Revision, limits: &Limits) {
         self.kept.write().expect("nothing panics while holding a table").trim(past, limits);
     }
@@ -119,7 +122,7 @@ impl Table {
         Ok(kept.first + kept.events.partition_point(|event| event.revision <= revision) as u64)
     }
 
-    /// Up to `most` events from this number on; none if they have not happened.
+    /// Up to `most` events from this number on; none if they have not happened yet.
     pub(super) fn events(&self, cursor: u64, most: usize) -> Result<Vec<Arc<Event>>, Gone> {
         let kept = self.read();
         let index = cursor.checked_sub(kept.first).ok_or(Gone(kept.events_after))?;
@@ -128,7 +131,7 @@ impl Table {
         Ok(kept.events.range(index..end).cloned().collect())
     }
 
-    /// The change of a key by a revision.
+    /// The change of a key at a revision.
     pub(super) fn find(&self, key: &Key, revision: Revision) -> Option<Arc<Event>> {
         let kept = self.read();
         let start = kept.events.partition_point(|event| event.revision < revision);
@@ -136,7 +139,7 @@ impl Table {
         same.find(|event| event.key() == key).cloned()
     }
 
-    /// Tells everyone who waits here to look again.
+    /// Wakes all watches of this resource.
     pub(super) fn wake(&self) {
         self.wake.send_replace(());
     }
@@ -176,8 +179,8 @@ impl Kept {
             self.first += 1;
             self.events.pop_front();
         }
-        // A snapshot keeps superseded objects alive as much as an event does, so it goes with them. The one that was
-        // the newest at that time stays.
+        // A snapshot keeps superseded objects alive as much as an event does, so it is dropped with them. The
+        // snapshot that was the newest at the oldest kept revision stays.
         let past = past.max(self.events_after);
         let unneeded = self.snapshots.partition_point(|(at, _)| *at <= past).saturating_sub(1);
         self.snapshots.drain(..unneeded);

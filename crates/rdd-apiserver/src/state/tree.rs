@@ -1,8 +1,8 @@
-//! A persistent ordered map of objects: a copy costs nothing, a change copies one path.
+//! A persistent ordered map of objects: cloning is free, a change copies one path.
 //!
-//! It is a binary tree balanced by weight (Adams; factors 3 and 2). The sizes that balance it also tell how many keys lie
-//! in a range without walking it, which is what a list's remaining count needs. A change copies some 15 small nodes
-//! where a wide tree copies 2 kB, and every change is kept for minutes.
+//! It is a weight-balanced binary tree (Adams; factors 3 and 2). Its subtree sizes also count the keys of a range
+//! without walking it, which a list needs for its remaining count. A change copies some 15 small nodes where a wide
+//! tree copies 2 kB, and the history keeps every change for minutes.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -41,7 +41,7 @@ impl Tree {
         None
     }
 
-    /// The tree with an object added, or put in the place of the one with its key.
+    /// The tree with an object inserted, or replaced if its key exists.
     #[must_use]
     pub(super) fn with(&self, object: Arc<Object>) -> Self {
         Self(Some(insert(&self.0, object)))
@@ -130,7 +130,7 @@ fn remove(link: &Link, key: &str) -> Link {
     }
 }
 
-/// One tree of two whose keys do not overlap and whose sizes are in balance.
+/// Joins two trees whose keys do not overlap and whose sizes are balanced.
 fn join(left: &Link, right: &Link) -> Link {
     let (Some(left_node), Some(right_node)) = (left, right) else {
         return left.clone().or_else(|| right.clone());
@@ -156,7 +156,7 @@ fn split_last(here: &Arc<Node>) -> (Link, Arc<Object>) {
     (Some(balance(here.left.clone(), &here.object, rest)), last)
 }
 
-/// A node whose sides differ from balanced ones by at most one insertion or removal.
+/// A balanced node from two subtrees that are at most one insertion or removal out of balance.
 fn balance(left: Link, object: &Arc<Object>, right: Link) -> Arc<Node> {
     let (left_size, right_size) = (size(&left), size(&right));
     let object = Arc::clone(object);

@@ -1,4 +1,4 @@
-//! Watches: a cursor in the shared history of a resource, and nothing that grows.
+//! Watches: a cursor in the shared history of a resource, without a buffer that grows.
 
 use std::{collections::VecDeque, fmt, sync::Arc};
 
@@ -13,31 +13,32 @@ use super::{
     tree::Tree,
 };
 
-/// So many events are taken out of the history at a time.
+/// How many events a watch takes from the history at a time.
 const CHUNK: usize = 64;
 
 /// Where a watch begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WatchFrom {
-    /// With the objects that are there now, then the changes from there on.
+    /// With the current objects, then the changes after them.
     Now,
     /// With the first change after this revision.
     After(Revision),
 }
 
-/// What a watch tells.
+/// An item of a watch.
 #[derive(Debug, Clone)]
 pub enum Item {
-    /// A change; or an object of the initial state, as an addition under its own revision.
+    /// A change; or an object of the initial state, as an addition at its own revision.
     Change(Change),
-    /// The initial state is complete, as of this revision. It is told once, and only if the watch began with it.
+    /// The initial state is complete, as of this revision. It comes once, and only if the watch began with
+    /// [`WatchFrom::Now`].
     Synced(Revision),
 }
 
-/// The changes of a scope, in order, none missing and none twice.
+/// The changes of a scope, in order, each exactly once.
 ///
-/// It holds a place in the history that all watchers share. One that does not read on holds up nobody: when the history
-/// has moved past its place, it ends with [`Error::Expired`]. Dropping it is all it takes to end it.
+/// It is a position in the history that all watches of the resource share. A slow watch does not block anything: when
+/// the history no longer contains its position, it ends with [`StateError::Expired`]. Dropping it ends it.
 pub struct Watch {
     shared: Arc<Shared>,
     table: Arc<Table>,
@@ -45,21 +46,21 @@ pub struct Watch {
     scope: Scope,
     filter: Option<Filter>,
     initial: Option<Initial>,
-    /// Taken out of the history and not looked at yet.
+    /// Taken from the history and not examined yet.
     chunk: VecDeque<Arc<Event>>,
     /// The number of the first event that has not been taken.
     cursor: u64,
-    /// Nothing up to this revision is told any more.
+    /// Events up to this revision are skipped.
     after: Revision,
-    /// The revision of the last event that was looked at; before the first, `after`.
+    /// The revision of the last event examined; before the first, `after`.
     reached: Revision,
 }
 
-/// The rest of the initial state.
+/// The remaining objects of the initial state.
 #[derive(Debug)]
 struct Initial {
     objects: Tree,
-    /// The next object has this key, or a later one.
+    /// The next object has this key or a later one.
     start: String,
     end: String,
 }
@@ -75,7 +76,7 @@ impl Watch {
         let table = shared.table_or_new(resource.prefix(), || resource.clone());
         let (cursor, after, initial) = match from {
             WatchFrom::Now => {
-                // In this order: everything up to `applied` is in what is read after it.
+                // The order matters: everything up to `applied` is in a head that is read after it.
                 let applied = shared.applied();
                 let head = table.head();
                 let initial = Initial { objects: head.objects, start: scope.start().to_owned(), end: scope.end() };
@@ -101,10 +102,10 @@ impl Watch {
         })
     }
 
-    /// The next thing to be told, waiting until there is one. Nothing is lost when the future is dropped before it is ready.
+    /// The next item; waits until there is one. Dropping the future loses nothing.
     ///
-    /// [`Error::Expired`] if the history moved past this watch, or began anew; [`Error::Closed`] if the state is closed
-    /// and everything it knew was told. Both are the end.
+    /// [`StateError::Expired`] if the history no longer contains this watch's position, or was reloaded;
+    /// [`StateError::Closed`] if the state has ended and all of its changes were delivered. Both end the watch.
     pub async fn next(&mut self) -> Result<Item, Error> {
         loop {
             if let Some(item) = self.try_next()? {
@@ -119,10 +120,10 @@ impl Watch {
         }
     }
 
-    /// The next thing to be told, if it can be had without waiting.
+    /// The next item if there is one without waiting.
     ///
-    /// `None` also comes after a number of changes that were of no interest here, so that one who watches little of much
-    /// gives way to others.
+    /// It also returns `None` after a number of changes that the watch does not select, so that a watch of few
+    /// objects in a busy resource yields to other tasks.
     pub fn try_next(&mut self) -> Result<Option<Item>, Error> {
         if let Some(item) = self.next_initial() {
             return Ok(Some(item));
@@ -143,24 +144,24 @@ impl Watch {
         Ok(None)
     }
 
-    /// Everything up to this revision was told, so that a bookmark may promise it. It is never less than the revision of
-    /// what was told last, and never goes back.
+    /// Everything up to this revision was delivered, so a bookmark may carry it. It is never lower than the revision
+    /// of the last item, and never decreases.
     ///
-    /// `None` while no revision can be promised: before the initial state is complete, between two changes of one
+    /// `None` while there is no such revision: before the initial state is complete, between two changes of one
     /// revision, and after the watch has expired.
     pub fn progress(&self) -> Option<Revision> {
         if self.initial.is_some() {
             return None;
         }
-        // In this order: what is not in the history now came after `applied`.
+        // The order matters: an event that is not in the history now came after `applied`.
         let applied = self.shared.applied();
         let waiting = match self.chunk.front() {
             Some(event) => Some(Arc::clone(event)),
             None => self.table.events(self.cursor, 1).ok()?.pop(),
         };
         match waiting {
-            // All changes of one revision come into the history together, so what was reached is complete; the other
-            // resources may still be a little behind.
+            // All changes of one revision enter the history together, so the revision reached is complete. `applied`
+            // may still lag behind it, because other tables publish the same revision later.
             None => Some(applied.max(self.reached)),
             Some(event) if event.revision > self.reached => Some(self.reached.max(Revision(event.revision.0 - 1))),
             Some(event) if event.revision <= self.after => Some(self.after),
@@ -177,7 +178,8 @@ impl Watch {
     }
 
     fn take_chunk(&mut self) -> Result<(), Error> {
-        // Whoever publishes after this wakes us again.
+        // Marked as seen before reading the history, so that an event published after the read wakes this watch
+        // again.
         self.wake.borrow_and_update();
         let ended = self.shared.has_ended();
         let events = self.table.events(self.cursor, CHUNK);
@@ -191,7 +193,7 @@ impl Watch {
     }
 
     fn seen(&mut self, event: &Event) -> Option<Change> {
-        // A watch may begin after a revision that has not happened.
+        // A watch may begin after a revision that has not happened yet.
         if event.revision <= self.after || !self.scope.contains(event.key()) {
             return None;
         }

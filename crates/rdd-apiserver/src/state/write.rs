@@ -1,4 +1,4 @@
-//! Writes as a caller makes them, and what came of one.
+//! Writes as callers make them, and their results.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,24 +7,24 @@ use rdd_store::{Action, Expect, Revision, Txn};
 
 use super::{Key, Object};
 
-/// A change of one object, on a condition.
+/// A change of one object, under a precondition.
 #[derive(Debug, Clone)]
 pub struct Write {
-    /// Which object.
+    /// The object to change.
     pub key: Key,
-    /// What it must be like.
+    /// The precondition.
     pub expect: Expect,
-    /// What to do. The value of a put is the object's JSON, without a resourceVersion.
+    /// The change. The value of a put is the object's JSON, without a resourceVersion.
     pub action: Action,
 }
 
-/// What came of a write.
+/// The result of a committed write.
 #[derive(Debug, Clone)]
 pub struct Committed {
-    /// The revision of the write; of the newest one, if it changed nothing.
+    /// The revision of the write; the newest revision if it changed nothing.
     pub revision: Revision,
-    /// The object as it is now. Of a deletion: its last content under the revision of the deletion, or `None` if there
-    /// was nothing to delete.
+    /// The object after the write. For a deletion: its last content under the revision of the deletion, or `None` if
+    /// there was nothing to delete.
     pub object: Option<Arc<Object>>,
 }
 
@@ -34,7 +34,7 @@ impl Write {
         Self { key, expect, action: Action::Put { value: json.into(), ttl: None } }
     }
 
-    /// Creates or replaces an object that is deleted when a time has passed.
+    /// Creates or replaces an object that the store deletes after `ttl`.
     pub fn put_for(key: Key, expect: Expect, json: impl Into<Bytes>, ttl: Duration) -> Self {
         Self { key, expect, action: Action::Put { value: json.into(), ttl: Some(ttl) } }
     }

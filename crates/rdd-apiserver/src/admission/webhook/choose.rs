@@ -1,4 +1,4 @@
-//! Whether a webhook is asked about a request, and under which name: rules, selectors, conditions.
+//! Decides whether a webhook is called for a request, and in which version: rules, selectors, match conditions.
 
 use std::sync::OnceLock;
 
@@ -17,24 +17,24 @@ use crate::{
     state::{Object, Resource, State},
 };
 
-/// What choosing looks at beside the request.
+/// Matches webhooks against one request.
 #[derive(Debug)]
 pub(super) struct Chooser<'a> {
     pub(super) state: &'a State,
     pub(super) registry: &'a Registry,
     namespaces: &'a Resource,
-    /// Looked up when the first webhook needs it. No webhook can change what they depend on.
+    /// Computed when the first webhook needs it. No webhook can change what the equivalents depend on.
     others: OnceLock<Vec<Naming>>,
 }
 
 impl<'a> Chooser<'a> {
-    /// For one request.
+    /// A matcher for one request.
     pub(super) fn new(state: &'a State, registry: &'a Registry, namespaces: &'a Resource) -> Self {
         Self { state, registry, namespaces, others: OnceLock::new() }
     }
 
-    /// The name under which a webhook is to be told of a request; none if it is not to be told. A selector or a condition
-    /// that cannot be evaluated is an error, but only for a webhook whose rules match.
+    /// How to call a webhook for a request; `None` if it is not called. A selector or condition that cannot be
+    /// evaluated is an error, but only for a webhook whose rules match.
     ///
     /// Mirrors `ShouldCallHook` of upstream's `webhook/generic`.
     pub(super) fn naming(&self, hook: &Hook, attributes: &Attributes<'_>) -> Result<Option<Naming>, Status> {
@@ -49,19 +49,19 @@ impl<'a> Chooser<'a> {
     }
 
     fn rules(&self, hook: &Hook, attributes: &Attributes<'_>) -> Option<Naming> {
-        let asked = Asked::of(attributes);
-        if hook.rules.iter().any(|rule| rule.matches(&asked)) {
+        let request = Asked::of(attributes);
+        if hook.rules.iter().any(|rule| rule.matches(&request)) {
             return Some(Naming::of(attributes));
         }
         if !hook.equivalent {
             return None;
         }
         let others = self.others.get_or_init(|| version::others(&self.registry.served(), attributes));
-        // An earlier rule counts before an earlier version.
+        // Rules take precedence in their order, then versions, as upstream.
         hook.rules.iter().find_map(|rule| {
             let matches = |other: &&Naming| {
                 let (group, version) = (&*other.resource.group, &*other.resource.version);
-                rule.matches(&Asked { group, version, resource: &other.resource.resource, ..asked })
+                rule.matches(&Asked { group, version, resource: &other.resource.resource, ..request })
             };
             others.iter().find(matches).cloned()
         })
@@ -77,6 +77,7 @@ impl<'a> Chooser<'a> {
         if selector.is_empty() {
             return Ok(true);
         }
+        // The labels of a namespace that is being written are those of the new object, not the stored ones.
         let written = matches!(attributes.operation, Operation::Create | Operation::Update);
         if is_namespace && attributes.subresource.is_empty() && written {
             let metadata = attributes.object.as_ref().map(Metadata::of);
@@ -106,14 +107,14 @@ fn conditions(hook: &Hook, attributes: &Attributes<'_>, naming: &Naming) -> Resu
     }
     let object = attributes.object.as_ref().map(|object| naming.show(object));
     let old = attributes.old.as_deref().map(|object| naming.show(object));
-    // As upstream: the kind is the one that the webhook will see, the resource is that of the request.
+    // As upstream: the kind is the one that the webhook receives, the resource is that of the request.
     let request = review::request(attributes, &naming.kind, attributes.resource);
     let held = hook.conditions.hold(&Variables { object: object.as_ref(), old: old.as_ref(), request: &request });
     held.or_else(|error| {
         if hook.ignores_failure {
             return Ok(false);
         }
-        tracing::warn!(webhook = hook.name, error, "match conditions cannot be evaluated, and the request is refused");
+        tracing::warn!(webhook = hook.name, error, "match conditions cannot be evaluated; refusing the request");
         Err(Status::forbidden_resource(&attributes.resource.group_resource(), attributes.name, &error))
     })
 }

@@ -1,4 +1,4 @@
-//! Match conditions: CEL expressions that have the last word on whether a webhook is called.
+//! Match conditions: CEL expressions that decide, after rules and selectors, whether a webhook is called.
 
 use std::sync::{Arc, LazyLock};
 
@@ -7,18 +7,18 @@ use rdd_cel::{
 };
 use serde_json::Value;
 
-/// What all conditions of one webhook may cost together.
+/// The cost budget of all conditions of one webhook together.
 const BUDGET: u64 = 2_500_000;
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// What is wrong with the expression of a match condition, in upstream's words; `None` if nothing is. The expression is
-/// looked at as it is: upstream's validation trims it first, and requires one that is not empty.
+/// The error of a match condition's expression, in upstream's words; `None` if it is valid. Expects the expression as
+/// written: upstream's validation trims it first, and requires one that is not empty.
 pub fn match_condition_error(expression: &str) -> Option<String> {
     compile(expression).err()
 }
 
-/// The conditions of one webhook, compiled. All must hold.
+/// The compiled conditions of one webhook. All must hold.
 #[derive(Debug, Default)]
 pub(super) struct Conditions(Vec<Condition>);
 
@@ -28,7 +28,7 @@ struct Condition {
     program: Result<Program, String>,
 }
 
-/// What conditions are about.
+/// The variables of an evaluation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Variables<'a> {
     pub(super) object: Option<&'a Value>,
@@ -47,7 +47,8 @@ impl Conditions {
         self.0.is_empty()
     }
 
-    /// Whether all hold. One that does not hold decides, also where another has no value; otherwise that is an error.
+    /// Whether all conditions hold. A condition that evaluates to false decides, even if another fails; otherwise a
+    /// failure is an error.
     pub(super) fn hold(&self, variables: &Variables<'_>) -> Result<bool, String> {
         let mut budget = BUDGET;
         let mut held = true;
@@ -69,7 +70,8 @@ impl Conditions {
 }
 
 impl Condition {
-    /// Whether it holds, or why that cannot be said; the outer error ends the evaluation of all.
+    /// Evaluates one condition. The inner error is a failure of this condition; the outer error ends the evaluation
+    /// of all.
     fn holds(&self, variables: &Variables<'_>, budget: &mut u64) -> Result<Result<bool, String>, String> {
         let program = match &self.program {
             Ok(program) => program,
@@ -88,7 +90,7 @@ impl Condition {
         let failed = |why: &dyn std::fmt::Display| format!("expression '{}' resulted in error: {why}", self.expression);
         Ok(match evaluation.outcome {
             Ok(Cel::Bool(holds)) => Ok(holds),
-            // The checker lets nothing else through; upstream takes what is not false for true.
+            // The checker accepts only bool; upstream treats everything that is not false as true.
             Ok(_) => Ok(true),
             Err(fault @ (Fault::Error(_) | Fault::CostLimit | Fault::Internal(_))) => Err(failed(&fault)),
         })
@@ -111,7 +113,7 @@ fn compile(expression: &str) -> Result<Program, String> {
     }
 }
 
-/// The variables of match conditions.
+/// The CEL environment of match conditions.
 fn environment() -> Environment {
     Environment::new()
         .with_types(Arc::new(Types))
@@ -127,7 +129,8 @@ fn structure(name: &str) -> Type {
     Type::Struct(format!("kubernetes.{name}").into())
 }
 
-/// The object types of those variables. Mirrors `BuildRequestType` and `BuildNamespaceType` of upstream's `plugin/cel`.
+/// The object types of those variables. Mirrors `BuildRequestType` and `BuildNamespaceType` of upstream's
+/// `plugin/cel`.
 struct Types;
 
 /// The fields of an object type, as words: a name, a colon, a type.

@@ -1,4 +1,4 @@
-//! Webhooks of this process: functions under the address of a service or a URL, called without a network between.
+//! In-process webhooks: functions registered under the address of a service or a URL, called without a network.
 
 use std::{
     collections::HashMap,
@@ -15,16 +15,16 @@ use tokio::time::timeout;
 
 use super::endpoint::Address;
 
-/// The answer to an AdmissionReview: an AdmissionReview with a response.
+/// The future of a [`WebhookHandler`]: an AdmissionReview with a response.
 pub type Reply = Pin<Box<dyn Future<Output = Value> + Send>>;
-/// Answers an AdmissionReview.
+/// A function that handles an AdmissionReview.
 pub type Handler = Arc<dyn Fn(Value) -> Reply + Send + Sync>;
 
-/// The webhooks of this process.
+/// The registry of in-process webhooks.
 ///
-/// A webhook whose `clientConfig` names an address that is registered here is called as a function. Nothing else is
-/// different: it is matched by its configuration, told the same review, held to the same answer and the same time, and its
-/// failures are told in the same words.
+/// A webhook whose `clientConfig` names a registered address is called as a function. Everything else is the same:
+/// its configuration decides whether it matches, it receives the same review, its response is checked in the same
+/// way, the same timeout applies, and its errors have the same texts.
 #[derive(Debug, Default)]
 pub struct Local {
     handlers: Arc<RwLock<Handlers>>,
@@ -36,7 +36,7 @@ struct Handlers {
     count: u64,
 }
 
-/// A handler is registered for as long as this lives.
+/// Keeps a handler registered. Dropping it unregisters the handler.
 #[derive(Debug)]
 #[must_use = "dropping it unregisters the handler"]
 pub struct Registration {
@@ -52,12 +52,12 @@ impl fmt::Debug for Handlers {
 }
 
 impl Local {
-    /// Registers a handler for a path on a service, whatever the port. It takes the place of one that was there.
+    /// Registers a handler for a path on a service, for any port. It replaces an earlier one.
     pub fn register(&self, namespace: &str, name: &str, path: &str, handler: Handler) -> Registration {
         self.put(Address::service(namespace, name, path), handler)
     }
 
-    /// Registers a handler for a URL, as it is written in `clientConfig.url`.
+    /// Registers a handler for a URL, as written in `clientConfig.url`.
     pub fn register_url(&self, url: &str, handler: Handler) -> Registration {
         self.put(Address::url(url), handler)
     }
@@ -80,14 +80,15 @@ impl Local {
 impl Drop for Registration {
     fn drop(&mut self) {
         let mut handlers = self.handlers.write().unwrap_or_else(PoisonError::into_inner);
-        // A later registration of the same address stays.
+        // A later registration of the same address must stay.
         if handlers.by_address.get(&self.address).is_some_and(|(number, _)| *number == self.number) {
             handlers.by_address.remove(&self.address);
         }
     }
 }
 
-/// Calls a handler, or says why there is no answer. It runs in a task of its own: its panic is not the caller's.
+/// Calls a handler. The error is a text for the client. The handler runs in a task of its own, so that its panic does
+/// not reach the caller.
 pub(super) async fn call(handler: &Handler, review: Value, time: Duration) -> Result<Value, String> {
     let mut tasks = Group::default();
     let handler = Arc::clone(handler);

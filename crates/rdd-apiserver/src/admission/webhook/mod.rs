@@ -1,17 +1,17 @@
-//! Webhooks: who is asked about a write as the configurations in the API say, over the network or in this process.
+//! Admission webhooks: calls the webhooks that match a write, over the network or in this process.
 //!
-//! Mirrors `plugin/webhook` of upstream's apiserver, version 1.35.4: which webhook is asked, in which order, what it is told,
-//! what its answer must be, and what the client hears of all that.
+//! Mirrors `plugin/webhook` of upstream's apiserver, version 1.35.4: which webhooks match, in which order they are
+//! called, what they receive, what they must respond, and which errors the client gets.
 //!
 //! ```text
 //! source     the configurations, compiled when one changes
-//!   hook       one webhook: rule, selector, condition, endpoint
-//! choose     is it asked, and under which name (version: equivalent resources)
+//!   hook       one webhook: rules, selectors, match conditions, endpoint
+//! choose     does a webhook match, and in which version (version: equivalent resources)
 //! mutate     one after the other, some twice        validate   all at once
-//! call       one question (review) and its answer
+//! call       one call: an AdmissionReview (review) and its response
 //!   local      to a function of this process
-//!   network    to a server, over HTTPS (resolve: where services are)
-//! problem    what the client hears
+//!   network    to a server, over HTTPS (resolve: the addresses of services)
+//! problem    errors for the client
 //! ```
 
 mod answer;
@@ -51,7 +51,7 @@ use crate::{
     state::{Resource, State},
 };
 
-/// The kinds that no webhook is asked about: one that refuses everything could not be removed otherwise.
+/// The kinds that no webhook receives: a webhook that refuses everything could not be removed otherwise.
 const EXEMPT: [&str; 6] = [
     "MutatingAdmissionPolicy",
     "MutatingAdmissionPolicyBinding",
@@ -61,7 +61,7 @@ const EXEMPT: [&str; 6] = [
     "ValidatingWebhookConfiguration",
 ];
 
-/// Asks the webhooks that are configured, both those that change and those that judge.
+/// The plug-in that calls the configured mutating and validating webhooks.
 #[derive(Debug)]
 pub struct Webhooks {
     state: Arc<State>,
@@ -73,7 +73,8 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// Over the configurations of a state. `local` are the webhooks of this process, `services` knows where the others are.
+    /// A plug-in for the configurations in `state`. `local` holds the webhooks of this process, `services` resolves
+    /// services to addresses.
     pub fn new(state: Arc<State>, registry: Arc<Registry>, local: Arc<Local>, services: Arc<dyn Resolve>) -> Self {
         Self {
             namespaces: Resource::new("", "namespaces").expect("two plain words"),
@@ -92,14 +93,14 @@ impl Webhooks {
 
 impl Admit for Webhooks {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
-        let is_asked = [&self.mutating, &self.validating].into_iter().any(|source| !source.hooks().is_empty());
-        is_asked && !is_exempt(attributes)
+        let is_configured = [&self.mutating, &self.validating].into_iter().any(|source| !source.hooks().is_empty());
+        is_configured && !is_exempt(attributes)
     }
 
-    fn mutate<'f>(&'f self, attributes: &'f mut Attributes<'_>, reform: Reform<'f>) -> Judgement<'f> {
+    fn mutate<'f>(&'f self, attributes: &'f mut Attributes<'_>, normalize: Reform<'f>) -> Judgement<'f> {
         Box::pin(async move {
             let hooks = self.mutating.hooks();
-            mutate::run(&self.caller, &self.chooser(), &hooks, attributes, reform).await
+            mutate::run(&self.caller, &self.chooser(), &hooks, attributes, normalize).await
         })
     }
 

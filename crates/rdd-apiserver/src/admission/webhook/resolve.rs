@@ -1,4 +1,4 @@
-//! What stands for a service where there is no cluster network.
+//! Resolves the services of webhooks to addresses, without a cluster network.
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
@@ -7,13 +7,13 @@ use serde::Deserialize;
 
 use crate::state::{Resource, State};
 
-/// Knows where services are.
+/// Resolves services to addresses.
 pub trait Resolve: Debug + Send + Sync {
-    /// The `host:port` to connect to for a port of a service, or why there is none, in a sentence for the client.
+    /// The `host:port` to connect to for a port of a service. The error is a sentence for the client.
     fn resolve(&self, namespace: &str, name: &str, port: u16) -> Result<String, String>;
 }
 
-/// Knows a fixed table, and the Services of type ExternalName.
+/// Resolves services by a fixed table and by Services of type ExternalName.
 #[derive(Debug)]
 pub struct Services {
     table: BTreeMap<String, String>,
@@ -35,8 +35,8 @@ struct Spec {
 }
 
 impl Services {
-    /// The table maps `namespace/name:port` or, for all other ports, `namespace/name` to `host:port`. It counts before the
-    /// Services of the state.
+    /// The table maps `namespace/name:port` or, for all other ports, `namespace/name` to `host:port`. It takes
+    /// precedence over the Services in the state.
     pub fn new(state: Arc<State>, table: BTreeMap<String, String>) -> Self {
         let services = Resource::new("", "services").expect("two plain words");
         Self { table, state, services }
@@ -56,8 +56,8 @@ impl Services {
 impl Resolve for Services {
     fn resolve(&self, namespace: &str, name: &str, port: u16) -> Result<String, String> {
         let listed = self.table.get(&format!("{namespace}/{name}:{port}"));
-        if let Some(place) = listed.or_else(|| self.table.get(&format!("{namespace}/{name}"))) {
-            return Ok(place.clone());
+        if let Some(address) = listed.or_else(|| self.table.get(&format!("{namespace}/{name}"))) {
+            return Ok(address.clone());
         }
         self.external_name(namespace, name).map(|host| format!("{host}:{port}"))
     }

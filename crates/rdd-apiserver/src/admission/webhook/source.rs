@@ -1,4 +1,4 @@
-//! The webhooks that are configured, compiled when a configuration changes and not before.
+//! The configured webhooks, compiled when a configuration changes.
 
 use std::{
     collections::HashMap,
@@ -11,7 +11,7 @@ use rdd_store::Revision;
 use super::hook::{self, Hook};
 use crate::state::{Key, Object, Resource, State};
 
-/// The webhooks of one kind of configuration, in the order in which they are asked.
+/// The webhooks of one kind of configuration, in call order.
 #[derive(Debug)]
 pub(super) struct Source {
     state: Arc<State>,
@@ -21,21 +21,21 @@ pub(super) struct Source {
 
 #[derive(Debug, Default)]
 struct Compiled {
-    /// The last change that is in `hooks`.
+    /// The revision of the configurations that `hooks` reflects.
     revision: Option<Revision>,
     hooks: Arc<[Arc<Hook>]>,
-    /// By configuration, so that a change of one does not compile the others again.
+    /// By configuration, so that a change of one does not recompile the others.
     parts: HashMap<Key, (Revision, Vec<Arc<Hook>>)>,
 }
 
 impl Source {
-    /// Of `mutatingwebhookconfigurations` or `validatingwebhookconfigurations`.
+    /// The webhooks of `mutatingwebhookconfigurations` or `validatingwebhookconfigurations`.
     pub(super) fn new(state: Arc<State>, plural: &str) -> Self {
         let resource = Resource::new("admissionregistration.k8s.io", plural).expect("plain words");
         Self { state, resource, compiled: RwLock::default() }
     }
 
-    /// All of them: by the names of their configurations, then in the order that each has.
+    /// All webhooks: by the name of their configuration, then in its order.
     pub(super) fn hooks(&self) -> Arc<[Arc<Hook>]> {
         let seen = {
             let compiled = self.compiled.read().unwrap_or_else(PoisonError::into_inner);
@@ -46,6 +46,7 @@ impl Source {
         };
         let mut compiled = self.compiled.write().unwrap_or_else(PoisonError::into_inner);
         let (revision, objects) = seen;
+        // Another request may have compiled the same change, or a newer one, between the two locks.
         if compiled.revision.is_none_or(|known| known < revision) {
             compiled.take(revision, &objects);
         }
@@ -54,7 +55,7 @@ impl Source {
 }
 
 impl Compiled {
-    /// Objects come in the order of their keys, which is that of their names.
+    /// `objects` are in key order, which is the order of their names.
     fn take(&mut self, revision: Revision, objects: &[Arc<Object>]) {
         let mut before = std::mem::take(&mut self.parts);
         let part = |object: &Arc<Object>| {
@@ -71,8 +72,8 @@ impl Compiled {
 
 fn compile(object: &Object) -> Vec<Arc<Hook>> {
     hook::read(object.name(), object.wire()).unwrap_or_else(|error| {
-        // Validation let it pass, so nobody would hear of it otherwise.
-        tracing::error!(object = %object.key(), error = %Chain(&error), "a webhook configuration cannot be read");
+        // Validation accepted it, so the log is the only place where this shows.
+        tracing::error!(object = %object.key(), error = %Chain(&error), "cannot read a webhook configuration");
         Vec::new()
     })
 }

@@ -1,4 +1,4 @@
-//! A request under other names: the versions in which the same objects are served, and objects between them.
+//! Equivalent resources: the other versions in which the objects of a request are served, and conversion to them.
 
 use std::sync::Arc;
 
@@ -8,12 +8,13 @@ use serde_json::Value;
 use super::super::Attributes;
 use crate::registry::{Part, ResourceDef, Served, Stored};
 
-/// How a webhook is told of a request: under which names, and in which version the objects are.
+/// How a webhook receives a request: under which resource and kind, and in which version the objects are. Mirrors
+/// upstream's `WebhookInvocation`.
 #[derive(Debug, Clone)]
 pub(super) struct Naming {
     pub(super) resource: GroupVersionResource,
     pub(super) kind: GroupVersionKind,
-    /// None if objects are shown as they are in the request.
+    /// `None` if the webhook receives objects in the version of the request.
     conversion: Option<Conversion>,
 }
 
@@ -24,17 +25,17 @@ struct Conversion {
 }
 
 impl Naming {
-    /// The names that the request itself has.
+    /// The resource and kind of the request itself.
     pub(super) fn of(attributes: &Attributes<'_>) -> Self {
         Self { resource: attributes.resource.clone(), kind: attributes.kind.clone(), conversion: None }
     }
 
-    /// An object of the request as the webhook sees it.
+    /// Converts an object of the request to the version of the webhook.
     pub(super) fn show(&self, object: &Value) -> Value {
         self.conversion.as_ref().map_or_else(|| object.clone(), |it| convert(object.clone(), &it.from, &it.to))
     }
 
-    /// An object of the webhook as the request has it.
+    /// Converts an object of the webhook to the version of the request.
     pub(super) fn take_back(&self, object: Value) -> Value {
         match &self.conversion {
             None => object,
@@ -43,13 +44,15 @@ impl Naming {
     }
 }
 
-/// The other names of a request: the same resource in other versions, and others that are stored in the same place.
+/// The equivalents of a request: the same resource in other versions, and other resources with the same storage.
 ///
-/// Mirrors upstream's equivalent resource registry, which goes by the place where objects are stored.
+/// Mirrors upstream's equivalent resource registry, whose key is the storage prefix.
 pub(super) fn others(served: &Served, attributes: &Attributes<'_>) -> Vec<Naming> {
-    let (asked, subresource) = (attributes.resource, attributes.subresource);
-    let Some(def) = served.get(&asked.group, &asked.resource) else { return Vec::new() };
-    let Some(from) = def.versions.iter().position(|version| version.name == asked.version) else { return Vec::new() };
+    let (requested, subresource) = (attributes.resource, attributes.subresource);
+    let Some(def) = served.get(&requested.group, &requested.resource) else { return Vec::new() };
+    let Some(from) = def.versions.iter().position(|version| version.name == requested.version) else {
+        return Vec::new();
+    };
     let is_same = |other: &&Arc<ResourceDef>| match (def.storage(), other.storage()) {
         (Some(place), Some(other)) => place == other,
         _ => Arc::ptr_eq(def, other),
@@ -63,7 +66,7 @@ pub(super) fn others(served: &Served, attributes: &Attributes<'_>) -> Vec<Naming
             None => other.group_version_kind(&version.name),
             Some(part) => match &part?.part {
                 Part::View => other.group_version_kind(&version.name),
-                // These have a kind of their own, which is the same in every version.
+                // These subresources have a kind of their own, which is the same in every version.
                 Part::Scale(_) | Part::Question(_) => {
                     return Some(Naming { resource, kind: attributes.kind.clone(), conversion: None });
                 }
@@ -72,7 +75,7 @@ pub(super) fn others(served: &Served, attributes: &Attributes<'_>) -> Vec<Naming
         let conversion = Conversion { from: (Arc::clone(def), from), to: (Arc::clone(other), at) };
         Some(Naming { resource, kind, conversion: Some(conversion) })
     };
-    versions.filter_map(naming).filter(|naming| naming.resource != *asked).collect()
+    versions.filter_map(naming).filter(|naming| naming.resource != *requested).collect()
 }
 
 fn convert(object: Value, from: &(Arc<ResourceDef>, usize), to: &(Arc<ResourceDef>, usize)) -> Value {
