@@ -54,6 +54,7 @@ fn main() -> ExitCode {
 fn run(words: &[&str]) -> Result<bool> {
     match words {
         ["tidy"] => tidy::run(&workspace_root()),
+        [test::LANE_COMMAND, rdd] => test::serve_lane(&workspace_root(), rdd),
         ["test", rest @ ..] => test::run(&workspace_root(), test::Arguments::parse(rest)?),
         ["api-reference"] => api_reference::write(&workspace_root()).map(|()| true),
         ["api-reference", "--check"] => tidy::report(&api_reference::check(&workspace_root())?),

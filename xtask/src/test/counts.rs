@@ -2,8 +2,10 @@
 
 use std::ops::Add;
 
+use serde::{Deserialize, Serialize};
+
 /// Tests of a binary, or of a whole run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Counts {
     pub(super) passed: u64,
     pub(super) failed: u64,

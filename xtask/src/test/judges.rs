@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use rdd_stdx::process::background;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 /// Test programs that ask judges written in Go. They run last, when the judges are compiled.
 const ASKING: &[&str] =
@@ -36,9 +37,14 @@ impl JudgeBuild {
         self.child.id()
     }
 
-    /// Waits for the end of the build. A judge that did not build is reported by the test that needs it.
-    pub(super) fn wait(&mut self) -> Result<()> {
-        self.child.wait().context("wait for the judges").map(drop)
+    /// Waits for the end of the build if this program asks a judge. A judge that did not build is reported by the test that needs it.
+    pub(super) fn wait_for(&self, label: &str) -> Result<()> {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("the judges' PID")?;
+        if asks_judges(label) {
+            // The process is reaped later: its processor time would count as that of the test program that runs in the other lane.
+            waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).context("wait for the judges")?;
+        }
+        Ok(())
     }
 }
 

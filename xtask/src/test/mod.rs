@@ -4,6 +4,7 @@ mod build;
 mod counts;
 mod interrupt;
 mod judges;
+mod lane;
 mod limit;
 mod runner;
 mod times;
@@ -12,18 +13,24 @@ use std::{
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    thread::ScopedJoinHandle,
     time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
 pub(crate) use build::cargo_command;
 use counts::Counts;
+use interrupt::Interrupt;
 use judges::JudgeBuild;
+use lane::TestLane;
+pub(crate) use lane::{COMMAND as LANE_COMMAND, serve as serve_lane};
 use runner::{Finished, Runner};
+use serde::{Deserialize, Serialize};
 use times::TestTime;
 
 const SLOWEST_PROGRAMS: usize = 5;
 const SLOWEST_TESTS: usize = 10;
+const LANE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What `cargo xtask test` was asked for.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -60,7 +67,7 @@ impl Arguments {
 }
 
 /// Something to run, and how it is called in messages.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Program {
     label: String,
     path: PathBuf,
@@ -84,31 +91,81 @@ pub(crate) fn run(root: &Path, arguments: Arguments) -> Result<bool> {
         follow: arguments.follow,
         rdd: chosen_rdd().or(rdd).unwrap_or_else(|| root.join("target/debug/rdd")),
         variables: Vec::new(),
-        beside: None,
+        beside: Vec::new(),
     };
-    // Only worth it where there are other tests to run meanwhile.
-    let is_whole = programs.iter().any(|program| judges::asks_judges(&program.label))
-        && programs.iter().any(|program| !judges::asks_judges(&program.label));
-    let mut judges = is_whole.then(|| JudgeBuild::start(root)).transpose()?;
-    runner.beside = judges.as_ref().map(JudgeBuild::pid);
     runner.adopt_orphans()?;
+    let finished = if is_whole_run(&programs) && !arguments.follow {
+        run_lanes(root, &mut runner, programs)?
+    } else {
+        let mut finished = Vec::new();
+        run_each(programs, arguments.follow, &mut finished, |program| runner.run(program))?;
+        finished
+    };
+    conclude(&finished, arguments.count_file.as_deref())
+}
+
+/// Whether there are programs enough that it pays to run some beside others.
+fn is_whole_run(programs: &[Program]) -> bool {
+    programs.iter().any(|program| judges::asks_judges(&program.label))
+        && programs.iter().any(|program| lane::runs_beside(&program.label))
+        && programs.iter().any(|program| !lane::runs_beside(&program.label))
+}
+
+/// Runs the programs that compute beside those that wait, while the judges compile for those that ask them.
+fn run_lanes(root: &Path, runner: &mut Runner, programs: Vec<Program>) -> Result<Vec<Finished>> {
+    let judges = JudgeBuild::start(root)?;
+    let mut lane = TestLane::start(root, &runner.rdd)?;
+    runner.beside = vec![judges.pid(), lane.pid()];
+    let (beside, first): (Vec<_>, Vec<_>) = programs.into_iter().partition(|program| lane::runs_beside(&program.label));
+    let (runner, judges, lane_pid) = (&*runner, &judges, lane.pid());
     let mut finished = Vec::new();
-    for program in &programs {
-        if judges::asks_judges(&program.label)
-            && let Some(mut build) = judges.take()
-        {
-            build.wait()?;
-            runner.beside = None;
+    std::thread::scope(|scope| {
+        let second = scope.spawn(move || {
+            let mut finished = Vec::new();
+            let result = run_each(beside, false, &mut finished, |program| {
+                judges.wait_for(&program.label)?;
+                lane.run(program)
+            });
+            result.map(|()| finished)
+        });
+        let result = run_each(first, false, &mut finished, |program| {
+            judges.wait_for(&program.label)?;
+            runner.run(program)
+        });
+        wait_for_lane(&second, lane_pid, &runner.interrupt, result.is_err());
+        finished.extend(second.join().expect("a lane does not panic")?);
+        result
+    })?;
+    Ok(finished)
+}
+
+/// Waits for the second lane, and ends it early when the run is interrupted or the first lane failed.
+fn wait_for_lane<T>(lane: &ScopedJoinHandle<'_, T>, pid: u32, interrupt: &Interrupt, has_failed: bool) {
+    while !lane.is_finished() {
+        if has_failed || interrupt.is_set() {
+            lane::interrupt_lane(pid);
         }
-        let result = runner.run(program)?;
-        say(&result, arguments.follow);
-        let stop = result.interrupted;
+        std::thread::sleep(LANE_POLL_INTERVAL);
+    }
+}
+
+/// Runs one program after the other, and reports each. Stops after one that was interrupted.
+fn run_each(
+    programs: Vec<Program>,
+    was_followed: bool,
+    finished: &mut Vec<Finished>,
+    mut run: impl FnMut(&Program) -> Result<Finished>,
+) -> Result<()> {
+    for program in programs {
+        let result = run(&program)?;
+        say(&result, was_followed);
+        let is_interrupted = result.interrupted;
         finished.push(result);
-        if stop {
+        if is_interrupted {
             break;
         }
     }
-    conclude(&finished, arguments.count_file.as_deref())
+    Ok(())
 }
 
 /// Runs single tests of programs that are built already, each supervised and cleaned up after like those of a full run.
@@ -141,7 +198,7 @@ impl SingleTests {
             follow: false,
             rdd,
             variables,
-            beside: None,
+            beside: Vec::new(),
         };
         runner.adopt_orphans()?;
         Ok(Self { runner, home })

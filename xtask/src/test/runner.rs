@@ -14,6 +14,7 @@ use rdd_testkit::{
     bundle::{self, Subject},
     processes::{self, Info, Table},
 };
+use serde::{Deserialize, Serialize};
 
 use super::{
     Program,
@@ -48,12 +49,12 @@ pub(super) struct Runner {
     pub(super) rdd: PathBuf,
     /// Further environment variables of every binary.
     pub(super) variables: Vec<(&'static str, PathBuf)>,
-    /// A child of ours that works beside the tests: neither it nor its descendants are theirs.
-    pub(super) beside: Option<u32>,
+    /// Children of ours that work beside the tests: neither they nor their descendants belong to a test.
+    pub(super) beside: Vec<u32>,
 }
 
 /// A binary that is over.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Finished {
     pub(super) label: String,
     pub(super) counts: Counts,
@@ -170,9 +171,9 @@ impl Runner {
 
     fn descendants(&self, table: &Table) -> Vec<Info> {
         let mut found = table.descendants_of(std::process::id());
-        if let Some(beside) = self.beside {
-            let others: BTreeSet<u32> = table.descendants_of(beside).iter().map(|process| process.pid).collect();
-            found.retain(|process| process.pid != beside && !others.contains(&process.pid));
+        for beside in &self.beside {
+            let others: BTreeSet<u32> = table.descendants_of(*beside).iter().map(|process| process.pid).collect();
+            found.retain(|process| process.pid != *beside && !others.contains(&process.pid));
         }
         found
     }
