@@ -10,7 +10,7 @@ RUN := target/quick/rdd
 RELEASE := target/release/rdd
 # How long CI plants defects in the files that changed, at most.
 MUTANTS_SECONDS ?= 180
-PHASE = @printf '== %s\n'
+PHASE = @scripts/phase.sh
 
 help: ## What there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -46,6 +46,7 @@ run: build ## Build, start the container engine and a container in it, and show 
 	    '  $(RUN) svc delete      removes all of it'
 
 check: ## What a change must pass before it is looked at: tidy, format, lints, tests
+	@rm -f target/phases
 	@scripts/setup.sh test
 	$(PHASE) 'tidy'
 	@cargo xtask tidy
@@ -64,6 +65,7 @@ test: check ## All of check, then documentation, a minute of fuzzing, planted de
 	$(PHASE) 'planted defects in the files that changed'
 	@cargo xtask mutants --changed --at-most $(MUTANTS_SECONDS)s
 	@$(MAKE) bench-short
+	@scripts/phase.sh --summary
 	@cat target/test-count
 
 advisories: ## Check the dependencies against the RustSec database, where that can be reached
@@ -119,16 +121,19 @@ conformance: ## Run Kubernetes' own end-to-end tests (a quarter of an hour to bu
 
 limactl: ## Build limactl from the Go module proxy, into target/lima
 	@scripts/setup.sh vm
+	$(PHASE) 'limactl'
 	@scripts/limactl.sh
 
 vm-image: ## Build the guest that tests boot, from Debian packages, into target/vm-image
 	@scripts/setup.sh vm
+	$(PHASE) 'the image of the guest'
 	@scripts/vm-image.sh
 
 # Run by the same runner as all others, so that what `make test` has built is not built again.
 test-vm: limactl vm-image k3s-standin ## Boot a virtual machine through the product, and end it in every way (root; a quarter of an hour at most)
 	$(PHASE) 'a virtual machine from template to graceful end'
 	@RDD_TEST_VM=1 cargo xtask test scenario --only rdd-e2e/vm --follow --count-file target/test-count-vm
+	@scripts/phase.sh --summary
 
 bench-vm: limactl vm-image k3s-standin ## Measure what the product adds to the time that Lima itself takes for a start (root; eight boots)
 	$(PHASE) 'starts of a virtual machine, by Lima alone and by the product'
