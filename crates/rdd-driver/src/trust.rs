@@ -36,7 +36,7 @@ mod tests {
     // Finding A-1
     #[test]
     fn a_machine_folder_of_another_user_is_refused() {
-        if !rustix::process::geteuid().is_root() {
+        if !rdd_testkit::capability::require("root") {
             return;
         }
         let home = tempfile::tempdir().unwrap();

@@ -569,15 +569,12 @@ mod tests {
         os::unix::fs::{chown, lchown, symlink},
     };
 
+    use rdd_testkit::capability::require;
+
     use super::*;
 
-    /// A user who is neither root nor the one that runs these tests.
+    /// A user who is neither root nor the one that runs these tests. Only root can give files away.
     const STRANGER: u32 = 4_242;
-
-    /// Only root can give files away; elsewhere there is nothing to try.
-    fn is_root() -> bool {
-        geteuid().is_root()
-    }
 
     fn refusal(result: io::Result<impl fmt::Debug>) -> Refusal {
         let error = result.unwrap_err();
@@ -636,7 +633,7 @@ mod tests {
     // Finding A-1
     #[test]
     fn a_file_of_another_user_is_neither_read_nor_written_to() {
-        if !is_root() {
+        if !require("root") {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -660,7 +657,7 @@ mod tests {
     // Finding A-1
     #[test]
     fn a_folder_of_another_user_is_refused_and_stays_as_it_is() {
-        if !is_root() {
+        if !require("root") {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -681,7 +678,7 @@ mod tests {
     // Finding A-1
     #[test]
     fn a_link_of_another_user_is_refused_at_every_place_of_a_path() {
-        if !is_root() {
+        if !require("root") {
             return;
         }
         let parts = ["a", "b", "c"];

@@ -144,7 +144,7 @@ async fn the_lock_of_a_link_and_that_of_the_file_it_leads_to_are_both_honoured()
 // Finding A-1
 #[tokio::test]
 async fn a_kubeconfig_of_another_user_is_neither_read_nor_written() {
-    if !rustix::process::geteuid().is_root() {
+    if !rdd_testkit::capability::require("root") {
         return;
     }
     const STRANGER: u32 = 4_242;
