@@ -20,18 +20,19 @@ use std::{
     hash::{BuildHasher, Hasher, RandomState},
     io::{self, Read, Write},
     os::{
-        fd::{AsFd, AsRawFd, OwnedFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
         unix::{
-            ffi::OsStringExt,
+            ffi::{OsStrExt, OsStringExt},
             fs::{FileExt, MetadataExt, PermissionsExt},
         },
     },
     path::{Component, Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 pub use rustix::fs::OFlags;
 use rustix::{
-    fs::{AtFlags, FileType, Mode, Stat},
+    fs::{AtFlags, FileType, FlockOperation, Mode, Stat},
     io::Errno,
     process::geteuid,
 };
@@ -40,6 +41,10 @@ use rustix::{
 const LINKS_MAX: usize = 40;
 /// How many random names are tried before it is an error that all of them are taken.
 const STAGING_ATTEMPTS: usize = 16;
+/// How long another process may take to remove what interrupted writes left.
+const STAGING_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a lock that is taken is tried again.
+const STAGING_LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Opens a folder to go on from, without reading it.
 #[cfg(target_os = "linux")]
@@ -260,7 +265,8 @@ impl TrustedFolder {
         }
     }
 
-    fn open_to_read(&self) -> io::Result<File> {
+    /// The folder itself, to read or to lock. The descriptor in this value is good for neither.
+    pub fn open_to_read(&self) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(File::from(rustix::fs::openat(&self.folder, ".", flags, Mode::empty())?))
     }
@@ -335,40 +341,62 @@ impl TrustedFolder {
     ///
     /// The new file is written under a random name that did not exist, so that nothing planted there is written to.
     pub fn replace(&self, name: impl AsRef<OsStr>, content: &[u8], mode: u32) -> io::Result<()> {
+        self.replace_with(name, mode, |file| file.write_all(content))
+    }
+
+    /// Replaces a file as [`replace`](Self::replace) does, with the content that `write` writes.
+    pub fn replace_with(
+        &self,
+        name: impl AsRef<OsStr>,
+        mode: u32,
+        write: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<()> {
         let name = name.as_ref();
-        let (staged, file) = self.create_staging(name)?;
-        if let Err(error) = self.write_and_rename(file, &staged, name, content, mode) {
+        let (staged, mut file) = self.create_staging(name)?;
+        let written = (|| {
+            file.set_permissions(Permissions::from_mode(mode))?;
+            write(&mut file)?;
+            file.sync_all()
+        })();
+        self.publish_staging(&staged, name, written)
+    }
+
+    /// Replaces what has this name by a symbolic link, in one step.
+    pub fn replace_with_link(&self, name: impl AsRef<OsStr>, target: &Path) -> io::Result<()> {
+        let link = |staged: &OsStr| rustix::fs::symlinkat(target, &self.folder, staged);
+        let (staged, ()) = with_staging_name(name.as_ref(), link)?;
+        self.publish_staging(&staged, name.as_ref(), Ok(()))
+    }
+
+    /// Replaces what has this name by another name of the file `from`, in one step. A link at `from` is not followed.
+    pub fn replace_with_hard_link(&self, name: impl AsRef<OsStr>, from: &Path) -> io::Result<()> {
+        let link = |staged: &OsStr| rustix::fs::linkat(rustix::fs::CWD, from, &self.folder, staged, AtFlags::empty());
+        let (staged, ()) = with_staging_name(name.as_ref(), link)?;
+        self.publish_staging(&staged, name.as_ref(), Ok(()))
+    }
+
+    /// Gives what was staged its name, if it could be written, and makes that durable. Else it is removed.
+    fn publish_staging(&self, staged: &OsStr, name: &OsStr, written: io::Result<()>) -> io::Result<()> {
+        let renamed = written.and_then(|()| Ok(rustix::fs::renameat(&self.folder, staged, &self.folder, name)?));
+        if let Err(error) = renamed {
             // The staging file is ours alone; if removing it fails too, the first failure is still the one to report.
-            let _ = rustix::fs::unlinkat(&self.folder, &staged, AtFlags::empty());
+            let _ = rustix::fs::unlinkat(&self.folder, staged, AtFlags::empty());
             return Err(error);
         }
         self.sync()
     }
 
-    fn write_and_rename(
-        &self,
-        mut file: File,
-        staged: &OsStr,
-        name: &OsStr,
-        content: &[u8],
-        mode: u32,
-    ) -> io::Result<()> {
-        file.set_permissions(Permissions::from_mode(mode))?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        Ok(rustix::fs::renameat(&self.folder, staged, &self.folder, name)?)
+    /// Creates a private file under a random name beside `name` ([`staging_name`]), where there was nothing.
+    pub fn create_staging(&self, name: &OsStr) -> io::Result<(OsString, File)> {
+        with_staging_name(name, |staged| self.create_new(staged))
     }
 
-    fn create_staging(&self, name: &OsStr) -> io::Result<(OsString, File)> {
-        for _ in 0..STAGING_ATTEMPTS {
-            let staged = staging_name(name);
-            match self.create_new(&staged) {
-                Ok(file) => return Ok((staged, file)),
-                Err(Errno::EXIST) => {}
-                Err(errno) => return Err(errno.into()),
-            }
-        }
-        Err(io::Error::other("every name for a temporary file is taken"))
+    /// As [`create_staging`](Self::create_staging), for a folder.
+    pub fn create_staging_folder(&self, name: &OsStr) -> io::Result<(OsString, Self)> {
+        let (staged, ()) = with_staging_name(name, |staged| rustix::fs::mkdirat(&self.folder, staged, Mode::RWXU))?;
+        let folder = Self::own(open_folder(&self.folder, &staged)?, &self.path.join(&staged))?;
+        folder.make_private()?;
+        Ok((staged, folder))
     }
 
     /// Creates a private file where there was none, not even a link.
@@ -377,11 +405,106 @@ impl TrustedFolder {
         rustix::fs::openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR).map(File::from)
     }
 
+    /// The files and folders of the effective user whose names are staging names beside `name` with one of these
+    /// endings. The ending is empty but for files that a library puts beside a staging file.
+    pub fn staging_entries(&self, name: &OsStr, endings: &[&str]) -> io::Result<Vec<OsString>> {
+        let mut found = Vec::new();
+        for entry in rustix::fs::Dir::read_from(self.open_to_read()?)? {
+            let entry = OsString::from_vec(entry?.file_name().to_bytes().to_vec());
+            let is_ours = || Ok::<_, io::Error>(self.stat_if_present(&entry)?.is_some_and(is_own));
+            if is_staging_name(&entry, name, endings) && is_ours()? {
+                found.push(entry);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Removes what interrupted writes left beside `name` ([`staging_entries`](Self::staging_entries)).
+    ///
+    /// The caller makes sure that none of these writes is under way: with a lock of its own, or with
+    /// [`lock_staging`](Self::lock_staging), which does all of this.
+    pub fn remove_staging(&self, name: &OsStr, endings: &[&str]) -> io::Result<()> {
+        for entry in self.staging_entries(name, endings)? {
+            let removed = match self.stat_if_present(&entry)? {
+                Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
+                    std::fs::remove_dir_all(self.path.join(&entry))
+                }
+                _ => Ok(rustix::fs::unlinkat(&self.folder, &entry, AtFlags::empty())?),
+            };
+            absent_is_fine(removed)?;
+        }
+        Ok(())
+    }
+
+    /// Removes what interrupted writes left beside `name`, unless another write of this folder is under way, and keeps
+    /// others from doing so until the value is dropped.
+    pub fn lock_staging(&self, name: &OsStr) -> io::Result<StagingLock> {
+        let folder = self.open_to_read()?;
+        match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => self.remove_staging(name, &[""])?,
+            Err(Errno::WOULDBLOCK) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let began = Instant::now();
+        // The kernel turns one lock into the other in two steps, and another process may have its turn in between.
+        loop {
+            match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockShared) {
+                Ok(()) => return Ok(StagingLock(folder)),
+                Err(Errno::WOULDBLOCK | Errno::INTR) if began.elapsed() < STAGING_LOCK_TIMEOUT => {
+                    std::thread::sleep(STAGING_LOCK_INTERVAL);
+                }
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    fn stat_if_present(&self, name: &OsStr) -> io::Result<Option<Stat>> {
+        absent_is_fine(self.stat(name))
+    }
+
     /// Makes renames, creations and removals in this folder durable.
     pub fn sync(&self) -> io::Result<()> {
         self.open_to_read()?.sync_all()
     }
 }
+
+impl AsFd for TrustedFolder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
+    }
+}
+
+/// Keeps other processes from removing the staging files of a folder while one is written.
+#[derive(Debug)]
+#[must_use = "others may remove the staging file once it is dropped"]
+pub struct StagingLock(#[expect(dead_code, reason = "its descriptor is the lock")] File);
+
+/// Creates something under a random name beside `name`; the name that was free comes with it.
+fn with_staging_name<T>(name: &OsStr, create: impl Fn(&OsStr) -> rustix::io::Result<T>) -> io::Result<(OsString, T)> {
+    for _ in 0..STAGING_ATTEMPTS {
+        let staged = staging_name(name);
+        match create(&staged) {
+            Ok(created) => return Ok((staged, created)),
+            Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Err(io::Error::other("every name for a temporary file is taken"))
+}
+
+/// Whether `entry` is what [`staging_name`] makes of `name`, with one of these endings.
+fn is_staging_name(entry: &OsStr, name: &OsStr, endings: &[&str]) -> bool {
+    let rest = entry.as_bytes().strip_prefix(b".").and_then(|rest| rest.strip_prefix(name.as_bytes()));
+    let Some((digits, rest)) = rest.and_then(|rest| rest.strip_prefix(b".")?.split_at_checked(RANDOM_DIGITS)) else {
+        return false;
+    };
+    let is_random = digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+    let ending = rest.strip_prefix(b".tmp");
+    is_random && ending.is_some_and(|ending| endings.iter().any(|known| known.as_bytes() == ending))
+}
+
+/// The digits of [`random`] in a staging name.
+const RANDOM_DIGITS: usize = 16;
 
 /// A name beside `name` that nobody can foresee.
 pub fn staging_name(name: &OsStr) -> OsString {
@@ -440,6 +563,32 @@ pub fn read_to_string(path: &Path) -> io::Result<String> {
 pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let (folder, name) = split(path)?;
     folder.replace(name, content, mode)
+}
+
+/// As [`TrustedFolder::replace_with`] with a copy of the file `from`, after leftovers of interrupted copies are removed.
+pub fn replace_with_copy(path: &Path, from: &Path, mode: u32) -> io::Result<()> {
+    let (folder, name) = split(path)?;
+    let _lock = folder.lock_staging(name)?;
+    let mut source = File::open(from)?;
+    folder.replace_with(name, mode, |file| io::copy(&mut source, file).map(drop))
+}
+
+/// Replaces what is at `path` by another name of the file `from`, or by a private copy where the two folders are on
+/// different file systems. Leftovers of interrupted writes are removed.
+pub fn replace_with_hard_link_or_copy(path: &Path, from: &Path) -> io::Result<()> {
+    let (folder, name) = split(path)?;
+    let _lock = folder.lock_staging(name)?;
+    folder.replace_with_hard_link(name, from).or_else(|_| {
+        let mut source = File::open(from)?;
+        folder.replace_with(name, crate::file::PRIVATE, |file| io::copy(&mut source, file).map(drop))
+    })
+}
+
+/// As [`TrustedFolder::replace_with_link`], after leftovers of interrupted writes are removed.
+pub fn replace_with_link(path: &Path, target: &Path) -> io::Result<()> {
+    let (folder, name) = split(path)?;
+    let _lock = folder.lock_staging(name)?;
+    folder.replace_with_link(name, target)
 }
 
 /// Overwrites the file at `path`, which has to be there, and keeps its blocks: it is never shorter than the new content, so that
@@ -556,6 +705,10 @@ fn open_root() -> rustix::io::Result<OwnedFd> {
 fn open_folder(within: impl AsFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
     let flags = SEARCH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(within, name, flags, Mode::empty())
+}
+
+fn is_own(stat: Stat) -> bool {
+    stat.st_uid == effective_uid()
 }
 
 fn is_link(stat: &Stat) -> bool {
@@ -738,6 +891,69 @@ mod tests {
         assert!(!victim.exists(), "the link was not followed");
         let names: std::collections::BTreeSet<OsString> = (0..100).map(|_| staging_name("ca.key".as_ref())).collect();
         assert_eq!(names.len(), 100);
+    }
+
+    /// What an interrupted write leaves, and what only looks like it. Only the first three are to be removed.
+    fn plant_staging(folder: &Path, victim: &Path) -> [PathBuf; 6] {
+        let names = [
+            ".k3s.0123456789abcdef.tmp",
+            ".k3s.fedcba9876543210.tmp",
+            ".k3s.0000000000000000.tmp",
+            ".k3s.0123456789ABCDEF.tmp",
+            ".k3s.0123456789abcdef.tmp-wal",
+            ".k3s.part",
+        ];
+        let paths = names.map(|name| folder.join(name));
+        fs::write(&paths[0], "left").unwrap();
+        fs::create_dir(&paths[1]).unwrap();
+        fs::write(paths[1].join("left"), "left").unwrap();
+        for path in &paths[2..] {
+            symlink(victim, path).unwrap();
+        }
+        paths
+    }
+
+    // Finding A-1
+    #[test]
+    fn leftovers_of_interrupted_writes_are_removed_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let (victim, from, target) = (dir.path().join("victim"), dir.path().join("from"), dir.path().join("v1/k3s"));
+        fs::create_dir(dir.path().join("v1")).unwrap();
+        fs::write(&victim, "victim").unwrap();
+        fs::write(&from, "new").unwrap();
+        type Write = fn(&Path, &Path) -> io::Result<()>;
+        let writes: [Write; 3] =
+            [|path, from| replace_with_copy(path, from, 0o700), replace_with_hard_link_or_copy, replace_with_link];
+        for write in writes {
+            let planted = plant_staging(target.parent().unwrap(), &victim);
+            write(&target, &from).unwrap();
+            assert_eq!(fs::read_to_string(&target).unwrap(), "new");
+            let left = planted.each_ref().map(|path| path.symlink_metadata().is_ok());
+            assert_eq!(left, [false, false, false, true, true, true]);
+            assert_eq!(fs::read_to_string(&victim).unwrap(), "victim", "no link was followed");
+            assert_eq!(fs::read_dir(target.parent().unwrap()).unwrap().count(), 4);
+            planted[3..].iter().for_each(|path| fs::remove_file(path).unwrap());
+        }
+        assert_eq!(fs::read_to_string(&from).unwrap(), "new");
+    }
+
+    // Finding A-1
+    #[test]
+    fn a_staging_file_of_another_user_or_of_a_write_under_way_is_left_alone() {
+        if !require("root") {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, name) = (TrustedFolder::open(dir.path()).unwrap(), OsStr::new("k3s"));
+        let (theirs, _) = folder.create_staging(name).unwrap();
+        chown(dir.path().join(&theirs), Some(STRANGER), None).unwrap();
+        let lock = folder.lock_staging(name).unwrap();
+        let (ours, _) = folder.create_staging(name).unwrap();
+        let second = folder.lock_staging(name).unwrap();
+        assert!(dir.path().join(&ours).exists(), "the first write is under way");
+        drop((lock, second));
+        let _lock = folder.lock_staging(name).unwrap();
+        assert_eq!((dir.path().join(&ours).exists(), dir.path().join(&theirs).exists()), (false, true));
     }
 
     #[test]
