@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rdd_stdx::owned;
+
 use super::{
     json::{NotAnObject, Object},
     replace::{self, Original},
@@ -82,9 +84,15 @@ pub(super) struct Config {
 }
 
 impl Config {
-    /// Reads it. That there is none is fine; links are followed.
+    /// Reads it. That there is none is fine; links are followed. A file of another user is refused.
     pub(super) fn read(path: &Path) -> Result<Self, Doubt> {
         let failed = |source| Doubt::Read { path: path.to_owned(), source };
+        if let Ok(meta) = fs::symlink_metadata(path)
+            && meta.is_symlink()
+        {
+            // The user may keep the file elsewhere. A link of another user would have root write where they like.
+            owned::check_link(path, &meta).map_err(failed)?;
+        }
         let target = match fs::canonicalize(path) {
             Ok(target) => target,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -155,6 +155,51 @@ fn what_is_no_file_is_left_alone_and_hangs_nobody() {
     assert!(matches!(switch(&case.path(), "", Some("ours")), Err(Doubt::Read { .. })), "a link to itself");
 }
 
+/// The user `nobody`.
+const STRANGER: u32 = 65_534;
+
+// Finding A-1
+#[test]
+fn what_is_planted_beside_the_file_is_neither_followed_nor_in_the_way_and_leftovers_are_removed() {
+    for text in [None, Some("{\"a\":1}")] {
+        let case = text.map_or_else(Case::empty, Case::with);
+        let outside = tempfile::tempdir().unwrap();
+        let victim = outside.path().join("victim");
+        fs::write(&victim, "victim").unwrap();
+        // The name that was always taken once, and one of a write that was interrupted.
+        let (planted, left) = (
+            case.folder.path().join(".config.json.rdd.tmp"),
+            case.folder.path().join(".config.json.0123456789abcdef.tmp"),
+        );
+        symlink(&victim, &planted).unwrap();
+        symlink(&victim, &left).unwrap();
+        assert!(switch(&case.path(), "", Some("ours")).unwrap());
+        assert_eq!(case.names(), [".config.json.rdd.tmp", "config.json"], "{text:?}");
+        assert!(switch(&case.path(), "ours", None).unwrap());
+        assert_eq!(fs::read_to_string(case.path()).ok().as_deref(), text);
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "victim");
+        assert_eq!(fs::read_link(&planted).unwrap(), victim);
+    }
+}
+
+// Finding A-1
+#[test]
+fn a_file_or_a_link_of_another_user_is_neither_read_nor_replaced() {
+    if !rdd_testkit::capability::require("root") {
+        return;
+    }
+    let case = Case::with("{\"a\":1}");
+    std::os::unix::fs::chown(case.path(), Some(STRANGER), None).unwrap();
+    case.is_left_alone("it belongs to user ");
+    let case = Case::empty();
+    let outside = tempfile::tempdir().unwrap();
+    let victim = outside.path().join("victim.json");
+    fs::write(&victim, "{}").unwrap();
+    symlink(&victim, case.path()).unwrap();
+    std::os::unix::fs::lchown(case.path(), Some(STRANGER), None).unwrap();
+    case.is_left_alone("it belongs to user ");
+}
+
 /// As docker saves its settings: a new file beside the old one, then a rename.
 fn save(path: &Path, text: &str) {
     let staged = path.with_extension("theirs");

@@ -133,6 +133,11 @@ impl DockerContext {
         if !self.cli.folder.is_absolute() {
             return Ok(());
         }
+        if let Err(error) = store::check_owner(&self.cli.folder) {
+            // Nothing in there is ours: a context is not described in a folder of another user.
+            tracing::warn!(error = %Chain(&error), context = self.cli.context, "docker's settings are left as they are");
+            return Ok(());
+        }
         let path = self.config_file();
         match config::switch(&path, &self.cli.context, None) {
             Ok(true) => tracing::info!(context = self.cli.context, "docker's current context is cleared"),
@@ -149,6 +154,9 @@ impl DockerContext {
         if let Some(variable) = self.cli.overridden_by {
             tracing::info!(variable, "docker's current context is kept: a variable says where docker goes");
             return Choice::Kept;
+        }
+        if let Err(error) = store::check_owner(&self.cli.folder) {
+            return self.keep(&Chain(&error).to_string());
         }
         let current = match Config::read(&self.config_file()).and_then(|config| config.current()) {
             Ok(current) => current,

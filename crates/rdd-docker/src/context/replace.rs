@@ -1,16 +1,20 @@
 //! A file of somebody else's replaced by a newer one, without losing what they write at the same time.
 
 use std::{
-    fs::{self, File, Metadata, OpenOptions, Permissions},
-    io::{self, Read, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
+    ffi::{OsStr, OsString},
+    fs::{self, File, Metadata, Permissions},
+    io::{self, Write},
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
-use rdd_stdx::file;
+use rdd_stdx::{
+    file,
+    owned::{self, OFlags, TrustedFolder},
+};
 use rustix::{
-    fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with},
+    fs::{AtFlags, FlockOperation, RenameFlags, flock, linkat, renameat, renameat_with, unlinkat},
     io::Errno,
 };
 
@@ -56,17 +60,20 @@ pub(super) struct Original {
 }
 
 impl Original {
-    /// Reads a regular file.
+    /// Reads a regular file of the effective user.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
-        let mut file = File::open(path)?;
+        Self::read_from(owned::open_file(path, OFlags::RDONLY)?)
+    }
+
+    fn read_from(mut file: File) -> io::Result<Self> {
         let meta = file.metadata()?;
         let mut content = Vec::new();
-        file.read_to_end(&mut content)?;
+        io::Read::read_to_end(&mut file, &mut content)?;
         Ok(Self { content, meta })
     }
 
-    fn is_at(&self, path: &Path) -> bool {
-        Self::read(path).is_ok_and(|found| found.content == self.content)
+    fn is_in(&self, folder: &Locked, name: &OsStr) -> bool {
+        folder.folder.read(name).is_ok_and(|found| found == self.content)
     }
 }
 
@@ -74,21 +81,49 @@ impl Original {
 ///
 /// The folder itself is what is locked, so that nothing of ours is left in a place of the user's.
 #[derive(Debug)]
-pub(super) struct Locked(#[expect(dead_code, reason = "its descriptor is the lock")] File);
+pub(super) struct Locked {
+    folder: TrustedFolder,
+    path: PathBuf,
+    #[expect(dead_code, reason = "its descriptor is the lock")]
+    lock: File,
+}
 
 impl Locked {
-    /// Waits for the lock, up to a bound.
+    /// Waits for the lock, up to a bound, and removes what writes of ours left that were interrupted. A folder of another
+    /// user is refused.
     pub(super) fn folder_of(path: &Path) -> Result<Self, Error> {
-        let folder = parent(path);
+        let parent = parent(path);
+        let folder = TrustedFolder::open(parent).map_err(failed("use", parent))?;
         let began = Instant::now();
-        let file = File::open(folder).map_err(failed("open", folder))?;
+        let lock = folder.open_to_read().map_err(failed("open", parent))?;
         loop {
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Self(file)),
+            match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => break,
                 Err(Errno::WOULDBLOCK | Errno::INTR) if began.elapsed() < LOCK_TAKES => std::thread::sleep(LOCK_TURN),
-                Err(Errno::WOULDBLOCK) => return Err(Error::Locked(folder.to_owned())),
-                Err(errno) => return Err(failed("lock", folder)(errno.into())),
+                Err(Errno::WOULDBLOCK) => return Err(Error::Locked(parent.to_owned())),
+                Err(errno) => return Err(failed("lock", parent)(errno.into())),
             }
+        }
+        let locked = Self { folder, path: parent.to_owned(), lock };
+        // Only the holder of the lock has such files. What cannot be removed is in nobody's way.
+        let _ = locked.folder.remove_staging(name(path), &[""]);
+        Ok(locked)
+    }
+
+    fn path(&self, name: &OsStr) -> PathBuf {
+        self.path.join(name)
+    }
+
+    fn remove(&self, name: &OsStr) -> Result<(), Error> {
+        unlinkat(&self.folder, name, AtFlags::empty()).map_err(|errno| failed("remove", &self.path(name))(errno.into()))
+    }
+
+    /// Gives a file a second name; whether that name was free.
+    fn link(&self, from: &OsStr, to: &OsStr) -> Result<bool, Error> {
+        match linkat(&self.folder, from, &self.folder, to, AtFlags::empty()) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(errno) => Err(failed("create", &self.path(to))(errno.into())),
         }
     }
 }
@@ -98,45 +133,47 @@ impl Locked {
 /// The two change places in one step, so that what was there is in our hands and can be compared: a check before a rename would leave
 /// a moment in between.
 pub(super) fn exchange(path: &Path, original: &Original, text: &[u8]) -> Result<bool, Error> {
-    let _lock = Locked::folder_of(path)?;
-    if !original.is_at(path) {
+    let (folder, name) = (Locked::folder_of(path)?, name(path));
+    if !original.is_in(&folder, name) {
         return Ok(false);
     }
-    let staged = stage(path, text, Some(&original.meta))?;
-    let outcome = swap_in(path, &staged, original, text);
+    let staged = stage(&folder, name, text, Some(&original.meta))?;
+    let outcome = swap_in(&folder, name, &staged, original, text);
     // Ours alone; if it cannot be removed, the outcome is still what it is.
-    let _ = fs::remove_file(&staged);
+    let _ = folder.remove(&staged);
     file::sync_dir(parent(path))?;
     outcome
 }
 
-fn swap_in(path: &Path, staged: &Path, original: &Original, text: &[u8]) -> Result<bool, Error> {
-    let swap = || renameat_with(CWD, staged, CWD, path, RenameFlags::EXCHANGE);
+fn swap_in(folder: &Locked, name: &OsStr, staged: &OsStr, original: &Original, text: &[u8]) -> Result<bool, Error> {
+    let path = folder.path(name);
+    let swap = || renameat_with(&folder.folder, staged, &folder.folder, name, RenameFlags::EXCHANGE);
     match swap() {
         Ok(()) => {}
         // Somebody removed it just now.
         Err(Errno::NOENT) => return Ok(false),
         // A file system that cannot: the moment between check and rename is as short as it gets.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-            if !original.is_at(path) {
+            if !original.is_in(folder, name) {
                 return Ok(false);
             }
-            fs::rename(staged, path).map_err(failed("replace", path))?;
-            return Ok(true);
+            let renamed = renameat(&folder.folder, staged, &folder.folder, name);
+            return renamed.map(|()| true).map_err(|errno| failed("replace", &path)(errno.into()));
         }
-        Err(errno) => return Err(failed("replace", path)(errno.into())),
+        Err(errno) => return Err(failed("replace", &path)(errno.into())),
     }
-    if original.is_at(staged) {
+    if original.is_in(folder, staged) {
         return Ok(true);
     }
     // What came out is newer than what we looked at: it goes back, and so does whatever is written while that happens.
-    let read = || fs::read(staged).map_err(failed("read", staged));
+    let staged_path = folder.path(staged);
+    let read = || fs::read(&staged_path).map_err(failed("read", &staged_path));
     let (mut put, mut held) = (text.to_vec(), read()?);
     for _ in 0..SETTLES {
         match swap() {
             Ok(()) => {}
             Err(Errno::NOENT) => break,
-            Err(errno) => return Err(failed("put back", path)(errno.into())),
+            Err(errno) => return Err(failed("put back", &path)(errno.into())),
         }
         let out = read()?;
         if out == put {
@@ -152,47 +189,43 @@ pub(super) fn create(path: &Path, text: &[u8]) -> Result<bool, Error> {
     if !parent(path).exists() {
         file::create_dir_private(parent(path))?;
     }
-    let _lock = Locked::folder_of(path)?;
-    let staged = stage(path, text, None)?;
-    let linked = fs::hard_link(&staged, path);
-    let _ = fs::remove_file(&staged);
-    match linked {
-        Ok(()) => {
-            file::sync_dir(parent(path))?;
-            Ok(true)
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(failed("create", path)(error)),
+    let folder = Locked::folder_of(path)?;
+    let staged = stage(&folder, name(path), text, None)?;
+    let linked = folder.link(&staged, name(path));
+    // As after an exchange.
+    let _ = folder.remove(&staged);
+    if matches!(linked, Ok(true)) {
+        file::sync_dir(parent(path))?;
     }
+    linked
 }
 
 /// Removes the file; `false` if it is another one by now.
 pub(super) fn remove(path: &Path, original: &Original) -> Result<bool, Error> {
-    let _lock = Locked::folder_of(path)?;
-    let staged = staging_name(path);
-    match fs::rename(path, &staged) {
+    let (folder, name) = (Locked::folder_of(path)?, name(path));
+    // Renamed away first, so that what is removed is what was compared.
+    let staged = owned::staging_name(name);
+    match renameat(&folder.folder, name, &folder.folder, &staged) {
         Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(failed("remove", path)(error)),
+        Err(Errno::NOENT) => return Ok(false),
+        Err(errno) => return Err(failed("remove", path)(errno.into())),
     }
-    let is_original = original.is_at(&staged);
+    let is_original = original.is_in(&folder, &staged);
     if !is_original {
         // Unless a newer one is there already, which then has it.
-        let _ = fs::hard_link(&staged, path);
+        let _ = folder.link(&staged, name);
     }
-    fs::remove_file(&staged).map_err(failed("remove", &staged))?;
+    folder.remove(&staged)?;
     file::sync_dir(parent(path))?;
     Ok(is_original)
 }
 
 /// A file beside the other one with this content, and with the mode and owner of the one that it is to replace.
-fn stage(path: &Path, text: &[u8], like: Option<&Metadata>) -> Result<PathBuf, Error> {
-    let staged = staging_name(path);
+fn stage(folder: &Locked, name: &OsStr, text: &[u8], like: Option<&Metadata>) -> Result<OsString, Error> {
+    let (staged, mut file) =
+        folder.folder.create_staging(name).map_err(failed("create a file beside", &folder.path(name)))?;
     let mode = like.map_or(file::PRIVATE, |meta| meta.permissions().mode() & 0o7777);
-    let write = || -> io::Result<()> {
-        // One that a killed process left is written over: we hold the lock, so it is nobody's.
-        let _ = fs::remove_file(&staged);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(file::PRIVATE).open(&staged)?;
+    let mut write = || -> io::Result<()> {
         if let Some(meta) = like {
             let own = file.metadata()?;
             if (own.uid(), own.gid()) != (meta.uid(), meta.gid()) {
@@ -204,8 +237,8 @@ fn stage(path: &Path, text: &[u8], like: Option<&Metadata>) -> Result<PathBuf, E
         file.sync_all()
     };
     write().map_err(|source| {
-        let _ = fs::remove_file(&staged);
-        failed("write", &staged)(source)
+        let _ = folder.remove(&staged);
+        failed("write", &folder.path(&staged))(source)
     })?;
     Ok(staged)
 }
@@ -214,8 +247,6 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// One name for all of us: whoever holds the lock may use it.
-fn staging_name(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    parent(path).join(format!(".{name}.rdd.tmp"))
+fn name(path: &Path) -> &OsStr {
+    path.file_name().unwrap_or_default()
 }

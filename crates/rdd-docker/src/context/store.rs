@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rdd_stdx::file;
+use rdd_stdx::{file, owned};
 use ring::digest;
 use serde::{Deserialize, Serialize};
 
@@ -65,11 +65,29 @@ pub(super) fn file(config_folder: &Path, name: &str) -> PathBuf {
     folder(config_folder, name).join("meta.json")
 }
 
+/// Refuses docker's folder, or its store in it, if another user owns one of them: they could exchange what is in there, and
+/// say where this user's docker goes. Absent ones are fine.
+pub(super) fn check_owner(config_folder: &Path) -> Result<(), file::Error> {
+    let contexts = config_folder.join("contexts");
+    let meta = contexts.join("meta");
+    for folder in [config_folder, &contexts, &meta] {
+        match owned::check_home(folder) {
+            Err(source) if owned::is_refusal(&source) => {
+                return Err(file::Error { action: "use", path: folder.to_owned(), source });
+            }
+            // Whoever goes on to use the folder gets any other error as well, and reports it with what it was about to do.
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Describes the context of this name; what is right already is not written again.
 pub(super) fn publish(config_folder: &Path, name: &str, host: &str) -> Result<(), file::Error> {
+    check_owner(config_folder)?;
     let text = description(name, host);
     let path = file(config_folder, name);
-    if fs::read(&path).is_ok_and(|found| found == text) {
+    if owned::read(&path).is_ok_and(|found| found == text) {
         return Ok(());
     }
     file::create_dir_private(&folder(config_folder, name))?;

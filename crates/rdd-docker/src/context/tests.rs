@@ -231,6 +231,32 @@ async fn a_context_that_cannot_be_written_says_so() {
     assert!(Chain(&error).to_string().contains("create folder"), "{}", Chain(&error));
 }
 
+// Finding A-1
+#[tokio::test]
+async fn a_folder_of_another_user_is_refused_with_its_owner_and_the_fix_and_stays_as_it_is() {
+    if !rdd_testkit::capability::require("root") {
+        return;
+    }
+    /// The user `nobody`.
+    const STRANGER: u32 = 65_534;
+    for theirs in ["", "contexts", "contexts/meta"] {
+        let case = Case::new();
+        case.write("{\"currentContext\":\"rancher-desktop-2\"}");
+        let folder = case.folder().join(theirs).components().collect::<std::path::PathBuf>();
+        fs::create_dir_all(&folder).unwrap();
+        std::os::unix::fs::chown(&folder, Some(STRANGER), None).unwrap();
+        let error = case.context.ensure().await.unwrap_err();
+        let text = Chain(&error).to_string();
+        let refusal = format!("refusing to use {}: it belongs to user ", folder.display());
+        assert!(text.contains(&refusal) && text.contains("(uid 65534), and rdd runs as root"), "{theirs}: {text}");
+        assert!(text.ends_with("or set HOME to a folder of root's"), "{theirs}: {text}");
+        case.is_kept().await;
+        case.context.remove().await.unwrap();
+        assert_eq!(case.text(), "{\"currentContext\":\"rancher-desktop-2\"}", "{theirs}");
+        assert!(!case.context.is_published(), "{theirs}");
+    }
+}
+
 fn docker(folder: &Path, words: &[&str]) -> String {
     let mut command = rdd_stdx::process::background("docker", Path::new("/"));
     command.arg("--config").arg(folder).args(words).env_remove("DOCKER_HOST").env_remove("DOCKER_CONTEXT");
