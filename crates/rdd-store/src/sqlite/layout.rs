@@ -5,7 +5,13 @@ use std::{fs, path::Path};
 use rdd_stdx::file;
 use rusqlite::{Connection, config::DbConfig};
 
-use super::{Error, copy, damaged_or, header::APPLICATION_ID, place, sqlite_error};
+use super::{
+    Error, copy, damaged_or,
+    header::APPLICATION_ID,
+    io_error,
+    place::{self, Purpose},
+    sqlite_error,
+};
 
 /// Brings a datastore from one format to the next, inside a transaction.
 pub(super) type Step = fn(&Connection) -> rusqlite::Result<()>;
@@ -59,18 +65,20 @@ pub(super) fn keep_log_on_close(connection: &Connection, keep: bool) -> rusqlite
 
 /// Makes a new datastore: complete under another name first, so that no half-made file ever has the real one.
 pub(super) fn create(path: &Path, steps: &[Step]) -> Result<(), Error> {
-    let staged = place::beside(path, ".new");
-    for suffix in ["", "-wal", "-journal"] {
-        file::remove_if_present(&place::beside(&staged, suffix))?;
-    }
-    place::create_private(&staged)?;
-    let connection = Connection::open(&staged).map_err(sqlite_error("create", path))?;
-    let made = configure(&connection, true).and_then(|()| build(&connection, steps));
-    made.map_err(sqlite_error("create", path))?;
-    connection.close().map_err(|(_, error)| sqlite_error("create", path)(error))?;
-    place::sync(&staged)?;
-    fs::rename(&staged, path).map_err(super::io_error("create", path))?;
+    let staged = place::stage(path, Purpose::Create)?;
+    create_staged(&staged, steps)?;
+    fs::rename(&staged, path).map_err(io_error("create", path))?;
     Ok(file::sync_dir(place::folder(path))?)
+}
+
+/// Makes a new datastore at a name that nothing has.
+pub(super) fn create_staged(staged: &Path, steps: &[Step]) -> Result<(), Error> {
+    place::create_new_private(staged).map_err(io_error("create", staged))?;
+    let connection = Connection::open(staged).map_err(sqlite_error("create", staged))?;
+    let made = configure(&connection, true).and_then(|()| build(&connection, steps));
+    made.map_err(sqlite_error("create", staged))?;
+    connection.close().map_err(|(_, error)| sqlite_error("create", staged)(error))?;
+    place::sync(staged)
 }
 
 fn build(connection: &Connection, steps: &[Step]) -> rusqlite::Result<()> {

@@ -8,7 +8,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rdd_stdx::{file, owned};
+use rdd_stdx::{
+    file,
+    owned::{self, TrustedFolder},
+};
 
 use super::{Error, io_error};
 
@@ -17,6 +20,54 @@ pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     PathBuf::from(name)
+}
+
+/// What the name of a datastore that replaces another one begins with until it is in place: that of the other, and this.
+const RESTORING: &str = ".restoring";
+/// As [`RESTORING`], for a datastore where there was none.
+const NEW: &str = ".new";
+/// What SQLite puts beside a file, and nothing for the file itself.
+const ENDINGS: [&str; 4] = ["", "-wal", "-shm", "-journal"];
+
+/// What a datastore is staged for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// There is none yet.
+    Create,
+    /// It takes the place of another one, which is set aside or removed before.
+    Replace,
+}
+
+impl Purpose {
+    /// The name that is made random.
+    fn base(self, path: &Path) -> PathBuf {
+        beside(
+            path,
+            match self {
+                Self::Create => NEW,
+                Self::Replace => RESTORING,
+            },
+        )
+    }
+}
+
+/// A random name beside the datastore, after what interrupted attempts for the same purpose left is removed. The caller holds
+/// the lock of the datastore, so no other attempt is under way.
+pub(super) fn stage(path: &Path, purpose: Purpose) -> Result<PathBuf, Error> {
+    let base = purpose.base(path);
+    let name = base.file_name().unwrap_or_default();
+    let swept = TrustedFolder::open(folder(path)).and_then(|folder| folder.remove_staging(name, &ENDINGS));
+    swept.map_err(io_error("remove what was left of", &base))?;
+    Ok(folder(path).join(owned::staging_name(name)))
+}
+
+/// The datastore that an interrupted restore or reset would have put in place, if there is one.
+fn interrupted(path: &Path) -> Result<Option<PathBuf>, Error> {
+    let base = Purpose::Replace.base(path);
+    let name = base.file_name().unwrap_or_default();
+    let found = TrustedFolder::open(folder(path)).and_then(|folder| folder.staging_entries(name, &[""]));
+    let found = found.map_err(io_error("look for what was left of", &base))?;
+    Ok(found.into_iter().next().map(|name| folder(path).join(name)))
 }
 
 /// The folder a file is in.
@@ -42,7 +93,7 @@ pub(super) fn prepare_folder(path: &Path, allow_network: bool) -> Result<(), Err
 /// again would
 /// drop a lock that this process holds on it.
 pub(super) fn check_owner(path: &Path) -> Result<(), Error> {
-    for suffix in ["", "-wal", "-shm", "-journal", ".restoring"] {
+    for suffix in ENDINGS {
         let file = beside(path, suffix);
         owned::check_file(&file).map_err(io_error("open", &file))?;
     }
@@ -51,17 +102,14 @@ pub(super) fn check_owner(path: &Path) -> Result<(), Error> {
 
 /// A main file that is missing while others are there is not a new datastore.
 pub(super) fn check_not_interrupted(path: &Path) -> Result<(), Error> {
-    for suffix in ["-wal", ".restoring"] {
-        let left = beside(path, suffix);
-        if left.exists() {
-            let left = left.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            return Err(Error::Interrupted { path: path.to_owned(), left });
-        }
-    }
-    Ok(())
+    let wal = beside(path, "-wal");
+    let left = if wal.exists() { Some(wal) } else { interrupted(path)? };
+    let Some(left) = left else { return Ok(()) };
+    let left = left.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Err(Error::Interrupted { path: path.to_owned(), left })
 }
 
-/// Makes an empty private file unless something is there. A file that is there is not even opened: closing it again
+/// Makes the empty private file of a lock unless something is there. A file that is there is not even opened: closing it again
 /// would drop a lock that this process holds on it.
 pub(super) fn create_private(path: &Path) -> Result<(), Error> {
     match create_new_private(path) {

@@ -11,7 +11,9 @@ use rdd_stdx::file;
 use super::{
     Checking, Error, Options, acquire,
     header::{self, Found},
-    io_error, layout, log, place, replay, sqlite_error,
+    io_error, layout, log,
+    place::{self, Purpose},
+    replay, sqlite_error,
 };
 use crate::{
     Revision,
@@ -105,7 +107,7 @@ fn restore_until(
     place::check_owner(path)?;
     let _lock = acquire(path)?;
     let present = examine(path, options).map_or(0, |(_, index)| index.head);
-    let staged = place::beside(path, ".restoring");
+    let staged = place::stage(path, Purpose::Replace)?;
     let (revision, live_keys) = prepare(backup, &staged, present, options)?;
     let set_aside = set_aside_name(path, options);
     let mut restored = Restored { revision, live_keys, set_aside: None };
@@ -141,9 +143,8 @@ fn restore_until(
 fn prepare(backup: &Path, staged: &Path, present: u64, options: &Options) -> Result<(Revision, u64), Error> {
     for suffix in ["", "-wal"] {
         let (from, to) = (place::beside(backup, suffix), place::beside(staged, suffix));
-        file::remove_if_present(&to)?;
         if from.exists() {
-            place::create_private(&to)?;
+            place::create_new_private(&to).map_err(io_error("create", &to))?;
             let mut source = fs::File::open(&from).map_err(io_error("read", &from))?;
             let mut target = fs::OpenOptions::new().write(true).open(&to).map_err(io_error("write", &to))?;
             std::io::copy(&mut source, &mut target).map_err(io_error("copy to", &to))?;
@@ -184,11 +185,8 @@ pub fn reset(path: &Path, options: &Options) -> Result<Revision, Error> {
     place::prepare_folder(path, options.allow_network)?;
     let _lock = acquire(path)?;
     let present = examine(path, options).map_or(0, |(_, index)| index.head);
-    let staged = place::beside(path, ".restoring");
-    for suffix in ["", "-wal"] {
-        file::remove_if_present(&place::beside(&staged, suffix))?;
-    }
-    layout::create(&staged, layout::STEPS)?;
+    let staged = place::stage(path, Purpose::Replace)?;
+    layout::create_staged(&staged, layout::STEPS)?;
     let (revision, _) = leap(&staged, present, options)?;
     for left in [path.to_owned(), place::beside(path, "-wal"), place::beside(path, "-shm")] {
         file::remove_if_present(&left)?;
@@ -327,6 +325,39 @@ mod tests {
         assert_eq!(keys(&path), [] as [&str; 0]);
         assert_eq!(put(&path, "new"), Revision(revision.0 + 1));
         assert_eq!(keys(&path), ["new"]);
+    }
+
+    // Finding A-1
+    #[test]
+    fn what_is_planted_beside_a_datastore_is_not_followed_and_leftovers_of_attempts_are_removed() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        let (path, backup, victim) =
+            (dir.path().join("state.db"), dir.path().join("backup"), dir.path().join("victim"));
+        fs::write(&victim, "victim").unwrap();
+        let planted = [".new", ".restoring"].map(|ending| place::beside(&path, ending));
+        planted.iter().for_each(|link| symlink(&victim, link).unwrap());
+        let leave = |name: &str| {
+            let left = ["", "-wal", "-journal"].map(|ending| dir.path().join(format!(".state.db.{name}.tmp{ending}")));
+            left.iter().for_each(|link| symlink(&victim, link).unwrap());
+            left
+        };
+        let left = leave("new.0123456789abcdef");
+        filled(&path, "first");
+        assert!(left.iter().all(|left| left.symlink_metadata().is_err()), "removed before a datastore is made");
+        filled(&backup, "second");
+        for replace in ["restore", "reset"] {
+            let left = leave("restoring.0123456789abcdef");
+            match replace {
+                "restore" => drop(restore(&backup, &path, &Options::default()).unwrap()),
+                _ => drop(reset(&path, &Options::default()).unwrap()),
+            }
+            assert!(left.iter().all(|left| left.symlink_metadata().is_err()), "{replace}");
+        }
+        put(&path, "third");
+        assert_eq!(keys(&path), ["third"]);
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "victim");
+        assert!(planted.iter().all(|link| fs::read_link(link).unwrap() == victim));
     }
 
     #[test]
