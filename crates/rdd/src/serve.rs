@@ -69,7 +69,9 @@ fn run(options: &ServeOptions, notifier: &Notifier) -> anyhow::Result<()> {
     file::rewrite(&paths.pid_file, std::process::id().to_string().as_bytes(), file::PRIVATE)?;
     tracing::info!(instance = %instance.name, version = build::INFO.version, verbosity = options.verbosity, "starting");
     refresh_links(options);
-    tracing::debug!(limit = open_files::raise_limit(), "open files");
+    // Not as a field of the record: a field is evaluated only where its level is logged.
+    let open_files = open_files::raise_limit();
+    tracing::debug!(limit = open_files, "open files");
 
     let workers = std::thread::available_parallelism().map_or(2, usize::from).min(4);
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -5,6 +5,7 @@ mod controllers;
 mod data;
 mod hostile;
 mod lifecycle;
+mod open_files;
 mod output;
 mod ownership;
 mod support;
