@@ -10,12 +10,12 @@ use bytes::Bytes;
 use http::Method;
 use http_body_util::BodyExt;
 use rdd_docker::fake::{FakeEngine, Route};
-use rdd_stdx::task::Group;
 use rdd_testkit::{Daemon, Sandbox};
 use rdd_types::{CustomResourceExt, app::App};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
+use super::bare;
 use crate::{
     api::{Connection, Endpoint, Protocol, process},
     statistics::median,
@@ -23,8 +23,6 @@ use crate::{
 
 const CONTAINERS: usize = 5_000;
 const IMAGES: usize = 2_000;
-/// As many writes at once as the mirror makes.
-const AT_ONCE: usize = 32;
 const SETTLES: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -37,7 +35,7 @@ const GROUP: &str = "/apis/containers.rancherdesktop.io/v1alpha1/namespaces/mirr
 pub(crate) struct Many {
     /// From the machine's running to everything being mirrored.
     pub(crate) first_sync: Duration,
-    /// The same writes by a client that does nothing else.
+    /// The same writes by a loop that does nothing else ([`bare`]).
     pub(crate) bare_loop: Duration,
     /// Resident memory of the daemon afterwards.
     pub(crate) bytes: u64,
@@ -52,7 +50,9 @@ pub(crate) fn measure(binary: &Path, runtime: &Runtime, rounds: usize) -> Result
         eprintln!("engine: {CONTAINERS} containers and {IMAGES} images, {number} of {rounds}");
         let synced = sync(binary, runtime)?;
         syncs.push(synced.took.as_secs_f64());
-        loops.push(bare(binary, runtime, &synced.objects)?.as_secs_f64());
+        // In a home as the daemon has one, and so on the same disk.
+        let yardstick = Sandbox::builder().binary(binary).build();
+        loops.push(bare::measure(&yardstick.home().join("bare"), &synced.objects)?.as_secs_f64());
         last = Some(synced);
     }
     let last = last.context("nothing was measured")?;
@@ -66,8 +66,8 @@ pub(crate) fn measure(binary: &Path, runtime: &Runtime, rounds: usize) -> Result
     })
 }
 
-/// A daemon with these controllers, and an App that is not known to run.
-fn start(binary: &Path, runtime: &Runtime, controllers: &str) -> Result<Daemon> {
+/// A daemon with the mirror, and an App that is not known to run.
+fn start(binary: &Path, runtime: &Runtime) -> Result<Daemon> {
     let bare = Daemon::start_bare_in(Sandbox::builder().binary(binary).build());
     let endpoint = Endpoint::of_daemon(&bare.config_path())?;
     runtime.block_on(async {
@@ -81,7 +81,7 @@ fn start(binary: &Path, runtime: &Runtime, controllers: &str) -> Result<Daemon> 
         connection.create(APPS, app.to_string().into()).await
     })?;
     let sandbox = bare.stop();
-    let output = sandbox.rdd(&["svc", "start", &format!("--controllers={controllers}")]);
+    let output = sandbox.rdd(&["svc", "start", "--controllers=containers"]);
     ensure!(output.code == Some(0), "start the daemon: {}", output.stderr);
     Ok(Daemon::start_in(sandbox))
 }
@@ -95,7 +95,7 @@ struct Synced {
 }
 
 fn sync(binary: &Path, runtime: &Runtime) -> Result<Synced> {
-    let daemon = start(binary, runtime, "containers")?;
+    let daemon = start(binary, runtime)?;
     let socket = daemon.path("docker_socket");
     std::fs::create_dir_all(socket.parent().context("a socket lies in a folder")?).context("make a folder")?;
     let engine = FakeEngine::start(&socket).context("start a fake engine")?;
@@ -144,11 +144,7 @@ async fn until_mirrored(connection: &mut Connection, begun: Instant) -> Result<(
 async fn list(connection: &mut Connection, kind: &str) -> Result<Vec<Value>> {
     let (_, body) = connection.fetch(&format!("{GROUP}/{kind}")).await?;
     let list: Value = serde_json::from_slice(&body).context("read a list")?;
-    let mut items = list["items"].as_array().cloned().unwrap_or_default();
-    for item in &mut items {
-        item["path"] = json!(format!("{GROUP}/{kind}/{}", item["metadata"]["name"].as_str().unwrap_or_default()));
-    }
-    Ok(items)
+    Ok(list["items"].as_array().cloned().unwrap_or_default())
 }
 
 async fn revision(connection: &mut Connection) -> Result<u64> {
@@ -177,53 +173,6 @@ async fn one_event(engine: &FakeEngine, connection: &mut Connection) -> Result<(
     let kept_alive = engine.requests(Route::Ping) + engine.requests(Route::Info);
     let requests = engine.all_requests().values().sum::<usize>() - kept_alive;
     Ok((requests, revision(connection).await? - before))
-}
-
-/// The same writes, by a client that does nothing else.
-fn bare(binary: &Path, runtime: &Runtime, objects: &[Value]) -> Result<Duration> {
-    // The kinds and the conditions of containers, but no mirror.
-    let daemon = start(binary, runtime, "container,image,volume,containernamespace")?;
-    let endpoint = Endpoint::of_daemon(&daemon.config_path())?;
-    let writes: Vec<[(String, Bytes); 2]> = objects.iter().map(writes_of).collect();
-    runtime.block_on(async {
-        let connections = endpoint.connect_many(Protocol::Http1, AT_ONCE).await?;
-        let parts: Vec<Vec<[(String, Bytes); 2]>> =
-            (0..AT_ONCE).map(|part| writes.iter().skip(part).step_by(AT_ONCE).cloned().collect()).collect();
-        let begun = Instant::now();
-        let mut group = Group::default();
-        for (mut connection, part) in connections.into_iter().zip(parts) {
-            group.spawn("writer", async move {
-                for (path, body) in part.into_iter().flatten() {
-                    connection.apply(&path, body).await?;
-                }
-                anyhow::Ok(())
-            });
-        }
-        while let Some(ended) = group.next().await {
-            ended.outcome.context("write")??;
-        }
-        Ok(begun.elapsed())
-    })
-}
-
-/// The object, then its status.
-fn writes_of(object: &Value) -> [(String, Bytes); 2] {
-    let path = object["path"].as_str().unwrap_or_default();
-    let head = json!({"apiVersion": "containers.rancherdesktop.io/v1alpha1", "kind": object["kind"],
-                      "metadata": {"name": object["metadata"]["name"], "namespace": "mirrored"}});
-    let (mut whole, mut status) = (head.clone(), head);
-    whole["metadata"]["labels"] = json!({"bench": "bare"});
-    if object["spec"].is_object() {
-        whole["spec"] = object["spec"].clone();
-    }
-    status["status"] = object["status"].clone();
-    if let Some(said) = status["status"].as_object_mut() {
-        said.remove("conditions");
-    }
-    [
-        (format!("{path}?fieldManager=bench&force=true"), whole.to_string().into()),
-        (format!("{path}/status?fieldManager=bench&force=true"), status.to_string().into()),
-    ]
 }
 
 impl Connection {

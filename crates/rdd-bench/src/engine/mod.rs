@@ -1,5 +1,6 @@
 //! The engine's mirror in the real binary: thousands of objects of a fake engine, containers of a real one, and Kubernetes beside it.
 
+mod bare;
 mod cluster;
 mod many;
 mod runs;
