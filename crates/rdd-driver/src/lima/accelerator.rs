@@ -9,7 +9,7 @@ use std::{
 };
 
 use rdd_stdx::{
-    file,
+    file, owned,
     process::{self, Process, Signal},
 };
 
@@ -119,10 +119,7 @@ pub(super) fn install_shim(program: &Path, folder: &Path) -> Result<OsString, Er
     file::create_dir_private(folder)?;
     let link = folder.join(SHIM);
     if std::fs::read_link(&link).ok().as_deref() != Some(program) {
-        let staged = folder.join(format!("{SHIM}.{}", std::process::id()));
-        file::remove_if_present(&staged)?;
-        std::os::unix::fs::symlink(program, &staged).map_err(Error::at("link", &staged))?;
-        std::fs::rename(&staged, &link).map_err(Error::at("rename", &staged))?;
+        owned::replace_with_link(&link, program).map_err(Error::at("link", &link))?;
     }
     Ok(quoted(link.as_os_str()))
 }
@@ -208,6 +205,19 @@ mod tests {
         install_shim(Path::new("/bin/false"), &place).unwrap();
         assert_eq!(std::fs::read_link(place.join(SHIM)).unwrap(), Path::new("/bin/false"));
         assert_eq!(std::fs::read_dir(&place).unwrap().count(), 1);
+    }
+
+    // Finding A-1
+    #[test]
+    fn what_is_planted_beside_the_link_is_neither_replaced_nor_in_the_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let planted = folder.path().join(format!("{SHIM}.{}", std::process::id()));
+        let left = folder.path().join(format!(".{SHIM}.0123456789abcdef.tmp"));
+        std::fs::create_dir(&planted).unwrap();
+        std::os::unix::fs::symlink("/bin/false", &left).unwrap();
+        install_shim(Path::new("/bin/true"), folder.path()).unwrap();
+        assert_eq!(std::fs::read_link(folder.path().join(SHIM)).unwrap(), Path::new("/bin/true"));
+        assert_eq!((planted.is_dir(), left.symlink_metadata().is_ok()), (true, false));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -14,6 +14,7 @@ use rdd_instance::{Environment, Instance};
 use rdd_stdx::{
     chain::Chain,
     file::{self, PRIVATE},
+    owned::{self, StagingLock, TrustedFolder},
     process,
 };
 use serde_json::Value;
@@ -204,10 +205,8 @@ fn images(template: &str) -> (Vec<Vec<Wanted>>, bool) {
 fn keep(path: &Path, entry: &Path, location: &str, digest: &str) -> Result<(), Error> {
     file::create_dir_private(entry)?;
     file::remove_if_present(&entry.join(DIGEST))?;
-    let (part, data) = (entry.join("data.rdd"), entry.join(DATA));
-    file::remove_if_present(&part)?;
-    fs::hard_link(path, &part).or_else(|_| fs::copy(path, &part).map(drop)).map_err(Error::at("write", &part))?;
-    fs::rename(&part, &data).map_err(Error::at("rename", &part))?;
+    let data = entry.join(DATA);
+    owned::replace_with_hard_link_or_copy(&data, path).map_err(Error::at("write", &data))?;
     file::write_atomic(&entry.join(URL), location.as_bytes(), PRIVATE)?;
     Ok(file::write_atomic(&entry.join(DIGEST), digest.as_bytes(), PRIVATE)?)
 }
@@ -217,9 +216,7 @@ async fn unpack(archive: &Path, folder: &Path, path: &OsStr) -> Result<(), Error
     if folder.is_dir() {
         return Ok(());
     }
-    let staged = folder.with_extension("part");
-    file::remove_dir_if_present(&staged)?;
-    file::create_dir_private(&staged)?;
+    let (staged, _lock) = create_staging_folder(folder).map_err(Error::at("create a folder beside", folder))?;
     let failed = |message: String| Error::Program { program: "tar".to_owned(), message };
     let mut command = process::background("tar", &staged);
     command.env("PATH", path).args(["-xzf".as_ref(), archive.as_os_str(), "--no-same-owner".as_ref()]);
@@ -233,17 +230,75 @@ async fn unpack(archive: &Path, folder: &Path, path: &OsStr) -> Result<(), Error
     fs::rename(&staged, folder).map_err(Error::at("rename", &staged))
 }
 
+/// A new empty folder beside the one that it is to become, after those that interrupted attempts left are removed. The lock
+/// keeps it from being removed in the same way.
+fn create_staging_folder(folder: &Path) -> io::Result<(PathBuf, StagingLock)> {
+    let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let parent_folder = TrustedFolder::create(parent)?;
+    let lock = parent_folder.lock_staging(name)?;
+    let (staged, _) = parent_folder.create_staging_folder(name)?;
+    Ok((parent.join(staged), lock))
+}
+
 /// Puts a link to a program into a folder.
 fn link(program: &Path, folder: &Path) -> Result<(), Error> {
     file::create_dir_private(folder)?;
     let place = folder.join(program.file_name().unwrap_or_default());
-    file::remove_if_present(&place)?;
-    std::os::unix::fs::symlink(program, &place).map_err(Error::at("link", &place))
+    owned::replace_with_link(&place, program).map_err(Error::at("link", &place))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
+
+    // Finding A-1
+    #[test]
+    fn a_link_planted_in_an_entry_of_the_cache_is_not_followed_and_leftovers_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (image, victim, entry) = (dir.path().join("image"), dir.path().join("victim"), dir.path().join("entry"));
+        fs::create_dir(&entry).unwrap();
+        fs::write(&image, "image").unwrap();
+        fs::write(&victim, "victim").unwrap();
+        let (planted, left) = (entry.join("data.rdd"), entry.join(".data.0123456789abcdef.tmp"));
+        symlink(&victim, &planted).unwrap();
+        fs::write(&left, "half of an im").unwrap();
+        keep(&image, &entry, "https://example.com/image", "sha256:1").unwrap();
+        assert_eq!(fs::read_to_string(entry.join(DATA)).unwrap(), "image");
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "victim");
+        assert_eq!((fs::read_link(&planted).unwrap(), left.exists()), (victim, false));
+    }
+
+    // Finding A-1
+    #[tokio::test]
+    async fn a_link_planted_beside_an_unpacked_archive_is_not_followed_and_leftovers_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (archive, victim, lima) =
+            (dir.path().join("a.tgz"), dir.path().join("victim"), dir.path().join("own/lima-2.1.3"));
+        fs::create_dir_all(dir.path().join("own")).unwrap();
+        fs::create_dir_all(dir.path().join("bin")).unwrap();
+        fs::create_dir(&victim).unwrap();
+        fs::write(victim.join("kept"), "").unwrap();
+        fs::write(dir.path().join("bin/limactl"), "limactl").unwrap();
+        let mut tar = process::background("tar", dir.path());
+        assert!(tar.args(["-czf", "a.tgz", "bin"]).status().unwrap().success());
+        // What the name was once, for which the number at the end was an extension.
+        let (planted, left) = (lima.with_extension("part"), dir.path().join("own/.lima-2.1.3.0123456789abcdef.tmp"));
+        symlink(&victim, &planted).unwrap();
+        fs::create_dir_all(left.join("bin")).unwrap();
+        let path = std::env::var_os("PATH").unwrap();
+        fs::write(dir.path().join("broken.tgz"), "broken").unwrap();
+        unpack(&dir.path().join("broken.tgz"), &lima, &path).await.unwrap_err();
+        unpack(&archive, &lima, &path).await.unwrap();
+        unpack(&archive, &lima, &path).await.unwrap();
+        assert_eq!(fs::read_to_string(lima.join("bin/limactl")).unwrap(), "limactl");
+        assert_eq!(fs::read_link(&planted).unwrap(), victim);
+        assert_eq!((left.exists(), victim.join("kept").exists()), (false, true));
+        assert_eq!(fs::read_dir(dir.path().join("own")).unwrap().count(), 2);
+    }
 
     #[test]
     fn how_far_a_download_is_can_be_read() {
