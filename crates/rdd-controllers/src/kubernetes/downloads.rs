@@ -1,8 +1,6 @@
 //! Releases of K3s from their publisher: verified against its list of digests, and going on where an earlier download ended.
 
 use std::{
-    fs,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -11,7 +9,7 @@ use std::{
 use rdd_fetch::{Asset, Check, Fetcher, Proxy, PublishedList};
 use rdd_instance::{Environment, Instance};
 use rdd_runtime::Trigger;
-use rdd_stdx::{backoff::Backoff, chain::Chain, clock::SharedClock, file, task::Group};
+use rdd_stdx::{backoff::Backoff, chain::Chain, clock::SharedClock, file, owned, task::Group};
 
 use super::releases::{Folders, PROGRAM, Release, Releases, progress};
 
@@ -123,14 +121,9 @@ fn asset(publisher: &str, version: &str, architecture: &str, file: &str) -> Asse
 
 /// Puts a verified file where it is looked for, whole or not at all.
 fn install(from: &Path, folder: &Path, name: &str, mode: u32) -> Result<(), String> {
-    let text = |error: std::io::Error| format!("keep it in {}: {error}", folder.display());
     file::create_dir_private(folder).map_err(|error| Chain(&error).to_string())?;
-    let (part, whole) = (folder.join(format!(".{name}.part")), folder.join(name));
-    let _ = fs::remove_file(&part);
-    fs::copy(from, &part).map_err(text)?;
-    fs::set_permissions(&part, fs::Permissions::from_mode(mode)).map_err(text)?;
-    fs::File::open(&part).and_then(|file| file.sync_all()).map_err(text)?;
-    fs::rename(&part, &whole).map_err(text)
+    let kept = owned::replace_with_copy(&folder.join(name), from, mode);
+    kept.map_err(|error| format!("keep it in {}: {error}", folder.display()))
 }
 
 /// One release, and where it is put.
@@ -245,6 +238,11 @@ impl Releases for Downloads {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        fs,
+        os::unix::fs::{PermissionsExt as _, symlink},
+    };
+
     use super::*;
 
     #[test]
@@ -273,6 +271,23 @@ mod tests {
         assert_eq!(fs::metadata(folder.join("k3s")).unwrap().permissions().mode() & 0o777, 0o700);
         assert!(install(&dir.path().join("none"), &folder, PROGRAM, 0o700).is_err());
         assert_eq!(fs::read_to_string(folder.join("k3s")).unwrap(), "program", "what was there is still there");
+    }
+
+    // Finding A-1
+    #[test]
+    fn a_link_planted_beside_a_program_is_not_followed_and_leftovers_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, victim, folder) = (dir.path().join("from"), dir.path().join("victim"), dir.path().join("v1"));
+        fs::create_dir(&folder).unwrap();
+        fs::write(&from, "program").unwrap();
+        fs::write(&victim, "victim").unwrap();
+        let (planted, left) = (folder.join(".k3s.part"), folder.join(".k3s.0123456789abcdef.tmp"));
+        symlink(&victim, &planted).unwrap();
+        fs::write(&left, "half of a prog").unwrap();
+        install(&from, &folder, PROGRAM, 0o700).unwrap();
+        assert_eq!(fs::read_to_string(folder.join("k3s")).unwrap(), "program");
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "victim");
+        assert_eq!((fs::read_link(&planted).unwrap(), left.exists()), (victim, false));
     }
 
     /// An offline folder with a program, an archive, and a list of digests.
