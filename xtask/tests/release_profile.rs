@@ -1,4 +1,4 @@
-//! What the release profile leaves in the shipped program.
+//! What the release profile's `strip` leaves in a program: a small one is built with it, because the shipped one takes minutes.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
@@ -33,7 +33,7 @@ fn stack_with(strip: &str) -> String {
 
 // Finding 295-I1
 #[test]
-fn the_stack_of_a_panic_in_the_shipped_program_names_the_function() {
+fn a_program_stripped_as_the_release_profile_says_names_functions_in_the_stack_of_a_panic() {
     let manifest = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml")).unwrap();
     let manifest: serde_json::Value = basic_toml::from_str(&manifest).unwrap();
     let release = &manifest["profile"]["release"];

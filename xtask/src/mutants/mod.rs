@@ -287,6 +287,28 @@ mod tests {
         assert_eq!(check(&crate::workspace_root()).unwrap(), Vec::<String>::new());
     }
 
+    // Finding A-11: git passes over what a patch changes outside of the folder that it was started in, and succeeds.
+    #[test]
+    fn a_patch_is_planted_in_a_copy_inside_of_a_repository() {
+        let root = tempfile::tempdir().unwrap();
+        let tree = root.path().join("target/mutants/tree");
+        fs::create_dir_all(&tree).unwrap();
+        let made = foreground("git").args(["init", "--quiet"]).current_dir(root.path()).status().unwrap();
+        assert!(made.success());
+        // Where git took the paths for those of the repository, it would find the same file there.
+        for folder in [root.path(), &tree] {
+            fs::write(folder.join("f"), "a\n").unwrap();
+        }
+        let patch = root.path().join("X.patch");
+        fs::write(&patch, "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n").unwrap();
+        let plain = mutant("p", "one", "f");
+        let change = Change::Patch { path: patch, files: vec!["f".to_owned()] };
+        let saved = Mutant { change, ..plain }.plant(&tree).unwrap();
+        assert_eq!(saved, [(tree.join("f"), Some(b"a\n".to_vec()))]);
+        assert_eq!(fs::read_to_string(tree.join("f")).unwrap(), "b\n");
+        assert_eq!(fs::read_to_string(root.path().join("f")).unwrap(), "a\n", "the repository stays as it is");
+    }
+
     #[test]
     fn a_text_that_is_gone_or_is_there_twice_is_refused() {
         assert_eq!(replace_once("abc", "b", "x").unwrap(), "axc");

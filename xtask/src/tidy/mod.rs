@@ -1,5 +1,6 @@
 //! What the compiler and clippy do not check.
 
+mod findings;
 mod layers;
 mod longest;
 mod manifests;
@@ -29,6 +30,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     let mut problems = layers::check(&layers::Graph::from_metadata(&metadata), layers::RULES);
     problems.extend(manifests::check(&files));
     problems.extend(sources::check(&files));
+    problems.extend(findings::check(&files));
     problems.extend(packages::check(&packages::from_metadata(&metadata), &policy));
     problems.extend(crate::api_reference::check(root)?);
     problems.extend(crate::env_reference::check(root));
