@@ -322,8 +322,17 @@ mod tests {
     fn the_table_has_eighty_slips_over_all_layers() {
         assert!(table::rows().count() >= 80, "{} rows", table::rows().count());
         let packages: BTreeSet<&str> = table::rows().map(|row| row.package).collect();
-        for package in ["rdd-store", "rdd-kubeconfig", "rdd-controllers", "rdd-driver", "rdd-apiserver", "rdd-runtime"]
-        {
+        for package in [
+            "rdd-store",
+            "rdd-kubeconfig",
+            "rdd-controllers",
+            "rdd-driver",
+            "rdd-apiserver",
+            "rdd-runtime",
+            "rdd-builtin",
+            "rdd-websocket",
+            "rdd-yq",
+        ] {
             assert!(packages.contains(package), "no slip of {package}");
         }
         assert!(packages.len() >= 18, "{packages:?}");

@@ -210,4 +210,22 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         replacement: "!self.exempt.iter().any(is_exempt)",
         caught_by: "proxy::tests::who_is_exempt_is_asked_directly",
     },
+    Mutation {
+        name: "kubeconfig: only the lock of the link is taken, not that of the file it leads to",
+        package: "rdd-kubeconfig",
+        target: "kubeconfig",
+        file: "src/file.rs",
+        text: "Lock::acquire([path, target], patience)",
+        replacement: "Lock::acquire([path, path], patience)",
+        caught_by: "files::the_lock_of_a_link_and_that_of_the_file_it_leads_to_are_both_honoured",
+    },
+    Mutation {
+        name: "kubeconfig: a file is renamed before it is synced",
+        package: "rdd-kubeconfig",
+        target: "lib",
+        file: "src/file.rs",
+        text: "disk.sync_file(&file).map_err(fail)?;",
+        replacement: "",
+        caught_by: "file::tests::a_loss_of_power_after_the_rename_leaves_the_whole_new_file",
+    },
 ];
