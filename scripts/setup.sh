@@ -23,6 +23,8 @@ run  iptables  iptables           the packet rules of an engine
 test etcd      etcd-server        the benchmark writes to it beside us
 test eu-stack  elfutils           stacks of a test that hangs
 test fish      fish               the completion script of fish is run by fish
+test gpg       gnupg              signs lists of digests in tests
+test gpgv      gpgv               verifies those signatures
 test kubectl   kubernetes-client  the judge of our API
 test newuidmap uidmap             a container engine without root
 test ps        procps             for whoever reads a support bundle on the spot

@@ -1,13 +1,14 @@
 //! What virtual machines need from elsewhere, each with how it is known to be right: the one manifest (`assets.json`).
 //!
 //! Images have a digest here. Lima's archives have one as well, or else they are checked against the list that their publisher
-//! has beside them (docs/security.md tells what upstream signs). Programs come with the packages of this machine, which vouch for them; they are named here with the package, and never downloaded.
+//! has beside them. Where the publisher signs that list, the manifest names the signature and the fingerprint of the key, and the
+//! archive's digest has to be in the list that this key signed (docs/security.md says what upstream signs). Programs come with the packages of this machine, which vouch for them; they are named here with the package, and never downloaded.
 //!
 //! A file is taken from the folder that `RDD_OFFLINE_DIR` names, by its name here, before anybody is asked for it; an image's name is the last part of its address.
 
 use std::{fmt::Write as _, sync::OnceLock};
 
-use rdd_fetch::{Asset, Check, PublishedList, Sha256};
+use rdd_fetch::{Asset, Check, KeyFingerprint, PublishedFile, Sha256, SignedList};
 use serde::Deserialize;
 
 const MANIFEST: &str = include_str!("assets.json");
@@ -37,14 +38,43 @@ struct Lima {
     version: String,
     /// Whether `make test-vm` boots machines with this version.
     tested: bool,
-    list: List,
+    /// The publisher's list of digests.
+    list: SmallFile,
+    /// How the publisher signs it.
+    signature: Option<ListSignature>,
     archives: Vec<Archive>,
 }
 
-/// The publisher's list of digests.
+/// A file that the publisher has beside the archives.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct List {
+struct SmallFile {
+    name: String,
+    url: String,
+}
+
+impl SmallFile {
+    fn published(&self) -> PublishedFile {
+        PublishedFile { name: self.name.clone(), urls: vec![self.url.clone()] }
+    }
+}
+
+/// A detached OpenPGP signature of the list.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListSignature {
+    name: String,
+    url: String,
+    key: SigningKey,
+}
+
+/// The key that signs.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SigningKey {
+    /// In full. It decides, and not where the key comes from.
+    fingerprint: String,
+    /// The file of keys, at its address and in the offline folder.
     name: String,
     url: String,
 }
@@ -111,21 +141,34 @@ pub(crate) struct LimaRelease {
 
 /// The release of Lima for this processor.
 pub(crate) fn lima(architecture: &str) -> Option<LimaRelease> {
-    let Lima { version, tested, list, archives } = &manifest().lima;
+    let Lima { version, tested, list, signature, archives } = &manifest().lima;
     let archive = archives.iter().find(|archive| archive.architecture == architecture)?;
     let asset = Asset {
         name: archive.name.clone(),
         urls: vec![archive.url.clone()],
-        check: check_of(archive, list),
+        check: check_of(archive, list, signature.as_ref()),
         bytes: None,
     };
     Some(LimaRelease { archive: asset, version, is_tested: *tested })
 }
 
-fn check_of(archive: &Archive, list: &List) -> Check {
+fn check_of(archive: &Archive, list: &SmallFile, signature: Option<&ListSignature>) -> Check {
+    let entry = archive.name.clone();
     let pinned = archive.sha256.as_deref().map(|digest| Sha256::parse(digest).expect("a test reads it"));
-    let list = PublishedList { name: list.name.clone(), urls: vec![list.url.clone()] };
-    pinned.map_or_else(|| Check::Published { list, entry: archive.name.clone() }, Check::Sha256)
+    match (pinned, signature) {
+        (None, None) => Check::Published { list: list.published(), entry },
+        (Some(digest), None) => Check::Sha256(digest),
+        (pinned, Some(ListSignature { name, url, key })) => {
+            let file = |name: &str, url: &str| PublishedFile { name: name.to_owned(), urls: vec![url.to_owned()] };
+            let signed = SignedList {
+                list: list.published(),
+                signature: file(name, url),
+                keys: file(&key.name, &key.url),
+                fingerprint: KeyFingerprint::parse(&key.fingerprint).expect("a test reads it"),
+            };
+            Check::Signed { pinned, signed, entry }
+        }
+    }
 }
 
 /// The programs that this takes on a machine with this processor.
@@ -160,6 +203,8 @@ mod tests {
             assert!(asset.urls[0].starts_with("https://") && asset.urls[0].ends_with(&asset.name));
             assert!(images("qemu").contains(&format!("arch: {architecture}\n")));
         }
+        let ListSignature { url, key, .. } = manifest().lima.signature.as_ref().expect("Lima signs its lists");
+        assert!([url, &key.url].iter().all(|url| url.starts_with("https://")));
         assert!(lima("riscv64").is_none());
     }
 
@@ -188,12 +233,29 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_without_a_digest_is_checked_against_the_published_list() {
-        let list = List { name: "SHA256SUMS".to_owned(), url: "https://example.com/SHA256SUMS".to_owned() };
+    fn an_archive_is_checked_by_its_digest_the_published_list_and_its_signature_as_far_as_they_are_named() {
+        let list: SmallFile =
+            serde_json::from_str(r#"{"name": "SHA256SUMS", "url": "https://example.com/SHA256SUMS"}"#).unwrap();
+        let signature: ListSignature = serde_json::from_str(
+            r#"{"name": "SHA256SUMS.asc", "url": "https://example.com/SHA256SUMS.asc", "key": {
+                "fingerprint": "0123 4567 89AB CDEF 0123  4567 89AB CDEF 0123 4567",
+                "name": "keys.gpg", "url": "https://example.com/keys.gpg"}}"#,
+        )
+        .unwrap();
         let digest = "a".repeat(64);
         let archive = |sha256| Archive { name: "a".into(), architecture: "x".into(), url: "u".into(), sha256 };
-        assert_eq!(check_of(&archive(Some(digest.clone())), &list), Check::Sha256(Sha256::parse(&digest).unwrap()));
-        assert!(matches!(check_of(&archive(None), &list), Check::Published { entry, .. } if entry == "a"));
+        let (pinned, unpinned) = (archive(Some(digest.clone())), archive(None));
+        assert_eq!(check_of(&pinned, &list, None), Check::Sha256(Sha256::parse(&digest).unwrap()));
+        assert!(matches!(check_of(&unpinned, &list, None), Check::Published { entry, .. } if entry == "a"));
+        let pinned_digest = |archive| match check_of(archive, &list, Some(&signature)) {
+            Check::Signed { pinned, .. } => pinned.map(|digest| digest.to_string()),
+            other => panic!("a signature that is named is checked: {other:?}"),
+        };
+        assert_eq!((pinned_digest(&pinned), pinned_digest(&unpinned)), (Some(digest), None));
+        let Check::Signed { signed, .. } = check_of(&unpinned, &list, Some(&signature)) else { unreachable!() };
+        let SignedList { list, signature, keys, fingerprint } = signed;
+        assert_eq!([list, signature, keys].map(|file| file.name), ["SHA256SUMS", "SHA256SUMS.asc", "keys.gpg"]);
+        assert_eq!(fingerprint.to_string(), "0123456789ABCDEF0123456789ABCDEF01234567");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path};
 
-use crate::digest::Sha256;
+use crate::{digest::Sha256, openpgp::KeyFingerprint};
 
 /// A file that somebody publishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,20 +24,43 @@ pub enum Check {
     Sha256(Sha256),
     /// It has the digest that its publisher's list has for an entry.
     Published {
-        /// The list.
-        list: PublishedList,
+        /// The list, as `sha256sum` writes it.
+        list: PublishedFile,
+        /// The name in the list.
+        entry: String,
+    },
+    /// It has the digest of an entry of a list that its publisher signed. Where the signature cannot be checked (without gpgv, or
+    /// without one of the three files) the digest decides alone, with a warning.
+    Signed {
+        /// The digest that the entry has to have as well. Without it the one in the list decides.
+        pinned: Option<Sha256>,
+        /// The list and who signed it.
+        signed: SignedList,
         /// The name in the list.
         entry: String,
     },
 }
 
-/// A list of digests as `sha256sum` writes it.
+/// A small file that a publisher has beside a release.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PublishedList {
+pub struct PublishedFile {
     /// As [`Asset::name`].
     pub name: String,
     /// As [`Asset::urls`].
     pub urls: Vec<String>,
+}
+
+/// A list of digests with the OpenPGP signature of its publisher.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignedList {
+    /// The list, as `sha256sum` writes it.
+    pub list: PublishedFile,
+    /// Its detached signature.
+    pub signature: PublishedFile,
+    /// A file that holds the key, armored or not, among others or alone.
+    pub keys: PublishedFile,
+    /// The one key whose signature counts, wherever the file came from.
+    pub fingerprint: KeyFingerprint,
 }
 
 /// A name that cannot be that of a file below a folder.

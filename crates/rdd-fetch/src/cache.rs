@@ -54,6 +54,11 @@ impl Slot {
         self.folder.join(format!(".{}.partial", self.name))
     }
 
+    /// How the names of files begin that are needed while this one is fetched. For who holds the lock.
+    pub(crate) fn scratch(&self) -> PathBuf {
+        self.folder.join(format!(".{}", self.name))
+    }
+
     /// Waits until nobody else fetches this file. Goes with the handle, or with the process.
     pub(crate) async fn lock(&self) -> Result<File, Error> {
         if !self.folder.exists() {

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use crate::{asset::InvalidAsset, digest::Sha256};
+use crate::{asset::InvalidAsset, digest::Sha256, openpgp::KeyFingerprint, signature::SignatureError};
 
 /// Why there is no file. What was downloaded stays, and is gone on with the next time.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +55,22 @@ pub enum Error {
         list: String,
         /// What is not in it.
         entry: String,
+    },
+    /// The publisher's signature is not right.
+    #[error(
+        "{name} is not used, because the signature of {list} by the key {key} could not be verified (compare both with the publisher's page; \
+         where the publisher has changed the key, install a newer version of this program, or {name} by hand)"
+    )]
+    Signature {
+        /// What was wanted.
+        name: String,
+        /// The list that is signed.
+        list: String,
+        /// The pinned key.
+        key: KeyFingerprint,
+        /// What is wrong.
+        #[source]
+        source: Box<SignatureError>,
     },
     /// A task ended without a result.
     #[error("a task of the download ended early")]
@@ -148,9 +164,15 @@ pub enum Failure {
         /// What came.
         found: Sha256,
     },
-    /// The list is not text, or too long.
+    /// The list is not text.
     #[error("it is not a list of digests")]
     List,
+    /// A file beside a release is not as short as those are.
+    #[error("it is longer than {limit} bytes")]
+    TooLong {
+        /// How long it may be.
+        limit: usize,
+    },
 }
 
 impl Failure {
@@ -164,7 +186,12 @@ impl Failure {
             | Self::Part
             | Self::Proxy { .. } => true,
             Self::Status(status) => matches!(status, 408 | 416 | 425 | 429 | 500..=599),
-            Self::Address { .. } | Self::Redirects | Self::Length { .. } | Self::Digest { .. } | Self::List => false,
+            Self::Address { .. }
+            | Self::Redirects
+            | Self::Length { .. }
+            | Self::Digest { .. }
+            | Self::List
+            | Self::TooLong { .. } => false,
         }
     }
 }

@@ -9,6 +9,7 @@ use std::{
 
 use http_body_util::{BodyExt, Limited};
 use rdd_stdx::{
+    chain::Chain,
     clock::{SharedClock, SystemClock},
     file as durable,
 };
@@ -16,18 +17,23 @@ use rustls::{ClientConfig, RootCertStore, pki_types::CertificateDer};
 use tokio::{sync::OnceCell, time::timeout};
 
 use crate::{
-    asset::{Asset, Check, PublishedList, file_name},
-    cache::{Adopted, Partial, Slot},
+    asset::{Asset, Check, PublishedFile, SignedList, file_name},
+    cache::{Adopted, Partial, Slot, digest_of},
     connect::{Means, Wanted, get, without_secrets},
     digest::{Sha256, find_in_list},
     download::{Manner, Order, download},
     error::{Error, Failure},
     progress::{Meter, Progress},
     proxy::Proxy,
+    signature::{self, ExpectedEntry, SignatureCheck, SignedFiles},
 };
 
-/// A list of digests is not longer.
-const LIST_BYTES_MAX: usize = 1 << 20;
+/// A list of digests is not longer, nor is a signature of one or a file of keys.
+const SMALL_FILE_BYTES_MAX: usize = 1 << 20;
+/// How often a file of a signature is asked for. Less patiently than what cannot be done without: its lack is warned of.
+const SIGNATURE_ATTEMPTS_MAX: usize = 3;
+/// The program that verifies signatures.
+const GPGV: &str = "gpgv";
 
 /// Gets files. Cheap to clone; clones and other processes may use one cache at the same time.
 #[derive(Clone)]
@@ -35,6 +41,7 @@ pub struct Fetcher {
     cache: PathBuf,
     offline: Option<PathBuf>,
     proxy: Option<Proxy>,
+    gpgv: PathBuf,
     authorities: Vec<CertificateDer<'static>>,
     manner: Manner,
     silence: Duration,
@@ -55,6 +62,7 @@ impl Fetcher {
             cache: cache.into(),
             offline: None,
             proxy: None,
+            gpgv: GPGV.into(),
             authorities: Vec::new(),
             manner: Manner { attempts: 8, pause: Duration::from_millis(250) },
             silence: Duration::from_secs(30),
@@ -74,6 +82,13 @@ impl Fetcher {
     #[must_use]
     pub fn with_proxy(mut self, proxy: Option<Proxy>) -> Self {
         self.proxy = proxy;
+        self
+    }
+
+    /// Verifies signatures with this program instead of the `gpgv` on `PATH`.
+    #[must_use]
+    pub fn with_gpgv(mut self, program: impl Into<PathBuf>) -> Self {
+        self.gpgv = program.into();
         self
     }
 
@@ -97,11 +112,17 @@ impl Fetcher {
     /// It comes from the cache, or else from the offline folder (by its name, or the last part of it), or else from the
     /// first address that has it. A download goes on where an earlier one ended, whoever began it. Two that want the same
     /// file take turns, also in two processes. May be dropped at any time.
+    ///
+    /// Where the asset has a signature, that is verified before the file is looked for outside of the cache. A wrong one refuses the file;
+    /// one that cannot be checked is warned of when the file comes into the cache, on the strength of its digest alone.
     pub async fn fetch(&self, asset: &Asset, progress: impl Fn(Progress) + Send + Sync) -> Result<PathBuf, Error> {
         let name = file_name(&asset.name)?;
         let digest = match &asset.check {
-            Check::Sha256(digest) => *digest,
-            Check::Published { list, entry } => self.published(list, entry).await?,
+            Check::Sha256(digest) | Check::Signed { pinned: Some(digest), .. } => *digest,
+            Check::Published { list, entry }
+            | Check::Signed { pinned: None, signed: SignedList { list, .. }, entry } => {
+                self.published(list, entry).await?
+            }
         };
         let slot = Slot::new(&self.cache, digest, name);
         let look = |slot: &Slot| {
@@ -116,6 +137,33 @@ impl Fetcher {
             return Ok(slot.path());
         }
         slot.discard()?;
+        let signature = match &asset.check {
+            Check::Signed { signed, entry, .. } => {
+                let expected = ExpectedEntry { name: entry, digest };
+                self.check_signature(asset, signed, expected, &slot).await?
+            }
+            Check::Sha256(_) | Check::Published { .. } => SignatureCheck::Good,
+        };
+        let path = self.obtain(asset, digest, &slot, &progress).await?;
+        drop(lock);
+        if let SignatureCheck::Skipped(reason) = signature {
+            tracing::warn!(
+                file = asset.name,
+                reason,
+                "the signature was not checked: the SHA-256 digest alone decided"
+            );
+        }
+        Ok(path)
+    }
+
+    /// Gets it from the offline folder or over the network. For who holds the lock.
+    async fn obtain(
+        &self,
+        asset: &Asset,
+        digest: Sha256,
+        slot: &Slot,
+        progress: &(impl Fn(Progress) + Send + Sync),
+    ) -> Result<PathBuf, Error> {
         let places = self.places(&asset.name);
         let adopting = slot.clone();
         let mistaken = match blocking(move || adopt(&adopting, &places)).await?? {
@@ -123,12 +171,60 @@ impl Fetcher {
             Adopted::Wrong(mistaken) => Some(mistaken),
             Adopted::Absent => None,
         };
-        let path = self.load(asset, digest, &slot, &progress).await;
-        drop(lock);
-        path.map_err(|source| match mistaken {
+        self.load(asset, digest, slot, progress).await.map_err(|source| match mistaken {
             Some(mistaken) => Error::Mistaken { mistaken, source: Box::new(source) },
             None => source,
         })
+    }
+
+    /// Checks the publisher's signature. For who holds the lock.
+    async fn check_signature(
+        &self,
+        asset: &Asset,
+        signed: &SignedList,
+        expected: ExpectedEntry<'_>,
+        slot: &Slot,
+    ) -> Result<SignatureCheck, Error> {
+        // Who puts an archive there has no network, or does not want it.
+        let places = self.places(&asset.name);
+        let is_right = move |place: &PathBuf| digest_of(place).is_ok_and(|found| found == expected.digest);
+        let is_offline = blocking(move || places.iter().any(is_right)).await?;
+        let files = match self.signed_files(signed, is_offline).await {
+            Ok(files) => files,
+            // A wrong name is a mistake in the program, not a file that is missing.
+            Err(error @ Error::Invalid(_)) => return Err(error),
+            Err(error) => return Ok(SignatureCheck::Skipped(Chain(&error).to_string())),
+        };
+        let checked = signature::check(&self.gpgv, &slot.scratch(), signed, &files, expected).await;
+        checked.map_err(|source| {
+            // It may be the list that is wrong, and the next attempt shall look at a newer one.
+            let _ = fs::remove_file(self.kept_list(&signed.list));
+            let (name, list) = (asset.name.clone(), signed.list.name.clone());
+            Error::Signature { name, list, key: signed.fingerprint, source: Box::new(source) }
+        })
+    }
+
+    /// The files of a signed list. None is kept: they are needed once for each file that comes into the cache.
+    async fn signed_files(&self, signed: &SignedList, is_offline: bool) -> Result<SignedFiles, Error> {
+        let SignedList { list, signature, keys, .. } = signed;
+        let file = async |file: &PublishedFile| {
+            let urls = if is_offline { Vec::new() } else { file.urls.clone() };
+            self.small_file(&PublishedFile { name: file.name.clone(), urls }).await
+        };
+        Ok(SignedFiles { keys: file(keys).await?, signature: file(signature).await?, list: file(list).await? })
+    }
+
+    /// A file beside a release, from the offline folder or over the network.
+    async fn small_file(&self, file: &PublishedFile) -> Result<Vec<u8>, Error> {
+        file_name(&file.name)?;
+        let is_small = |place: &PathBuf| {
+            fs::metadata(place).is_ok_and(|meta| meta.is_file() && meta.len() <= SMALL_FILE_BYTES_MAX as u64)
+        };
+        let place = self.places(&file.name).into_iter().find(is_small);
+        match place.and_then(|place| fs::read(place).ok()) {
+            Some(bytes) => Ok(bytes),
+            None => self.download_small(file, self.manner.attempts.min(SIGNATURE_ATTEMPTS_MAX), Ok).await,
+        }
     }
 
     /// Gets it over the network. For who holds the lock.
@@ -164,10 +260,9 @@ impl Fetcher {
     }
 
     /// The digest that a publisher's list has for an entry. Lists of releases do not change: one that has it is kept.
-    async fn published(&self, list: &PublishedList, entry: &str) -> Result<Sha256, Error> {
+    async fn published(&self, list: &PublishedFile, entry: &str) -> Result<Sha256, Error> {
         file_name(&list.name)?;
-        let key = Sha256::of(list.urls.first().unwrap_or(&list.name).as_bytes());
-        let kept = self.cache.join("lists").join(key.to_string());
+        let kept = self.kept_list(list);
         let places = [kept.clone()].into_iter().chain(self.places(&list.name));
         for place in places {
             let text = fs::read(&place).unwrap_or_default();
@@ -175,11 +270,18 @@ impl Fetcher {
                 return Ok(digest);
             }
         }
-        let text = self.download_list(list).await?;
+        let read = |bytes| String::from_utf8(bytes).map_err(|_| Failure::List);
+        let text = self.download_small(list, self.manner.attempts, read).await?;
         let not_listed = || Error::NotListed { list: list.name.clone(), entry: entry.to_owned() };
         let digest = find_in_list(&text, entry).ok_or_else(not_listed)?;
         self.keep(&kept, &text)?;
         Ok(digest)
+    }
+
+    /// Where a list is kept.
+    fn kept_list(&self, list: &PublishedFile) -> PathBuf {
+        let key = Sha256::of(list.urls.first().unwrap_or(&list.name).as_bytes());
+        self.cache.join("lists").join(key.to_string())
     }
 
     fn keep(&self, path: &Path, text: &str) -> Result<(), Error> {
@@ -191,45 +293,51 @@ impl Fetcher {
         durable::write_atomic(path, text.as_bytes(), durable::PRIVATE).map_err(failed)
     }
 
-    async fn download_list(&self, list: &PublishedList) -> Result<String, Error> {
+    /// Downloads a file beside a release, and reads it.
+    async fn download_small<T>(
+        &self,
+        file: &PublishedFile,
+        attempts: usize,
+        read: impl Fn(Vec<u8>) -> Result<T, Failure>,
+    ) -> Result<T, Error> {
         let means = self.means().await?;
         let mut last = None;
-        for failures in 1..=self.manner.attempts {
+        for failures in 1..=attempts {
             let mut is_worth_it = false;
-            for url in &list.urls {
-                match self.list_at(&means, url).await {
-                    Ok(text) => return Ok(text),
+            for url in &file.urls {
+                match self.small_file_at(&means, url).await.and_then(&read) {
+                    Ok(content) => return Ok(content),
                     Err(failure) => {
                         is_worth_it |= failure.is_transient();
                         last = Some((url, failure));
                     }
                 }
             }
-            if !is_worth_it || failures == self.manner.attempts {
+            if !is_worth_it || failures == attempts {
                 break;
             }
             tokio::time::sleep(self.manner.pause_after(failures)).await;
         }
         Err(match last {
-            Some((url, source)) => Error::Download { name: list.name.clone(), url: without_secrets(url), source },
-            None => Error::NoAddress { name: list.name.clone() },
+            Some((url, source)) => Error::Download { name: file.name.clone(), url: without_secrets(url), source },
+            None => Error::NoAddress { name: file.name.clone() },
         })
     }
 
-    async fn list_at(&self, means: &Means, url: &str) -> Result<String, Failure> {
+    async fn small_file_at(&self, means: &Means, url: &str) -> Result<Vec<u8>, Failure> {
         let mut answer = get(means, url, &Wanted::default()).await?;
         let status = answer.response.status().as_u16();
         if status != 200 {
             return Err(Failure::Status(status));
         }
-        let body = Limited::new(answer.response.body_mut(), LIST_BYTES_MAX).collect();
+        let body = Limited::new(answer.response.body_mut(), SMALL_FILE_BYTES_MAX).collect();
         let silence = Failure::Silence { seconds: self.silence.as_secs() };
         let body = timeout(self.silence, body).await.map_err(|_| silence)?;
         let body = body.map_err(|error| match error.downcast::<hyper::Error>() {
             Ok(source) => Failure::Talk { host: answer.host.clone(), source: *source },
-            Err(_) => Failure::List,
+            Err(_) => Failure::TooLong { limit: SMALL_FILE_BYTES_MAX },
         })?;
-        String::from_utf8(body.to_bytes().to_vec()).map_err(|_| Failure::List)
+        Ok(body.to_bytes().to_vec())
     }
 
     async fn means(&self) -> Result<Means, Error> {

@@ -11,12 +11,16 @@ mod digest;
 mod download;
 mod error;
 mod fetcher;
+mod openpgp;
 mod progress;
 mod proxy;
+mod signature;
 
-pub use asset::{Asset, Check, InvalidAsset, PublishedList};
+pub use asset::{Asset, Check, InvalidAsset, PublishedFile, SignedList};
 pub use digest::{InvalidDigest, Sha256, find_in_list};
 pub use error::{Error, Failure, Mistaken};
 pub use fetcher::Fetcher;
+pub use openpgp::{InvalidFingerprint, KeyFingerprint};
 pub use progress::Progress;
 pub use proxy::{InvalidProxy, Proxy};
+pub use signature::SignatureError;

@@ -16,6 +16,11 @@ const CAPABILITIES: &[Capability] = &[
     Capability { name: "go", remedy: "run make setup", is_there: || is_on_path("go") },
     Capability { name: "kubectl", remedy: "run make setup", is_there: || is_on_path("kubectl") },
     Capability { name: "docker", remedy: "run make setup", is_there: || is_on_path("docker") },
+    Capability {
+        name: "gpg",
+        remedy: "run make setup",
+        is_there: || ["gpg", "gpgconf", "gpgv"].iter().all(|name| is_on_path(name)),
+    },
     Capability { name: "etcd", remedy: "run make setup", is_there: || is_on_path("etcd") },
     Capability { name: "bash", remedy: "install bash", is_there: || is_on_path("bash") },
     Capability { name: "zsh", remedy: "run make setup", is_there: || is_on_path("zsh") },

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use rdd_fetch::{Asset, Check, Fetcher, Proxy, PublishedList};
+use rdd_fetch::{Asset, Check, Fetcher, Proxy, PublishedFile};
 use rdd_instance::{Environment, Instance};
 use rdd_runtime::Trigger;
 use rdd_stdx::{backoff::Backoff, chain::Chain, clock::SharedClock, file, owned, task::Group};
@@ -112,7 +112,7 @@ fn asset(publisher: &str, version: &str, architecture: &str, file: &str) -> Asse
         name: format!("{version}/{file}"),
         urls: vec![format!("{folder}/{file}")],
         check: Check::Published {
-            list: PublishedList { name: format!("{version}/{list}"), urls: vec![format!("{folder}/{list}")] },
+            list: PublishedFile { name: format!("{version}/{list}"), urls: vec![format!("{folder}/{list}")] },
             entry: file.to_owned(),
         },
         bytes: None,

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use rdd_fetch::{Asset, Fetcher, Progress, Proxy, Sha256};
+use rdd_fetch::{Asset, Check, Fetcher, Progress, Proxy, Sha256};
 use rdd_instance::{Environment, Instance};
 use rdd_stdx::{
     chain::Chain,
@@ -80,10 +80,9 @@ impl Supply {
         let archive = self.get(vm, &asset).await.map_err(|error| Error::Unsupported {
             missing: format!("limactl is not installed, and could not be had: {}", Chain(&error)),
             remedy: format!(
-                "install Lima, name its limactl with RDD_LIMACTL, put {} and {} into the folder that RDD_OFFLINE_DIR names, or use \
-                 the backend host",
-                asset.name,
-                list_of(&asset)
+                "install Lima, name its limactl with RDD_LIMACTL, put {} into the folder that RDD_OFFLINE_DIR names, or use the backend \
+                 host",
+                offline_files(&asset)
             ),
         })?;
         let folder = host.own_dir.join(format!("lima-{version}"));
@@ -161,11 +160,14 @@ fn words(name: &str, Progress { bytes, total, .. }: Progress) -> String {
     }
 }
 
-fn list_of(asset: &Asset) -> &str {
-    match &asset.check {
-        rdd_fetch::Check::Published { list, .. } => &list.name,
-        rdd_fetch::Check::Sha256(_) => "",
-    }
+/// The files to put into the offline folder: the asset, and what it is checked with.
+fn offline_files(asset: &Asset) -> String {
+    let beside = match &asset.check {
+        Check::Sha256(_) => Vec::new(),
+        Check::Published { list, .. } => vec![&list.name],
+        Check::Signed { signed, .. } => vec![&signed.list.name, &signed.signature.name, &signed.keys.name],
+    };
+    beside.into_iter().fold(asset.name.clone(), |files, name| format!("{files} and {name}"))
 }
 
 /// Names in an entry of Lima's cache.

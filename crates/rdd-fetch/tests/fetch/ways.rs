@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use rdd_fetch::{Asset, Check, Error, Fetcher, Progress, PublishedList, Sha256};
+use rdd_fetch::{Asset, Check, Error, Fetcher, Progress, PublishedFile, Sha256};
 use rdd_stdx::chain::Chain;
 
 use crate::server::{Do, Server, content};
@@ -142,7 +142,7 @@ async fn the_next_address_is_tried_and_what_came_from_the_first_is_used() {
 
 fn published(server: &Server, entry: &str) -> Check {
     let list =
-        PublishedList { name: "v1/sha256sum-amd64.txt".to_owned(), urls: vec![server.url("sha256sum-amd64.txt")] };
+        PublishedFile { name: "v1/sha256sum-amd64.txt".to_owned(), urls: vec![server.url("sha256sum-amd64.txt")] };
     Check::Published { list, entry: entry.to_owned() }
 }
 
@@ -182,12 +182,14 @@ async fn list_and_file_may_both_be_in_the_offline_folder() {
 #[tokio::test]
 async fn a_list_that_never_ends_or_is_no_text_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    for list in [vec![b'a'; 2 << 20], vec![0xff, 0xfe, 0]] {
+    for (list, said) in
+        [(vec![b'a'; 2 << 20], "it is longer than 1048576 bytes"), (vec![0xff, 0xfe, 0], "it is not a list of digests")]
+    {
         let server = Server::start(&list, Vec::new()).await;
         let mut asset = asset(Vec::new(), b"");
         asset.check = published(&server, "k3s");
         let error = fetcher(folder.path()).fetch(&asset, |_| {}).await.unwrap_err();
-        assert!(Chain(&error).to_string().ends_with("it is not a list of digests"), "{}", Chain(&error));
+        assert!(Chain(&error).to_string().ends_with(said), "{}", Chain(&error));
     }
 }
 

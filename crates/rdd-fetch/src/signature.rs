@@ -1,0 +1,268 @@
+//! Signed lists of digests: whether gpgv takes the signature of a list for one that the pinned key made.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rdd_stdx::{
+    file::{self as durable, PRIVATE},
+    process,
+};
+use tokio::{process::Command, time::timeout};
+
+use crate::{
+    asset::SignedList,
+    digest::{Sha256, find_in_list},
+    openpgp::{KeyFingerprint, select_key},
+};
+
+/// How long gpgv may take for a few files of a megabyte at most.
+const GPGV_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why a file is refused although its digest may be right.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SignatureError {
+    /// The file of keys does not hold the pinned one.
+    #[error("{file} does not hold this key")]
+    KeyMissing {
+        /// The file.
+        file: String,
+    },
+    /// The signature is not one of this list, or is damaged.
+    #[error("{signature} is not a signature of {list}")]
+    Bad {
+        /// The signature.
+        signature: String,
+        /// The list.
+        list: String,
+    },
+    /// Another key made the signature.
+    #[error("{signature} was made with another key ({found})")]
+    OtherKey {
+        /// The signature.
+        signature: String,
+        /// The other key, as gpgv names it.
+        found: String,
+    },
+    /// The key was revoked, or the signature was made for a time that is over.
+    #[error("the key was revoked or the signature has expired ({0})")]
+    Withdrawn(&'static str),
+    /// The signed list has another digest, or none.
+    #[error("the signed list {list} has {} for {entry:?}, not {expected}",
+            found.map_or_else(|| "no digest".to_owned(), |found| found.to_string()))]
+    OtherDigest {
+        /// The list.
+        list: String,
+        /// What was looked for in it.
+        entry: String,
+        /// What the list has.
+        found: Option<Sha256>,
+        /// The digest that it should have.
+        expected: Sha256,
+    },
+    /// gpgv did not end.
+    #[error("gpgv did not end within {} s", GPGV_TIMEOUT.as_secs())]
+    Timeout,
+    /// The files could not be given to gpgv.
+    #[error("give {} to gpgv", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// What came of a check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SignatureCheck {
+    /// The pinned key signed a list that has the digest.
+    Good,
+    /// It could not be made, for this reason.
+    Skipped(String),
+}
+
+/// The three files of a signed list.
+#[derive(Debug)]
+pub(crate) struct SignedFiles {
+    pub(crate) list: Vec<u8>,
+    pub(crate) signature: Vec<u8>,
+    pub(crate) keys: Vec<u8>,
+}
+
+/// The digest that a file has to have, and the name that it has in the list.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ExpectedEntry<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) digest: Sha256,
+}
+
+/// Checks with gpgv that the pinned key signed the list, and that the list has this digest for the entry. What gpgv reads is written
+/// to files that begin with `scratch` and are removed again; no other task may use them meanwhile.
+///
+/// Without gpgv the check is skipped. Whatever else is wrong is an error.
+pub(crate) async fn check(
+    gpgv: &Path,
+    scratch: &Path,
+    signed: &SignedList,
+    files: &SignedFiles,
+    expected: ExpectedEntry<'_>,
+) -> Result<SignatureCheck, SignatureError> {
+    let missing = || SignatureError::KeyMissing { file: signed.keys.name.clone() };
+    let keyring = select_key(&files.keys, signed.fingerprint).ok_or_else(missing)?;
+    let scratch = ScratchFiles::write(scratch, [&keyring, &files.signature, &files.list])?;
+    let Some(status) = run_gpgv(gpgv, &scratch).await? else {
+        let reason = format!("{} could not be started (Debian has it in the package gpgv)", gpgv.display());
+        return Ok(SignatureCheck::Skipped(reason));
+    };
+    judge_status(&status, signed)?;
+    let found = find_in_list(&String::from_utf8_lossy(&files.list), expected.name);
+    if found == Some(expected.digest) {
+        return Ok(SignatureCheck::Good);
+    }
+    Err(SignatureError::OtherDigest {
+        list: signed.list.name.clone(),
+        entry: expected.name.to_owned(),
+        found,
+        expected: expected.digest,
+    })
+}
+
+/// Keyring, signature and list on disk, until dropped.
+struct ScratchFiles([PathBuf; 3]);
+
+impl ScratchFiles {
+    fn write(prefix: &Path, contents: [&[u8]; 3]) -> Result<Self, SignatureError> {
+        let path = |end: &str| PathBuf::from(format!("{}.{end}", prefix.display()));
+        let files = Self(["keyring", "signature", "list"].map(path));
+        for (path, content) in files.0.iter().zip(contents) {
+            durable::write_atomic(path, content, PRIVATE)
+                .map_err(|error| SignatureError::Io { path: path.clone(), source: error.source })?;
+        }
+        Ok(files)
+    }
+
+    fn folder(&self) -> &Path {
+        self.0[0].parent().unwrap_or(Path::new("/"))
+    }
+}
+
+impl Drop for ScratchFiles {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            // The next check overwrites what stays.
+            let _ = durable::remove_if_present(path);
+        }
+    }
+}
+
+/// What gpgv reports for programs to read; `None` where it cannot be started.
+async fn run_gpgv(gpgv: &Path, files: &ScratchFiles) -> Result<Option<String>, SignatureError> {
+    let [keyring, signature, list] = &files.0;
+    let mut command = process::background(gpgv, files.folder());
+    // Nothing of the user's own settings and keys counts.
+    command.arg("--homedir").arg(files.folder()).args(["--status-fd", "1", "--keyring"]).arg(keyring);
+    command.arg("--").args([signature, list]);
+    let child = Command::from(command).kill_on_drop(true).output();
+    match timeout(GPGV_TIMEOUT, child).await {
+        Err(_) => Err(SignatureError::Timeout),
+        Ok(Err(_)) => Ok(None),
+        // A failure is in the report as well; one without a report is no good signature.
+        Ok(Ok(output)) => {
+            let mut report = String::from_utf8_lossy(&output.stdout).into_owned();
+            if !output.status.success() {
+                report.push_str("\n[GNUPG:] FAILURE\n");
+            }
+            Ok(Some(report))
+        }
+    }
+}
+
+/// Judges gpgv's report. Good are signatures of the pinned key only: each has to be, since anyone can add one.
+fn judge_status(report: &str, signed: &SignedList) -> Result<(), SignatureError> {
+    let bad = || SignatureError::Bad { signature: signed.signature.name.clone(), list: signed.list.name.clone() };
+    let (mut is_good, mut is_pinned) = (false, false);
+    let mut failure = None;
+    for line in report.lines() {
+        let mut words = line.strip_prefix("[GNUPG:] ").unwrap_or_default().split(' ');
+        match words.next().unwrap_or_default() {
+            // The program cannot change the key that it pins, and old releases outlive keys: an expired one still proves who signed.
+            "GOODSIG" | "EXPKEYSIG" => is_good = true,
+            // The last word is the primary key, to which a subkey that signs belongs.
+            "VALIDSIG" => {
+                let made_by = words.next_back().and_then(|text| KeyFingerprint::parse(text).ok());
+                is_pinned = made_by == Some(signed.fingerprint);
+            }
+            "NO_PUBKEY" => {
+                let found = words.next().unwrap_or_default().to_owned();
+                return Err(SignatureError::OtherKey { signature: signed.signature.name.clone(), found });
+            }
+            "EXPSIG" => return Err(SignatureError::Withdrawn("EXPSIG")),
+            "REVKEYSIG" => return Err(SignatureError::Withdrawn("REVKEYSIG")),
+            "BADSIG" | "ERRSIG" | "FAILURE" => failure = Some(bad()),
+            _ => {}
+        }
+    }
+    match failure {
+        Some(failure) => Err(failure),
+        None if is_good && is_pinned => Ok(()),
+        None => Err(bad()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::asset::PublishedFile;
+
+    const PINNED: &str = "C020EA876CE4E06C7AB95AEF49524C6F9F638F1A";
+    const OTHER: &str = "DBF6DA01BD812D633B77300FA2CAE5833B6AD416";
+
+    fn signed() -> SignedList {
+        let file = |name: &str| PublishedFile { name: name.to_owned(), urls: Vec::new() };
+        SignedList {
+            list: file("SUMS"),
+            signature: file("SUMS.asc"),
+            keys: file("keys"),
+            fingerprint: KeyFingerprint::parse(PINNED).unwrap(),
+        }
+    }
+
+    #[test]
+    fn only_good_signatures_of_the_pinned_key_are_taken() {
+        let valid = |signer: &str, primary: &str| {
+            format!("[GNUPG:] VALIDSIG {signer} 2026-06-18 1781740800 0 4 0 22 8 00 {primary}\n")
+        };
+        let good = "[GNUPG:] NEWSIG\n[GNUPG:] GOODSIG 49524C6F9F638F1A A <a@example.com>\n";
+        for (report, expected) in [
+            (format!("{good}{}", valid(PINNED, PINNED)), Ok(())),
+            (format!("{good}{}", valid(OTHER, PINNED)), Ok(())),
+            (format!("{good}{}", valid(PINNED, OTHER)), Err("SUMS.asc is not a signature of SUMS")),
+            (good.to_owned(), Err("SUMS.asc is not a signature of SUMS")),
+            (valid(PINNED, PINNED), Err("SUMS.asc is not a signature of SUMS")),
+            (String::new(), Err("SUMS.asc is not a signature of SUMS")),
+            (format!("{good}{}[GNUPG:] FAILURE\n", valid(PINNED, PINNED)), Err("SUMS.asc is not a signature of SUMS")),
+            ("[GNUPG:] BADSIG 49524C6F9F638F1A A\n".to_owned(), Err("SUMS.asc is not a signature of SUMS")),
+            (
+                "[GNUPG:] ERRSIG A2CAE5833B6AD416 22 8 00 1 9\n[GNUPG:] NO_PUBKEY A2CAE5833B6AD416\n".to_owned(),
+                Err("SUMS.asc was made with another key (A2CAE5833B6AD416)"),
+            ),
+            (format!("[GNUPG:] EXPKEYSIG 49524C6F9F638F1A A\n{}", valid(PINNED, PINNED)), Ok(())),
+            (
+                format!("[GNUPG:] REVKEYSIG 49524C6F9F638F1A A\n{}", valid(PINNED, PINNED)),
+                Err("the key was revoked or the signature has expired (REVKEYSIG)"),
+            ),
+            (
+                format!("{good}{}[GNUPG:] BADSIG A2CAE5833B6AD416 B\n", valid(PINNED, PINNED)),
+                Err("SUMS.asc is not a signature of SUMS"),
+            ),
+        ] {
+            let judged = judge_status(&report, &signed()).map_err(|error| error.to_string());
+            assert_eq!(judged, expected.map_err(str::to_owned), "{report}");
+        }
+    }
+}
