@@ -38,5 +38,11 @@ fn a_missing_tool_or_database_is_told_and_only_an_advisory_fails() {
         let (found, output) = run(version, fetch, check);
         assert_eq!(found, Some(code), "{output}");
         assert!(output.contains(told), "{output}");
+        let is_unchecked = told.starts_with("NOT CHECKED");
+        for part in
+            ["no version in Cargo.lock was compared", "to check, on a machine that reaches crates.io and github.com"]
+        {
+            assert_eq!(output.contains(part), is_unchecked, "{part} in {output}");
+        }
     }
 }
