@@ -14,6 +14,10 @@ const SLACK_KIB: u64 = 24 * 1024;
 const GROWTH_PERCENT: u64 = 20;
 /// What a row of history may take in memory: a small object on the wire and its place in the trees.
 const KIB_PER_HISTORY_ROW: u64 = 3;
+/// What an hour of the same load may add. The allocator grows by as much before it is level.
+const GROWTH_KIB_PER_HOUR: u64 = 32 * 1024;
+/// What a look at a level memory may be off by, beside what the looks differ among themselves.
+const SLOPE_SLACK_KIB: u64 = 4 * 1024;
 /// Descriptors that may be open at one moment and not at another, such as a connection that is being closed.
 const DESCRIPTORS_SLACK: usize = 4;
 /// How long the daemon may take to close what the clients of a load have left.
@@ -68,6 +72,49 @@ pub(crate) fn judge_memory(samples: &[Sample]) -> MemoryVerdict {
     let explained = history(end).saturating_sub(history(warm)) * KIB_PER_HISTORY_ROW;
     let allowed = resident(warm) * (100 + GROWTH_PERCENT) / 100 + SLACK_KIB + explained;
     MemoryVerdict { warm: Kibibytes(resident(warm)), end: Kibibytes(resident(end)), allowed: Kibibytes(allowed) }
+}
+
+/// How the memory grows at the end, which a comparison of two levels does not see when the leak is slow.
+#[derive(Debug)]
+pub(crate) struct SlopeVerdict {
+    /// What an hour would add, if it went on so.
+    pub(crate) per_hour: Kibibytes,
+    pub(crate) allowed_per_hour: Kibibytes,
+}
+
+/// Judges the last half of the samples: what lies between its first and its last third, without what the kept history explains, is
+/// extrapolated to an hour.
+///
+/// The tolerance is one of two looks, and so counts for less the longer the run is: the shorter the time between the thirds, the more
+/// an hour may seem to add.
+pub(crate) fn judge_slope(samples: &[Sample], interval: Duration) -> SlopeVerdict {
+    let half = &samples[samples.len() / 2..];
+    let third = half.len() / 3;
+    assert!(third > 0, "too few samples: {samples:?}");
+    let (first, last) = (&half[..third], &half[half.len() - third..]);
+    let resident = |part: &[Sample]| median(part.iter().map(|sample| sample.resident_kib).collect());
+    let history = |part: &[Sample]| median(part.iter().map(|sample| sample.history_rows).collect());
+    let steps = half.len() - third;
+    let slope_kib = resident(last).saturating_sub(resident(first)) as f64 / steps as f64;
+    let explained = history(last).saturating_sub(history(first)) * KIB_PER_HISTORY_ROW;
+    let grown = resident(last).saturating_sub(resident(first) + explained);
+    let tolerance = SLOPE_SLACK_KIB + spread(first, slope_kib).max(spread(last, slope_kib));
+    let between = interval * u32::try_from(steps).unwrap();
+    let per_hour = |growth_kib: u64| growth_kib * 3_600_000 / u64::try_from(between.as_millis()).unwrap().max(1);
+    SlopeVerdict {
+        per_hour: Kibibytes(per_hour(grown)),
+        allowed_per_hour: Kibibytes(GROWTH_KIB_PER_HOUR + per_hour(tolerance)),
+    }
+}
+
+/// By how much the middle half of the samples differs once steady growth is taken out, which must not excuse itself.
+fn spread(samples: &[Sample], slope_kib: f64) -> u64 {
+    let level = |(number, sample): (usize, &Sample)| sample.resident_kib as f64 - slope_kib * number as f64;
+    let mut levels: Vec<f64> = samples.iter().enumerate().map(level).collect();
+    levels.sort_unstable_by(f64::total_cmp);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sorted, and far below 2^52 KiB")]
+    let spread = (levels[levels.len() * 3 / 4] - levels[levels.len() / 4]) as u64;
+    spread
 }
 
 fn median(mut values: Vec<u64>) -> u64 {

@@ -13,7 +13,7 @@ use std::{
 use rdd_testkit::{Daemon, api::ledger::SeededRandom};
 
 use crate::{
-    figures::{Sample, judge_descriptors, judge_memory},
+    figures::{Sample, judge_descriptors, judge_memory, judge_slope},
     load::Load,
 };
 
@@ -60,21 +60,28 @@ fn soak() {
 
     let rest = duration.saturating_sub(began.elapsed()).max(SAMPLE_INTERVAL * 8);
     say(&format!("{:>5} s  one life for the remaining {} s", began.elapsed().as_secs(), rest.as_secs()));
+    let level_began = Instant::now();
     let samples = load.run_sampled(&daemon, rest, SAMPLE_INTERVAL);
+    // A look under load takes its time as well.
+    let interval = level_began.elapsed() / u32::try_from(samples.len()).unwrap();
     load.settle(&daemon);
     let descriptors_after = figures::quiet_descriptors(&daemon, Some(descriptors_before));
 
     say(&load.table());
     let memory = judge_memory(&samples);
+    let slope = judge_slope(&samples, interval);
     let row = |what: &str, value: String| say(&format!("  {what:<44} {value:>12}"));
     row("kills and restarts", kills.to_string());
     row("longest start after a kill", format!("{:.2} s", longest_start.as_secs_f64()));
     row("resident memory after warm-up", memory.warm.to_string());
     row("resident memory at the end", memory.end.to_string());
     row("allowed at the end", memory.allowed.to_string());
+    row("growth in the last half, as of an hour", slope.per_hour.to_string());
+    row("allowed in an hour, this run's doubt included", slope.allowed_per_hour.to_string());
     row("open files at rest, first and last life", format!("{descriptors_before}, {descriptors_after}"));
     assert!(kills > 0, "the daemon was never killed");
     assert!(memory.end <= memory.allowed, "the memory grew: {memory:?}\n{samples:?}");
+    assert!(slope.per_hour <= slope.allowed_per_hour, "the memory grows: {slope:?}\n{samples:?}");
     judge_descriptors(descriptors_before, descriptors_after);
     load.expect_no_panic(&daemon);
 }
@@ -110,4 +117,48 @@ fn growth_is_told_from_a_level() {
     assert!(leak.end > leak.allowed, "{leak:?}");
     let history = judge_memory(&samples(&|second| 100_000 + second * 1_500, &|second| second * 1_000));
     assert!(history.end <= history.allowed, "{history:?}");
+}
+
+/// Finding A-10: a leak that is too slow to show between two levels shows in the slope, the sooner the longer the run is.
+#[test]
+fn a_slow_leak_is_told_from_a_level_by_its_slope() {
+    const MIB: u64 = 1024;
+    // One life takes two fifths of a run.
+    let samples = |run_seconds: u64, resident: &dyn Fn(u64) -> u64, rows: &dyn Fn(u64) -> u64| -> Vec<Sample> {
+        let seconds = 0..run_seconds * 2 / 5;
+        seconds.map(|second| Sample { resident_kib: resident(second), history_rows: rows(second) }).collect()
+    };
+    let is_level = |samples: &[Sample]| {
+        let slope = judge_slope(samples, Duration::from_secs(1));
+        slope.per_hour <= slope.allowed_per_hour
+    };
+    let leak = |mib_per_hour: u64| move |second: u64| 120 * MIB + second * mib_per_hour * MIB / 3600 + second % 7 * 300;
+    let sawtooth = |second: u64| 120 * MIB + second % 60 * 256;
+    let warms_up = |second: u64| 150 * MIB - 30 * MIB / (second / 4 + 1);
+    let step = |second: u64| if second < 400 { 120 * MIB } else { 123 * MIB };
+    for (run_seconds, name, resident, expected) in [
+        (60, "level", &leak(0) as &dyn Fn(u64) -> u64, true),
+        (600, "level", &leak(0), true),
+        (3600, "level", &leak(0), true),
+        (60, "sawtooth", &sawtooth, true),
+        (600, "sawtooth", &sawtooth, true),
+        (3600, "sawtooth", &sawtooth, true),
+        (60, "warm-up", &warms_up, true),
+        (600, "warm-up", &warms_up, true),
+        (3600, "warm-up", &warms_up, true),
+        (3600, "a step of the allocator", &step, true),
+        (3600, "a leak below the limit", &leak(24), true),
+        (3600, "a slow leak", &leak(100), false),
+        (600, "a leak", &leak(400), false),
+        (60, "a fast leak", &leak(4_000), false),
+    ] {
+        assert_eq!(is_level(&samples(run_seconds, resident, &|_| 0)), expected, "{name} in {run_seconds} s");
+    }
+    // The same slow leak is no news to the comparison of levels.
+    let slow = samples(3600, &leak(100), &|_| 0);
+    let levels = judge_memory(&slow);
+    assert!(levels.end <= levels.allowed, "{levels:?}");
+    // What the kept history takes is not a leak.
+    assert!(is_level(&samples(600, &leak(1_000), &|second| second * 120)));
+    assert!(!is_level(&samples(600, &leak(1_000), &|_| 50_000)));
 }
