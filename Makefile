@@ -145,11 +145,12 @@ test-k3s: ## Test a real K3s on this machine and in a virtual one: RDD_TEST_K3S=
 	@test -z "$(RDD_TEST_CNI)" || test -x "$(RDD_TEST_CNI)/host-local" || { echo 'RDD_TEST_CNI names no folder with CNI plugins: host-local is not there' >&2; exit 2; }
 	@scripts/setup.sh test
 	$(PHASE) 'Kubernetes on this machine'
-	@RDD_TEST_K3S='$(abspath $(RDD_TEST_K3S))' RDD_TEST_CNI='$(if $(RDD_TEST_CNI),$(abspath $(RDD_TEST_CNI)))' RDD_TEST_TIMEOUT=1200 \
+# One cluster at a time: all of them have their rules of packets in the tables KUBE-* of one network namespace, and an ending one removes them.
+	@RUST_TEST_THREADS=1 RDD_TEST_K3S='$(abspath $(RDD_TEST_K3S))' RDD_TEST_CNI='$(if $(RDD_TEST_CNI),$(abspath $(RDD_TEST_CNI)))' RDD_TEST_TIMEOUT=2400 \
 	    cargo xtask test --only rdd-e2e/kubernetes --follow
 	@$(MAKE) limactl vm-image
 	$(PHASE) 'Kubernetes in a virtual machine'
-	@RDD_TEST_VM=1 RDD_TEST_K3S='$(abspath $(RDD_TEST_K3S))' RDD_TEST_CNI='$(if $(RDD_TEST_CNI),$(abspath $(RDD_TEST_CNI)))' RDD_TEST_TIMEOUT=2400 \
+	@RDD_TEST_VM=1 RDD_TEST_K3S='$(abspath $(RDD_TEST_K3S))' RDD_TEST_CNI='$(if $(RDD_TEST_CNI),$(abspath $(RDD_TEST_CNI)))' RDD_TEST_TIMEOUT=3000 \
 	    cargo xtask test scenario --only rdd-e2e/vm --follow
 
 k3s-standin:

@@ -76,7 +76,7 @@ fn a_used_cluster_of_another_time_is_told_left_alone_and_forgotten_on_request() 
     let starts = product.starts();
     let message = product.until("CertificatesInvalid");
     // A daemon that finds it so does not start it, and says the same.
-    product.kill("k3s");
+    product.kill_cluster();
     product.kill("rdd");
     product.rdd(&["svc", "start"]).expect_success();
     assert_eq!(product.until("CertificatesInvalid"), message);

@@ -11,24 +11,24 @@ use crate::support::{Product, SOON, STABLE, needs_standin};
 fn a_daemon_that_is_killed_finds_its_cluster_again_at_the_same_port() {
     let Some(product) = Product::start() else { return };
     product.enable().expect_success();
-    let (port, cluster, engine) = (product.port(), product.pids("k3s"), product.engine());
+    let (port, cluster, engine) = (product.port(), product.cluster(), product.engine());
     product.kill("rdd");
-    assert_eq!(product.pids("k3s"), cluster, "it goes on without the daemon");
+    assert_eq!(product.cluster(), cluster, "it goes on without the daemon");
     product.rdd(&["svc", "start"]).expect_success();
     product.until("Ready");
     product.kubectl(&["--context", &product.context(), "get", "nodes"]).expect_success();
-    assert_eq!((product.port(), product.pids("k3s"), product.engine()), (port, cluster, engine));
-    assert_eq!(product.starts().len(), 1);
+    assert_eq!((product.port(), product.cluster(), product.engine()), (port, cluster, engine));
 }
 
 #[test]
 fn a_cluster_that_is_killed_is_started_again_and_nothing_else_is() {
     let Some(product) = Product::start() else { return };
     product.enable().expect_success();
-    let (port, engine) = (product.port(), product.engine());
-    product.kill("k3s");
-    eventually("a second start", SOON, || (product.starts().len() == 2).then_some(()));
+    let (port, cluster, engine) = (product.port(), product.cluster(), product.engine());
+    product.kill_cluster();
+    let restarted = product.until_restarted(cluster);
     product.until("Ready");
+    assert_eq!(product.cluster(), restarted, "once is enough");
     product.kubectl(&["--context", &product.context(), "get", "nodes"]).expect_success();
     assert_eq!((product.port(), product.engine()), (port, engine));
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use rdd_stdx::process::{Process, Signal, background};
-use rdd_testkit::{Output, Sandbox, bounded::run, capability::require, eventually};
+use rdd_testkit::{Output, Sandbox, bounded::run, capability::require, eventually, processes::look_at};
 use serde_json::{Value, json};
 
 pub(crate) use crate::standin::finish;
@@ -35,6 +35,17 @@ pub(crate) fn needs_standin() -> bool {
 pub(crate) fn digest_of(path: &Path) -> String {
     let output = finish(background("sha256sum", Path::new("/")).arg(path), SOON).expect_success();
     output.stdout.split_whitespace().next().unwrap().to_owned()
+}
+
+/// The variable that the driver gives to every process of a cluster.
+const CLUSTER_MARK: &str = "RDD_HOST_CLUSTER";
+
+/// One start of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClusterProcess {
+    pid: u32,
+    /// In clock ticks since boot.
+    started: u64,
 }
 
 /// An instance with an engine of its own that runs, and Kubernetes that is still off.
@@ -201,10 +212,50 @@ impl Product {
         groups.filter(|group| group.is_dir()).collect()
     }
 
-    /// How often a cluster was started on this data, and by which release.
+    /// How often the stand-in was started on this data, and as which release. A real K3s keeps no such list: compare [`Product::cluster`] there.
     pub(crate) fn starts(&self) -> Vec<String> {
         let text = fs::read_to_string(self.data().join("starts")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
+    }
+
+    /// The authority behind the cluster's server certificate: it lives as long as the cluster's data.
+    #[track_caller]
+    pub(crate) fn authority(&self) -> String {
+        fs::read_to_string(self.data().join("server/tls/server-ca.crt")).unwrap()
+    }
+
+    /// The process that the driver has recorded as the cluster; `None` if it does not run. A real K3s renames itself, so its name finds nothing.
+    fn find_cluster(&self) -> Option<ClusterProcess> {
+        let record = self.resolve().engine("rd", Path::new("/run")).run_dir.join("k3s.json");
+        let record: Value = serde_json::from_slice(&fs::read(record).ok()?).unwrap();
+        let pid = u32::try_from(record["pid"].as_u64()?).unwrap();
+        let found = look_at(pid).filter(|found| !found.is_zombie())?;
+        // A PID may have been given to another process since.
+        (record["started"].as_u64() == Some(found.started)).then_some(ClusterProcess { pid, started: found.started })
+    }
+
+    /// The process of the cluster, which has to run: the same value means that it was not restarted.
+    #[track_caller]
+    pub(crate) fn cluster(&self) -> ClusterProcess {
+        self.find_cluster().expect("the cluster runs")
+    }
+
+    /// Waits until another process than this is the cluster.
+    #[track_caller]
+    pub(crate) fn until_restarted(&self, before: ClusterProcess) -> ClusterProcess {
+        eventually("another process of the cluster", SOON, || self.find_cluster().filter(|now| *now != before))
+    }
+
+    /// The processes of the cluster, whatever they are called: all of them have the driver's mark.
+    pub(crate) fn cluster_processes(&self) -> Vec<String> {
+        let mut all = self.processes();
+        all.retain(|process| !process.is_zombie() && process.variable_names().iter().any(|name| name == CLUSTER_MARK));
+        all.iter().map(|process| format!("{} ({})", process.name, process.pid)).collect()
+    }
+
+    #[track_caller]
+    pub(crate) fn kill_cluster(&self) {
+        kill(self.cluster().pid);
     }
 
     /// Runs kubectl as the user would, with the user's own file.
@@ -262,12 +313,7 @@ impl Product {
     pub(crate) fn kill(&self, name: &str) {
         let pids = self.pids(name);
         assert!(!pids.is_empty(), "{name} does not run");
-        for pid in pids {
-            if let Some(process) = Process::open(pid).unwrap() {
-                process.signal(Signal::KILL).unwrap();
-                assert!(process.wait(Duration::from_secs(10)).unwrap());
-            }
-        }
+        pids.into_iter().for_each(kill);
     }
 
     /// Nothing of the cluster is left, and nothing leads to it.
@@ -278,7 +324,15 @@ impl Product {
         assert!(!self.own_file().exists());
         let merged = fs::read_to_string(self.users_file()).unwrap_or_default();
         assert!(!merged.contains(&self.context()), "{merged}");
-        assert_eq!(self.pids("k3s"), Vec::<u32>::new());
+        assert_eq!(self.cluster_processes(), Vec::<String>::new());
+    }
+}
+
+#[track_caller]
+fn kill(pid: u32) {
+    if let Some(process) = Process::open(pid).unwrap() {
+        process.signal(Signal::KILL).unwrap();
+        assert!(process.wait(Duration::from_secs(10)).unwrap());
     }
 }
 

@@ -46,7 +46,8 @@ fn a_virtual_machine_from_template_to_graceful_end() {
     }
     report("all of it", began.elapsed());
     // Finding A-12: the limit holds whatever the load, or it would never fail where others work too.
-    assert!(began.elapsed() < WHOLE, "it took {:?}", began.elapsed());
+    let limit = if real_k3s().is_some() { WHOLE + REAL_K3S_TAKES } else { WHOLE };
+    assert!(began.elapsed() < limit, "it took {:?}", began.elapsed());
 }
 
 /// A part of it, with its name for whoever looks on.
@@ -54,6 +55,10 @@ type Phase = (&'static str, fn(&User));
 
 /// What all of it may take on two cores. A third of it is enough where nobody else uses them; the rest is for a busy machine.
 const WHOLE: Duration = Duration::from_secs(900);
+/// What a real K3s and its pods may take besides, in a guest that may be emulated: the stand-in takes seconds.
+const REAL_K3S_TAKES: Duration = Duration::from_secs(1200);
+/// Until Kubernetes is ready in a machine that runs.
+const KUBERNETES_TIMEOUT: &str = "--timeout=380s";
 
 fn first_start(user: &User) {
     user.set(&["backend=lima", "virtualMachine.cpus=2", "virtualMachine.memory=2Gi", "running=true"]);
@@ -176,10 +181,17 @@ fn pods(user: &User) {
     let before = container();
     assert_ne!(before, "", "docker ps shows the pod");
     eventually("the NodePort of the guest", workload::PODS_TAKE, || workload::fetch("127.0.0.1", workload::NODE_PORT));
+    // By its own address too, from a pod: the way that leads back to the bridge which the packet came from.
+    let service = kubectl(&["get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"]).expect_success().stdout;
+    let url = format!("http://{}/index.html", service.trim());
+    eventually("the Service in the guest", workload::PODS_TAKE, || {
+        let answer = user.docker(&["exec", &before, "/bin/busybox", "wget", "-qO-", &url]);
+        if answer.stdout.contains(workload::PAGE) { Ok(()) } else { Err(answer.stdout + &answer.stderr) }
+    });
     user.kill(daemon_pid(user));
     assert_eq!(container(), before);
     user.rdd(&["svc", "start"]).expect_success();
-    user.rdd(&["status", "--wait-for=kubernetes", "--timeout=120s"]).expect_success();
+    user.rdd(&["status", "--wait-for=kubernetes", KUBERNETES_TIMEOUT]).expect_success();
     assert_eq!(container(), before, "the pod outlived the daemon");
     user.rdd(&["reset", "--kubernetes", "--yes", "--timeout=380s"]).expect_success();
     let left = user.docker(&["ps", "-a", "-q", "--filter", &format!("id={before}")]).expect_success().stdout;
@@ -196,7 +208,7 @@ fn kubernetes(user: &User) {
         prepare_real_k3s(user);
     }
     user.set(&["kubernetes.enabled=true"]);
-    user.rdd(&["status", "--wait-for=kubernetes", "--timeout=60s"]).expect_success();
+    user.rdd(&["status", "--wait-for=kubernetes", KUBERNETES_TIMEOUT]).expect_success();
     let port =
         user.rdd(&["ctl", "get", "app", "app", "-o", "jsonpath={.status.kubernetesPort}"]).expect_success().stdout;
     let port: u16 = port.trim().parse().unwrap();
@@ -299,7 +311,7 @@ fn deleting_the_machine_is_refused(user: &User) {
 fn stop_and_start(user: &User) {
     stop(user);
     user.verb("start");
-    user.rdd(&["status", "--wait-for=kubernetes", "--timeout=120s"]).expect_success();
+    user.rdd(&["status", "--wait-for=kubernetes", KUBERNETES_TIMEOUT]).expect_success();
     let machine = (user.pid("ha.pid"), user.pid("qemu.pid"), user.restarts());
     user.set(&["kubernetes.enabled=false"]);
     assert_eq!((user.pid("ha.pid"), user.pid("qemu.pid"), user.restarts()), machine, "disabling it restarts nothing");
