@@ -35,8 +35,8 @@ pub trait Cluster: std::fmt::Debug + Send + Sync {
     /// The release that last used the cluster's data, from records on the host alone. `None` if there is no data.
     fn used_release(&self, vm: &str) -> Option<String>;
 
-    /// A warning for people about running this release on this host. The release runs nevertheless.
-    fn warning(&self, _version: &str) -> Option<String> {
+    /// A warning for people about running this release in this machine, as of the last inspection. The release runs nevertheless.
+    fn warning(&self, _vm: &str, _version: &str) -> Option<String> {
         None
     }
 

@@ -13,6 +13,8 @@ pub mod fake;
 pub mod host;
 #[cfg(target_os = "linux")]
 mod identity;
+#[cfg(target_os = "linux")]
+mod kubelet;
 mod kubernetes;
 #[cfg(target_os = "linux")]
 pub mod lima;

@@ -110,7 +110,7 @@ async fn a_guest_whose_clock_is_off_gets_ours_before_each_start_or_no_cluster() 
 
 // Finding E-19
 #[tokio::test]
-async fn a_guest_with_control_groups_of_version_1_is_told_to_the_kubelet() {
+async fn a_guest_with_control_groups_of_version_1_is_told_to_the_kubelet_and_warned_of() {
     let place = Place::new();
     let driver = place.driver();
     let _machine = running(&place, &driver).await;
@@ -129,6 +129,16 @@ async fn a_guest_with_control_groups_of_version_1_is_told_to_the_kubelet() {
         let words = |guest: &std::path::Path| fs::read_to_string(guest.join("words")).unwrap_or_default();
         rdd_testkit::eventually("its words", Duration::from_secs(20), || words(&guest).contains(version).then_some(()));
         assert_eq!(words(&guest).contains("--kubelet-arg fail-cgroupv1=false"), expected, "{version} {is_v2}");
+        // A daemon that finds it running warns after its first look.
+        let next = place.driver();
+        let next = next.kubernetes().unwrap();
+        next.inspect("vm").await.unwrap();
+        for cluster in [cluster, next] {
+            let warning = cluster.warning("vm", version);
+            assert_eq!(warning.is_some(), !is_v2 && version.starts_with("v1.35."), "{version} {is_v2}: {warning:?}");
+            let names_guest = |text: &String| text.starts_with("the virtual machine has control groups of version 1");
+            assert!(warning.iter().all(names_guest), "{warning:?}");
+        }
         cluster.stop("vm", Duration::from_secs(5)).await.unwrap();
         cluster.reset("vm").await.unwrap();
     }

@@ -38,4 +38,9 @@ impl YqError {
     fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
+
+    /// An expression that cannot be parsed: yq's words, after those that scripts look for.
+    fn bad_expression(reason: impl std::fmt::Display) -> Self {
+        Self(format!("invalid input: bad expression, {reason}"))
+    }
 }

@@ -28,9 +28,9 @@ impl Expression {
         match parser.peek() {
             None => Ok(Self { root }),
             Some(Token::Symbol(")")) => {
-                Err(YqError::new("bad expression, got close brackets without matching opening bracket"))
+                Err(YqError::bad_expression("got close brackets without matching opening bracket"))
             }
-            Some(_) => Err(YqError::new("bad expression, please check expression syntax")),
+            Some(_) => Err(YqError::bad_expression("please check expression syntax")),
         }
     }
 }
@@ -370,13 +370,13 @@ impl Parser {
         if self.takes(symbol) {
             return Ok(());
         }
-        Err(YqError::new(format!("bad expression, could not find matching `{symbol}`")))
+        Err(YqError::bad_expression(format!("could not find matching `{symbol}`")))
     }
 
     fn expression(&mut self, rank: u8) -> Result<Node, YqError> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            return Err(YqError::new(format!("bad expression, it nests deeper than {DEPTH_MAX} levels")));
+            return Err(YqError::bad_expression(format!("it nests deeper than {DEPTH_MAX} levels")));
         }
         let mut left = self.operand()?;
         loop {
@@ -451,7 +451,7 @@ impl Parser {
             return Ok(Node::Slice { of, from: Some(first.into()), to });
         }
         if !self.ends_index() {
-            return Err(YqError::new("bad expression, could not find matching `]`"));
+            return Err(YqError::bad_expression("could not find matching `]`"));
         }
         Ok(Node::Index { of, by: Some(first.into()), optional: self.take_optional() })
     }
@@ -474,7 +474,7 @@ impl Parser {
 
     fn primary(&mut self) -> Result<Node, YqError> {
         match self.take() {
-            None => Err(YqError::new("bad expression, it ends where a value is expected")),
+            None => Err(YqError::bad_expression("it ends where a value is expected")),
             Some(Token::Path { name, optional }) => Ok(Node::Path { name, optional }),
             Some(Token::Dot) => Ok(Node::This),
             Some(Token::DotBracket) => self.index(Node::This),
@@ -509,7 +509,7 @@ impl Parser {
             }
             let key = self.expression(16)?;
             if !self.takes(":") {
-                return Err(YqError::new("bad expression, could not find matching `}`"));
+                return Err(YqError::bad_expression("could not find matching `}`"));
             }
             entries.push((key, self.expression(16)?));
         }
@@ -536,14 +536,14 @@ impl Parser {
                 Some('\\') => ("\\", 1),
                 Some('(') => {
                     let Some(end) = closing_bracket(escape) else {
-                        return Err(YqError::new("bad expression, could not find matching `)`"));
+                        return Err(YqError::bad_expression("could not find matching `)`"));
                     };
                     if !plain.is_empty() {
                         parts.push(TextPart::Plain(std::mem::take(&mut plain)));
                     }
                     let inner = escape[1..end].replace("\\\"", "\"");
                     if self.depth > DEPTH_MAX / 2 {
-                        return Err(YqError::new("bad expression, strings nest too deeply"));
+                        return Err(YqError::bad_expression("strings nest too deeply"));
                     }
                     let mut parser = Self { tokens: lex(&inner)?, at: 0, depth: self.depth + 10 };
                     parts.push(TextPart::Expression(parser.expression(0)?));
@@ -595,7 +595,7 @@ impl Parser {
     }
 
     fn condition(&mut self) -> Result<Node, YqError> {
-        let missing = |word: &str| YqError::new(format!("bad expression, could not find matching `{word}`"));
+        let missing = |word: &str| YqError::bad_expression(format!("could not find matching `{word}`"));
         let mut branches = Vec::new();
         loop {
             let test = self.expression(0)?;

@@ -26,6 +26,13 @@ pub enum Error {
     Call(#[from] rdd_client::http::Error),
 }
 
+impl Error {
+    /// Whether there was no answer in time.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::Call(rdd_client::http::Error::Timeout { .. }))
+    }
+}
+
 /// A connection to make, with the credentials for it.
 #[derive(Debug)]
 pub struct Api {
@@ -65,7 +72,7 @@ impl Api {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::net::TcpListener;
 
@@ -83,12 +90,15 @@ AQH/MA8GA1UdEQQIMAaHBH8AAAEwCgYIKoZIzj0EAwIDSQAwRgIhAL6uEGQLItkQ\n\
 wEajRMgv3tVu4/0=\n\
 -----END CERTIFICATE-----\n";
 
+    pub(in crate::service) fn mk_api(port: u16) -> Api {
+        let config = Kubeconfig::for_daemon(port, CERTIFICATE, "token", "");
+        Api::from_kubeconfig(&config.render().unwrap()).unwrap()
+    }
+
     #[test]
     fn a_question_and_a_download_have_bounds_of_their_own() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let config = Kubeconfig::for_daemon(port, CERTIFICATE, "token", "");
-        let mut api = Api::from_kubeconfig(&config.render().unwrap()).unwrap();
+        let mut api = mk_api(listener.local_addr().unwrap().port());
         let asked = api.get("/version", Duration::from_millis(50)).unwrap_err();
         assert!(asked.to_string().ends_with("no answer within 50ms"), "{asked}");
         assert_eq!(api.download_bound, Duration::from_secs(600));

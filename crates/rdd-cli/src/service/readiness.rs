@@ -8,7 +8,12 @@ use std::{
 
 use rdd_stdx::owned;
 
-use super::{ControlPlane, api::Api, deadline::Deadline, spawn, state};
+use super::{
+    ControlPlane,
+    api::{self, Api},
+    deadline::Deadline,
+    spawn, state,
+};
 use crate::{
     progress::Progress,
     report::{ExitCode, Failure, Outcome},
@@ -16,6 +21,8 @@ use crate::{
 
 /// A call that answers at all answers within this; readiness is asked again anyway.
 const CALL_BOUND: Duration = Duration::from_secs(15);
+/// A look is four calls at most, each of which may take [`CALL_BOUND`].
+const LOOK_BOUND: Duration = CALL_BOUND.saturating_mul(4);
 /// A wait shorter than this is no news to a command that was not asked to start the service.
 const QUIET_WAIT: Duration = Duration::from_millis(200);
 /// How soon the first repetition comes, and how slow they get.
@@ -101,6 +108,8 @@ pub struct Seen {
     pub read_only: bool,
     /// What stood in the way of asking.
     pub problem: Option<String>,
+    /// Whether a call had no answer in time, which shows neither that the daemon is ready nor that it is not.
+    pub timed_out: bool,
 }
 
 /// What that means.
@@ -140,20 +149,27 @@ pub fn look(plane: &ControlPlane<'_>, deadline: Deadline) -> Seen {
     seen
 }
 
+/// `GET path` of a look, which notes a call without an answer.
+fn get(api: &Api, path: &str, seen: &mut Seen, deadline: Deadline) -> Outcome<(u16, Vec<u8>)> {
+    let answer = api.get(path, deadline.left_up_to(CALL_BOUND));
+    seen.timed_out = answer.as_ref().is_err_and(api::Error::is_timeout);
+    Ok(answer?)
+}
+
 fn look_closely(plane: &ControlPlane<'_>, seen: &mut Seen, deadline: Deadline) -> Outcome {
     let api = connect(plane)?;
     seen.server = Some(api.server());
-    let (status, body) = api.get("/version", deadline.left_up_to(CALL_BOUND))?;
+    let (status, body) = get(&api, "/version", seen, deadline)?;
     let unexpected = |path: &str, status: u16| Failure::message(format!("{}{path} answered {status}", api.server()));
     seen.version = Some(git_version(status, &body).ok_or_else(|| unexpected("/version", status))?);
-    let (status, _) = api.get("/readyz", deadline.left_up_to(CALL_BOUND))?;
+    let (status, _) = get(&api, "/readyz", seen, deadline)?;
     seen.ready = status == 200;
     if !seen.ready {
         seen.failing = read_only_reason(&api, deadline)?;
         seen.read_only = seen.failing.is_some();
         return Err(seen.failing.clone().map_or_else(|| unexpected("/readyz", status), Failure::message));
     }
-    let (status, body) = api.get(DISCOVERY, deadline.left_up_to(CALL_BOUND))?;
+    let (status, body) = get(&api, DISCOVERY, seen, deadline)?;
     let managers = Managers::read(status, &body).ok_or_else(|| unexpected(DISCOVERY, status))?;
     seen.controllers = managers.standing(started_at(plane));
     seen.failing = managers.problem().filter(|_| seen.controllers != Controllers::Ready);
@@ -274,7 +290,7 @@ fn wait_with(
     let mut delay = FIRST_DELAY;
     let mut failing = None;
     loop {
-        let seen = look(Deadline::after(Some(deadline.left_up_to(CALL_BOUND))));
+        let seen = look(Deadline::after(Some(deadline.left_up_to(LOOK_BOUND))));
         if seen.failing.is_some() && failing != seen.failing {
             failing.clone_from(&seen.failing);
             plane.record().warn(failing.as_deref().unwrap_or_default());
@@ -284,6 +300,8 @@ fn wait_with(
             Verdict::Waiting(_) if seen.read_only => return Ok(Awaited::ReadOnly),
             Verdict::Waiting(_) if wanted.api_only && failing.is_some() => return Ok(Awaited::Ready),
             Verdict::Incompatible { found } => return Err(incompatible(&found, plane.context.build.git_version)),
+            // Unknown is no phase: the service may be ready and slow.
+            Verdict::Waiting(_) if seen.timed_out => {}
             Verdict::Waiting(phase) => {
                 let is_shown = progress.is_some() || began.elapsed() >= QUIET_WAIT;
                 if let Some(message) = is_shown.then(|| phases.advance(phase)).flatten() {
@@ -366,12 +384,36 @@ mod tests {
     #[test]
     fn a_ready_service_is_waited_for_in_silence_however_slowly_it_answers() {
         let slow = |deadline: Deadline| {
-            // A look that was cut short would be taken for a service that is not ready.
-            assert!(deadline.left_up_to(CALL_BOUND) > Duration::from_secs(10), "{deadline:?}");
+            // Every call of it has its whole time.
+            assert!(deadline.left_up_to(LOOK_BOUND) > CALL_BOUND * 3, "{deadline:?}");
             seen(Some("v1"), true)
         };
         assert!(seen_while_waiting(false, slow).is_empty());
         assert_eq!(seen_while_waiting(true, slow), ["waiting"]);
+    }
+
+    // Finding E-3
+    #[test]
+    fn a_look_without_an_answer_in_time_is_not_taken_for_a_service_that_is_not_ready() {
+        let began = Instant::now();
+        let unknown_at_first = |_: Deadline| match began.elapsed() < QUIET_WAIT * 3 {
+            true => Seen { timed_out: true, ..seen(None, false) },
+            false => seen(Some("v1"), true),
+        };
+        assert!(seen_while_waiting(false, unknown_at_first).is_empty());
+    }
+
+    // Finding E-3
+    #[test]
+    fn a_call_without_an_answer_is_noted_as_unknown() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let api = api::tests::mk_api(silent.local_addr().unwrap().port());
+        let mut seen = Seen::default();
+        let deadline = Deadline::after(Some(Duration::from_millis(50)));
+        assert!(get(&api, "/version", &mut seen, deadline).is_err() && seen.timed_out);
+        drop(silent);
+        let deadline = Deadline::after(Some(Duration::from_secs(10)));
+        assert!(get(&api, "/version", &mut seen, deadline).is_err() && !seen.timed_out, "a refusal is an answer");
     }
 
     // Finding E-3

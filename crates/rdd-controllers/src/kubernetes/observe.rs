@@ -63,7 +63,7 @@ pub(super) async fn observe(parts: &Parts, object: &Arc<App>, cx: &Context) -> R
         failure: parts.memory.failure(),
         release,
         warning: match (cluster, &wish) {
-            (Some(cluster), Wish::Run(Some(version))) => cluster.warning(version),
+            (Some(cluster), Wish::Run(Some(version))) => cluster.warning(VM, version),
             _ => None,
         },
         published: match &access {

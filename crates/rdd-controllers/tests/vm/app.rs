@@ -137,6 +137,18 @@ fn a_vm_that_cannot_be_created_or_started_shows_in_settled() {
     stage.world.works(Op::Create);
     let app = stage.app_until("the other failure to show", |app| app_says(app, "Settled", "False/StartFailed"));
     assert_eq!(condition(&app.status.unwrap().conditions, "Settled").unwrap().message, "no such device: /dev/kvm");
+    // Finding E-8: what a driver says that cannot start is there with its remedy, and once.
+    let refusal = "XDG_RUNTIME_DIR is not set; log in with a session of your own";
+    stage.world.fail(Op::Start, Fault::before(refusal));
+    let shows = |message: Option<&str>| message == Some(refusal);
+    let app = stage.app_until("the refusal in Settled", |app| {
+        let status = app.status.as_ref();
+        shows(status.and_then(|status| condition(&status.conditions, "Settled")).map(|found| found.message.as_str()))
+    });
+    assert!(app_says(&app, "Settled", "False/StartFailed"));
+    let status = stage.rd().unwrap().status.unwrap();
+    assert!(shows(condition(&status.conditions, "Running").map(|found| found.message.as_str())), "{status:?}");
+    stage.world.works(Op::Start);
     stage.world.boot(Boot::AtOnce);
     let written = stage.app().unwrap();
     stage.app_until_settled(&written);

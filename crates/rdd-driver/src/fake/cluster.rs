@@ -150,7 +150,7 @@ impl crate::Cluster for Fake {
         self.change(|inner| inner.machines.get(vm)?.cluster.data.clone())
     }
 
-    fn warning(&self, _version: &str) -> Option<String> {
+    fn warning(&self, _vm: &str, _version: &str) -> Option<String> {
         self.change(|inner| inner.clusters.warning.clone())
     }
 

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     Cluster, ClusterFound, Error, Found, Foundation, Health, LogOptions, Pending, Reporter, Run, State, Stopped,
-    Upstream, Wanted, log,
+    Upstream, Wanted, kubelet, log,
 };
 
 /// How often it is looked whether the kubeconfig is there, at first and at most.
@@ -157,7 +157,7 @@ impl HostDriver {
         };
         // The kubelet refuses a group that is not there, and the engine makes it with its first container.
         mounts::make_cgroups(&engine.cgroup)?;
-        if let Some(warning) = k3s::warn_of_cgroup_v1(&wanted.version).filter(|_| support.is_v1) {
+        if let Some(warning) = kubelet::warn_of_cgroup_v1(&wanted.version, "this machine").filter(|_| support.is_v1) {
             tracing::warn!(vm = machine.vm, warning, "Kubernetes is started on what it does not support");
         }
         file::create_dir_private(&engine.k3s_root)?;
@@ -315,7 +315,7 @@ impl Cluster for HostDriver {
             let settings = machine.settings_of(&machine.template()?)?;
             let pods = machine.pods(&settings)?;
             let programs = &machine.host.programs;
-            needs::check_host(programs)?;
+            needs::check_host(&needs::HostFacts::read(programs))?;
             program.map_or(Ok(()), |program| needs::check_program(program, &pods, programs, &self.bundles))
         })
     }
@@ -324,8 +324,8 @@ impl Cluster for HostDriver {
         self.machine(vm).ok()?.used_release()
     }
 
-    fn warning(&self, version: &str) -> Option<String> {
-        k3s::warn_of_cgroup_v1(version).filter(|_| mounts::cgroup_support().is_v1)
+    fn warning(&self, _vm: &str, version: &str) -> Option<String> {
+        kubelet::warn_of_cgroup_v1(version, "this machine").filter(|_| mounts::cgroup_support().is_v1)
     }
 
     fn started_at<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<Duration>, Error>> {

@@ -13,6 +13,7 @@ use rdd_instance::Engine;
 use serde::{Deserialize, Serialize};
 
 use super::parts::Arguments;
+use crate::kubelet::{MINOR_WITH_CGROUP_FLAG, minor_version};
 
 /// Which container runtime the pods are in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,26 +51,6 @@ pub(super) struct Layout<'a> {
     /// Whether this host has control groups of version 1.
     pub(super) is_cgroup_v1: bool,
     pub(super) debug: bool,
-}
-
-/// The first minor release of Kubernetes 1 whose kubelet knows `fail-cgroupv1`; older ones refuse a flag that they do not know.
-const MINOR_WITH_CGROUP_FLAG: u32 = 31;
-/// The first whose kubelet does not start on control groups of version 1 unless it is told to.
-const MINOR_WITHOUT_CGROUP_V1: u32 = 35;
-
-/// The minor release of Kubernetes 1 of a full version: 34 of `v1.34.6+k3s1`.
-fn minor_of(version: &str) -> Option<u32> {
-    let mut parts = version.strip_prefix('v').unwrap_or(version).split('.');
-    (parts.next()? == "1").then(|| parts.next()?.parse().ok()).flatten()
-}
-
-/// What a user should know about this release on control groups of version 1.
-pub(super) fn warn_of_cgroup_v1(version: &str) -> Option<String> {
-    minor_of(version).filter(|minor| *minor >= MINOR_WITHOUT_CGROUP_V1)?;
-    Some(format!(
-        "this machine has control groups of version 1, which Kubernetes does not support from 1.{MINOR_WITHOUT_CGROUP_V1} on; boot it with version 2 \
-         (systemd.unified_cgroup_hierarchy=1), or choose an older Kubernetes for a new cluster"
-    ))
 }
 
 /// Which of the cluster's ports is for what. K3s itself takes the one after the first for its API server.
@@ -146,7 +127,7 @@ impl Layout<'_> {
         ] {
             arguments.text(flag, value);
         }
-        if self.is_cgroup_v1 && minor_of(self.version).is_some_and(|minor| minor >= MINOR_WITH_CGROUP_FLAG) {
+        if self.is_cgroup_v1 && minor_version(self.version).is_some_and(|minor| minor >= MINOR_WITH_CGROUP_FLAG) {
             arguments.text("--kubelet-arg", "fail-cgroupv1=false");
         }
         if self.debug {
@@ -266,9 +247,6 @@ mod tests {
             assert_eq!(tells(version, true), expected, "{version}");
             assert!(!tells(version, false), "{version} on version 2");
         }
-        let warning = warn_of_cgroup_v1("v1.35.0+k3s3").unwrap();
-        assert!(warning.contains("version 1") && warning.contains("systemd.unified_cgroup_hierarchy=1"), "{warning}");
-        assert_eq!(warn_of_cgroup_v1("v1.34.6+k3s1"), None, "that one supports them");
     }
 
     #[test]

@@ -72,7 +72,10 @@ struct Slot {
 impl HostDriver {
     /// A driver for the machines of one instance.
     pub fn new(instance: &Instance, environment: &Environment, clock: SharedClock) -> Self {
-        let is_root = rustix::process::geteuid().is_root();
+        Self::for_user(instance, environment, clock, rustix::process::geteuid().is_root())
+    }
+
+    fn for_user(instance: &Instance, environment: &Environment, clock: SharedClock, is_root: bool) -> Self {
         let chosen = environment.runtime_dir.as_deref().map(PathBuf::from).filter(|_| !is_root);
         let host = machine::Host {
             programs: Programs::new(environment.path.as_deref()),
@@ -271,4 +274,31 @@ impl HostDriver {
 /// Whether an engine was not cleared away when it ended: the machine lost power, or it and its daemon were killed.
 fn remains(run_dir: &Path) -> bool {
     run_dir.symlink_metadata().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use rdd_instance::Platform;
+    use rdd_stdx::clock::SystemClock;
+
+    use super::*;
+
+    // Finding E-8
+    #[tokio::test]
+    async fn a_user_without_a_runtime_folder_gets_the_remedy_once_from_every_start() {
+        let home = tempfile::tempdir().unwrap();
+        let environment = Environment { home: Some(home.path().into()), ..Environment::default() };
+        let instance = Instance::resolve(&environment, Platform::Linux).unwrap();
+        let driver = HostDriver::for_user(&instance, &environment, SystemClock::shared(), false);
+        driver.create("vm", "vmType: host\n").await.unwrap();
+        let refused = driver.start("vm", &LogOptions::default()).await.unwrap_err().to_string();
+        for once in [start::NO_RUNTIME_DIR, start::RUNTIME_DIR_REMEDY] {
+            assert_eq!(refused.matches(once).count(), 1, "{once}: {refused}");
+        }
+        assert_eq!(driver.available().unwrap_err().to_string(), refused);
+        let environment = Environment { runtime_dir: Some(home.path().into()), ..environment };
+        let driver = HostDriver::for_user(&instance, &environment, SystemClock::shared(), false);
+        let refused = driver.available().err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(!refused.contains(start::NO_RUNTIME_DIR), "{refused}");
+    }
 }

@@ -80,11 +80,25 @@ pub(super) fn path_for_k3s(path: &OsStr) -> OsString {
     whole
 }
 
+/// What of this host's kernel K3s depends on.
+#[derive(Debug)]
+pub(super) struct HostFacts {
+    cgroups: CgroupSupport,
+    /// Whether [`BRIDGE_MODULE`] is loaded, or can be.
+    has_bridge_module: bool,
+}
+
+impl HostFacts {
+    pub(super) fn read(programs: &Programs) -> Self {
+        let has_bridge_module = Path::new(BRIDGE_SETTING).exists() || can_load(programs, BRIDGE_MODULE);
+        Self { cgroups: cgroup_support(), has_bridge_module }
+    }
+}
+
 /// An error that names what this host lacks and how to get it.
-pub(super) fn check_host(programs: &Programs) -> Result<(), Error> {
-    check_controllers(&cgroup_support())?;
-    let has_module = Path::new(BRIDGE_SETTING).exists() || can_load(programs, BRIDGE_MODULE);
-    check_module(has_module)
+pub(super) fn check_host(facts: &HostFacts) -> Result<(), Error> {
+    check_controllers(&facts.cgroups)?;
+    check_module(facts.has_bridge_module)
 }
 
 /// The same for what this program does not bring.
@@ -235,19 +249,22 @@ mod tests {
     // Finding E-23
     #[test]
     fn a_missing_controller_or_module_is_named_with_its_remedy() {
-        let support =
-            |is_v1, names: &[&str]| CgroupSupport { is_v1, controllers: names.iter().map(|&one| one.into()).collect() };
-        let first = check_controllers(&support(true, &["rw", "cpu", "cpuset", "pids"])).unwrap_err().to_string();
+        let check = |is_v1, names: &[&str], has_bridge_module| {
+            let cgroups = CgroupSupport { is_v1, controllers: names.iter().map(|&one| one.into()).collect() };
+            check_host(&HostFacts { cgroups, has_bridge_module })
+        };
+        let first = check(true, &["rw", "cpu", "cpuset", "pids"], true).unwrap_err().to_string();
         assert!(
             first.contains("does not have: cpuacct, memory; ") && first.contains("cgroup_enable=memory"),
             "{first}"
         );
-        assert!(check_controllers(&support(true, &["cpu", "cpuacct", "cpuset", "memory", "pids"])).is_ok());
-        assert!(check_controllers(&support(false, &["cpu", "cpuset", "memory", "pids"])).is_ok());
-        assert!(check_controllers(&support(false, &["cpu", "memory", "pids"])).is_err());
-        let module = check_module(false).unwrap_err().to_string();
+        assert!(check(true, &["cpu", "cpuacct", "cpuset", "memory", "pids"], true).is_ok());
+        let all = &["cpu", "cpuset", "memory", "pids"];
+        assert!(check(false, all, true).is_ok());
+        let cpuset = check(false, &["cpu", "memory", "pids"], true).unwrap_err().to_string();
+        assert!(cpuset.contains("does not have: cpuset; "), "{cpuset}");
+        let module = check(false, all, false).unwrap_err().to_string();
         assert!(module.contains("br_netfilter") && module.contains("modprobe br_netfilter"), "{module}");
-        assert!(check_module(true).is_ok());
     }
 
     // Finding E-23

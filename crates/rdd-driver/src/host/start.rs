@@ -74,9 +74,9 @@ pub(super) fn adopt(machine: &Machine) -> Result<Option<Engine>, Error> {
     Ok(Some(Engine { machine: machine.clone(), settings, alive, network, log: LogOptions::default(), journal }))
 }
 
-const NO_RUNTIME_DIR: &str =
+pub(super) const NO_RUNTIME_DIR: &str =
     "XDG_RUNTIME_DIR is not set, and without root a container engine keeps its sockets in that folder";
-const RUNTIME_DIR_REMEDY: &str = "log in with a session of your own (ssh or the console, not su or sudo), which sets it, or \
+pub(super) const RUNTIME_DIR_REMEDY: &str = "log in with a session of your own (ssh or the console, not su or sudo), which sets it, or \
      set it to a folder that only you can read and write, and start the service again: rdd service stop && rdd start; or run \
      a virtual machine instead, for which limactl is downloaded: rdd delete && rdd set backend=lima running=true";
 

@@ -7,6 +7,7 @@ use std::{
     fs::File,
     path::{Path, PathBuf},
     process::Stdio,
+    sync::atomic::Ordering,
     time::Duration,
 };
 
@@ -23,7 +24,7 @@ use tokio::{
 use super::{LimaDriver, Slot, events::Tail, limactl::Limactl, machine::Machine, words};
 use crate::{
     Cluster, ClusterFound, Error, Found, Foundation, Health, Pending, Reporter, Run, State, Stopped, Template,
-    Upstream, Wanted, identity::LIMA_MARK, log,
+    Upstream, Wanted, identity::LIMA_MARK, kubelet, log,
 };
 
 const SCRIPT: &str = include_str!("k3s.sh");
@@ -131,9 +132,12 @@ impl<'a> Guest<'a> {
         self.ask(&["reset"], QUESTION_TAKES + MARGIN).await.map(drop)
     }
 
-    async fn find(&self) -> Result<ClusterFound, Error> {
-        parse_status(&self.ask(&["status"], QUESTION_TAKES).await?)
-            .ok_or_else(|| Self::failed(&["status"])("it gave no answer".to_owned()))
+    /// Asks for the cluster, and notes in the slot what there is to warn of.
+    async fn find(&self, slot: &Slot) -> Result<ClusterFound, Error> {
+        let status = parse_status(&self.ask(&["status"], QUESTION_TAKES).await?)
+            .ok_or_else(|| Self::failed(&["status"])("it gave no answer".to_owned()))?;
+        slot.has_cgroup_v1.store(status.has_cgroup_v1, Ordering::Relaxed);
+        Ok(status.cluster)
     }
 
     /// Puts the program and the images of a release into the guest, unless they are there.
@@ -177,14 +181,23 @@ fn last_line(text: &str) -> Option<String> {
     text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(words::fit)
 }
 
-fn parse_status(said: &str) -> Option<ClusterFound> {
-    let line = said.lines().map(str::trim).find(|line| !line.is_empty())?;
-    match line.split_once(' ') {
-        None if line == "absent" => Some(ClusterFound::Absent),
-        Some(("stopped", version)) => Some(ClusterFound::Stopped { version: version.to_owned() }),
-        Some(("running", version)) => Some(ClusterFound::Running { version: version.to_owned() }),
-        _ => None,
-    }
+/// The answer to `status`.
+#[derive(Debug, PartialEq, Eq)]
+struct GuestStatus {
+    cluster: ClusterFound,
+    has_cgroup_v1: bool,
+}
+
+fn parse_status(answer: &str) -> Option<GuestStatus> {
+    let mut lines = answer.lines().map(str::trim).filter(|line| !line.is_empty());
+    let line = lines.next()?;
+    let cluster = match line.split_once(' ') {
+        None if line == "absent" => ClusterFound::Absent,
+        Some(("stopped", version)) => ClusterFound::Stopped { version: version.to_owned() },
+        Some(("running", version)) => ClusterFound::Running { version: version.to_owned() },
+        _ => return None,
+    };
+    Some(GuestStatus { cluster, has_cgroup_v1: lines.any(|line| line == "control-groups v1") })
 }
 
 fn parse_foundation(said: &str) -> Option<Foundation> {
@@ -239,6 +252,13 @@ impl Machine {
     }
 }
 
+impl Slot {
+    fn cluster_warning(&self, version: &str) -> Option<String> {
+        let has_cgroup_v1 = self.has_cgroup_v1.load(Ordering::Relaxed);
+        kubelet::warn_of_cgroup_v1(version, "the virtual machine").filter(|_| has_cgroup_v1)
+    }
+}
+
 impl LimaDriver {
     async fn start_cluster(&self, machine: &Machine, slot: &Slot, wanted: &Wanted) -> Result<Run, Error> {
         let guest = Guest::of(machine)?;
@@ -246,7 +266,7 @@ impl LimaDriver {
             guest.forget().await?;
             file::remove_if_present(&machine.forgotten())?;
         }
-        let found = guest.find().await?;
+        let found = guest.find(slot).await?;
         if found == (ClusterFound::Running { version: wanted.version.clone() }) {
             return match slot.cluster.under_way() {
                 Some(run) => Ok(run),
@@ -265,6 +285,9 @@ impl LimaDriver {
         guest.set_clock_right(&*self.clock).await?;
         let words = ["start", &wanted.version, &port, &node, &engine];
         guest.ask(&words, QUESTION_TAKES).await?;
+        if let Some(warning) = slot.cluster_warning(&wanted.version) {
+            tracing::warn!(vm = machine.vm, warning, "Kubernetes was started on what it does not support");
+        }
         tracing::info!(
             vm = machine.vm,
             version = wanted.version,
@@ -331,6 +354,10 @@ impl Cluster for LimaDriver {
         self.machine(vm).ok()?.recorded_cluster().version().map(str::to_owned)
     }
 
+    fn warning(&self, vm: &str, version: &str) -> Option<String> {
+        self.slot(vm).cluster_warning(version)
+    }
+
     fn started_at<'a>(&'a self, vm: &'a str) -> Pending<'a, Result<Option<Duration>, Error>> {
         Box::pin(async move {
             let machine = self.machine(vm)?;
@@ -347,7 +374,7 @@ impl Cluster for LimaDriver {
             let machine = self.machine(vm)?;
             match Guest::of(&machine) {
                 // A machine that never had one need not be asked.
-                Ok(guest) if machine.recorded_cluster() != ClusterFound::Absent => guest.find().await,
+                Ok(guest) if machine.recorded_cluster() != ClusterFound::Absent => guest.find(&self.slot(vm)).await,
                 Ok(_) => Ok(ClusterFound::Absent),
                 Err(Error::NotRunning { .. }) => Ok(machine.recorded_cluster()),
                 Err(error) => Err(error),
@@ -473,10 +500,13 @@ mod tests {
 
     #[test]
     fn what_the_guest_says_of_its_cluster_is_understood() {
+        let status = |cluster, has_cgroup_v1| Some(GuestStatus { cluster, has_cgroup_v1 });
+        let running = || ClusterFound::Running { version: "v1.34.6+k3s1".to_owned() };
         for (said, found) in [
-            ("absent\n", Some(ClusterFound::Absent)),
-            ("stopped v1.34.6+k3s1\n", Some(ClusterFound::Stopped { version: "v1.34.6+k3s1".to_owned() })),
-            ("\nrunning v1.34.6+k3s1\n", Some(ClusterFound::Running { version: "v1.34.6+k3s1".to_owned() })),
+            ("absent\n", status(ClusterFound::Absent, false)),
+            ("stopped v1.34.6+k3s1\n", status(ClusterFound::Stopped { version: "v1.34.6+k3s1".to_owned() }, false)),
+            ("\nrunning v1.34.6+k3s1\n", status(running(), false)),
+            ("running v1.34.6+k3s1\ncontrol-groups v1\n", status(running(), true)),
             ("", None),
             ("walking v1", None),
         ] {

@@ -14,6 +14,8 @@ fresh=$data/rdd-new
 
 is_alive() { case $(systemctl is-active "$unit" 2>/dev/null || true) in active | activating | reloading | deactivating) ;; *) return 1 ;; esac; }
 
+has_old_groups() { [ -d "$root/sys/fs/cgroup/cpuset" ] && ! [ -e "$root/sys/fs/cgroup/cgroup.controllers" ]; }
+
 # Containers of pods are ended with their cluster; every other container stays.
 end_pods() {
     command -v docker >/dev/null 2>&1 || return 0
@@ -29,6 +31,7 @@ case $verb in
 status)
     # A K3s that could not even be started has made no data.
     if is_alive; then echo "running $(cat "$noted")"; elif [ -s "$noted" ] && [ -d "$data/server" ]; then echo "stopped $(cat "$noted")"; else echo absent; fi
+    ! has_old_groups || echo 'control-groups v1'
     ;;
 has) # VERSION BYTES: whether the program is there as a whole
     [ "$(stat -c %s "$programs/k3s-$1" 2>/dev/null)" = "$2" ] && echo yes || echo no
@@ -90,8 +93,7 @@ start) # VERSION PORT NODE ENGINE
     # From 1.31 on the kubelet knows this flag, and from 1.35 on it needs it on control groups of version 1.
     minor=${1#v1.}
     minor=${minor%%.*}
-    groups=$root/sys/fs/cgroup
-    if [ -d "$groups/cpuset" ] && ! [ -e "$groups/cgroup.controllers" ] && [ "$minor" -ge 31 ]; then
+    if has_old_groups && [ "$minor" -ge 31 ]; then
         docker="$docker --kubelet-arg fail-cgroupv1=false"
     fi
     # shellcheck disable=SC2086

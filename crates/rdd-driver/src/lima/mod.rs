@@ -80,6 +80,8 @@ struct Slot {
     /// One change of its Kubernetes at a time. Its own, since the guest may take long to answer, and a stop does not wait for that.
     cluster_turn: tokio::sync::Mutex<()>,
     cluster: Watch,
+    /// Whether the guest had control groups of version 1 when it was last asked.
+    has_cgroup_v1: AtomicBool,
 }
 
 impl LimaDriver {

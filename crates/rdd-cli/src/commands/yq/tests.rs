@@ -57,8 +57,11 @@ fn errors_begin_as_those_of_yq_and_end_with_one() {
     let user = user();
     for (words, error) in [
         (&["-n", "foo(.a)"][..], "Error: 1:1: invalid input text \"foo\"\n"),
-        (&["-n", ".a["], "Error: bad expression, it ends where a value is expected\n"),
-        (&["-n", "1 +"], "Error: bad expression, it ends where a value is expected\n"),
+        (&["-n", ".a["], "Error: invalid input: bad expression, it ends where a value is expected\n"),
+        (&["-n", "1 +"], "Error: invalid input: bad expression, it ends where a value is expected\n"),
+        (&["-n", "(.a"], "Error: invalid input: bad expression, could not find matching `)`\n"),
+        (&["-n", "{"], "Error: invalid input: bad expression, it ends where a value is expected\n"),
+        (&["-n", ".a)"], "Error: invalid input: bad expression, got close brackets without matching opening bracket\n"),
         (&["-n", "-e", "null"], "Error: no matches found\n"),
         (&["-n", ".", "/etc/hostname"], "Error: cannot pass files in when using null-input flag\n"),
         (
