@@ -13,8 +13,8 @@
 //!   [`Structural::rules`], [`ratchet::Correlated`] and [`resource::rules_not_checked`] are what objects need.
 //!
 //! Known differences from upstream: where it walks a Go map, errors come in random order there and sorted here; JSON nests 127
-//! levels instead of 10,000 and schemas 64; the match of a
-//! pattern may take [`pattern::STEPS_MAX`] steps; whether the key of a CA is a point on its curve is not checked.
+//! levels instead of 10,000 and schemas 64; the matches of all patterns in one
+//! object may take [`pattern::STEPS_MAX`] steps, and the patterns of one schema [`pattern::SCHEMA_BYTES_MAX`] bytes; whether the key of a CA is a point on its curve is not checked.
 
 pub mod columns;
 pub mod crd;

@@ -13,8 +13,12 @@ mod nfa;
 
 use std::{
     borrow::Cow,
+    cell::Cell,
     fmt,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use regex::{Regex, RegexBuilder};
@@ -45,13 +49,80 @@ fn error<T>(reason: &'static str, part: &str) -> Result<T, PatternError> {
     Err(PatternError { reason, part: part.to_owned() })
 }
 
+/// How much memory the patterns of one schema may take once they are compiled.
+pub const SCHEMA_BYTES_MAX: usize = 256 << 20;
+/// Sizes that are tried for the `regex` crate, which does not tell the size of what it has compiled.
+const SIZES_BYTES: [usize; 3] = [16 << 10, 256 << 10, SIZE_MAX_BYTES];
+/// How many classes of Unicode a pattern may name. Go refuses a pattern with more than 2^25 characters in ranges, of which `\pL` alone has some 1,300.
+const UNICODE_CLASSES_MAX: usize = 25_000;
+
+/// Why it is not known whether a text matches.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MatchError {
+    /// In Go's words.
+    #[error("{0}")]
+    Invalid(String),
+    /// Many texts, or one long one, under a large pattern.
+    #[error("the patterns of one object may take {STEPS_MAX} steps together to match, and take more")]
+    Steps,
+    /// Many large patterns, all of them in use.
+    #[error("the patterns of one schema may take {} MiB of memory together, and take more", SCHEMA_BYTES_MAX >> 20)]
+    Memory,
+}
+
+/// How many steps the patterns of one object may still take to match, all of its values together.
+#[derive(Debug)]
+pub struct StepBudget(Cell<u64>);
+
+impl StepBudget {
+    /// A budget of so many steps.
+    pub fn new(steps: u64) -> Self {
+        Self(Cell::new(steps))
+    }
+
+    /// Whether a match has failed for the lack of steps.
+    pub fn is_exhausted(&self) -> bool {
+        self.0.get() == 0
+    }
+}
+
+impl Default for StepBudget {
+    fn default() -> Self {
+        Self::new(STEPS_MAX)
+    }
+}
+
+/// How much memory the patterns of one schema may still take; clones share it.
+#[derive(Clone, Debug)]
+pub struct MemoryBudget(Arc<AtomicUsize>);
+
+impl MemoryBudget {
+    /// A budget of so many bytes.
+    pub fn new(bytes: usize) -> Self {
+        Self(Arc::new(AtomicUsize::new(bytes)))
+    }
+
+    fn take(&self, bytes: usize) -> Result<(), MatchError> {
+        let left = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
+        left.map(|_| ()).map_err(|_| MatchError::Memory)
+    }
+}
+
+impl Default for MemoryBudget {
+    fn default() -> Self {
+        Self::new(SCHEMA_BYTES_MAX)
+    }
+}
+
 /// A pattern that compiles when it is first used; clones share the result.
 #[derive(Clone)]
 pub struct Pattern(Arc<Inner>);
 
 struct Inner {
     source: Box<str>,
-    compiled: OnceLock<Result<Matcher, String>>,
+    memory: MemoryBudget,
+    compiled: OnceLock<Result<Matcher, MatchError>>,
 }
 
 impl fmt::Debug for Pattern {
@@ -63,7 +134,12 @@ impl fmt::Debug for Pattern {
 impl Pattern {
     /// Takes any text; what is wrong with it shows in [`Pattern::is_match`].
     pub fn new(source: &str) -> Pattern {
-        Pattern(Arc::new(Inner { source: source.into(), compiled: OnceLock::new() }))
+        Self::in_schema(source, &MemoryBudget::default())
+    }
+
+    /// The same for one of several patterns which share their memory.
+    pub fn in_schema(source: &str, memory: &MemoryBudget) -> Pattern {
+        Pattern(Arc::new(Inner { source: source.into(), memory: memory.clone(), compiled: OnceLock::new() }))
     }
 
     /// The pattern as it was written.
@@ -76,8 +152,32 @@ impl Pattern {
     /// # Errors
     /// When the pattern does not parse, is larger than Go allows, or takes more than [`STEPS_MAX`] steps to match.
     pub fn is_match(&self, text: &str) -> Result<bool, Cow<'_, str>> {
-        let compiled = self.0.compiled.get_or_init(|| compile(&self.0.source, SIZE_MAX_BYTES));
-        compiled.as_ref().map_err(|error| Cow::from(error.as_str()))?.is_match(text)
+        self.compiled().map_err(|error| Cow::from(error.to_string()))?.is_match(text)
+    }
+
+    /// The same for one of several texts which share their steps.
+    ///
+    /// # Errors
+    /// When the pattern does not parse or is larger than Go allows, when the steps that are left do not suffice, or the memory of the schema.
+    pub fn is_match_within(&self, text: &str, steps: &StepBudget) -> Result<bool, MatchError> {
+        match &self.compiled().map_err(Clone::clone)?.0 {
+            Engine::Regex(regex) => Ok(regex.is_match(text)),
+            Engine::Program(program) => {
+                let mut left = steps.0.get();
+                let found = program.is_match_within(text, &mut left);
+                steps.0.set(left);
+                found.ok_or(MatchError::Steps)
+            }
+        }
+    }
+
+    fn compiled(&self) -> Result<&Matcher, &MatchError> {
+        let Inner { source, memory, compiled } = &*self.0;
+        let compile = || {
+            let (matcher, bytes) = compile_measured(source, &SIZES_BYTES).map_err(MatchError::Invalid)?;
+            memory.take(bytes).map(|()| matcher)
+        };
+        compiled.get_or_init(compile).as_ref()
     }
 }
 
@@ -146,17 +246,27 @@ impl Matcher {
 /// # Errors
 /// Go's words for what is wrong with it, or for its size.
 pub fn compile(source: &str, size_max_bytes: usize) -> Result<Matcher, String> {
+    compile_measured(source, &[size_max_bytes]).map(|(matcher, _)| matcher)
+}
+
+/// The same, for the `regex` crate with the first of these sizes that suffices; with about the bytes that it takes.
+fn compile_measured(source: &str, sizes_bytes: &[usize]) -> Result<(Matcher, usize), String> {
     let translated = Translator::read(source).map_err(|error| error.to_string())?;
     let build = || {
-        let regex = RegexBuilder::new(&translated.out).size_limit(size_max_bytes).nest_limit(NEST_LIMIT).build();
-        if let Ok(regex) = regex {
-            return Some(Engine::Regex(regex));
+        for size in sizes_bytes {
+            let regex = RegexBuilder::new(&translated.out).size_limit(*size).nest_limit(NEST_LIMIT).build();
+            if let Ok(regex) = regex {
+                return Some((Engine::Regex(regex), *size));
+            }
         }
-        compile_program(&translated.out).map(Engine::Program)
+        let program = compile_program(&translated.out)?;
+        let size = program.size_bytes();
+        Some((Engine::Program(program), size))
     };
     // The compilers recurse, and need some 20 kB for each level where nothing is optimised.
     let compiled = stack::with_room(translated.deepest > DEPTH_ON_ANY_STACK, build).flatten();
-    compiled.map(Matcher).ok_or_else(|| format!("error parsing regexp: expression too large: `{source}`"))
+    let compiled = compiled.map(|(engine, size)| (Matcher(engine), size));
+    compiled.ok_or_else(|| format!("error parsing regexp: expression too large: `{source}`"))
 }
 
 /// Whether a pattern may take long to compile, or to match even a short text: it repeats something many times.
@@ -256,6 +366,11 @@ impl<'a> Translator<'a> {
             weight: 1,
             atom: None,
         };
+        // Parsing spells each of them out.
+        let classes = source.match_indices(['p', 'P']).filter(|(at, _)| source[..*at].ends_with('\\')).count();
+        if classes > UNICODE_CLASSES_MAX {
+            return error("expression too large", source);
+        }
         translator.run()?;
         Ok(translator)
     }
@@ -599,6 +714,43 @@ mod tests {
         ] {
             assert!(matches(pattern, yes) && !matches(pattern, no), "{pattern}");
         }
+    }
+
+    // Finding E-13
+    #[test]
+    fn texts_of_one_object_share_their_steps() {
+        let pattern = Pattern::new(r"^\p{L}{1,1000}$");
+        let text = "é".repeat(900);
+        let budget = StepBudget::new(20_000);
+        let answers: Vec<_> = (0..10).map(|_| pattern.is_match_within(&text, &budget)).collect();
+        assert_eq!(answers[0], Ok(true));
+        assert_eq!(answers[9], Err(MatchError::Steps));
+        assert!(budget.is_exhausted());
+        assert_eq!(pattern.is_match_within(&text, &StepBudget::default()), Ok(true), "the next object has its own");
+        assert_eq!(Pattern::new("^é+$").is_match_within(&text, &budget), Ok(true), "a small pattern takes none");
+    }
+
+    // Finding E-13
+    #[test]
+    fn patterns_of_one_schema_share_their_memory() {
+        let use_all = |memory: &MemoryBudget, make: &dyn Fn(usize) -> String| {
+            let made: Vec<_> = (1..=4).map(|count| Pattern::in_schema(&make(count), memory)).collect();
+            let answers = made.iter().map(|pattern| pattern.is_match_within("é", &StepBudget::default()));
+            answers.filter(|answer| *answer != Err(MatchError::Memory)).count()
+        };
+        let memory = || MemoryBudget::new(2 * SIZES_BYTES[0]);
+        let large = use_all(&memory(), &|count| format!(r"^\p{{L}}{{{}}}$", 900 + count));
+        assert!((1..=3).contains(&large), "{large}");
+        let small = use_all(&memory(), &|count| format!("^[a-z]{{{count}}}$"));
+        assert_eq!(small, 2, "those of the regex crate count too");
+        assert_eq!(use_all(&MemoryBudget::default(), &|count| format!("^a{count}$")), 4);
+    }
+
+    // Finding E-13
+    #[test]
+    fn a_pattern_of_very_many_classes_is_refused_before_they_are_spelled_out() {
+        let error = check(&r"\pL".repeat(UNICODE_CLASSES_MAX + 1)).unwrap_err().to_string();
+        assert!(error.starts_with("error parsing regexp: expression too large: "), "{}", &error[..60]);
     }
 
     #[test]

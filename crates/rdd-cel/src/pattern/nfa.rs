@@ -152,6 +152,20 @@ impl Program {
         self.search(text, 0, true).map(|found| found.is_some())
     }
 
+    /// The same within the steps that are left, which become fewer. `None` when they do not suffice; then none are left.
+    pub(super) fn is_match_within(&self, text: &str, steps_left: &mut u64) -> Option<bool> {
+        let mut search = Search { program: self, text, steps_left: *steps_left, stack: Vec::new() };
+        let found = search.run(0, true);
+        *steps_left = if found.is_ok() { search.steps_left } else { 0 };
+        found.ok().map(|found| found.is_some())
+    }
+
+    /// About how much memory this takes.
+    pub(super) fn size_bytes(&self) -> usize {
+        let ranges: usize = self.classes.iter().map(|class| size_of_val(&**class)).sum();
+        ranges + size_of_val(&*self.steps)
+    }
+
     /// The first match that begins at a place or after it; of several that begin there the one that the pattern prefers.
     pub(super) fn find_at(&self, text: &str, from: usize) -> Result<Option<(usize, usize)>, Cow<'static, str>> {
         self.search(text, from, false)
@@ -159,54 +173,14 @@ impl Program {
 
     fn search(&self, text: &str, from: usize, any_will_do: bool) -> Result<Option<(usize, usize)>, Cow<'static, str>> {
         let mut search = Search { program: self, text, steps_left: self.steps_max, stack: Vec::new() };
-        let (mut now, mut next) = (Threads::new(self.steps.len()), Threads::new(self.steps.len()));
-        let mut found: Option<(usize, usize)> = None;
-        let mut at = from;
-        loop {
-            // A match that begins later is none while there is one.
-            if found.is_none() {
-                search.add(&mut now, 0, at, at)?;
-            }
-            if now.list.is_empty() && found.is_some() {
-                break;
-            }
-            let character = text[at..].chars().next();
-            let after = at + character.map_or(0, char::len_utf8);
-            for index in 0..now.list.len() {
-                let (step, begin) = now.list[index];
-                search.spend()?;
-                let goes_on = match self.steps[step as usize] {
-                    Step::Match => {
-                        found = Some((begin, at));
-                        if any_will_do {
-                            return Ok(found);
-                        }
-                        // The threads behind are what the pattern prefers less.
-                        break;
-                    }
-                    Step::Character(wanted) => character == Some(wanted),
-                    Step::Class(class) => character.is_some_and(|one| is_in(&self.classes[class as usize], one)),
-                    Step::Look(_) | Step::Split(..) => false,
-                };
-                if goes_on {
-                    search.add(&mut next, step + 1, after, begin)?;
-                }
-            }
-            now.clear();
-            std::mem::swap(&mut now, &mut next);
-            if character.is_none() {
-                break;
-            }
-            at = after;
-        }
-        Ok(found)
+        let found = search.run(from, any_will_do);
+        found.map_err(|OutOfSteps| format!("the match takes more than {} steps", self.steps_max).into())
     }
 }
 
 fn fork(greedy: bool, into: u32, past: u32) -> Step {
     if greedy { Step::Split(into, past) } else { Step::Split(past, into) }
 }
-
 fn ranges(class: &Class) -> Box<[(char, char)]> {
     match class {
         Class::Unicode(class) => class.iter().map(|range| (range.start(), range.end())).collect(),
@@ -257,19 +231,65 @@ struct Search<'a> {
     stack: Vec<u32>,
 }
 
+/// A search that takes more steps than it has.
+struct OutOfSteps;
+
 impl Search<'_> {
-    fn spend(&mut self) -> Result<(), Cow<'static, str>> {
-        match self.steps_left.checked_sub(1) {
-            Some(left) => {
-                self.steps_left = left;
-                Ok(())
+    /// The first match that begins at `from` or after it, or any at all if that will do.
+    fn run(&mut self, from: usize, any_will_do: bool) -> Result<Option<(usize, usize)>, OutOfSteps> {
+        let steps = self.program.steps.len();
+        let (mut now, mut next) = (Threads::new(steps), Threads::new(steps));
+        let mut found: Option<(usize, usize)> = None;
+        let mut at = from;
+        loop {
+            // A match that begins later is none while there is one.
+            if found.is_none() {
+                self.add(&mut now, 0, at, at)?;
             }
-            None => Err(format!("the match takes more than {} steps", self.program.steps_max).into()),
+            if now.list.is_empty() && found.is_some() {
+                break;
+            }
+            let character = self.text[at..].chars().next();
+            let after = at + character.map_or(0, char::len_utf8);
+            for index in 0..now.list.len() {
+                let (step, begin) = now.list[index];
+                self.spend()?;
+                let goes_on = match self.program.steps[step as usize] {
+                    Step::Match => {
+                        found = Some((begin, at));
+                        if any_will_do {
+                            return Ok(found);
+                        }
+                        // The threads behind are what the pattern prefers less.
+                        break;
+                    }
+                    Step::Character(wanted) => character == Some(wanted),
+                    Step::Class(class) => {
+                        character.is_some_and(|one| is_in(&self.program.classes[class as usize], one))
+                    }
+                    Step::Look(_) | Step::Split(..) => false,
+                };
+                if goes_on {
+                    self.add(&mut next, step + 1, after, begin)?;
+                }
+            }
+            now.clear();
+            std::mem::swap(&mut now, &mut next);
+            if character.is_none() {
+                break;
+            }
+            at = after;
         }
+        Ok(found)
+    }
+
+    fn spend(&mut self) -> Result<(), OutOfSteps> {
+        self.steps_left = self.steps_left.checked_sub(1).ok_or(OutOfSteps)?;
+        Ok(())
     }
 
     /// Adds a thread at a step, and at all that it leads to without a character.
-    fn add(&mut self, threads: &mut Threads, step: u32, at: usize, begin: usize) -> Result<(), Cow<'static, str>> {
+    fn add(&mut self, threads: &mut Threads, step: u32, at: usize, begin: usize) -> Result<(), OutOfSteps> {
         self.stack.push(step);
         while let Some(step) = self.stack.pop() {
             self.spend()?;

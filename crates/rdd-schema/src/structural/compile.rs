@@ -8,7 +8,7 @@ use std::{
 use super::{Additional, Extensions, ListType, MapType, Structural, StructuralError, Type, Validation};
 use crate::{
     format::Format,
-    pattern::Pattern,
+    pattern::{MemoryBudget, Pattern},
     props::{Items, Props, PropsOrBool},
 };
 
@@ -17,6 +17,8 @@ use crate::{
 pub(super) struct Compiler {
     strings: HashSet<Arc<str>>,
     patterns: HashMap<String, Pattern>,
+    /// What all patterns of the schema may take.
+    pattern_memory: MemoryBudget,
 }
 
 impl Compiler {
@@ -90,7 +92,8 @@ impl Compiler {
     /// Nothing when nothing is restricted: most nodes.
     fn validation(&mut self, props: &Props) -> Result<Option<Validation>, StructuralError> {
         let pattern = (!props.pattern.is_empty()).then(|| {
-            self.patterns.entry(props.pattern.clone()).or_insert_with(|| Pattern::new(&props.pattern)).clone()
+            let make = || Pattern::in_schema(&props.pattern, &self.pattern_memory);
+            self.patterns.entry(props.pattern.clone()).or_insert_with(make).clone()
         });
         let restricted = pattern.is_some()
             || !props.format.is_empty()

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::{
     field::{Error, Path},
     format::Format,
+    pattern::{MatchError, StepBudget},
     ratchet::Correlated,
     structural::{Additional, Structural, Type, Validation},
 };
@@ -34,15 +35,17 @@ pub fn validate(path: &Path<'_>, schema: &Structural, value: &Value) -> Vec<Erro
 /// Errors of an update from `old` to `new`. Errors about values that did not change and can be told to be the same are dropped.
 pub fn validate_update(path: &Path<'_>, schema: &Structural, new: &Value, old: &Value) -> Vec<Error> {
     let correlated = Correlated { new, old, schema };
-    Walk { reading: Reading::Object }.node(schema, new, &Trail::Root, Some(correlated)).into_errors(path)
+    Walk::new(Reading::Object).node(schema, new, &Trail::Root, Some(correlated)).into_errors(path)
 }
 
 pub(crate) fn validate_as(path: &Path<'_>, schema: &Structural, value: &Value, reading: Reading) -> Vec<Error> {
-    Walk { reading }.node(schema, value, &Trail::Root, None).into_errors(path)
+    Walk::new(reading).node(schema, value, &Trail::Root, None).into_errors(path)
 }
 
 struct Walk {
     reading: Reading,
+    /// For the patterns of all values of this object together: a bound for each alone would be none for a list of them.
+    steps: StepBudget,
 }
 
 /// A value's type, and the format its Go representation has.
@@ -59,6 +62,10 @@ fn type_of(value: &Value) -> (&'static str, &'static str) {
 }
 
 impl Walk {
+    fn new(reading: Reading) -> Self {
+        Self { reading, steps: StepBudget::default() }
+    }
+
     fn node(&self, schema: &Structural, value: &Value, trail: &Trail<'_>, before: Option<Correlated<'_>>) -> Outcome {
         let mut outcome = self.unforgiving(schema, value, trail, before);
         if !outcome.is_valid() && before.is_some_and(|before| before.is_unchanged()) {
@@ -88,7 +95,7 @@ impl Walk {
         outcome.count();
         match value {
             Value::String(text) => {
-                outcome.merge(string(schema, text, trail));
+                outcome.merge(self.string(schema, text, trail));
                 outcome.count();
                 if let Some((format, name)) = self.known_format(schema) {
                     if !format.accepts(text) {
@@ -194,6 +201,11 @@ impl Walk {
                 && self.node(not, value, trail, None).is_valid()
             {
                 outcome.plain(format!("{} must not validate the schema (not)", trail.quoted()));
+            }
+            // What failed for the lack of steps could have made these false.
+            let has_negation = validation.not.is_some() || !validation.one_of.is_empty();
+            if has_negation && self.steps.is_exhausted() {
+                outcome.plain(format!("{} cannot be validated: {}", trail.quoted(), MatchError::Steps));
             }
         }
         outcome.count();
@@ -361,31 +373,41 @@ impl Walk {
     }
 }
 
-fn string(schema: &Structural, text: &str, trail: &Trail<'_>) -> Outcome {
-    let mut outcome = Outcome::default();
-    let Some(validation) = schema.validation.as_deref() else { return outcome };
-    let length = || i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
-    if let Some(max) = validation.max_length.filter(|max| length() > *max) {
-        outcome.fail(Code::TooLong(max), trail, None, format!("{trail} in body should be at most {max} chars long"));
-    } else if let Some(min) = validation.min_length.filter(|min| length() < *min) {
-        outcome.fail(
-            Code::Other,
-            trail,
-            Some(text.into()),
-            format!("{trail} in body should be at least {min} chars long"),
-        );
-    } else if let Some(pattern) = &validation.pattern {
-        let source = pattern.source();
-        let refused = match pattern.is_match(text) {
-            Ok(true) => None,
-            Ok(false) => Some(source.to_owned()),
-            Err(error) => Some(format!("{source}, but pattern is invalid: {error}")),
-        };
-        if let Some(wanted) = refused {
-            outcome.fail(Code::Other, trail, Some(text.into()), format!("{trail} in body should match '{wanted}'"));
+impl Walk {
+    fn string(&self, schema: &Structural, text: &str, trail: &Trail<'_>) -> Outcome {
+        let mut outcome = Outcome::default();
+        let Some(validation) = schema.validation.as_deref() else { return outcome };
+        let length = || i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
+        if let Some(max) = validation.max_length.filter(|max| length() > *max) {
+            outcome.fail(
+                Code::TooLong(max),
+                trail,
+                None,
+                format!("{trail} in body should be at most {max} chars long"),
+            );
+        } else if let Some(min) = validation.min_length.filter(|min| length() < *min) {
+            outcome.fail(
+                Code::Other,
+                trail,
+                Some(text.into()),
+                format!("{trail} in body should be at least {min} chars long"),
+            );
+        } else if let Some(pattern) = &validation.pattern {
+            let source = pattern.source();
+            let refused = match pattern.is_match_within(text, &self.steps) {
+                Ok(true) => None,
+                Ok(false) => Some(format!("should match '{source}'")),
+                Err(MatchError::Invalid(error)) => {
+                    Some(format!("should match '{source}, but pattern is invalid: {error}'"))
+                }
+                Err(error) => Some(format!("cannot be matched against '{source}': {error}")),
+            };
+            if let Some(problem) = refused {
+                outcome.fail(Code::Other, trail, Some(text.into()), format!("{trail} in body {problem}"));
+            }
         }
+        outcome
     }
-    outcome
 }
 
 fn enumeration(schema: &Structural, value: &Value, trail: &Trail<'_>) -> Outcome {

@@ -78,3 +78,29 @@ fn the_conversions_of_enums_are_gos() {
     );
     assert!(!converts_to(&json!("1"), &json!(1)) && !converts_to(&Value::Null, &Value::Null));
 }
+
+// Finding E-13
+#[test]
+fn many_strings_below_one_large_pattern_share_its_steps_and_the_error_names_the_field() {
+    let pattern = r"^\pL{1,1000}$";
+    let schema = compile(json!({"type": "object", "properties": {
+        "names": {"type": "array", "items": {"type": "string", "pattern": pattern}},
+        "other": {"not": {"type": "string", "pattern": pattern}},
+    }}));
+    let errors_within = |steps: u64, value: &Value| -> Vec<String> {
+        let walk = Walk { reading: Reading::Object, steps: StepBudget::new(steps) };
+        let errors = walk.node(&schema, value, &Trail::Root, None).into_errors(&Path::Nil);
+        errors.iter().map(Error::to_string).collect()
+    };
+    let text = "é".repeat(600);
+    // Steps that suffice for some texts, and not for all of them together.
+    const STEPS: u64 = 20_000;
+    assert_eq!(errors_within(STEPS, &json!({"names": [text]})), Vec::<String>::new());
+    let found = errors_within(STEPS, &json!({"names": vec![&text; 20], "other": 1}));
+    let said = format!("in body cannot be matched against '{pattern}': the patterns of one object may take ");
+    assert!(found.iter().any(|error| error.starts_with("names[19]: ") && error.contains(&said)), "{found:?}");
+    assert!(!found.iter().any(|error| error.starts_with("names[0]: ")), "{found:?}");
+    // What could not be matched does not make a negation true.
+    let found = errors_within(10, &json!({"other": text}));
+    assert!(found.iter().any(|error| error.contains("\"other\" cannot be validated: ")), "{found:?}");
+}
