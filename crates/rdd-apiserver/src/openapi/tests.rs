@@ -415,7 +415,10 @@ async fn version_2_is_there_as_protobuf_under_the_same_tag() {
         let bytes = body(message).await;
         // Field 1, three bytes: the version.
         assert!(bytes.starts_with(b"\n\x032.0"), "{:?}", &bytes[..10]);
-        assert!(bytes.windows(25).any(|found| found == b"com.example.stable.v1.Foo"));
+        // Clients that only know version 2 look for the paths too.
+        for part in ["com.example.stable.v1.Foo", "/apis/stable.example.com/v1/namespaces/{namespace}/foos/{name}"] {
+            assert!(has_part(&bytes, part), "{part}");
+        }
     }
     let known = get(&openapi, EVERYTHING, &[("accept", ASKED), ("if-none-match", &tag)]).await;
     assert_eq!(known.status(), StatusCode::NOT_MODIFIED);
@@ -432,9 +435,10 @@ async fn version_3_is_there_as_protobuf_under_the_same_tag() {
     const ASKED: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
     const ANSWERED: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
     let openapi = mk_openapi();
-    for (document, named) in
-        [(CORE_DOCUMENT, "io.k8s.api.core.v1.ConfigMap"), (FOO_DOCUMENT, "com.example.stable.v1.Foo")]
-    {
+    for (document, named, path) in [
+        (CORE_DOCUMENT, "io.k8s.api.core.v1.ConfigMap", "/api/v1/namespaces/{namespace}/configmaps/{name}"),
+        (FOO_DOCUMENT, "com.example.stable.v1.Foo", "/apis/stable.example.com/v1/namespaces/{namespace}/foos/{name}"),
+    ] {
         let json = get(&openapi, document, &[]).await;
         let tag = header(&json, ETAG).to_owned();
         for asked in [ASKED, ANSWERED] {
@@ -444,9 +448,15 @@ async fn version_3_is_there_as_protobuf_under_the_same_tag() {
             let bytes = body(message).await;
             // Field 1, five bytes: the version.
             assert!(bytes.starts_with(b"\n\x053.0.0"), "{:?}", &bytes[..10]);
-            assert!(bytes.windows(named.len()).any(|found| found == named.as_bytes()));
+            for part in [named, path] {
+                assert!(has_part(&bytes, part), "{part}");
+            }
         }
     }
+}
+
+fn has_part(bytes: &[u8], part: &str) -> bool {
+    bytes.windows(part.len()).any(|found| found == part.as_bytes())
 }
 
 #[tokio::test]

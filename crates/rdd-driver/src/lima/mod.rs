@@ -34,6 +34,8 @@ use rdd_stdx::{
     clock::{SharedClock, SystemClock},
 };
 
+#[cfg(feature = "suite")]
+pub use self::check::cases as template_cases;
 pub use self::{
     accelerator::{Accelerator, SHIM, emulated, find_qemu},
     limactl::{Places, find_limactl},

@@ -2,6 +2,8 @@
 
 use std::{
     fs,
+    io::{Read as _, Write as _},
+    net::TcpListener,
     os::unix::{fs::PermissionsExt as _, net::UnixListener, process::CommandExt as _},
     path::Path,
     process::{Command, Stdio},
@@ -158,4 +160,49 @@ fn a_registration_cannot_lead_the_daemon_to_another_socket() {
         assert!([404, 503].contains(&reply.code), "{name} {} {}", registered.code, reply.text());
         assert!(victim.accept().is_err(), "{name}");
     }
+}
+
+// Finding E-5
+#[test]
+fn a_controller_of_the_original_answers_at_the_port_of_localhost_that_it_registered() {
+    let daemon = daemon_with("");
+    let wire = Wire::of(&daemon);
+    // In this process, which is of the daemon's user: that is what the daemon asks the kernel.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = std::thread::spawn(move || {
+        loop {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.set_read_timeout(Some(SOON)).unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                head.push(byte[0]);
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello").unwrap();
+            let head = String::from_utf8(head).unwrap();
+            // Whether it lives is asked before any request passes through.
+            if !head.starts_with("GET /healthz ") {
+                return head;
+            }
+        }
+    });
+    let place = format!("http://localhost:{port}/");
+    let registered = json!({
+        "healthPort": port,
+        "metricsPort": port,
+        "enabledControllers": null,
+        "enabledPassthroughs": {"theirs": ["hello"]},
+        "startTime": "2026-01-01T00:00:00Z",
+        "healthEndpoint": place,
+        "metricsEndpoint": place,
+        "passthroughEndpoint": place,
+    });
+    wire.merge(MANAGERS, &json!({"data": {"original": registered.to_string()}})).expect(200);
+    let reply = until_code(&wire, "/passthrough/theirs/hello/the/rest?of=it", 200);
+    assert_eq!(reply.text(), "hello");
+    let head = server.join().unwrap();
+    assert!(head.starts_with("GET /theirs/hello/the/rest?of=it HTTP/1.1\r\n"), "{head}");
+    assert!(!head.to_lowercase().contains("authorization"), "{head}");
 }

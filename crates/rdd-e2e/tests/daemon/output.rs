@@ -161,8 +161,7 @@ fn the_programs_name_decides_what_it_is() {
     fs::write(&foreign, "#!/bin/sh\necho \"the real yq got: $*\"\nexit 7\n").unwrap();
     fs::set_permissions(&foreign, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     for (name, words) in [("/x/yq", &[".a", "-o=json"][..]), ("/x/rdd", &["yq", ".a", "-o=json"])] {
-        let output = run_words(name, &path, words);
-        output.expect_code(7);
+        let output = run_words(name, &path, words).expect_code(7);
         assert_eq!(output.stdout, "the real yq got: .a -o=json\n", "{name}");
     }
     let built_in = run_words("/x/rdd", nothing.path().to_str().unwrap(), &["yq", "-n", "1 + 1"]);

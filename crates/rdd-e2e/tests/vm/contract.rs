@@ -8,7 +8,11 @@ use std::{
     time::Duration,
 };
 
-use rdd_driver::{Driver, lima::LimaDriver, suite::Subject};
+use rdd_driver::{
+    Driver,
+    lima::{LimaDriver, template_cases},
+    suite::Subject,
+};
 use rdd_instance::{Environment, Instance, Platform};
 use rdd_stdx::process::{Process, Signal};
 use rdd_testkit::processes::Table;
@@ -41,6 +45,45 @@ pub(crate) fn the_driver_keeps_its_contract(user: &User) {
         assert!(passed, "{rule}\n{}\n{}", output.stdout, output.stderr);
     }
     fs::remove_file(program).unwrap();
+    limactl_judges_templates_as_we_do(user);
+}
+
+/// Finding E-2: our own check of templates accepts and refuses what the `limactl` that is built here does; in its words, if it is of Lima 2.
+fn limactl_judges_templates_as_we_do(user: &User) {
+    let version = user.bare_limactl(&["--version"]).expect_success().stdout;
+    let is_lima_1 = version.starts_with("limactl version 1.");
+    let path = user.home.join("case.yaml");
+    // What some of the templates name.
+    for (name, text) in [("p.sh", "#!/bin/sh\necho $PARAM_A\n"), ("p.yaml", "- hosts: all\n")] {
+        fs::write(user.home.join(name), text).unwrap();
+    }
+    let validate = |lines: &str| {
+        fs::write(&path, format!("{}{lines}\n", template_cases::IMAGES)).unwrap();
+        user.bare_limactl(&["template", "validate", &path.to_string_lossy()])
+    };
+    let mut differences = Vec::new();
+    for lines in template_cases::ACCEPTED {
+        let output = validate(lines);
+        if output.code != Some(0) {
+            differences.push(format!("{lines}\n  is refused: {}", output.stderr));
+        }
+    }
+    for (lines, words) in template_cases::REFUSED {
+        let output = validate(lines);
+        // Records of its log have quotes escaped. Which version it is, is its own.
+        let answer = output.stderr.replace("\\\"", "\"").replace("\\\\", "\\");
+        let words = words.split("; this is only ").next().unwrap_or_default();
+        let is_known = is_lima_1 && template_cases::ACCEPTED_BY_LIMA_1.contains(lines);
+        if (output.code == Some(0)) != is_known {
+            differences.push(format!("{lines}\n  ends with {:?}: {answer}", output.code));
+        } else if !is_lima_1 && !answer.contains(words) {
+            differences.push(format!("{lines}\n  should be refused with {words}, and is with {answer}"));
+        }
+    }
+    assert!(differences.is_empty(), "{version}{}", differences.join("\n"));
+    for name in ["case.yaml", "p.sh", "p.yaml"] {
+        fs::remove_file(user.home.join(name)).unwrap();
+    }
 }
 
 rdd_driver::contract!(RealLima::for_rule);

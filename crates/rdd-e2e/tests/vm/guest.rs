@@ -107,6 +107,12 @@ impl User {
         finish(command.args(arguments))
     }
 
+    /// Lima itself, with settings and machines of nothing but its own.
+    pub(crate) fn bare_limactl(&self, arguments: &[&str]) -> Output {
+        let mut command = self.command(&self.lima.join("bin/limactl"));
+        finish(command.env("LIMA_HOME", self.home.join(".bare-lima")).args(arguments))
+    }
+
     /// Changes the App and waits until it has settled.
     #[track_caller]
     pub(crate) fn set(&self, properties: &[&str]) {

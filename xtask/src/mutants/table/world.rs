@@ -112,6 +112,15 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         caught_by: "lima::clock::tests::how_far_it_is_off_is_said_as_people_say_it",
     },
     Mutation {
+        name: "driver: every K3s is taken for one that brings its programs",
+        package: "rdd-driver",
+        target: "lib",
+        file: "src/host/needs.rs",
+        text: "Ok(if is_k3s { Bundle::Nothing } else { Bundle::Whole })",
+        replacement: "Ok(if is_k3s { Bundle::Whole } else { Bundle::Whole })",
+        caught_by: "host::needs::tests::what_a_build_brings_is_read_from_what_go_has_written_into_it",
+    },
+    Mutation {
         name: "driver: the time that a question takes makes a clock wrong",
         package: "rdd-driver",
         target: "lib",

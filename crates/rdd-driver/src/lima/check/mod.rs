@@ -6,6 +6,8 @@
 //!
 //! Pure, and linear in the size of the template.
 
+#[cfg(any(test, feature = "suite"))]
+pub mod cases;
 mod forwards;
 mod params;
 mod shape;
