@@ -1,6 +1,7 @@
 //! The product's controllers: each observes the world, makes a plan without IO, and acts in named, idempotent steps.
 
 pub mod app;
+pub mod condition;
 pub mod configmap_replicaset;
 pub mod containers;
 pub mod demo;
@@ -11,8 +12,6 @@ pub mod kubernetes;
 pub mod limavm;
 pub mod mock;
 pub mod notary;
-pub mod reference;
-pub mod saying;
 mod steps;
 pub mod websocket;
 

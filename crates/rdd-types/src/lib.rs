@@ -12,13 +12,13 @@
 //! ```
 
 pub mod app;
+pub mod conditions;
 pub mod containers;
 mod kind;
 pub mod lima;
 pub mod names;
 mod quantity;
 pub mod rdd;
-pub mod reasons;
 mod schema;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

@@ -3,10 +3,11 @@
 use std::fmt;
 
 use jiff::Timestamp;
+use rdd_types::conditions::Outlook;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::remedy::{self, Meaning};
+use super::remedy;
 
 /// One condition of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -49,7 +50,7 @@ impl Condition {
 
     /// Whether its reason is a failure.
     pub fn is_failure(&self) -> bool {
-        !self.is_true() && matches!(remedy::meaning(self), Meaning::Failed | Meaning::Final)
+        !self.is_true() && matches!(remedy::outlook(self), Outlook::Failed | Outlook::Final)
     }
 }
 

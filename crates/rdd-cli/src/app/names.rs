@@ -78,20 +78,10 @@ fn encode(text: &str) -> String {
 
 /// Types and reasons of conditions.
 pub mod conditions {
-    use rdd_types::reasons::{ConditionType, Reason};
+    pub use rdd_types::conditions::{CONTAINER_ENGINE_READY, CREATED, KUBERNETES_READY, RUNNING, SETTLED};
 
-    /// The App has reached its desired state.
-    pub const SETTLED: &str = ConditionType::Settled.as_str();
-    /// The VM exists.
-    pub const CREATED: &str = ConditionType::Created.as_str();
-    /// The VM runs.
-    pub const RUNNING: &str = ConditionType::Running.as_str();
-    /// The engine answers and is mirrored.
-    pub const ENGINE_READY: &str = ConditionType::ContainerEngineReady.as_str();
-    /// The cluster is ready.
-    pub const KUBERNETES_READY: &str = ConditionType::KubernetesReady.as_str();
     /// The reason of a VM that was stopped.
-    pub const STOPPED: &str = Reason::Stopped.as_str();
+    pub const STOPPED: &str = rdd_types::conditions::Reason::Stopped.as_str();
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use rdd_types::conditions::Outlook;
 use serde_json::Value;
 
 use super::{
@@ -13,7 +14,7 @@ use super::{
     condition::{self, Condition},
     interrupt::Interrupt,
     names::{self, conditions},
-    remedy::{self, Meaning, Places},
+    remedy::{self, Places},
     status::{facts, render::plain},
     watch::{self, End, Observer, Target},
 };
@@ -89,14 +90,14 @@ impl Conditions {
 
 /// What is not True and will not be, because nobody wants it to be.
 fn is_unwanted(condition: &Condition) -> bool {
-    remedy::meaning(condition) == Meaning::Unwanted
+    remedy::outlook(condition) == Outlook::Unwanted
 }
 
 /// What stands in the way for good, once nothing else does: `Settled` waits for it, and the part that it is about still says so.
 fn refusal(app: &Value, written: &Written) -> Option<Condition> {
     let all = condition::conditions(app);
     let is_final =
-        |one: &&Condition| !one.is_true() && one.is_of(written.generation) && remedy::meaning(one) == Meaning::Final;
+        |one: &&Condition| !one.is_true() && one.is_of(written.generation) && remedy::outlook(one) == Outlook::Final;
     let settled = all.iter().filter(is_final).find(|one| one.kind == conditions::SETTLED)?;
     let is_meant = |one: &&Condition| one.kind != conditions::SETTLED && one.reason == settled.reason;
     all.iter().filter(is_final).find(is_meant).cloned()

@@ -5,7 +5,6 @@ pub mod admission;
 #[cfg(test)]
 mod admission_tests;
 pub mod backend;
-pub mod conditions;
 mod observe;
 pub mod plan;
 #[cfg(test)]

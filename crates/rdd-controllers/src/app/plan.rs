@@ -7,15 +7,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rdd_runtime::{Plan, conditions};
 use rdd_types::{
     app::{App, AppStatus, VM},
+    conditions::{CONTAINER_ENGINE_READY, KUBERNETES_READY, PendingCondition, Reason, SETTLED, app as specs},
     lima::LimaVM,
     names::finalizer,
 };
 
-use super::{
-    conditions as specs,
-    settled::{Inputs, settled},
-};
-use crate::saying::Said;
+use super::settled::{Inputs, settled};
+use crate::condition;
 
 /// How soon to reconcile again when no event announces the change that the App waits for.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
@@ -165,14 +163,14 @@ impl Observed {
 /// The status to write when this step failed, for failures that a user should see on the App.
 pub fn after_failure(failed: &Step, seen: &Observed, error: &str) -> Option<Step> {
     let is_deleting = seen.app.metadata.deletion_timestamp.is_some();
-    let saying = match failed {
+    let spec = match failed {
         Step::WriteStatus(_) | Step::Release => return None,
         _ if is_deleting => &specs::WAITING_FOR_REMOVAL,
         Step::CreateNamespace | Step::ApplyInput | Step::CreateVM => &specs::NOT_CREATED,
         Step::PatchTemplate => &specs::APPLYING_TEMPLATE,
         _ => &specs::WAITING_FOR_LIMA_VM,
     };
-    let said = saying.with(error);
+    let said = spec.with_message(error);
     status(seen, said)
 }
 
@@ -180,7 +178,7 @@ fn plan_life(seen: &Observed) -> Plan<Step> {
     let namespace = &seen.app.spec.namespace;
     if let Namespace::Terminating { .. } = seen.namespace {
         let why = format!("namespace {namespace:?} is being deleted");
-        return Plan::of(status(seen, specs::NOT_CREATED.with(&why))).again(LOOK_AGAIN);
+        return Plan::of(status(seen, specs::NOT_CREATED.with_message(&why))).again(LOOK_AGAIN);
     }
     let mut steps = Vec::new();
     if seen.namespace == Namespace::Absent {
@@ -190,12 +188,12 @@ fn plan_life(seen: &Observed) -> Plan<Step> {
         None => plan_creation(seen, steps),
         Some(vm) if !seen.owns(vm) => {
             let why = format!("LimaVM {:?} in namespace {namespace:?} does not belong to the App", VM);
-            Plan::of(status(seen, specs::NOT_CREATED.with(&why))).again(LOOK_AGAIN)
+            Plan::of(status(seen, specs::NOT_CREATED.with_message(&why))).again(LOOK_AGAIN)
         }
         Some(vm) if vm.metadata.deletion_timestamp.is_some() => {
             // Something bypassed the delete guard. The VM cannot go while the App's finalizer holds it, and a new one has to wait for its end.
             steps.extend(is_held(vm).then_some(Step::ReleaseVM));
-            steps.extend(status(seen, specs::WAITING_FOR_LIMA_VM.say()));
+            steps.extend(status(seen, specs::WAITING_FOR_LIMA_VM.pending()));
             Plan::of(steps).again(LOOK_AGAIN)
         }
         Some(vm) => plan_vm(seen, vm, steps),
@@ -206,10 +204,10 @@ fn plan_creation(seen: &Observed, mut steps: Vec<Step>) -> Plan<Step> {
     if seen.input == Input::Foreign {
         let (name, namespace) = (VM, &seen.app.spec.namespace);
         let why = format!("ConfigMap {name:?} in namespace {namespace:?} does not belong to the App");
-        steps.extend(status(seen, specs::NOT_CREATED.with(&why)));
+        steps.extend(status(seen, specs::NOT_CREATED.with_message(&why)));
         return Plan::of(steps).again(LOOK_AGAIN);
     }
-    steps.extend(status(seen, specs::WAITING_FOR_LIMA_VM.say()));
+    steps.extend(status(seen, specs::WAITING_FOR_LIMA_VM.pending()));
     steps.extend([Step::ApplyInput, Step::CreateVM]);
     Plan::of(steps)
 }
@@ -263,11 +261,11 @@ fn plan_teardown(seen: &Observed) -> Plan<Step> {
         steps.extend(is_held(vm).then_some(Step::ReleaseVM));
         steps.extend(vm.metadata.deletion_timestamp.is_none().then_some(Step::DeleteVM));
         // The engine and Kubernetes controllers react to these conditions and clean up while the App still exists.
-        steps.extend(status(seen, specs::WAITING_FOR_REMOVAL.say()));
+        steps.extend(status(seen, specs::WAITING_FOR_REMOVAL.pending()));
         return Plan::of(steps).again(LOOK_AGAIN);
     }
     if !engine_has_let_go(seen) {
-        steps.extend(status(seen, specs::ENGINE_STALE.say()));
+        steps.extend(status(seen, specs::ENGINE_STALE.pending()));
         return Plan::of(steps).again(LOOK_AGAIN);
     }
     if seen.input == Input::Ours {
@@ -288,9 +286,9 @@ fn engine_has_let_go(seen: &Observed) -> bool {
     let known = seen.app.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let is_final = |engine: &Condition| {
         engine.observed_generation.unwrap_or(0) >= seen.generation()
-            && (engine.reason == "Stopped" || engine.reason == "NotApplicable")
+            && (engine.reason == Reason::Stopped || engine.reason == Reason::NotApplicable)
     };
-    !seen.peers.engine || conditions::find(known, specs::CONTAINER_ENGINE_READY).is_some_and(is_final)
+    !seen.peers.engine || conditions::find(known, CONTAINER_ENGINE_READY).is_some_and(is_final)
 }
 
 fn is_held(vm: &LimaVM) -> bool {
@@ -302,7 +300,7 @@ fn finalizers(list: &Option<Vec<String>>) -> impl Iterator<Item = &str> {
 }
 
 /// The step that writes the status with the LimaVM's conditions and this verdict, if anything changed.
-fn status(seen: &Observed, verdict: Said) -> Option<Step> {
+fn status(seen: &Observed, verdict: PendingCondition) -> Option<Step> {
     let known = seen.app.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let ours: Vec<Condition> = known.iter().filter(|one| !belongs_to_others(&one.type_)).cloned().collect();
     let from = seen
@@ -316,9 +314,9 @@ fn status(seen: &Observed, verdict: Said) -> Option<Step> {
     let kinds: Vec<&str> = kinds.into_iter().collect();
     let mut next = ours.clone();
     conditions::mirror(from, &mut next, &kinds, Some(seen.generation()));
-    verdict.put(&mut next, seen.generation(), seen.now);
+    condition::set(&verdict, &mut next, seen.generation(), seen.now);
     // `Settled` comes last, where people expect it.
-    next.sort_by_key(|one| one.type_ == specs::SETTLED);
+    next.sort_by_key(|one| one.type_ == SETTLED);
     // Compare as sets: the server may return the conditions in another order.
     let is_news = next.len() != ours.len() || next.iter().any(|one| !ours.contains(one));
     is_news.then(|| Step::WriteStatus(Box::new(AppStatus { conditions: next, ..AppStatus::default() })))
@@ -326,10 +324,10 @@ fn status(seen: &Observed, verdict: Said) -> Option<Step> {
 
 /// Whether another controller writes this condition of the App.
 fn belongs_to_others(condition: &str) -> bool {
-    [specs::CONTAINER_ENGINE_READY, specs::KUBERNETES_READY].contains(&condition)
+    [CONTAINER_ENGINE_READY, KUBERNETES_READY].contains(&condition)
 }
 
 /// Whether a LimaVM must not pass this condition on to the App.
 fn is_reserved(condition: &str) -> bool {
-    condition == specs::SETTLED || belongs_to_others(condition)
+    condition == SETTLED || belongs_to_others(condition)
 }

@@ -7,15 +7,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use rdd_runtime::{Plan, Step as _};
 use rdd_types::{
     app::{App, AppSpec, AppStatus},
+    conditions::{CONTAINER_ENGINE_READY, KUBERNETES_READY, PendingCondition, RUNNING, SETTLED, limavm as vm_specs},
     lima::{LimaVM, LimaVMSpec, LimaVMStatus},
     names::finalizer,
 };
 
-use super::{
-    conditions as says,
-    plan::{Copy, Input, Namespace, Observed, Peers, Step, after_failure, plan},
-};
-use crate::{limavm::conditions as vm_says, saying::Said};
+use super::plan::{Copy, Input, Namespace, Observed, Peers, Step, after_failure, plan};
+use crate::condition;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -59,7 +57,7 @@ impl Seen {
         vm.status = Some(LimaVMStatus { observed_template_resource_version, ..LimaVMStatus::default() });
         self.0.vm = Some(Arc::new(vm));
         self.0.template = Some(Copy { text: "a".to_owned(), resource_version: "7".to_owned() });
-        self.said(&vm_says::INSTANCE_CREATED.say()).said(&vm_says::STARTED.say())
+        self.said(&vm_specs::INSTANCE_CREATED.pending()).said(&vm_specs::STARTED.pending())
     }
 
     fn change_vm(mut self, change: impl FnOnce(&mut LimaVM)) -> Self {
@@ -67,8 +65,10 @@ impl Seen {
         self
     }
 
-    fn said(self, said: &Said) -> Self {
-        self.change_vm(|vm| said.put(&mut vm.status.get_or_insert_default().conditions, 2, at(1000)))
+    fn said(self, said: &PendingCondition) -> Self {
+        self.change_vm(|vm| {
+            condition::set(said, &mut vm.status.get_or_insert_default().conditions, 2, at(1000));
+        })
     }
 
     fn stop_is_wanted(self) -> Self {
@@ -117,7 +117,7 @@ fn message(seen: &Seen) -> String {
         _ => None,
     });
     let conditions = &status.expect("a status is written").conditions;
-    conditions.iter().find(|one| one.type_ == says::SETTLED).unwrap().message.clone()
+    conditions.iter().find(|one| one.type_ == SETTLED).unwrap().message.clone()
 }
 
 const MIRRORED: &str = "say Created=True/Created Running=True/Started";
@@ -165,7 +165,7 @@ fn a_stop_goes_before_a_change_of_the_template_and_a_start_after_it() {
         &seen().vm().stop_is_wanted().with(changed),
         &format!("stop-vm; patch-template; {MIRRORED} Settled=False/ApplyingTemplate"),
     );
-    let stopped = || seen().vm().said(&vm_says::STOPPED.say()).change_vm(|vm| vm.spec.running = false);
+    let stopped = || seen().vm().said(&vm_specs::STOPPED.pending()).change_vm(|vm| vm.spec.running = false);
     check(
         &stopped().with(changed),
         "patch-template; start-vm; say Created=True/Created Running=False/Stopped Settled=False/ApplyingTemplate",
@@ -195,16 +195,16 @@ fn a_vm_that_was_just_told_to_run_is_not_taken_by_its_word_of_before() {
 fn a_condition_that_vanished_from_the_vm_vanishes_from_the_app_and_others_stay() {
     let gone = |app: &mut App| {
         let known = &mut app.status.get_or_insert_default().conditions;
-        vm_says::STARTED.say().put(known, 4, at(1));
+        condition::set(&vm_specs::STARTED.pending(), known, 4, at(1));
         let mut engine = known[0].clone();
-        engine.type_ = says::CONTAINER_ENGINE_READY.to_owned();
+        engine.type_ = CONTAINER_ENGINE_READY.to_owned();
         known.push(engine);
         let mut odd = known[0].clone();
         odd.type_ = "Odd".to_owned();
         known.push(odd);
     };
     let seen = seen().vm().app(gone).change_vm(|vm| {
-        vm.status.as_mut().unwrap().conditions.retain(|one| one.type_ != vm_says::RUNNING);
+        vm.status.as_mut().unwrap().conditions.retain(|one| one.type_ != RUNNING);
     });
     // What others wrote is not in what we apply, so that it stays theirs.
     check(&seen, "say Created=True/Created Settled=False/WaitingForLimaVM");
@@ -214,7 +214,7 @@ fn a_condition_that_vanished_from_the_vm_vanishes_from_the_app_and_others_stay()
 fn a_vm_cannot_speak_for_the_app_or_for_other_controllers() {
     let loud = seen().vm().change_vm(|vm| {
         let known = &mut vm.status.as_mut().unwrap().conditions;
-        for kind in [says::SETTLED, says::CONTAINER_ENGINE_READY, says::KUBERNETES_READY] {
+        for kind in [SETTLED, CONTAINER_ENGINE_READY, KUBERNETES_READY] {
             let mut copy = known[0].clone();
             copy.type_ = kind.to_owned();
             known.push(copy);
@@ -227,7 +227,7 @@ fn a_vm_cannot_speak_for_the_app_or_for_other_controllers() {
 fn times_of_transition_are_those_of_the_vm() {
     let steps = plan(&seen().vm().0).steps;
     let Some(Step::WriteStatus(status)) = steps.first() else { panic!("{steps:?}") };
-    let running = status.conditions.iter().find(|one| one.type_ == vm_says::RUNNING).unwrap();
+    let running = status.conditions.iter().find(|one| one.type_ == RUNNING).unwrap();
     assert_eq!(running.last_transition_time.0, at(1000));
 }
 

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::settled::{Inputs, settled};
+use crate::condition::set;
 
 fn condition(kind: &str, status: &str, reason: &str, message: &str, generation: i64) -> Condition {
     Condition {
@@ -61,7 +62,7 @@ fn check(number: &str, row: Row, vm: &str, app: &str, expected: &str) {
         has_kubernetes: row.kubernetes,
     });
     let mut into = Vec::new();
-    said.put(&mut into, 9, Timestamp::UNIX_EPOCH);
+    set(&said, &mut into, 9, Timestamp::UNIX_EPOCH);
     let made = &into[0];
     assert_eq!(format!("{}/{} {}", made.status, made.reason, made.message), expected, "row {number}");
     assert_eq!((made.type_.as_str(), made.observed_generation), ("Settled", Some(9)), "row {number}");

@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use rdd_runtime::{
-    Context, Declaration, Error, Plan,
-    conditions::{self, New},
-};
+use rdd_runtime::{Context, Declaration, Error, Plan, conditions};
 use rdd_types::{
+    conditions::{ConditionSpec, container as specs},
     containers::{Container, ContainerState},
-    reasons::{ConditionType, Reason},
 };
 use serde_json::json;
 
 use super::{GROUP, admission};
+use crate::condition;
 
 /// The name by which the controller is selected and discovered.
 pub const NAME: &str = "container";
@@ -57,82 +55,44 @@ impl rdd_runtime::Controller for Controller {
     }
 }
 
-/// Whether a condition holds, why, and in words.
-type Saying = (ConditionType, Option<bool>, Reason, &'static str);
-
-/// What is said of a container in this state.
-fn sayings(state: ContainerState) -> [Saying; 5] {
-    use ConditionType as C;
+/// The conditions of a container in this state.
+fn specs_for(state: ContainerState) -> [&'static ConditionSpec; 5] {
     use ContainerState as S;
-    use Reason as R;
-    let choose = |kind, is_so: bool, yes: (Reason, &'static str), no: (Reason, &'static str)| {
-        let (reason, message) = if is_so { yes } else { no };
-        (kind, Some(is_so), reason, message)
-    };
     [
-        choose(
-            C::Running,
-            state == S::Running,
-            (R::Running, "Container is running"),
-            (R::NotRunning, "Container is not running"),
-        ),
-        choose(
-            C::Paused,
-            state == S::Paused,
-            (R::Paused, "Container is paused"),
-            (R::NotPaused, "Container is not paused"),
-        ),
-        choose(
-            C::Restarting,
-            state == S::Restarting,
-            (R::Restarting, "Container is restarting"),
-            (R::NotRestarting, "Container is not restarting"),
-        ),
-        choose(C::Dead, state == S::Dead, (R::Dead, "Container is dead"), (R::NotDead, "Container is not dead")),
-        (C::OOMKilled, None, R::OOMKilled, "Unable to tell if container is OOMKilled"),
+        if state == S::Running { &specs::RUNNING } else { &specs::NOT_RUNNING },
+        if state == S::Paused { &specs::PAUSED } else { &specs::NOT_PAUSED },
+        if state == S::Restarting { &specs::RESTARTING } else { &specs::NOT_RESTARTING },
+        if state == S::Dead { &specs::DEAD } else { &specs::NOT_DEAD },
+        &specs::OOM_KILLED_UNKNOWN,
     ]
 }
 
-fn new<'a>(container: &Container, (kind, status, reason, message): &'a Saying) -> New<'a> {
-    let generation = container.metadata.generation;
-    New { kind: kind.as_str(), status: *status, reason: reason.as_str(), message, generation }
-}
-
-fn is_said(container: &Container, saying: &Saying) -> bool {
-    let (new, status) = (new(container, saying), container.status.as_ref());
-    status.and_then(|status| conditions::find(&status.conditions, new.kind)).is_some_and(|found| {
-        found.status == conditions::status_word(new.status)
-            && (found.reason.as_str(), found.message.as_str()) == (new.reason, new.message)
-            && found.observed_generation == new.generation
-    })
-}
-
 fn plan(container: &Container) -> Plan<Step> {
-    // Without a status nobody has said anything yet.
+    // The engine controller writes the state first.
     let Some(status) = container.status.as_ref() else { return Plan::nothing() };
-    let is_going = container.metadata.deletion_timestamp.is_some();
-    let is_right = sayings(status.status).iter().all(|saying| is_said(container, saying));
-    if is_going || is_right { Plan::nothing() } else { Plan::of([Step::Report]) }
+    let is_deleting = container.metadata.deletion_timestamp.is_some();
+    let is_current = |spec: &&ConditionSpec| condition::is_set(spec, &status.conditions, container.metadata.generation);
+    let is_right = specs_for(status.status).iter().all(is_current);
+    if is_deleting || is_right { Plan::nothing() } else { Plan::of([Step::Report]) }
 }
 
 async fn report(container: &Container, cx: &Context) -> Result<(), Error> {
     let Some(status) = container.status.as_ref() else { return Ok(()) };
-    let sayings = sayings(status.status);
-    let is_ours = |condition: &&Condition| sayings.iter().any(|(kind, ..)| condition.type_ == kind.as_str());
+    let specs = specs_for(status.status);
+    let is_ours = |condition: &&Condition| specs.iter().any(|spec| condition.type_ == spec.condition);
     let mut ours: Vec<Condition> = status.conditions.iter().filter(is_ours).cloned().collect();
     let now = conditions::now(&*cx.clock);
     let mut changed = Vec::new();
-    for saying in &sayings {
-        let new = new(container, saying);
-        let was_said = conditions::find(&ours, new.kind).is_some();
-        // What is said for the first time is no change: thousands of containers of an engine that was there before are no news.
-        if conditions::set(&mut ours, &new, now) && was_said {
-            changed.push((saying.0.as_str(), saying.3));
+    for spec in specs {
+        let had_condition = conditions::find(&ours, spec.condition.as_str()).is_some();
+        // The first report is not an event: an engine that existed before may have thousands of containers.
+        if condition::set(&spec.pending(), &mut ours, container.metadata.generation, now) && had_condition {
+            changed.push(spec);
         }
     }
     cx.apply_status(container, &json!({"conditions": ours})).await?;
-    for (kind, message) in changed {
-        cx.events.condition(container, kind, message);
+    for spec in changed {
+        cx.events.condition(container, spec.condition.as_str(), spec.message);
     }
     Ok(())
 }
@@ -140,8 +100,8 @@ async fn report(container: &Container, cx: &Context) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use rdd_types::{
+        conditions::ConditionStatus,
         containers::{ContainerSpec, ContainerStatus},
-        reasons::TABLE,
     };
 
     use super::*;
@@ -159,8 +119,8 @@ mod tests {
     ];
 
     fn holding(state: ContainerState) -> Vec<&'static str> {
-        let all = sayings(state).into_iter();
-        all.filter(|(_, status, ..)| *status == Some(true)).map(|(kind, ..)| kind.as_str()).collect()
+        let all = specs_for(state).into_iter();
+        all.filter(|spec| spec.status == ConditionStatus::True).map(|spec| spec.condition.as_str()).collect()
     }
 
     #[test]
@@ -182,13 +142,9 @@ mod tests {
     }
 
     #[test]
-    fn all_that_it_says_is_in_the_table() {
-        for (kind, status, reason, _) in STATES.into_iter().flat_map(sayings) {
-            let status = conditions::status_word(status);
-            let is_row = |row: &rdd_types::reasons::Row| {
-                (row.kind, row.condition, row.status.as_str(), row.reason) == ("Container", kind, status, reason)
-            };
-            assert!(TABLE.iter().any(is_row), "{kind} {status} {reason}");
+    fn every_condition_of_the_table_follows_from_a_state() {
+        for spec in specs::ALL {
+            assert!(STATES.into_iter().any(|state| specs_for(state).contains(spec)), "{spec:?}");
         }
     }
 
@@ -199,8 +155,8 @@ mod tests {
         container.status = Some(ContainerStatus { status: ContainerState::Running, ..ContainerStatus::default() });
         assert_eq!(plan(&container).steps, [Step::Report]);
         let mut status = container.status.clone().unwrap_or_default();
-        for saying in &sayings(ContainerState::Running) {
-            conditions::set(&mut status.conditions, &new(&container, saying), Default::default());
+        for spec in specs_for(ContainerState::Running) {
+            condition::set(&spec.pending(), &mut status.conditions, container.metadata.generation, Default::default());
         }
         container.status = Some(status.clone());
         assert_eq!(plan(&container).steps, []);
@@ -214,8 +170,8 @@ mod tests {
     fn a_new_generation_is_acknowledged() {
         let mut container = Container::new("c", ContainerSpec::default());
         let mut status = ContainerStatus::default();
-        for saying in &sayings(ContainerState::Unknown) {
-            conditions::set(&mut status.conditions, &new(&container, saying), Default::default());
+        for spec in specs_for(ContainerState::Unknown) {
+            condition::set(&spec.pending(), &mut status.conditions, container.metadata.generation, Default::default());
         }
         container.status = Some(status);
         assert_eq!(plan(&container).steps, []);

@@ -4,7 +4,6 @@
 //! connection: it looks at everything once, then at whatever the engine, or the API, says has changed, one object at a time (`work`).
 
 mod action;
-pub mod conditions;
 mod container;
 mod desk;
 mod image;

@@ -5,13 +5,12 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rdd_runtime::{Plan, conditions};
-use rdd_types::app::{App, EngineName};
-
-use super::conditions as says;
-use crate::{
-    limavm::conditions as vm,
-    saying::{Said, Saying},
+use rdd_types::{
+    app::{App, EngineName},
+    conditions::{CONTAINER_ENGINE_READY, ConditionSpec, PendingCondition, RUNNING, engine as specs},
 };
+
+use crate::condition;
 
 /// How soon to look again at mirrors that are on their way out, should nobody tell of their end.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -105,19 +104,19 @@ enum Goal {
     /// Nobody knows yet whether there is an engine: what is there stays, requests that wait on it included.
     Keep,
     /// It goes, and then this is said.
-    Clear(&'static Saying),
+    Clear(&'static ConditionSpec),
 }
 
 fn goal(app: &App) -> Goal {
     if app.metadata.deletion_timestamp.is_some() {
-        return Goal::Clear(&says::STOPPED);
+        return Goal::Clear(&specs::STOPPED);
     }
     let known = app.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    match conditions::find(known, vm::RUNNING).map(|running| running.status.as_str()) {
+    match conditions::find(known, RUNNING).map(|running| running.status.as_str()) {
         Some("True") if app.spec.container_engine.name == EngineName::Moby => Goal::Follow,
-        Some("True") => Goal::Clear(&says::NOT_APPLICABLE),
+        Some("True") => Goal::Clear(&specs::NOT_APPLICABLE),
         Some("Unknown") => Goal::Keep,
-        _ => Goal::Clear(&says::STOPPED),
+        _ => Goal::Clear(&specs::STOPPED),
     }
 }
 
@@ -131,7 +130,7 @@ pub fn plan(seen: &Observed) -> Plan<Step> {
     match goal(&seen.app) {
         Goal::Follow => plan_following(seen),
         Goal::Keep => plan_keeping(seen),
-        Goal::Clear(saying) => plan_clearing(seen, saying),
+        Goal::Clear(spec) => plan_clearing(seen, spec),
     }
 }
 
@@ -142,13 +141,15 @@ fn plan_following(seen: &Observed) -> Plan<Step> {
     }
     match &seen.connection {
         Connection::Live => {
-            steps.extend(report(seen, says::CONNECTED.say()));
+            steps.extend(report(seen, specs::CONNECTED.pending()));
             // Last: what hinders it does not make the engine less ready.
             steps.extend((seen.publication != Publication::Published).then_some(Step::Publish));
         }
-        Connection::Connecting { error: Some(error) } => steps.extend(report(seen, says::CONNECT_FAILED.with(error))),
+        Connection::Connecting { error: Some(error) } => {
+            steps.extend(report(seen, specs::CONNECT_FAILED.with_message(error)))
+        }
         Connection::Connecting { error: None } | Connection::Off => {
-            steps.extend(report(seen, says::CONNECTING.say()));
+            steps.extend(report(seen, specs::CONNECTING.pending()));
         }
     }
     Plan::of(steps)
@@ -160,12 +161,12 @@ fn plan_keeping(seen: &Observed) -> Plan<Step> {
     match seen.connection {
         Connection::Live => Plan::nothing(),
         // It is never True with nobody watching.
-        _ if is_said => Plan::of(report(seen, says::CONNECTING.say())),
+        _ if is_said => Plan::of(report(seen, specs::CONNECTING.pending())),
         _ => Plan::nothing(),
     }
 }
 
-fn plan_clearing(seen: &Observed, saying: &'static Saying) -> Plan<Step> {
+fn plan_clearing(seen: &Observed, spec: &'static ConditionSpec) -> Plan<Step> {
     let mut steps = Vec::new();
     if seen.is_wanted.is_some() || seen.connection != Connection::Off {
         steps.push(Step::Disconnect);
@@ -180,20 +181,20 @@ fn plan_clearing(seen: &Observed, saying: &'static Saying) -> Plan<Step> {
     if steps.contains(&Step::Disconnect) {
         return Plan::of(steps).then(Step::DeleteMirrors).again(Duration::ZERO);
     }
-    steps.extend(report(seen, saying.say()));
+    steps.extend(report(seen, spec.pending()));
     Plan::of(steps)
 }
 
 fn known(seen: &Observed) -> Option<&Condition> {
     let all = seen.app.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    conditions::find(all, says::CONTAINER_ENGINE_READY)
+    conditions::find(all, CONTAINER_ENGINE_READY)
 }
 
 /// The condition, if it is news.
-fn report(seen: &Observed, said: Said) -> Option<Step> {
+fn report(seen: &Observed, pending: PendingCondition) -> Option<Step> {
     let before: Vec<Condition> = known(seen).cloned().into_iter().collect();
     let mut next = before.clone();
-    said.put(&mut next, seen.app.metadata.generation.unwrap_or_default(), seen.now);
+    condition::set(&pending, &mut next, seen.app.metadata.generation.unwrap_or_default(), seen.now);
     let is_news = next != before;
     next.pop().filter(|_| is_news).map(|condition| Step::Report(Box::new(condition)))
 }

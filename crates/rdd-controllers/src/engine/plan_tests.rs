@@ -8,12 +8,10 @@ use rdd_runtime::Step as _;
 use rdd_types::{
     Time,
     app::{App, AppSpec, AppStatus, EngineName},
+    conditions::CONTAINER_ENGINE_READY,
 };
 
-use super::{
-    conditions::CONTAINER_ENGINE_READY,
-    plan::{Connection, Observed, Publication, Step, plan},
-};
+use super::plan::{Connection, Observed, Publication, Step, plan};
 
 fn condition(kind: &str, status: &str, reason: &str) -> Condition {
     Condition {

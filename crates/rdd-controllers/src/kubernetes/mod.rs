@@ -9,7 +9,6 @@
 
 pub mod access;
 mod act;
-pub mod conditions;
 pub mod contexts;
 pub mod downloads;
 mod gate;

@@ -7,18 +7,18 @@ use rdd_driver::{ClusterFound, Foundation, Upstream, Wanted};
 use rdd_runtime::{Plan, conditions::find};
 use rdd_types::{
     app::{App, AppStatus},
+    conditions::{KUBERNETES_READY, PendingCondition, RUNNING, kubernetes as specs},
     names::annotation,
 };
 
 use super::{
     access::{Access, Validity},
-    conditions as says,
     contexts::Published,
     prober::{Answer, Probe, TOLERATED},
     releases::{Release, progress},
     validity::{self, Verdict},
 };
-use crate::{app::conditions as of_app, k3s_versions, saying::Said};
+use crate::{condition, k3s_versions};
 
 /// How often one that is ready is looked at for what nobody tells us of, such as a context that somebody removed.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(15);
@@ -163,7 +163,7 @@ pub(super) fn wish(app: &App) -> Wish {
     let kubernetes = app.spec.kubernetes.as_ref().filter(|kubernetes| kubernetes.enabled);
     let Some(kubernetes) = kubernetes.filter(|_| app.metadata.deletion_timestamp.is_none()) else { return Wish::Off };
     let known = app.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    match find(known, of_app::RUNNING).map(|running| running.status.as_str()) {
+    match find(known, RUNNING).map(|running| running.status.as_str()) {
         Some("True") if app.spec.running => {
             Wish::Run(k3s_versions::full(kubernetes.version.as_deref().unwrap_or_default()))
         }
@@ -188,7 +188,7 @@ pub fn plan(seen: &Observed) -> Plan<Step> {
             steps.extend(plan_end(seen, true));
             // Of an App that is being deleted nobody needs to know.
             if seen.app.metadata.deletion_timestamp.is_none() {
-                steps.extend(status(seen, says::NOT_APPLICABLE.say(), None));
+                steps.extend(status(seen, specs::NOT_APPLICABLE.pending(), None));
             }
             Plan::of(steps)
         }
@@ -196,21 +196,21 @@ pub fn plan(seen: &Observed) -> Plan<Step> {
             Plan::of([Step::BindPort]).again(Duration::ZERO)
         }
         // What runs may well go on: an earlier daemon left it, with its machine.
-        Wish::Unsure => Plan::of(status(seen, says::NOT_RUNNING.say(), seen.port)),
+        Wish::Unsure => Plan::of(status(seen, specs::NOT_RUNNING.pending(), seen.port)),
         Wish::Idle => {
             let mut steps = reset(seen);
             steps.extend(plan_end(seen, false));
-            steps.extend(status(seen, says::NOT_RUNNING.say(), seen.port));
+            steps.extend(status(seen, specs::NOT_RUNNING.pending(), seen.port));
             Plan::of(steps)
         }
         Wish::Run(_) if is_reset_requested(&seen.app) => {
-            let mut steps: Vec<Step> = status(seen, says::PROBING.say(), seen.port).into_iter().collect();
+            let mut steps: Vec<Step> = status(seen, specs::PROBING.pending(), seen.port).into_iter().collect();
             steps.extend(reset(seen));
             Plan::of(steps).again(Duration::ZERO)
         }
         Wish::Run(None) => {
             let why = "there is no such release of Kubernetes; the ConfigMap k3s-versions lists those there are";
-            Plan::of(status(seen, says::UNSUPPORTED.with(why), seen.port))
+            Plan::of(status(seen, specs::UNSUPPORTED.with_message(why), seen.port))
         }
         Wish::Run(Some(version)) => plan_cluster(seen, &version),
     }
@@ -239,14 +239,14 @@ fn plan_end(seen: &Observed, for_good: bool) -> Vec<Step> {
 }
 
 fn plan_cluster(seen: &Observed, version: &str) -> Plan<Step> {
-    let tell = |said: Said| Plan::of(status(seen, said, seen.port));
+    let tell = |pending: PendingCondition| Plan::of(status(seen, pending, seen.port));
     let found = match &seen.cluster {
         Ok(found) => found,
-        Err(Trouble::Passing(why)) => return tell(says::START_FAILED.with(why)).again(LOOK_AGAIN),
-        Err(Trouble::Lasting(why)) => return tell(says::UNSUPPORTED.with(why)).again(LOOK_AGAIN),
+        Err(Trouble::Passing(why)) => return tell(specs::START_FAILED.with_message(why)).again(LOOK_AGAIN),
+        Err(Trouble::Lasting(why)) => return tell(specs::UNSUPPORTED.with_message(why)).again(LOOK_AGAIN),
     };
     if found.version().is_some_and(|used| k3s_versions::is_older(version, used)) {
-        return tell(says::DOWNGRADE_REFUSED.with(&downgrade(version, found.version().unwrap_or_default())));
+        return tell(specs::DOWNGRADE_REFUSED.with_message(&downgrade(version, found.version().unwrap_or_default())));
     }
     let runs_as_wanted = *found == ClusterFound::Running { version: version.to_owned() };
     let wanted = match &seen.release {
@@ -259,16 +259,17 @@ fn plan_cluster(seen: &Observed, version: &str) -> Plan<Step> {
         // What runs needs no file to go on; only its end would be the end of it.
         _ if runs_as_wanted && seen.is_watched => None,
         Release::Absent => {
-            let steps = status(seen, says::DOWNLOADING.with(&progress(version, 0, None)), seen.port).into_iter();
+            let steps =
+                status(seen, specs::DOWNLOADING.with_message(&progress(version, 0, None)), seen.port).into_iter();
             return Plan::of(steps.chain([Step::Fetch(version.to_owned())]));
         }
         Release::Fetching { done, total } => {
             // Somebody may put it into a folder meanwhile.
-            return tell(says::DOWNLOADING.with(&progress(version, *done, *total))).again(LOOK_AGAIN);
+            return tell(specs::DOWNLOADING.with_message(&progress(version, *done, *total))).again(LOOK_AGAIN);
         }
         Release::Failed { why, again } => {
             let message = format!("Failed to download Kubernetes {version}: {why}");
-            let plan = tell(says::DOWNLOAD_FAILED.with(&message)).again(*again);
+            let plan = tell(specs::DOWNLOAD_FAILED.with_message(&message)).again(*again);
             return if again.is_zero() { plan.then(Step::Fetch(version.to_owned())) } else { plan };
         }
     };
@@ -285,34 +286,34 @@ fn plan_cluster(seen: &Observed, version: &str) -> Plan<Step> {
 fn plan_other_time(seen: &Observed, verdict: Verdict, mut steps: Vec<Step>) -> Plan<Step> {
     match verdict {
         Verdict::Early(what, left) => {
-            steps.extend(status(seen, says::PROBING_EARLY.with(&what), seen.port));
+            steps.extend(status(seen, specs::PROBING_EARLY.with_message(&what), seen.port));
             Plan::of(steps).again(left.min(LOOK_AGAIN))
         }
         Verdict::Remake(why) => Plan::of(steps).then(Step::RemakeCluster(why)).again(Duration::ZERO),
         Verdict::Invalid(why) => {
-            steps.extend(status(seen, says::CERTIFICATES_INVALID.with(&why), seen.port));
+            steps.extend(status(seen, specs::CERTIFICATES_INVALID.with_message(&why), seen.port));
             Plan::of(steps).again(LOOK_AGAIN)
         }
     }
 }
 
 fn plan_start(seen: &Observed, wanted: Wanted) -> Plan<Step> {
-    let said = match &seen.failure {
+    let pending = match &seen.failure {
         Some(failure) if !failure.wait.is_zero() => {
             let told = status(seen, say_failure(failure), seen.port);
             return Plan::of(told).again(failure.wait);
         }
         Some(failure) => say_failure(failure),
-        None => says::PROBING.say(),
+        None => specs::PROBING.pending(),
     };
-    Plan::of(status(seen, said, seen.port)).then(Step::StartCluster(wanted))
+    Plan::of(status(seen, pending, seen.port)).then(Step::StartCluster(wanted))
 }
 
 /// One that ends in the same way again and again is tried again all the same, and nobody has to wait for that.
-fn say_failure(failure: &Failure) -> Said {
+fn say_failure(failure: &Failure) -> PendingCondition {
     match failure.alike {
-        0..HOPELESS_ENDS => says::START_FAILED.with(&failure.message),
-        times => says::CRASH_LOOP.with(&format!(
+        0..HOPELESS_ENDS => specs::START_FAILED.with_message(&failure.message),
+        times => specs::CRASH_LOOP.with_message(&format!(
             "Kubernetes ended {} times in a row in the same way: {}",
             count(times),
             failure.message
@@ -331,7 +332,7 @@ fn plan_answers(seen: &Observed, wanted: Option<&Wanted>) -> Plan<Step> {
         steps.push(Step::Connect(seen.upstream.clone()));
     }
     let Some(access) = &seen.access else {
-        steps.extend(status(seen, says::PROBING.say(), seen.port));
+        steps.extend(status(seen, specs::PROBING.pending(), seen.port));
         return Plan::of(steps).again(LOOK_AGAIN);
     };
     if let Some(wanted) = wanted {
@@ -347,18 +348,18 @@ fn plan_answers(seen: &Observed, wanted: Option<&Wanted>) -> Plan<Step> {
         }
     }
     let Some(probe) = &seen.probe else {
-        steps.extend(status(seen, says::PROBING.say(), seen.port));
+        steps.extend(status(seen, specs::PROBING.pending(), seen.port));
         return Plan::of(steps).then(Step::Probe(access.clone()));
     };
     if let Some(verdict) = validity::of_running(seen, access, wanted.is_some()) {
         return plan_other_time(seen, verdict, steps);
     }
-    let said = judge(probe, is_ready(seen), seen.warning.as_deref());
+    let pending = judge(probe, is_ready(seen), seen.warning.as_deref());
     let is_published = seen.published == Published::AsWanted;
     if probe.answer.is_healthy() && !is_published {
         steps.push(Step::Publish(access.clone()));
     }
-    steps.extend(status(seen, said, seen.port));
+    steps.extend(status(seen, pending, seen.port));
     if probe.answer.is_healthy() && !seen.is_chosen {
         // Last: it may have to wait for somebody else's cluster.
         steps.push(Step::ChooseCurrent(access.clone()));
@@ -367,23 +368,23 @@ fn plan_answers(seen: &Observed, wanted: Option<&Wanted>) -> Plan<Step> {
 }
 
 /// What an answer means. One that was ready may miss a few in a row.
-fn judge(probe: &Probe, was_ready: bool, warning: Option<&str>) -> Said {
+fn judge(probe: &Probe, was_ready: bool, warning: Option<&str>) -> PendingCondition {
     let is_tolerated = was_ready && probe.in_a_row <= TOLERATED;
     let say_ready = || match warning {
-        Some(warning) => says::READY_WITH_WARNING.with(&says::warning_message(warning)),
-        None => says::READY.say(),
+        Some(warning) => specs::READY_WITH_WARNING.with_message(&specs::warning_message(warning)),
+        None => specs::READY.pending(),
     };
     match &probe.answer {
         Answer::Ready => say_ready(),
         Answer::NoNode(_) | Answer::Timeout if is_tolerated => say_ready(),
-        Answer::NoNode(why) => says::WAITING_FOR_NODE.with(why),
-        Answer::Timeout | Answer::Failed(_) => says::PROBING.say(),
+        Answer::NoNode(why) => specs::WAITING_FOR_NODE.with_message(why),
+        Answer::Timeout | Answer::Failed(_) => specs::PROBING.pending(),
     }
 }
 
 fn is_ready(seen: &Observed) -> bool {
     let known = seen.app.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    find(known, of_app::KUBERNETES_READY).is_some_and(|condition| says::READY.is_said_by(condition))
+    find(known, KUBERNETES_READY).is_some_and(|condition| specs::READY.matches(condition))
 }
 
 /// The end of the certificates, if it is near and nothing was done about it yet.
@@ -404,27 +405,27 @@ fn downgrade(version: &str, used: &str) -> String {
 
 /// What is said when this step failed.
 pub fn after_failure(failed: &Step, seen: &Observed, error: &str) -> Option<Step> {
-    let said = match failed {
-        Step::BindPort => says::START_FAILED.with(&format!("Failed to bind a port for Kubernetes: {error}")),
+    let pending = match failed {
+        Step::BindPort => specs::START_FAILED.with_message(&format!("Failed to bind a port for Kubernetes: {error}")),
         Step::StartCluster(_) | Step::RestartCluster(..) => {
-            says::START_FAILED.with(&format!("Failed to start Kubernetes: {error}"))
+            specs::START_FAILED.with_message(&format!("Failed to start Kubernetes: {error}"))
         }
         Step::ResetCluster | Step::RemakeCluster(_) => {
-            says::START_FAILED.with(&format!("Failed to reset Kubernetes: {error}"))
+            specs::START_FAILED.with_message(&format!("Failed to reset Kubernetes: {error}"))
         }
-        Step::Publish(_) => says::MERGE_FAILED.with(&format!("Failed to publish Kubernetes context: {error}")),
+        Step::Publish(_) => specs::MERGE_FAILED.with_message(&format!("Failed to publish Kubernetes context: {error}")),
         _ => return None,
     };
-    status(seen, said, seen.port)
+    status(seen, pending, seen.port)
 }
 
 /// A status with this, if that is news.
-fn status(seen: &Observed, said: Said, port: Option<u16>) -> Option<Step> {
+fn status(seen: &Observed, pending: PendingCondition, port: Option<u16>) -> Option<Step> {
     let generation = seen.app.metadata.generation.unwrap_or_default();
     let known = seen.app.status.clone().unwrap_or_default();
-    let ours: Vec<_> = known.conditions.into_iter().filter(|one| one.type_ == of_app::KUBERNETES_READY).collect();
+    let ours: Vec<_> = known.conditions.into_iter().filter(|one| one.type_ == KUBERNETES_READY).collect();
     let mut conditions = ours.clone();
-    said.put(&mut conditions, generation, seen.now);
+    condition::set(&pending, &mut conditions, generation, seen.now);
     let kubernetes_port = port.map(i64::from).unwrap_or_default();
     let is_news = conditions != ours || kubernetes_port != known.kubernetes_port;
     is_news.then(|| Step::WriteStatus(Box::new(AppStatus { conditions, kubernetes_port })))

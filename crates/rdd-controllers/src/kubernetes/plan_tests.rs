@@ -8,12 +8,12 @@ use rdd_driver::{ClusterFound, Foundation, Upstream, Wanted};
 use rdd_runtime::Step as _;
 use rdd_types::{
     app::{App, AppSpec, AppStatus, Kubernetes},
+    conditions::kubernetes as specs,
     names::annotation,
 };
 
 use super::{
     access::Access,
-    conditions as says,
     contexts::Published,
     plan::{Failure, Observed, Step, Trouble, after_failure, plan},
     prober::{Answer, Probe},
@@ -488,7 +488,7 @@ fn what_failed_is_said_with_what_was_attempted() {
 
 // Finding 361-S1
 #[test]
-fn every_saying_is_reached_by_some_plan() {
+fn every_condition_is_reached_by_some_plan() {
     let mut said = BTreeSet::new();
     let mut hear = |seen: &Observed| {
         for step in plan(seen).steps {
@@ -515,6 +515,6 @@ fn every_saying_is_reached_by_some_plan() {
     {
         said.insert(status.conditions[0].reason.clone());
     }
-    let known: BTreeSet<String> = says::ALL.iter().map(|saying| saying.reason.to_owned()).collect();
+    let known: BTreeSet<String> = specs::ALL.iter().map(|spec| spec.reason().to_string()).collect();
     assert_eq!(said, known);
 }

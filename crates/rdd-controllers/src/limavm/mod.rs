@@ -2,7 +2,6 @@
 
 mod act;
 mod admission;
-pub mod conditions;
 pub mod machine;
 #[cfg(test)]
 mod machine_tests;

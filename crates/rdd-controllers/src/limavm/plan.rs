@@ -11,13 +11,13 @@ use rdd_runtime::{
     Plan,
     conditions::{find, is_true},
 };
-use rdd_types::lima::{LimaVM, LimaVMStatus};
-
-use super::{
-    conditions as says,
-    observed::{Disk, Failure, Job, Machine, Observed, Phase, Template},
+use rdd_types::{
+    conditions::{CREATED, PendingCondition, RUNNING, limavm as specs},
+    lima::{LimaVM, LimaVMStatus},
 };
-use crate::saying::Said;
+
+use super::observed::{Disk, Failure, Job, Machine, Observed, Phase, Template};
+use crate::condition;
 
 /// How soon to look again at what nobody tells us of.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -86,21 +86,21 @@ pub fn plan(seen: &Observed) -> Plan<Step> {
     Plan { steps: draft.steps, again: draft.again }
 }
 
-/// What is said when this step failed, if it is anything that people should see where they look for the state of the VM.
+/// The status to write when this step failed, if the failure concerns the state of the VM.
 pub fn after_failure(failed: &Step, seen: &Observed, error: &str) -> Option<Step> {
-    let said = match failed {
-        Step::ClaimTemplate => says::CREATE_FAILED.with(error),
-        Step::ApplyTemplate if !seen.is_alive() => says::START_FAILED.with(error),
+    let pending = match failed {
+        Step::ClaimTemplate => specs::CREATE_FAILED.with_message(error),
+        Step::ApplyTemplate if !seen.is_alive() => specs::START_FAILED.with_message(error),
         // What runs goes on running as it was started, and is not as it shall be.
-        Step::ApplyTemplate if is_true(&seen.vm.status.clone().unwrap_or_default().conditions, says::RUNNING) => {
-            says::STARTED_DEGRADED.with(&says::degraded_message(error))
+        Step::ApplyTemplate if is_true(&seen.vm.status.clone().unwrap_or_default().conditions, RUNNING) => {
+            specs::STARTED_DEGRADED.with_message(&specs::degraded_message(error))
         }
-        Step::Sweep => says::STOP_FAILED.with(error),
+        Step::Sweep => specs::STOP_FAILED.with_message(error),
         _ => return None,
     };
     let status = seen.vm.status.clone().unwrap_or_default();
     let mut draft = Draft { seen, written: status.clone(), status, steps: Vec::new(), again: None };
-    draft.say(said);
+    draft.set(pending);
     draft.write();
     draft.steps.pop()
 }
@@ -119,8 +119,8 @@ impl Draft<'_> {
         find(&self.status.conditions, of)
     }
 
-    fn say(&mut self, said: Said) {
-        said.put(&mut self.status.conditions, self.seen.generation(), self.seen.now);
+    fn set(&mut self, pending: PendingCondition) {
+        condition::set(&pending, &mut self.status.conditions, self.seen.generation(), self.seen.now);
     }
 
     /// Everything said so far is written before the next step, unless it is what was written already.
@@ -144,15 +144,15 @@ impl Draft<'_> {
     }
 
     fn keep(&mut self) {
-        if self.condition(says::CREATED).is_none() {
-            self.say(says::PENDING.say());
+        if self.condition(CREATED).is_none() {
+            self.set(specs::PENDING.pending());
         }
         if let Machine::Busy(job) = self.seen.machine {
             match (job, &self.seen.progress) {
-                (Job::Start, _) => self.say(says::STARTING.say()),
+                (Job::Start, _) => self.set(specs::STARTING.pending()),
                 (Job::Create, progress) => {
                     if let Some(progress) = progress {
-                        self.say(says::PENDING.with(progress));
+                        self.set(specs::PENDING.with_message(progress));
                     }
                     // Nobody tells how far it is.
                     self.again = Some(WATCH_CREATION);
@@ -162,8 +162,12 @@ impl Draft<'_> {
             return;
         }
         if let (Disk::Unreadable { why }, false) = (&self.seen.disk, matches!(self.seen.machine, Machine::Held(_))) {
-            let is_created = is_true(&self.status.conditions, says::CREATED);
-            self.say(if is_created { says::START_FAILED.with(why) } else { says::CREATE_FAILED.with(why) });
+            let is_created = is_true(&self.status.conditions, CREATED);
+            self.set(if is_created {
+                specs::START_FAILED.with_message(why)
+            } else {
+                specs::CREATE_FAILED.with_message(why)
+            });
             self.again = Some(LOOK_AGAIN);
             return;
         }
@@ -187,7 +191,7 @@ impl Draft<'_> {
             return false;
         }
         if let Machine::Failed(Failure { job: Job::Delete, message, wait: Some(wait) }) = &self.seen.machine {
-            self.say(says::CREATE_FAILED.with(message));
+            self.set(specs::CREATE_FAILED.with_message(message));
             self.again = Some(*wait);
             return false;
         }
@@ -212,10 +216,10 @@ impl Draft<'_> {
             self.begin(Step::ClearRestartRequest);
             return false;
         }
-        self.say(says::PENDING.say());
+        self.set(specs::PENDING.pending());
         self.say_stopped_for_good();
         if let Machine::Failed(Failure { job: Job::Delete, message, .. }) = &self.seen.machine {
-            self.say(says::STOP_FAILED.with(message));
+            self.set(specs::STOP_FAILED.with_message(message));
         }
         self.unless_waiting(Job::Delete, Step::Delete);
         true
@@ -223,7 +227,7 @@ impl Draft<'_> {
 
     fn miss_template(&mut self) {
         let missing = format!("template ConfigMap {:?} not found", LimaVM::template_config_map(self.seen.name()));
-        self.say(says::CREATE_FAILED.with(&missing));
+        self.set(specs::CREATE_FAILED.with_message(&missing));
         self.again = Some(LOOK_AGAIN);
     }
 
@@ -237,9 +241,9 @@ impl Draft<'_> {
             // What runs is there, whatever the disk says.
             (Disk::Unreadable { .. }, _) => true,
             // One that was whole once is mended by stopping it, not by losing what is in it.
-            (Disk::Broken { .. }, _) if is_true(&self.status.conditions, says::CREATED) => true,
+            (Disk::Broken { .. }, _) if is_true(&self.status.conditions, CREATED) => true,
             (Disk::Broken { why }, _) => {
-                self.say(says::CREATE_FAILED.with(why));
+                self.set(specs::CREATE_FAILED.with_message(why));
                 self.unless_waiting(Job::Delete, Step::Delete);
                 false
             }
@@ -248,15 +252,15 @@ impl Draft<'_> {
                 false
             }
             (_, Template::Present { text: None, .. }) => {
-                self.say(says::CREATE_FAILED.with("template ConfigMap missing template data"));
+                self.set(specs::CREATE_FAILED.with_message("template ConfigMap missing template data"));
                 false
             }
             (_, Template::Present { .. }) => {
                 match &self.seen.machine {
                     Machine::Failed(Failure { job: Job::Create, message, .. }) => {
-                        self.say(says::CREATE_FAILED.with(message));
+                        self.set(specs::CREATE_FAILED.with_message(message));
                     }
-                    _ if is_true(&self.status.conditions, says::CREATED) => self.say(says::PENDING.say()),
+                    _ if is_true(&self.status.conditions, CREATED) => self.set(specs::PENDING.pending()),
                     _ => {}
                 }
                 self.unless_waiting(Job::Create, Step::Create);
@@ -274,14 +278,14 @@ impl Draft<'_> {
     }
 
     fn confirm_created(&mut self) {
-        let is_new = !is_true(&self.status.conditions, says::CREATED);
+        let is_new = !is_true(&self.status.conditions, CREATED);
         if !is_new {
-            let message = self.condition(says::CREATED).map(|condition| condition.message.clone()).unwrap_or_default();
-            self.say(says::INSTANCE_CREATED.with(&message));
+            let message = self.condition(CREATED).map(|condition| condition.message.clone()).unwrap_or_default();
+            self.set(specs::INSTANCE_CREATED.with_message(&message));
             return;
         }
         let made_now = self.seen.machine == Machine::Created;
-        self.say(if made_now { says::INSTANCE_CREATED.say() } else { says::INSTANCE_EXISTS.say() });
+        self.set(if made_now { specs::INSTANCE_CREATED.pending() } else { specs::INSTANCE_EXISTS.pending() });
         // What was just made was made from this very text; there is no start to wait for that would replace an older one.
         if let Template::Present { text: Some(text), resource_version, .. } = &self.seen.template
             && self.seen.disk.template() == Some(text)
@@ -332,18 +336,18 @@ impl Draft<'_> {
         self.status.restart_needed = false;
         if self.seen.is_alive() || matches!(self.seen.disk, Disk::Broken { .. }) {
             if let Machine::Failed(Failure { job: Job::Stop, message, .. }) = &self.seen.machine {
-                self.say(says::STOP_FAILED.with(message));
+                self.set(specs::STOP_FAILED.with_message(message));
             }
             self.unless_waiting(Job::Stop, Step::Stop);
             return;
         }
-        let already = self.condition(says::RUNNING).filter(|condition| says::STOPPED.is_said_by(condition));
-        let said = match already {
-            Some(condition) => says::STOPPED.with(&condition.message.clone()),
-            None if self.seen.machine == Machine::Stopped => says::STOPPED_ON_REQUEST.say(),
-            None => says::STOPPED.say(),
+        let already = self.condition(RUNNING).filter(|condition| specs::STOPPED.matches(condition));
+        let pending = match already {
+            Some(condition) => specs::STOPPED.with_message(&condition.message.clone()),
+            None if self.seen.machine == Machine::Stopped => specs::STOPPED_ON_REQUEST.pending(),
+            None => specs::STOPPED.pending(),
         };
-        self.say(said);
+        self.set(pending);
     }
 
     fn keep_running(&mut self) {
@@ -356,11 +360,11 @@ impl Draft<'_> {
                 }
             }
             Machine::Failed(Failure { job: Job::Start | Job::Adopt, message, wait: Some(wait) }) => {
-                self.say(says::START_FAILED.with(message));
+                self.set(specs::START_FAILED.with_message(message));
                 self.again = Some(*wait);
             }
             Machine::Failed(Failure { job: Job::Stop, message, .. }) if self.must_stop() => {
-                self.say(says::STOP_FAILED.with(message));
+                self.set(specs::STOP_FAILED.with_message(message));
                 self.unless_waiting(Job::Stop, Step::Stop);
             }
             _ => self.bring_up(),
@@ -379,8 +383,8 @@ impl Draft<'_> {
 
     fn bring_up(&mut self) {
         // A claim that this process cannot vouch for is taken back before anything else.
-        if self.seen.machine == Machine::Idle && is_true(&self.status.conditions, says::RUNNING) {
-            self.say(says::RECONCILING.say());
+        if self.seen.machine == Machine::Idle && is_true(&self.status.conditions, RUNNING) {
+            self.set(specs::RECONCILING.pending());
             self.write();
         }
         if self.must_stop() {
@@ -389,31 +393,30 @@ impl Draft<'_> {
             self.begin(Step::Adopt);
         } else {
             if self.status.restart_needed && self.seen.machine == Machine::Stopped {
-                self.say(says::STOPPED_FOR_RESTART.say());
+                self.set(specs::STOPPED_FOR_RESTART.pending());
             }
             self.status.restart_needed = false;
             self.write();
-            self.say(says::STARTING.say());
+            self.set(specs::STARTING.pending());
             self.begin(Step::Start);
         }
     }
 
     /// What was taken over and has not answered yet is not starting: it is still being verified, and no start will be counted for it.
     fn say_starting(&mut self) {
-        let is_verified_now = self.condition(says::RUNNING).is_some_and(|was| says::RECONCILING.is_said_by(was));
-        self.say(if is_verified_now { says::RECONCILING.say() } else { says::STARTING.say() });
+        let is_verified_now = self.condition(RUNNING).is_some_and(|was| specs::RECONCILING.matches(was));
+        self.set(if is_verified_now { specs::RECONCILING.pending() } else { specs::STARTING.pending() });
     }
 
     fn say_started(&mut self, complaint: Option<&str>) {
-        let counts =
-            self.condition(says::RUNNING).is_none_or(|was| was.status != "True" && !says::RECONCILING.is_said_by(was));
+        let counts = self.condition(RUNNING).is_none_or(|was| was.status != "True" && !specs::RECONCILING.matches(was));
         if counts {
             self.status.restart_count = self.status.restart_count.saturating_add(1);
         }
-        self.say(match (complaint, &self.seen.warning) {
-            (Some(complaint), _) => says::STARTED_DEGRADED.with(&says::degraded_message(complaint)),
-            (None, Some(warning)) => says::STARTED_WITH_WARNING.with(&says::warning_message(warning)),
-            (None, None) => says::STARTED.say(),
+        self.set(match (complaint, &self.seen.warning) {
+            (Some(complaint), _) => specs::STARTED_DEGRADED.with_message(&specs::degraded_message(complaint)),
+            (None, Some(warning)) => specs::STARTED_WITH_WARNING.with_message(&specs::warning_message(warning)),
+            (None, None) => specs::STARTED.pending(),
         });
     }
 
@@ -422,13 +425,13 @@ impl Draft<'_> {
             return;
         }
         if let Machine::Failed(Failure { job: Job::Delete, message, .. }) = &self.seen.machine {
-            self.say(says::STOP_FAILED.with(message));
+            self.set(specs::STOP_FAILED.with_message(message));
             self.write();
         }
         match (&self.seen.machine, &self.seen.disk) {
             (Machine::Busy(Job::Delete), _) => {}
             (_, Disk::Unreadable { why }) => {
-                self.say(says::STOP_FAILED.with(why));
+                self.set(specs::STOP_FAILED.with_message(why));
                 self.write();
                 self.again = Some(LOOK_AGAIN);
             }
@@ -443,8 +446,8 @@ impl Draft<'_> {
 
     /// Those who follow the VM (the App, the engine's mirror) hear that it is down before it is gone.
     fn say_stopped_for_good(&mut self) {
-        if self.condition(says::RUNNING).is_some_and(|condition| !says::STOPPED.is_said_by(condition)) {
-            self.say(says::STOPPED_ON_REQUEST.say());
+        if self.condition(RUNNING).is_some_and(|condition| !specs::STOPPED.matches(condition)) {
+            self.set(specs::STOPPED_ON_REQUEST.pending());
         }
     }
 }

@@ -6,16 +6,16 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rdd_runtime::Plan;
 use rdd_types::{
+    conditions::{PendingCondition, limavm as specs},
     lima::{LimaVM, LimaVMSpec, LimaVMStatus},
     names::{annotation, finalizer},
 };
 
 use super::{
-    conditions as says,
     observed::{Disk, Failure, Job, Machine, Observed, Phase, Template},
     plan::{Step, after_failure, plan},
 };
-use crate::saying::Said;
+use crate::condition;
 
 const NOW: i64 = 1_800_000_000;
 
@@ -46,8 +46,10 @@ impl Seen {
         self.vm(|vm| change(vm.status.get_or_insert_default()))
     }
 
-    fn said(self, said: &Said) -> Self {
-        self.status(|status| said.put(&mut status.conditions, 2, at(NOW - 100)))
+    fn said(self, said: &PendingCondition) -> Self {
+        self.status(|status| {
+            condition::set(said, &mut status.conditions, 2, at(NOW - 100));
+        })
     }
 
     /// Created from the template of version 7, and stopped.
@@ -56,12 +58,12 @@ impl Seen {
             status.template_config_map = Some("vm-template".to_owned());
             status.observed_template_resource_version = Some("7".to_owned());
         });
-        named.said(&says::INSTANCE_CREATED.say()).disk(mk_stopped("a"))
+        named.said(&specs::INSTANCE_CREATED.pending()).disk(mk_stopped("a"))
     }
 
     /// Created, up, and said to be.
     fn running(self) -> Self {
-        let up = self.created().said(&says::STARTED.say()).status(|status| status.restart_count = 1);
+        let up = self.created().said(&specs::STARTED.pending()).status(|status| status.restart_count = 1);
         up.disk(mk_running("a", false)).machine(Machine::Held(UP))
     }
 
@@ -207,8 +209,9 @@ fn what_an_earlier_vm_of_the_same_name_left_is_removed_first() {
 // Finding O-3
 #[test]
 fn a_half_made_instance_is_made_anew_and_never_said_to_be_created() {
-    let named =
-        || seen().said(&says::PENDING.say()).status(|status| status.template_config_map = Some("vm-template".into()));
+    let named = || {
+        seen().said(&specs::PENDING.pending()).status(|status| status.template_config_map = Some("vm-template".into()))
+    };
     check(named().disk(Disk::HalfMade), "create");
     check(
         named().disk(Disk::HalfMade).machine(mk_failed(Job::Create, Some(4))),
@@ -223,8 +226,9 @@ fn a_half_made_instance_is_made_anew_and_never_said_to_be_created() {
 
 #[test]
 fn what_was_created_is_said_to_be_and_started() {
-    let named =
-        || seen().said(&says::PENDING.say()).status(|status| status.template_config_map = Some("vm-template".into()));
+    let named = || {
+        seen().said(&specs::PENDING.pending()).status(|status| status.template_config_map = Some("vm-template".into()))
+    };
     check(
         named().disk(mk_stopped("a")).machine(Machine::Created),
         "say Created=True/Created \"Lima instance created successfully\" version=7; \
@@ -239,14 +243,17 @@ fn what_was_created_is_said_to_be_and_started() {
 #[test]
 fn a_start_is_said_to_be_one_without_a_step_through_unknown() {
     check(
-        seen().created().said(&says::STOPPED.say()),
+        seen().created().said(&specs::STOPPED.pending()),
         "say Running=False/Starting \"Lima instance is starting\"; start",
     );
-    check(seen().created().said(&says::STARTING.say()).machine(Machine::Busy(Job::Start)).disk(Disk::NotLooked), "");
+    check(
+        seen().created().said(&specs::STARTING.pending()).machine(Machine::Busy(Job::Start)).disk(Disk::NotLooked),
+        "",
+    );
     check(
         seen()
             .created()
-            .said(&says::STARTING.say())
+            .said(&specs::STARTING.pending())
             .machine(Machine::Held(Phase::Starting))
             .disk(mk_running("a", false)),
         "",
@@ -256,7 +263,7 @@ fn a_start_is_said_to_be_one_without_a_step_through_unknown() {
 #[test]
 fn that_it_is_up_is_said_and_counted_in_one_write() {
     check(
-        seen().created().said(&says::STARTING.say()).machine(Machine::Held(UP)).disk(mk_running("a", false)),
+        seen().created().said(&specs::STARTING.pending()).machine(Machine::Held(UP)).disk(mk_running("a", false)),
         "say Running=True/Started \"Lima instance is running\" restartCount=1",
     );
     check(seen().running(), "");
@@ -265,7 +272,8 @@ fn that_it_is_up_is_said_and_counted_in_one_write() {
 // Finding A-9
 #[test]
 fn a_known_flaw_of_what_it_runs_on_is_a_warning_and_no_refusal() {
-    let mut seen = seen().created().said(&says::STARTING.say()).machine(Machine::Held(UP)).disk(mk_running("a", false));
+    let mut seen =
+        seen().created().said(&specs::STARTING.pending()).machine(Machine::Held(UP)).disk(mk_running("a", false));
     seen.0.warning = Some("limactl is old".to_owned());
     check(seen, "say Running=True/Started \"Lima instance is running; warning: limactl is old\" restartCount=1");
 }
@@ -277,7 +285,7 @@ fn a_degraded_vm_says_so() {
     let message = "say Running=True/Started \"Lima instance is running, but degraded: no network\"";
     check(seen().running().machine(degraded()), message);
     check(
-        seen().created().said(&says::STARTING.say()).machine(degraded()).disk(mk_running("a", false)),
+        seen().created().said(&specs::STARTING.pending()).machine(degraded()).disk(mk_running("a", false)),
         &format!("{message} restartCount=1"),
     );
 }
@@ -285,10 +293,10 @@ fn a_degraded_vm_says_so() {
 // Finding O-2
 #[test]
 fn one_that_does_not_come_up_says_why_and_is_tried_again_after_a_while() {
-    let starting = || seen().created().said(&says::STARTING.say());
+    let starting = || seen().created().said(&specs::STARTING.pending());
     check(starting().machine(mk_failed(Job::Start, Some(8))), "say Running=False/StartFailed \"no luck\"; again 8s");
     check(
-        starting().said(&says::START_FAILED.with("no luck")).machine(mk_failed(Job::Start, None)),
+        starting().said(&specs::START_FAILED.with_message("no luck")).machine(mk_failed(Job::Start, None)),
         "say Running=False/Starting \"Lima instance is starting\"; start",
     );
 }
@@ -312,14 +320,14 @@ fn after_a_restart_of_the_controller_a_claim_is_verified_and_what_runs_is_taken_
     );
     check(restarted().disk(mk_broken()), &format!("{verifying}; stop"));
     check(
-        restarted().said(&says::RECONCILING.say()).machine(Machine::Held(UP)),
+        restarted().said(&specs::RECONCILING.pending()).machine(Machine::Held(UP)),
         "say Running=True/Started \"Lima instance is running\"",
     );
-    check(restarted().said(&says::RECONCILING.say()).machine(Machine::Held(Phase::Starting)), "");
+    check(restarted().said(&specs::RECONCILING.pending()).machine(Machine::Held(Phase::Starting)), "");
     // It was not said to be up yet when the controller ended: this start still has to be counted.
-    check(restarted().said(&says::STARTING.say()), "adopt");
+    check(restarted().said(&specs::STARTING.pending()), "adopt");
     check(
-        restarted().said(&says::STARTING.say()).machine(Machine::Held(UP)),
+        restarted().said(&specs::STARTING.pending()).machine(Machine::Held(UP)),
         "say Running=True/Started \"Lima instance is running\" restartCount=2",
     );
 }
@@ -333,11 +341,11 @@ fn one_that_shall_not_run_is_stopped_whoever_started_it() {
         seen().running().stopped_is_wanted().machine(Machine::Stopped).disk(mk_stopped("a")),
         "say Running=False/Stopped \"Lima instance stopped successfully\"",
     );
-    check(seen().created().said(&says::STOPPED_ON_REQUEST.say()).stopped_is_wanted(), "");
+    check(seen().created().said(&specs::STOPPED_ON_REQUEST.pending()).stopped_is_wanted(), "");
     check(
         seen()
             .created()
-            .said(&says::START_FAILED.with("x"))
+            .said(&specs::START_FAILED.with_message("x"))
             .stopped_is_wanted()
             .machine(mk_failed(Job::Start, Some(8))),
         "say Running=False/Stopped \"Lima instance is stopped\"",
@@ -366,16 +374,16 @@ fn a_request_for_a_restart_is_noted_taken_away_and_carried_out() {
     );
     let booting = seen()
         .created()
-        .said(&says::STARTING.say())
+        .said(&specs::STARTING.pending())
         .machine(Machine::Held(Phase::Starting))
         .disk(mk_running("a", false));
     check(booting.restart_is_requested(), "say restartNeeded=true; clear-restart-request");
     check(
-        seen().created().said(&says::STOPPED.say()).stopped_is_wanted().restart_is_requested(),
+        seen().created().said(&specs::STOPPED.pending()).stopped_is_wanted().restart_is_requested(),
         "clear-restart-request",
     );
     check(
-        seen().created().said(&says::STOPPED.say()).stopped_is_wanted().restart_is_needed(),
+        seen().created().said(&specs::STOPPED.pending()).stopped_is_wanted().restart_is_needed(),
         "say restartNeeded=false",
     );
 }
@@ -398,16 +406,16 @@ fn an_edit_of_the_template_restarts_what_runs_and_counts_when_the_new_start_is_u
          say Running=False/Starting \"Lima instance is starting\"; start",
     );
     check(
-        edited().said(&says::STARTING.say()).disk(mk_running("b", false)),
+        edited().said(&specs::STARTING.pending()).disk(mk_running("b", false)),
         "say Running=True/Started \"Lima instance is running\" version=9 restartCount=2",
     );
     // Once more while it comes up: that start is not with the last text.
     check(
-        edited().said(&says::STARTING.say()).disk(mk_running("x", false)).machine(Machine::Held(Phase::Starting)),
+        edited().said(&specs::STARTING.pending()).disk(mk_running("x", false)).machine(Machine::Held(Phase::Starting)),
         "say restartNeeded=true; apply-template",
     );
     check(
-        edited().said(&says::STARTING.say()).restart_is_needed().disk(mk_running("b", true)),
+        edited().said(&specs::STARTING.pending()).restart_is_needed().disk(mk_running("b", true)),
         "say Running=True/Started \"Lima instance is running\" restartCount=2; stop",
     );
 }
@@ -419,11 +427,11 @@ fn what_was_started_with_another_text_is_restarted_also_if_nobody_noted_it() {
 
 #[test]
 fn an_edit_of_a_stopped_vm_is_written_and_counts_at_once() {
-    let stopped = || seen().created().said(&says::STOPPED.say()).template(Some("b"), "9");
+    let stopped = || seen().created().said(&specs::STOPPED.pending()).template(Some("b"), "9");
     check(stopped().stopped_is_wanted(), "apply-template; say version=9");
     check(stopped(), "apply-template; say Running=False/Starting \"Lima instance is starting\"; start");
     check(
-        stopped().said(&says::START_FAILED.with("x")).machine(mk_failed(Job::Start, None)),
+        stopped().said(&specs::START_FAILED.with_message("x")).machine(mk_failed(Job::Start, None)),
         "apply-template; say Running=False/Starting \"Lima instance is starting\"; start",
     );
 }
@@ -452,7 +460,7 @@ fn nothing_is_done_beside_what_is_under_way() {
 fn a_disk_that_cannot_be_read_is_said() {
     let unreadable = || Disk::Unreadable { why: "input/output error".to_owned() };
     check(
-        seen().created().said(&says::STOPPED.say()).disk(unreadable()),
+        seen().created().said(&specs::STOPPED.pending()).disk(unreadable()),
         "say Running=False/StartFailed \"input/output error\"; again 5s",
     );
     check(seen().disk(unreadable()), "say Created=False/CreateFailed \"input/output error\"; again 5s");
@@ -524,7 +532,7 @@ fn a_reset_throws_the_machine_away_and_makes_a_new_one_from_the_same_template() 
     assert_eq!(steps(seen().running().reset_is_requested()), "write-status; delete");
     assert_eq!(steps(seen().created().reset_is_requested()), "write-status; delete");
     assert_eq!(steps(seen().created().disk(mk_broken()).reset_is_requested()), "write-status; delete");
-    let deleted = seen().created().said(&says::PENDING.say()).disk(Disk::Absent).reset_is_requested();
+    let deleted = seen().created().said(&specs::PENDING.pending()).disk(Disk::Absent).reset_is_requested();
     assert_eq!(steps(deleted), "clear-restart-request; create");
     let failed = seen().created().machine(mk_failed(Job::Delete, Some(5))).reset_is_requested();
     assert_eq!(steps(failed), "write-status", "what cannot be removed is told, and tried again later");
@@ -534,7 +542,7 @@ fn a_reset_throws_the_machine_away_and_makes_a_new_one_from_the_same_template() 
 
 #[test]
 fn what_a_creation_waits_for_is_said_while_it_waits() {
-    let mut seen = seen().said(&says::PENDING.say()).disk(Disk::NotLooked).machine(Machine::Busy(Job::Create));
+    let mut seen = seen().said(&specs::PENDING.pending()).disk(Disk::NotLooked).machine(Machine::Busy(Job::Create));
     let quiet = plan(&seen.0);
     assert!(quiet.again.is_some(), "nobody tells when there is more to say");
     seen.0.progress = Some("Downloading a.img: 7 % of 9 MiB".to_owned());

@@ -13,19 +13,19 @@ use kube::{ResourceExt, api::ObjectMeta};
 use rdd_runtime::{
     Background, Context, Declaration, Error, Key, Plan, Wake,
     admission::{Decision, Operation, Request, Webhook},
-    conditions::{self, New},
+    conditions,
 };
 use rdd_types::{
     Quantity,
     app::{APP, App, AppStatus, K3S_VERSIONS},
+    conditions::{ConditionSpec, SETTLED, mock as specs},
     containers::{Container, ContainerNamespace, Image, Volume},
     names::field_manager,
     rdd::{HostInfo, HostInfoSpec, HostInfoStatus, SYSTEM},
-    reasons::{ConditionType, Reason},
 };
 
 use self::fixtures::Fixture;
-use crate::{k3s_versions, websocket::Sockets};
+use crate::{condition, k3s_versions, websocket::Sockets};
 
 /// The name by which the controller is selected and discovered.
 pub const NAME: &str = "mock";
@@ -198,27 +198,20 @@ fn namespace(name: &str) -> Namespace {
     Namespace { metadata, ..Namespace::default() }
 }
 
+fn settled_spec(app: &App) -> &'static ConditionSpec {
+    if app.spec.running { &specs::SETTLED_RUNNING } else { &specs::SETTLED_STOPPED }
+}
+
 fn is_settled(app: &App) -> bool {
     let status = app.status.as_ref();
-    let found = status.and_then(|status| conditions::find(&status.conditions, ConditionType::Settled.as_str()));
-    found.is_some_and(|found| {
-        found.reason == Reason::MockController
-            && found.status == conditions::status_word(Some(app.spec.running))
-            && found.observed_generation == app.metadata.generation
-    })
+    status.is_some_and(|status| condition::is_set(settled_spec(app), &status.conditions, app.metadata.generation))
 }
 
 async fn settle(app: &App, cx: &Context) -> Result<(), Error> {
     let mut conditions = app.status.clone().unwrap_or_default().conditions;
-    conditions.retain(|condition| condition.type_ == *ConditionType::Settled.as_str());
-    let new = New {
-        kind: ConditionType::Settled.as_str(),
-        status: Some(app.spec.running),
-        reason: Reason::MockController.as_str(),
-        message: &format!("app.running set to {}", app.spec.running),
-        generation: app.metadata.generation,
-    };
-    conditions::set(&mut conditions, &new, conditions::now(&*cx.clock));
+    conditions.retain(|condition| condition.type_ == SETTLED);
+    let now = conditions::now(&*cx.clock);
+    condition::set(&settled_spec(app).pending(), &mut conditions, app.metadata.generation, now);
     cx.apply_status(app, &AppStatus { conditions, ..AppStatus::default() }).await.map(drop)
 }
 
@@ -269,8 +262,7 @@ mod tests {
         let app = App::new(APP, AppSpec { running: true, ..AppSpec::default() });
         let mut settled = app.clone();
         let mut conditions = Vec::new();
-        let new = New { kind: "Settled", status: Some(true), reason: "MockController", message: "", generation: None };
-        conditions::set(&mut conditions, &new, Default::default());
+        condition::set(&specs::SETTLED_RUNNING.pending(), &mut conditions, None, Default::default());
         settled.status = Some(AppStatus { conditions, ..AppStatus::default() });
         let steps = |app: &App| plan(&Observed { app: Some(Arc::new(app.clone())), ..observed() }).steps;
         assert_eq!(steps(&app), [Step::Settle]);

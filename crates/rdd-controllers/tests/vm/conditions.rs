@@ -26,8 +26,8 @@ use rdd_driver::{
 use rdd_runtime::probe::Unhurt;
 use rdd_types::{
     app::App,
+    conditions::{ConditionSpec, all},
     names::{DISCOVERY_CONFIG_MAP, SYSTEM_NAMESPACE},
-    reasons::{Row, TABLE},
 };
 use serde_json::{Value, json};
 
@@ -82,8 +82,8 @@ async fn watch(apps: &Api<App>, seen: &Mutex<BTreeSet<Triple>>, ends: &AtomicBoo
     }
 }
 
-fn triple(row: &Row) -> Triple {
-    (row.condition.to_string(), row.status.to_string(), row.reason.to_string())
+fn triples(spec: &'static ConditionSpec) -> impl Iterator<Item = Triple> {
+    spec.reasons.iter().map(|reason| (spec.condition.to_string(), spec.status.to_string(), reason.to_string()))
 }
 
 fn patch(stage: &Stage, spec: &Value) {
@@ -234,20 +234,20 @@ fn slow_neighbours(stage: &Stage) {
     stage.create_app(true);
     until_settled(stage, "False/WaitingForEngine");
     let generation = || stage.app().unwrap().metadata.generation.unwrap();
-    for row in TABLE.iter().filter(|row| row.writer == "engine") {
-        say(stage, "ContainerEngineReady", row.status.as_str(), row.reason.as_str(), generation());
+    for row in all().filter(|row| row.controller == "engine") {
+        say(stage, "ContainerEngineReady", row.status.as_str(), row.reason().as_str(), generation());
         let is_final = row.status.as_str() != "False";
-        let expected = if is_final { "True/Settled".to_owned() } else { format!("False/{}", row.reason) };
+        let expected = if is_final { "True/Settled".to_owned() } else { format!("False/{}", row.reason()) };
         until_settled(stage, &expected);
     }
     patch(stage, &json!({"kubernetes": {"enabled": true, "version": "1.34.6"}}));
     until_settled(stage, "False/EngineStale");
     say(stage, "ContainerEngineReady", "True", "Connected", generation());
     until_settled(stage, "False/WaitingForKubernetes");
-    for row in TABLE.iter().filter(|row| row.writer == "kubernetes") {
-        say(stage, "KubernetesReady", row.status.as_str(), row.reason.as_str(), generation());
+    for row in all().filter(|row| row.controller == "kubernetes") {
+        say(stage, "KubernetesReady", row.status.as_str(), row.reason().as_str(), generation());
         let is_ready = row.status.as_str() == "True";
-        let expected = if is_ready { "True/Settled".to_owned() } else { format!("False/{}", row.reason) };
+        let expected = if is_ready { "True/Settled".to_owned() } else { format!("False/{}", row.reason()) };
         until_settled(stage, &expected);
     }
     say(stage, "KubernetesReady", "True", "Ready", generation() - 1);
@@ -278,8 +278,8 @@ fn every_row_of_the_apps_conditions_is_seen_and_nothing_else_is() {
         let is_computed = |one: &Triple| one.0 == "Settled";
         seen.extend(witness.end().into_iter().filter(is_computed));
     }
-    let of_an_app = |row: &&Row| matches!(row.writer, "limavm" | "engine" | "kubernetes" | "app");
-    let told: BTreeSet<Triple> = TABLE.iter().filter(of_an_app).map(triple).collect();
+    let of_an_app = all().filter(|row| matches!(row.controller, "limavm" | "engine" | "kubernetes" | "app"));
+    let told: BTreeSet<Triple> = of_an_app.flat_map(triples).collect();
     let missing: Vec<_> = told.difference(&seen).collect();
     let unknown: Vec<_> = seen.difference(&told).collect();
     assert!(missing.is_empty() && unknown.is_empty(), "never seen: {missing:?}; in no row: {unknown:?}");
@@ -293,7 +293,7 @@ fn what_is_said_of_an_app_that_runs_is_what_the_reference_says() {
     stage.start();
     let written = stage.create_app(true);
     let app = stage.app_until_settled(&written);
-    let reference = rdd_controllers::reference::conditions();
+    let reference = rdd_types::conditions::reference::conditions();
     for kind in ["Created", "Running", "ContainerEngineReady", "KubernetesReady", "Settled"] {
         let one = condition(&app.status.as_ref().unwrap().conditions, kind).unwrap().clone();
         let row = format!("| {} | `{}` | `{}` |", one.status, one.reason, one.message);

@@ -172,7 +172,12 @@ impl<'f> View<'f> {
 
     /// The condition of a part whose words these are: `Settled` takes them over, and two parts may call their trouble the same.
     fn cause_of(&self, settled: Condition) -> Condition {
-        let kinds = [conditions::CREATED, conditions::RUNNING, conditions::ENGINE_READY, conditions::KUBERNETES_READY];
+        let kinds = [
+            conditions::CREATED,
+            conditions::RUNNING,
+            conditions::CONTAINER_ENGINE_READY,
+            conditions::KUBERNETES_READY,
+        ];
         let of_app = kinds.into_iter().filter_map(|kind| self.app_condition(kind));
         let has_its_words = |one: &Condition| (&one.reason, &one.message) == (&settled.reason, &settled.message);
         of_app.filter(|one| !one.is_true()).find(has_its_words).unwrap_or(settled)
@@ -319,7 +324,7 @@ impl<'f> View<'f> {
             };
         }
         if self.runs(names::ENGINE_CONTROLLER) {
-            return match self.app_condition(conditions::ENGINE_READY) {
+            return match self.app_condition(conditions::CONTAINER_ENGINE_READY) {
                 None => node.state(State::Starting, "waiting for the container engine"),
                 // Where it is says more than that it is.
                 Some(condition) if condition.is_true() => {
