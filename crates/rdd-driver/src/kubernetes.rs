@@ -1,8 +1,8 @@
 //! Kubernetes in a machine: the seam by which a driver runs K3s next to its container engine.
 //!
-//! A driver that supports it returns a [`ClusterDriver`] from [`Driver::kubernetes`](crate::Driver::kubernetes). Starting and
+//! A driver that supports it returns a [`Cluster`] from [`Driver::kubernetes`](crate::Driver::kubernetes). Starting and
 //! stopping a cluster affects neither the machine nor its engine. The driver does not serve the published port: it only returns
-//! the address of its cluster ([`ClusterDriver::upstream`]), and the daemon forwards to it.
+//! the address of its cluster ([`Cluster::upstream`]), and the daemon forwards to it.
 
 use std::{
     net::SocketAddr,
@@ -15,9 +15,9 @@ use crate::{Error, Pending, Run, Stopped};
 /// Runs one Kubernetes cluster in each machine of a driver.
 ///
 /// # Flow
-/// The controller calls [`check_requirements`](Self::check_requirements), then [`start`](Self::start), and waits for
+/// The controller calls [`check`](Self::check), then [`start`](Self::start), and waits for
 /// [`kubeconfig`](Self::kubeconfig) and [`upstream`](Self::upstream). Before it publishes the credentials it calls
-/// [`confirm_published`](Self::confirm_published).
+/// [`confirm`](Self::confirm).
 ///
 /// # Guarantees
 /// The guarantees of [`Driver`](crate::Driver) hold here: methods are idempotent, changes of one machine are serial, dropping
@@ -25,8 +25,8 @@ use crate::{Error, Pending, Run, Stopped};
 /// cluster's data stays until [`reset`](Self::reset), or until the machine is deleted.
 ///
 /// # Errors
-/// [`DriverError::NotRunning`](crate::DriverError::NotRunning) if the operation needs a running machine,
-/// [`DriverError::Unsupported`](crate::DriverError::Unsupported) with a remedy if the machine or host lacks a requirement.
+/// [`Error::NotRunning`](crate::Error::NotRunning) if the operation needs a running machine,
+/// [`Error::Unsupported`](crate::Error::Unsupported) with a remedy if the machine or host lacks a requirement.
 pub trait Cluster: std::fmt::Debug + Send + Sync {
     /// Checks that the machine can run a cluster, and, if `program` is given, that it has everything that this program needs.
     /// The error names a remedy.
@@ -53,7 +53,7 @@ pub trait Cluster: std::fmt::Debug + Send + Sync {
     /// A machine with its own clock gets the host's time first: K3s creates certificates by that clock, and certificates of
     /// another time are useless on the host. If the clock is far off and cannot be set, the start fails.
     ///
-    /// [`RunState::Running`](crate::RunState::Running) means that the process lives and has written its kubeconfig. The
+    /// [`State::Running`](crate::State::Running) means that the process lives and has written its kubeconfig. The
     /// prober checks through the published port whether the API server answers.
     fn start<'a>(&'a self, vm: &'a str, spec: &'a Wanted) -> Pending<'a, Result<Run, Error>>;
 
@@ -91,7 +91,7 @@ pub struct Wanted {
     pub port: u16,
 }
 
-/// The state of a cluster, as [`ClusterDriver::inspect`] finds it.
+/// The state of a cluster, as [`Cluster::inspect`] finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClusterFound {
     /// There is no data, and nothing runs.
@@ -128,7 +128,7 @@ impl ClusterFound {
 pub struct Foundation {
     /// The certificate of the authority that signs server certificates, in PEM.
     pub authority: String,
-    /// Whether no user can have used the data: a start created it, and [`ClusterDriver::confirm_published`] was never called.
+    /// Whether no user can have used the data: a start created it, and [`Cluster::confirm`] was never called.
     pub is_new: bool,
 }
 

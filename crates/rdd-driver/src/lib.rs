@@ -1,7 +1,7 @@
 //! Drivers: how a LimaVM is run, either as a virtual machine or as a container engine on this host.
 //!
 //! [`Driver`] is the seam. A driver keeps no authoritative state in memory: it reads every answer from the machine's files and
-//! processes. A daemon that was killed at any moment therefore continues where the previous one stopped. [`DriverRegistry`]
+//! processes. A daemon that was killed at any moment therefore continues where the previous one stopped. [`Drivers`]
 //! selects a driver by the template's `vmType`. The module `suite` holds the contract as tests, and every driver passes them.
 
 pub mod assets;
@@ -43,7 +43,7 @@ pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Runs the machines of one `vmType`. A machine has the name of its LimaVM.
 ///
 /// # Flow
-/// The controller calls [`create`](Self::create), then [`start`](Self::start), and follows the returned [`RunWatch`]. After a
+/// The controller calls [`create`](Self::create), then [`start`](Self::start), and follows the returned [`Run`]. After a
 /// restart of the daemon it calls [`inspect`](Self::inspect) and [`adopt`](Self::adopt). [`stop`](Self::stop) and
 /// [`delete`](Self::delete) end it.
 ///
@@ -57,7 +57,7 @@ pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// - **Bounded.** Every method has timeouts. Only downloads depend on the speed of the network.
 ///
 /// # Errors
-/// A [`DriverError`] names the failed action for people. A method that fails leaves a state that [`inspect`](Self::inspect)
+/// A [`Error`] names the failed action for people. A method that fails leaves a state that [`inspect`](Self::inspect)
 /// reports and that a repeated call repairs.
 pub trait Driver: Debug + Send + Sync {
     /// The values of `vmType` that select this driver.
@@ -82,9 +82,9 @@ pub trait Driver: Debug + Send + Sync {
     /// including its template.
     fn create<'a>(&'a self, vm: &'a str, template: &'a str) -> Pending<'a, Result<(), Error>>;
 
-    /// Starts a machine and returns a watch at once, usually in [`RunState::Starting`]. A machine that runs already is adopted.
+    /// Starts a machine and returns a watch at once, usually in [`State::Starting`]. A machine that runs already is adopted.
     ///
-    /// The driver has a start timeout: a machine that does not reach [`RunState::Running`] in time ends in [`RunState::Exited`].
+    /// The driver has a start timeout: a machine that does not reach [`State::Running`] in time ends in [`State::Exited`].
     fn start<'a>(&'a self, vm: &'a str, log: &'a LogOptions) -> Pending<'a, Result<Run, Error>>;
 
     /// Takes over a machine that an earlier daemon left running, without interrupting it. The driver ends leftovers that cannot

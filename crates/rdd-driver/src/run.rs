@@ -42,7 +42,7 @@ pub struct Run {
     states: watch::Receiver<State>,
 }
 
-/// The sender of a [`RunWatch`]: a driver reports states to it.
+/// The sender of a [`Run`]: a driver reports states to it.
 #[derive(Debug)]
 pub struct Reporter {
     states: watch::Sender<State>,
@@ -112,7 +112,7 @@ impl fmt::Debug for Run {
 }
 
 impl Reporter {
-    /// Publishes a state if it differs from the last one. States after [`RunState::Exited`] are ignored.
+    /// Publishes a state if it differs from the last one. States after [`State::Exited`] are ignored.
     pub fn report(&self, state: State) {
         self.states.send_if_modified(|last| {
             if *last == state || matches!(last, State::Exited { .. }) {

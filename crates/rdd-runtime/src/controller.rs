@@ -12,12 +12,12 @@ use crate::{Context, Declaration, Error, Key, Kind};
 /// # Flow
 /// For each key in its queue, the runtime calls `observe`, then `plan`, then `act` for each step in order. It reconciles the object
 /// again
-/// - when the object, or an object that the [`ControllerDeclaration`] watches, changes,
+/// - when the object, or an object that the [`Declaration`] watches, changes,
 /// - when the plan's `requeue_after` has passed,
 /// - after an error, with an exponential backoff.
 ///
 /// If the declaration has a finalizer, the runtime adds it before the first `observe`. An object that is being deleted and no longer
-/// has this finalizer is not reconciled. When an object is gone, the runtime calls [`forget`](Self::forget) instead.
+/// has this finalizer is not reconciled. When an object is gone, the runtime calls [`gone`](Self::gone) instead.
 ///
 /// # Guarantees
 /// - Two reconciles of the same object never run at the same time.
@@ -101,8 +101,8 @@ pub trait Step: fmt::Debug + Send + Sync {
 
 /// Implements [`Step`] for an enum. Each variant is listed once with its name, so that [`Step::ALL`] is always complete.
 ///
-/// The names after `also` belong to steps that are in no plan: a [`BackgroundTask`] runs them itself, with
-/// [`ControllerContext::run_step`].
+/// The names after `also` belong to steps that are in no plan: a [`Background`] runs them itself, with
+/// [`Context::step`].
 #[macro_export]
 macro_rules! steps {
     ($steps:ty { $($step:pat => $name:literal),+ $(,)? } $(also [$($other:literal),+ $(,)?])?) => {

@@ -184,13 +184,13 @@ impl Declaration {
     }
 
     /// Uses the finalizer `rdd.rancherdesktop.io/cleanup`: the runtime adds it to each object before the first reconcile, and the
-    /// controller removes it ([`ControllerContext::remove_finalizer`](crate::ControllerContext::remove_finalizer)) when nothing is left
+    /// controller removes it ([`Context::release`](crate::Context::release)) when nothing is left
     /// to clean up.
     pub fn cleans_up(self) -> Self {
         self.finalizer(finalizer::CLEANUP)
     }
 
-    /// Like [`cleanup_finalizer`](Self::cleanup_finalizer), with another finalizer name.
+    /// Like [`cleans_up`](Self::cleans_up), with another finalizer name.
     pub fn finalizer(mut self, finalizer: &'static str) -> Self {
         self.finalizer = Some(finalizer);
         self

@@ -46,7 +46,7 @@ pub enum Error {
     TooLong(std::time::Duration),
 }
 
-/// The error becomes [`ReconcileError::Api`]. It is not marked as `source`, because its text already contains that of its sources.
+/// The error becomes [`Error::Api`]. It is not marked as `source`, because its text already contains that of its sources.
 impl From<kube::Error> for Error {
     fn from(error: kube::Error) -> Self {
         Self::Api(error)

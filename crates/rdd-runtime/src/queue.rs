@@ -1,6 +1,6 @@
 //! The work queue: each item at most once, in order of arrival, never handed to two workers, never lost.
 //!
-//! Controllers queue the keys of their objects. A controller that works on items of another kind creates a [`WorkQueue`] of them.
+//! Controllers queue the keys of their objects. A controller that works on items of another kind creates a [`Queue`] of them.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -28,7 +28,7 @@ impl Want for () {
     const WHOLE: Self = ();
 }
 
-/// The result of processing an item, for [`WorkQueue::done`].
+/// The result of processing an item, for [`Queue::done`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Success; process it again after this time, if one is given.
@@ -50,7 +50,7 @@ pub enum Outcome {
 /// - An item in backoff is handed out immediately if it is added again.
 ///
 /// # Assumptions
-/// Every item that was handed out comes back by `done`. If the workers died, [`requeue_running`](Self::requeue_running) puts their
+/// Every item that was handed out comes back by `done`. If the workers died, [`recover`](Self::recover) puts their
 /// items back.
 pub struct Queue<T = Key, W = ()> {
     state: Mutex<State<T, W>>,

@@ -41,7 +41,7 @@ impl Error {
 /// Decodes the first document of a text; an empty text is null.
 ///
 /// Time and memory are bounded by the length of the text, aliases included. Duplicate keys are not an error here: the
-/// caller decides, by [`ParsedYaml::duplicates`].
+/// caller decides, by [`Read::duplicates`].
 pub fn read(text: &str) -> Result<Read, Error> {
     let mut composer = Composer::new(text, false);
     let Some(root) = composer.next_document()? else { return Ok(Read { value: Value::Null, duplicates: None }) };

@@ -2,10 +2,10 @@
 //! change YAML documents. No IO: the caller passes in the documents and the environment variables.
 //!
 //! ```
-//! use rdd_yq::{InputFormat, OutputFormat, OutputOptions, YqExpression, YqProgram};
+//! use rdd_yq::{InputFormat, OutputFormat, OutputOptions, Expression, Program};
 //!
-//! let expression = YqExpression::parse(r#".name = "rdd" | .tags[0]"#)?;
-//! let mut program = YqProgram::new(|_| None);
+//! let expression = Expression::parse(r#".name = "rdd" | .tags[0]"#)?;
+//! let mut program = Program::new(|_| None);
 //! program.add_file("a.yaml", "tags: [one, two]\n", InputFormat::Yaml)?;
 //! let results = program.evaluate(&expression)?;
 //! let options = OutputOptions { format: OutputFormat::Yaml, ..OutputOptions::default() };

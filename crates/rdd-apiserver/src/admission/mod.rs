@@ -100,14 +100,14 @@ impl Attributes<'_> {
 /// The future that a plug-in's method returns.
 pub type Judgement<'f> = Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'f>>;
 
-/// Normalizes an object that a plug-in changed: [`ResourceKind::decode`](crate::registry::ResourceKind::decode) of
+/// Normalizes an object that a plug-in changed: [`Kind::decode`](crate::registry::Kind::decode) of
 /// its version.
 pub type Reform<'f> = &'f (dyn Fn(&mut Value) -> Result<(), Status> + Send + Sync);
 
 /// An admission plug-in.
 ///
 /// The chain calls [`mutate`](Self::mutate) of every plug-in that handles the request, in order, then
-/// [`validate`](Self::validate) of each, and [`confirm_at_commit`](Self::confirm_at_commit) once more while the
+/// [`validate`](Self::validate) of each, and [`confirm`](Self::confirm) once more while the
 /// object is stored. The first error ends the request: the client receives it as the response.
 pub trait Admit: Debug + Send + Sync {
     /// Whether the plug-in handles this request at all. Must be fast: the chain calls it for every write.
@@ -175,7 +175,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Calls `confirm_at_commit` of every plug-in that handles the request, in order.
+    /// Calls `confirm` of every plug-in that handles the request, in order.
     pub fn confirm(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         let mut handling = self.plugins.iter().filter(|plugin| plugin.handles(attributes));
         handling.try_for_each(|plugin| plugin.confirm(attributes))

@@ -184,7 +184,7 @@ pub struct SubresourceDef {
 /// What a subresource is.
 #[derive(Debug, Clone)]
 pub enum Part {
-    /// The object itself, of which this endpoint writes only some fields ([`ResourceKind::prepare_for_update`]).
+    /// The object itself, of which this endpoint writes only some fields ([`Kind::prepare_for_update`]).
     View,
     /// An `autoscaling/v1` Scale that maps to some fields of the object.
     Scale(Arc<Scale>),

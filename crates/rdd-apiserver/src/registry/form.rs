@@ -27,7 +27,7 @@ impl From<Unreadable> for rdd_meta::Status {
     }
 }
 
-/// Whether [`encode_for_version`] returns the stored bytes unchanged.
+/// Whether [`wire`] returns the stored bytes unchanged.
 pub fn is_stored_as_shown(def: &ResourceDef, version: &VersionDef, object: &Object) -> bool {
     !needs_reform(def, object) && matches!(version.stored, Stored::Same)
 }
@@ -92,7 +92,7 @@ pub fn to_stored(def: &ResourceDef, version: &VersionDef, object: &Value) -> Byt
     write(&stored).into()
 }
 
-/// The object as a read would show it after [`encode_for_storage`]. A dry run answers with it: it stores nothing but, as
+/// The object as a read would show it after [`to_stored`]. A dry run answers with it: it stores nothing but, as
 /// upstream, encodes for the store and decodes again.
 pub fn as_stored(version: &VersionDef, object: Value) -> Value {
     match &version.stored {

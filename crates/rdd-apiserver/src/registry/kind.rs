@@ -50,7 +50,7 @@ pub trait Kind: Debug + Send + Sync {
         None
     }
 
-    /// Whether [`default_for_storage`](Self::default_for_storage) may change an object. Reads then apply it to objects that an
+    /// Whether [`default_stored`](Self::default_stored) may change an object. Reads then apply it to objects that an
     /// older release stored without it.
     fn defaults_when_read(&self) -> bool {
         false

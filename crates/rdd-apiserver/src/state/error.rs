@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rdd_store::Revision;
 
-/// The error of a caller's [`PartsExtractor`](super::PartsExtractor).
+/// The error of a caller's [`Extract`](super::Extract).
 pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
 
 /// Why an operation of the state failed.
@@ -49,7 +49,7 @@ pub enum Error {
         source: rdd_store::Error,
     },
     /// The write is durable, but the follower did not apply it within
-    /// [`StateLimits::commit_wait`](super::StateLimits::commit_wait).
+    /// [`Limits::commit_wait`](super::Limits::commit_wait).
     #[error("the write was committed as revision {revision}, which the store has not told yet")]
     Unseen {
         /// The revision of the write.

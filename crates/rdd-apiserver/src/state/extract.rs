@@ -27,7 +27,7 @@ pub struct Parts {
     pub fields: Box<[(Symbol, Symbol)]>,
 }
 
-/// Extracts an object's [`ObjectParts`] from its JSON.
+/// Extracts an object's [`Parts`] from its JSON.
 ///
 /// The result must depend on nothing but the key and the JSON: the write extracts before the commit, the follower may
 /// extract again when it publishes the change. `extract` must not block, and every write pays its cost.

@@ -27,7 +27,7 @@ pub struct ListOptions<'a> {
     pub want: RevisionWant,
     /// The page size; `None` and 0 mean unlimited.
     pub limit: Option<usize>,
-    /// Only keys from here on: the [`next`](ListPage::next) of the page before.
+    /// Only keys from here on: the [`next`](Page::next) of the page before.
     pub start: Option<&'a str>,
     /// Only objects that match.
     pub filter: Option<&'a (dyn Fn(&Object) -> bool + Send + Sync)>,

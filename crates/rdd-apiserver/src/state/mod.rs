@@ -91,7 +91,7 @@ impl State {
         self.shared.applied()
     }
 
-    /// Waits until everything up to a revision is visible. Returns [`StateError::TooLarge`] if that takes longer than
+    /// Waits until everything up to a revision is visible. Returns [`Error::TooLarge`] if that takes longer than
     /// `wait`.
     pub async fn reach(&self, revision: Revision, wait: Duration) -> Result<(), Error> {
         self.shared.reach(revision, wait).await
@@ -124,7 +124,7 @@ impl State {
 
     /// The objects of a scope, in the order of their keys.
     ///
-    /// [`StateError::TooLarge`] if the requested revision does not become visible in time; [`StateError::Expired`] if
+    /// [`Error::TooLarge`] if the requested revision does not become visible in time; [`Error::Expired`] if
     /// exactly that revision is no longer kept.
     pub async fn list(&self, scope: &Scope, options: ListOptions<'_>) -> Result<Page, Error> {
         let resource = scope.resource();
@@ -157,7 +157,7 @@ impl State {
     }
 
     /// Watches a scope. A filter selects some of its objects: an object that begins to match is reported as added,
-    /// one that stops matching as deleted. [`StateError::Expired`] if changes after the revision are no longer kept.
+    /// one that stops matching as deleted. [`Error::Expired`] if changes after the revision are no longer kept.
     pub fn watch(&self, scope: &Scope, from: WatchFrom, filter: Option<Filter>) -> Result<Watch, Error> {
         Watch::new(&self.shared, scope, from, filter)
     }
@@ -181,8 +181,8 @@ impl State {
 
     /// Makes one write durable. Returns when every read sees it and every watch can deliver it.
     ///
-    /// [`StateError::Conflict`] if the object is not as expected, [`StateError::Unreadable`] if the value is not an
-    /// object; in both cases nothing has changed. After [`StateError::Unseen`] and [`StateError::Closed`] it may
+    /// [`Error::Conflict`] if the object is not as expected, [`Error::Unreadable`] if the value is not an
+    /// object; in both cases nothing has changed. After [`Error::Unseen`] and [`Error::Closed`] it may
     /// have. Dropping the future does not undo the write.
     pub async fn commit(&self, write: Write) -> Result<Committed, Error> {
         // Parsed before the commit: a value that cannot be served must not reach the store, and the follower need not

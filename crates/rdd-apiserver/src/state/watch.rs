@@ -38,7 +38,7 @@ pub enum Item {
 /// The changes of a scope, in order, each exactly once.
 ///
 /// It is a position in the history that all watches of the resource share. A slow watch does not block anything: when
-/// the history no longer contains its position, it ends with [`StateError::Expired`]. Dropping it ends it.
+/// the history no longer contains its position, it ends with [`Error::Expired`]. Dropping it ends it.
 pub struct Watch {
     shared: Arc<Shared>,
     table: Arc<Table>,
@@ -104,8 +104,8 @@ impl Watch {
 
     /// The next item; waits until there is one. Dropping the future loses nothing.
     ///
-    /// [`StateError::Expired`] if the history no longer contains this watch's position, or was reloaded;
-    /// [`StateError::Closed`] if the state has ended and all of its changes were delivered. Both end the watch.
+    /// [`Error::Expired`] if the history no longer contains this watch's position, or was reloaded;
+    /// [`Error::Closed`] if the state has ended and all of its changes were delivered. Both end the watch.
     pub async fn next(&mut self) -> Result<Item, Error> {
         loop {
             if let Some(item) = self.try_next()? {

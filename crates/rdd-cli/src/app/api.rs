@@ -133,7 +133,7 @@ impl<'a> Api<'a> {
         self.get_within(path, CALL_BOUND)
     }
 
-    /// Like [`ApiSession::get`], with this timeout.
+    /// Like [`Api::get`], with this timeout.
     pub fn get_within(&self, path: &str, bound: Duration) -> Result<Value, Error> {
         self.block_on(get(&self.client.clone().with_timeout(bound), path))
     }

@@ -43,7 +43,7 @@ impl Condition {
         self.observed_generation.is_some_and(|observed| observed >= generation)
     }
 
-    /// Like [`ObservedCondition::is_current_for`], for writers that do not set `observedGeneration`: their conditions count as current.
+    /// Like [`Condition::is_of`], for writers that do not set `observedGeneration`: their conditions count as current.
     pub fn may_be_of(&self, generation: i64) -> bool {
         self.observed_generation.is_none_or(|observed| observed >= generation)
     }

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::endpoint::Address;
 
-/// The future of a [`WebhookHandler`]: an AdmissionReview with a response.
+/// The future of a [`Handler`]: an AdmissionReview with a response.
 pub type Reply = Pin<Box<dyn Future<Output = Value> + Send>>;
 /// A function that handles an AdmissionReview.
 pub type Handler = Arc<dyn Fn(Value) -> Reply + Send + Sync>;
