@@ -8,7 +8,7 @@
 
 use std::{fmt::Write as _, sync::OnceLock};
 
-use rdd_fetch::{Asset, Check, KeyFingerprint, PublishedFile, Sha256, SignedList};
+use rdd_fetch::{Asset, Check, KeyFingerprint, PublishedFile, Sha256, SignedList, SigningKey};
 use serde::Deserialize;
 
 const MANIFEST: &str = include_str!("assets.json");
@@ -65,13 +65,14 @@ impl SmallFile {
 struct ListSignature {
     name: String,
     url: String,
-    key: SigningKey,
+    /// Those of the maintainers who may sign; one signature is enough.
+    keys: Vec<ListKey>,
 }
 
-/// The key that signs.
+/// A key that may sign.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SigningKey {
+struct ListKey {
     /// In full. It decides, and not where the key comes from.
     fingerprint: String,
     /// The file of keys, at its address and in the offline folder.
@@ -158,13 +159,18 @@ fn check_of(archive: &Archive, list: &SmallFile, signature: Option<&ListSignatur
     match (pinned, signature) {
         (None, None) => Check::Published { list: list.published(), entry },
         (Some(digest), None) => Check::Sha256(digest),
-        (pinned, Some(ListSignature { name, url, key })) => {
+        (pinned, Some(ListSignature { name, url, keys })) => {
             let file = |name: &str, url: &str| PublishedFile { name: name.to_owned(), urls: vec![url.to_owned()] };
             let signed = SignedList {
                 list: list.published(),
                 signature: file(name, url),
-                keys: file(&key.name, &key.url),
-                fingerprint: KeyFingerprint::parse(&key.fingerprint).expect("a test reads it"),
+                keys: keys
+                    .iter()
+                    .map(|key| SigningKey {
+                        file: file(&key.name, &key.url),
+                        fingerprint: KeyFingerprint::parse(&key.fingerprint).expect("a test reads it"),
+                    })
+                    .collect(),
             };
             Check::Signed { pinned, signed, entry }
         }
@@ -203,8 +209,9 @@ mod tests {
             assert!(asset.urls[0].starts_with("https://") && asset.urls[0].ends_with(&asset.name));
             assert!(images("qemu").contains(&format!("arch: {architecture}\n")));
         }
-        let ListSignature { url, key, .. } = manifest().lima.signature.as_ref().expect("Lima signs its lists");
-        assert!([url, &key.url].iter().all(|url| url.starts_with("https://")));
+        let ListSignature { url, keys, .. } = manifest().lima.signature.as_ref().expect("Lima signs its lists");
+        assert!(!keys.is_empty());
+        assert!(keys.iter().map(|key| &key.url).chain([url]).all(|url| url.starts_with("https://")));
         assert!(lima("riscv64").is_none());
     }
 
@@ -237,9 +244,9 @@ mod tests {
         let list: SmallFile =
             serde_json::from_str(r#"{"name": "SHA256SUMS", "url": "https://example.com/SHA256SUMS"}"#).unwrap();
         let signature: ListSignature = serde_json::from_str(
-            r#"{"name": "SHA256SUMS.asc", "url": "https://example.com/SHA256SUMS.asc", "key": {
+            r#"{"name": "SHA256SUMS.asc", "url": "https://example.com/SHA256SUMS.asc", "keys": [{
                 "fingerprint": "0123 4567 89AB CDEF 0123  4567 89AB CDEF 0123 4567",
-                "name": "keys.gpg", "url": "https://example.com/keys.gpg"}}"#,
+                "name": "keys.gpg", "url": "https://example.com/keys.gpg"}]}"#,
         )
         .unwrap();
         let digest = "a".repeat(64);
@@ -253,9 +260,13 @@ mod tests {
         };
         assert_eq!((pinned_digest(&pinned), pinned_digest(&unpinned)), (Some(digest), None));
         let Check::Signed { signed, .. } = check_of(&unpinned, &list, Some(&signature)) else { unreachable!() };
-        let SignedList { list, signature, keys, fingerprint } = signed;
-        assert_eq!([list, signature, keys].map(|file| file.name), ["SHA256SUMS", "SHA256SUMS.asc", "keys.gpg"]);
-        assert_eq!(fingerprint.to_string(), "0123456789ABCDEF0123456789ABCDEF01234567");
+        let SignedList { list, signature, keys } = signed;
+        let [key] = &keys[..] else { panic!("{keys:?}") };
+        assert_eq!(
+            [&list, &signature, &key.file].map(|file| file.name.as_str()),
+            ["SHA256SUMS", "SHA256SUMS.asc", "keys.gpg"]
+        );
+        assert_eq!(key.fingerprint.to_string(), "0123456789ABCDEF0123456789ABCDEF01234567");
     }
 
     #[test]

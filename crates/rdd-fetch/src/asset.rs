@@ -57,10 +57,25 @@ pub struct SignedList {
     pub list: PublishedFile,
     /// Its detached signature.
     pub signature: PublishedFile,
+    /// The keys that may have made the signature; one is enough.
+    pub keys: Vec<SigningKey>,
+}
+
+/// A key whose signatures count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SigningKey {
     /// A file that holds the key, armored or not, among others or alone.
-    pub keys: PublishedFile,
-    /// The one key whose signature counts, wherever the file came from.
+    pub file: PublishedFile,
+    /// The full fingerprint. It decides, wherever the file came from.
     pub fingerprint: KeyFingerprint,
+}
+
+impl SignedList {
+    /// The fingerprints of the keys, for messages.
+    pub(crate) fn fingerprints(&self) -> String {
+        let all: Vec<String> = self.keys.iter().map(|key| key.fingerprint.to_string()).collect();
+        all.join(" or ")
+    }
 }
 
 /// A name that cannot be that of a file below a folder.

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use crate::{asset::InvalidAsset, digest::Sha256, openpgp::KeyFingerprint, signature::SignatureError};
+use crate::{asset::InvalidAsset, digest::Sha256, signature::SignatureError};
 
 /// Why there is no file. What was downloaded stays, and is gone on with the next time.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +58,7 @@ pub enum Error {
     },
     /// The publisher's signature is not right.
     #[error(
-        "{name} is not used, because the signature of {list} by the key {key} could not be verified (compare both with the publisher's page; \
+        "{name} is not used, because the signature of {list} by the key {keys} could not be verified (compare both with the publisher's page; \
          where the publisher has changed the key, install a newer version of this program, or {name} by hand)"
     )]
     Signature {
@@ -66,8 +66,8 @@ pub enum Error {
         name: String,
         /// The list that is signed.
         list: String,
-        /// The pinned key.
-        key: KeyFingerprint,
+        /// The fingerprints of the pinned keys.
+        keys: String,
         /// What is wrong.
         #[source]
         source: Box<SignatureError>,

@@ -200,18 +200,30 @@ impl Fetcher {
             // It may be the list that is wrong, and the next attempt shall look at a newer one.
             let _ = fs::remove_file(self.kept_list(&signed.list));
             let (name, list) = (asset.name.clone(), signed.list.name.clone());
-            Error::Signature { name, list, key: signed.fingerprint, source: Box::new(source) }
+            Error::Signature { name, list, keys: signed.fingerprints(), source: Box::new(source) }
         })
     }
 
     /// The files of a signed list. None is kept: they are needed once for each file that comes into the cache.
-    async fn signed_files(&self, signed: &SignedList, is_offline: bool) -> Result<SignedFiles, Error> {
-        let SignedList { list, signature, keys, .. } = signed;
+    async fn signed_files<'s>(&self, signed: &'s SignedList, is_offline: bool) -> Result<SignedFiles<'s>, Error> {
+        let SignedList { list, signature, keys } = signed;
         let file = async |file: &PublishedFile| {
             let urls = if is_offline { Vec::new() } else { file.urls.clone() };
             self.small_file(&PublishedFile { name: file.name.clone(), urls }).await
         };
-        Ok(SignedFiles { keys: file(keys).await?, signature: file(signature).await?, list: file(list).await? })
+        let (signature, list) = (file(signature).await?, file(list).await?);
+        let (mut found, mut missing) = (Vec::new(), None);
+        for key in keys {
+            match file(&key.file).await {
+                Ok(content) => found.push((key, content)),
+                Err(error) => missing = Some(error),
+            }
+        }
+        match missing {
+            // One key is enough; without any there is nothing to check with.
+            Some(error) if found.is_empty() || matches!(error, Error::Invalid(_)) => Err(error),
+            missing => Ok(SignedFiles { keys: found, has_all_keys: missing.is_none(), signature, list }),
+        }
     }
 
     /// A file beside a release, from the offline folder or over the network.

@@ -16,7 +16,7 @@ mod progress;
 mod proxy;
 mod signature;
 
-pub use asset::{Asset, Check, InvalidAsset, PublishedFile, SignedList};
+pub use asset::{Asset, Check, InvalidAsset, PublishedFile, SignedList, SigningKey};
 pub use digest::{InvalidDigest, Sha256, find_in_list};
 pub use error::{Error, Failure, Mistaken};
 pub use fetcher::Fetcher;

@@ -13,7 +13,7 @@ use rdd_stdx::{
 use tokio::{process::Command, time::timeout};
 
 use crate::{
-    asset::SignedList,
+    asset::{SignedList, SigningKey},
     digest::{Sha256, find_in_list},
     openpgp::{KeyFingerprint, select_key},
 };
@@ -25,7 +25,7 @@ const GPGV_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignatureError {
-    /// The file of keys does not hold the pinned one.
+    /// No file of keys holds its pinned key.
     #[error("{file} does not hold this key")]
     KeyMissing {
         /// The file.
@@ -86,12 +86,15 @@ pub(crate) enum SignatureCheck {
     Skipped(String),
 }
 
-/// The three files of a signed list.
+/// The content of the files of a signed list.
 #[derive(Debug)]
-pub(crate) struct SignedFiles {
+pub(crate) struct SignedFiles<'s> {
     pub(crate) list: Vec<u8>,
     pub(crate) signature: Vec<u8>,
-    pub(crate) keys: Vec<u8>,
+    /// Each key with the file that should hold it.
+    pub(crate) keys: Vec<(&'s SigningKey, Vec<u8>)>,
+    /// Whether the file of every pinned key is there.
+    pub(crate) has_all_keys: bool,
 }
 
 /// The digest that a file has to have, and the name that it has in the list.
@@ -109,17 +112,22 @@ pub(crate) async fn check(
     gpgv: &Path,
     scratch: &Path,
     signed: &SignedList,
-    files: &SignedFiles,
+    files: &SignedFiles<'_>,
     expected: ExpectedEntry<'_>,
 ) -> Result<SignatureCheck, SignatureError> {
-    let missing = || SignatureError::KeyMissing { file: signed.keys.name.clone() };
-    let keyring = select_key(&files.keys, signed.fingerprint).ok_or_else(missing)?;
+    let keyring = select_keys(files)?;
     let scratch = ScratchFiles::write(scratch, [&keyring, &files.signature, &files.list])?;
     let Some(status) = run_gpgv(gpgv, &scratch).await? else {
         let reason = format!("{} could not be started (Debian has it in the package gpgv)", gpgv.display());
         return Ok(SignatureCheck::Skipped(reason));
     };
-    judge_status(&status, signed)?;
+    match judge_status(&status, signed) {
+        // The signature may be that of a key whose file could not be had.
+        Err(error @ SignatureError::OtherKey { .. }) if !files.has_all_keys => {
+            return Ok(SignatureCheck::Skipped(format!("{error}, and not all keys could be had")));
+        }
+        judged => judged?,
+    }
     let found = find_in_list(&String::from_utf8_lossy(&files.list), expected.name);
     if found == Some(expected.digest) {
         return Ok(SignatureCheck::Good);
@@ -130,6 +138,19 @@ pub(crate) async fn check(
         found,
         expected: expected.digest,
     })
+}
+
+/// The pinned keys, and no others of their files. A file without its key is an error if no other file has one.
+fn select_keys(files: &SignedFiles<'_>) -> Result<Vec<u8>, SignatureError> {
+    let mut keyring = Vec::new();
+    for (key, content) in &files.keys {
+        keyring.extend(select_key(content, key.fingerprint).unwrap_or_default());
+    }
+    if keyring.is_empty() {
+        let names: Vec<&str> = files.keys.iter().map(|(key, _)| key.file.name.as_str()).collect();
+        return Err(SignatureError::KeyMissing { file: names.join(" or ") });
+    }
+    Ok(keyring)
 }
 
 /// Keyring, signature and list on disk, until dropped.
@@ -195,7 +216,7 @@ fn judge_status(report: &str, signed: &SignedList) -> Result<(), SignatureError>
             // The last word is the primary key, to which a subkey that signs belongs.
             "VALIDSIG" => {
                 let made_by = words.next_back().and_then(|text| KeyFingerprint::parse(text).ok());
-                is_pinned = made_by == Some(signed.fingerprint);
+                is_pinned = signed.keys.iter().any(|key| made_by == Some(key.fingerprint));
             }
             "NO_PUBKEY" => {
                 let found = words.next().unwrap_or_default().to_owned();
@@ -227,8 +248,7 @@ mod tests {
         SignedList {
             list: file("SUMS"),
             signature: file("SUMS.asc"),
-            keys: file("keys"),
-            fingerprint: KeyFingerprint::parse(PINNED).unwrap(),
+            keys: vec![SigningKey { file: file("keys"), fingerprint: KeyFingerprint::parse(PINNED).unwrap() }],
         }
     }
 

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use rdd_fetch::{Asset, Check, Error, Fetcher, KeyFingerprint, PublishedFile, Sha256, SignedList};
+use rdd_fetch::{Asset, Check, Error, Fetcher, KeyFingerprint, PublishedFile, Sha256, SignedList, SigningKey};
 use rdd_stdx::{chain::Chain, process};
 use rdd_testkit::{capability::require, eventually};
 
@@ -87,12 +87,15 @@ impl Drop for Publisher {
 struct Release {
     folder: tempfile::TempDir,
     fingerprint: KeyFingerprint,
+    /// Another pinned key, whose file is not necessarily there.
+    colleague: Option<KeyFingerprint>,
 }
 
 impl Release {
     /// One in which all is well.
     fn signed_by(publisher: &Publisher) -> Self {
-        let release = Self { folder: tempfile::tempdir().unwrap(), fingerprint: publisher.fingerprint() };
+        let release =
+            Self { folder: tempfile::tempdir().unwrap(), fingerprint: publisher.fingerprint(), colleague: None };
         release.put(NAME, ARCHIVE);
         release.put("SHA256SUMS", list().as_bytes());
         release.put("SHA256SUMS.asc", &publisher.sign(&list()));
@@ -108,14 +111,19 @@ impl Release {
         fs::write(self.path(name), content).unwrap();
     }
 
+    /// The publisher's key, and one of a colleague who did not sign.
+    fn keys(&self) -> Vec<SigningKey> {
+        let key = |name: &str, fingerprint| {
+            let file = PublishedFile { name: name.to_owned(), urls: vec![format!("{NOWHERE}{name}")] };
+            SigningKey { file, fingerprint }
+        };
+        let colleague = self.colleague.map(|fingerprint| key("colleague.asc", fingerprint));
+        colleague.into_iter().chain([key("keys.asc", self.fingerprint)]).collect()
+    }
+
     fn asset(&self) -> Asset {
         let file = |name: &str| PublishedFile { name: name.to_owned(), urls: vec![format!("{NOWHERE}{name}")] };
-        let signed = SignedList {
-            list: file("SHA256SUMS"),
-            signature: file("SHA256SUMS.asc"),
-            keys: file("keys.asc"),
-            fingerprint: self.fingerprint,
-        };
+        let signed = SignedList { list: file("SHA256SUMS"), signature: file("SHA256SUMS.asc"), keys: self.keys() };
         let check = Check::Signed { pinned: Some(Sha256::of(ARCHIVE)), signed, entry: NAME.to_owned() };
         Asset { name: NAME.to_owned(), urls: vec![format!("{NOWHERE}{NAME}")], check, bytes: None }
     }
@@ -287,6 +295,32 @@ async fn a_signature_of_another_key_is_refused_also_if_that_key_comes_with_it() 
     release.expect_refusal("SHA256SUMS.asc was made with another key").await;
     release.put("keys.asc", &stranger.key());
     release.expect_refusal("keys.asc does not hold this key").await;
+}
+
+// Finding A-9
+#[tokio::test]
+async fn one_of_several_pinned_keys_is_enough() {
+    if !require("gpg") {
+        return;
+    }
+    let (publisher, colleague) = (Publisher::new(), Publisher::new());
+    let mut release = Release::signed_by(&publisher);
+    release.colleague = Some(colleague.fingerprint());
+    release.put("colleague.asc", &colleague.key());
+    for signer in [&publisher, &colleague] {
+        let warnings = Warnings::default();
+        let _logging = tracing::subscriber::set_default(warnings.clone());
+        release.put("SHA256SUMS.asc", &signer.sign(&list()));
+        release.fetch().await.unwrap();
+        assert_eq!(warnings.all(), Vec::<String>::new());
+        fs::remove_dir_all(release.cache()).unwrap();
+    }
+    // Without the file of the key that signed, nothing can be said about the signature.
+    let warnings = Warnings::default();
+    let _logging = tracing::subscriber::set_default(warnings.clone());
+    fs::remove_file(release.path("colleague.asc")).unwrap();
+    release.fetch().await.unwrap();
+    assert_eq!(warnings.all().len(), 1, "{:?}", warnings.all());
 }
 
 // Finding A-9

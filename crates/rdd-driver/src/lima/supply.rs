@@ -165,7 +165,10 @@ fn offline_files(asset: &Asset) -> String {
     let beside = match &asset.check {
         Check::Sha256(_) => Vec::new(),
         Check::Published { list, .. } => vec![&list.name],
-        Check::Signed { signed, .. } => vec![&signed.list.name, &signed.signature.name, &signed.keys.name],
+        Check::Signed { signed, .. } => {
+            let keys = signed.keys.iter().map(|key| &key.file.name);
+            [&signed.list.name, &signed.signature.name].into_iter().chain(keys).collect()
+        }
     };
     beside.into_iter().fold(asset.name.clone(), |files, name| format!("{files} and {name}"))
 }
