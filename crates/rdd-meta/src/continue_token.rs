@@ -1,4 +1,4 @@
-//! Continue tokens: where the next page of a list starts, and at which version.
+//! Continue tokens: the key and resource version at which the next page of a list starts.
 
 use base64::{
     Engine as _,
@@ -9,56 +9,65 @@ use serde_json::Value;
 
 use crate::{go_json, go_text};
 
-/// Go decodes without padding and does not mind bits behind the last byte; the strict default here would.
+/// Go's decoder takes no padding and ignores unused bits of the last character; the default engine would reject such
+/// bits.
 const ENGINE: GeneralPurpose =
     GeneralPurpose::new(&URL_SAFE, GeneralPurposeConfig::with_decode_allow_trailing_bits(NO_PAD, true));
 
-/// Where a list goes on.
+/// The position at which a paged list continues.
+///
+/// The server returns it as `metadata.continue` of a page, and the client sends it back for the next one. The token is
+/// encoded as upstream's etcd3 storage encodes it; it is neither signed nor encrypted, so [`decode`](Self::decode)
+/// treats it as untrusted input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContinueToken {
-    /// The version of the list that is continued. `None` is the "inconsistent" form: continue with what is there now.
+    /// The resource version of the list. `None` is upstream's "inconsistent" form: the list continues at the latest
+    /// version.
     pub resource_version: Option<i64>,
-    /// The first key of the next page, relative to the prefix of the list. It has no leading slash.
+    /// The first key of the next page, relative to the prefix of the list, without a leading slash.
     pub start: String,
 }
 
-/// Why a token is none, in upstream's words; the request is answered with [`Error::bad_request_message`].
+/// Why a continue token is invalid, in upstream's words. The server rejects the request with
+/// [`Error::bad_request_message`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Not base64, not JSON, or with a key that climbs.
+    /// The token is not base64 or not JSON, or its key has an empty, `.` or `..` segment.
     #[error("continue key is not valid: {0}")]
     NotValid(String),
-    /// Version 0 means nothing.
+    /// The resource version is 0 or absent.
     #[error("continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)")]
     ResourceVersion,
-    /// Without a key there is nothing to continue at.
+    /// The start key is empty or absent.
     #[error("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)")]
     EmptyStart,
-    /// A token of another age.
+    /// The token is of an unknown version of the encoding.
     #[error("continue key is not valid: server does not recognize this encoded version {0}")]
     Version(String),
 }
 
 impl Error {
-    /// What the list is refused with, as a BadRequest.
+    /// The message of the BadRequest that rejects the list.
     pub fn bad_request_message(&self) -> String {
         format!("invalid continue token: {self}")
     }
 }
 
 impl ContinueToken {
-    /// The token for the page after `last_key`, which is relative to the prefix of the list.
+    /// Creates the token for the page after `last_key`, which is relative to the prefix of the list.
     pub fn after(last_key: &str, resource_version: i64) -> Self {
+        // Key plus NUL is the smallest key that sorts after `last_key`.
         Self { resource_version: Some(resource_version), start: format!("{last_key}\0") }
     }
 
-    /// The same place, without the version that is gone: what comes from there on may not fit what came before.
+    /// A token for the same key without the resource version. Clients get it when the version was compacted; the
+    /// remaining pages may not be consistent with the earlier ones.
     pub fn inconsistent(&self) -> Self {
         Self { resource_version: None, start: self.start.clone() }
     }
 
-    /// The text of it.
+    /// Encodes the token as unpadded URL-safe base64 of JSON.
     pub fn encode(&self) -> String {
         let mut json = String::from(r#"{"v":"meta.k8s.io/v1","rv":"#);
         json.push_str(&self.resource_version.unwrap_or(-1).to_string());
@@ -68,9 +77,12 @@ impl ContinueToken {
         ENGINE.encode(json)
     }
 
-    /// Reads a token that a client sent back, or made up.
+    /// Decodes a token that a client sent.
+    ///
+    /// # Errors
+    /// When the token is malformed, lacks a resource version or key, or has a key that climbs out of the list's prefix.
     pub fn decode(text: &str) -> Result<Self, Error> {
-        // Go skips line breaks in base64.
+        // Go's base64 decoder skips line breaks.
         let bytes = ENGINE.decode(text.replace(['\r', '\n'], "")).map_err(|_| Error::NotValid(base64_problem(text)))?;
         let json: Value =
             serde_json::from_slice(&bytes).map_err(|error| Error::NotValid(json_problem(&bytes, &error)))?;
@@ -93,6 +105,7 @@ impl ContinueToken {
         if !relative.is_empty() && relative.split('/').any(|segment| matches!(segment, "" | "." | "..")) {
             return Err(Error::NotValid(start.to_owned()));
         }
+        // A negative version is upstream's mark of an inconsistent token.
         let resource_version = (resource_version > 0).then_some(resource_version);
         Ok(Self { resource_version, start: relative.to_owned() })
     }
@@ -119,14 +132,15 @@ fn wrong_type(field: &str, value: &Value, wanted: &str) -> Error {
     ))
 }
 
-/// Go names the first byte that does not belong, or the one that is left over.
+/// The message of Go's base64 decoder. It names the offset of the first invalid byte, or of the last byte if the length
+/// is wrong.
 fn base64_problem(text: &str) -> String {
     let belongs = |byte: u8| byte.is_ascii_alphanumeric() || b"-_\r\n".contains(&byte);
     let offset = text.bytes().position(|byte| !belongs(byte)).unwrap_or(text.len().saturating_sub(1));
     format!("illegal base64 data at input byte {offset}")
 }
 
-/// Go's words for the common ways in which a text is no JSON; for the rest, those of our parser.
+/// The message of Go's JSON decoder for common syntax errors; for others, the message of serde_json.
 fn json_problem(bytes: &[u8], error: &serde_json::Error) -> String {
     match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
         Some(first) if !b"{[\"-tfn".contains(first) && !first.is_ascii_digit() => {

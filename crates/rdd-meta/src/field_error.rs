@@ -1,4 +1,4 @@
-//! What is wrong with one field, in the words of upstream's `field.Error`.
+//! Validation errors of single fields, with the messages of upstream's `field.Error`.
 
 use std::{collections::HashSet, fmt};
 
@@ -6,34 +6,34 @@ use serde_json::Value;
 
 use crate::{go_json, go_text};
 
-/// What kind of wrong.
+/// The kind of a field error. Mirrors upstream's `field.ErrorType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FieldErrorKind {
-    /// It refers to something that is not there.
+    /// The value refers to something that does not exist.
     NotFound,
-    /// It is missing.
+    /// The field is required and absent.
     Required,
-    /// It is there twice.
+    /// The value occurs more than once where it must be unique.
     Duplicate,
-    /// It is malformed.
+    /// The value is malformed.
     Invalid,
-    /// It is of the wrong type.
+    /// The value has the wrong type.
     TypeInvalid,
-    /// It is none of the values that are known.
+    /// The value is not one of the supported values.
     NotSupported,
-    /// It may not be there.
+    /// The field must not be set.
     Forbidden,
-    /// It has too many bytes.
+    /// The value has too many bytes.
     TooLong,
-    /// It has too many items.
+    /// The value has too many items.
     TooMany,
-    /// It is not the user's fault.
+    /// The server failed to validate the field; the user is not at fault.
     Internal,
 }
 
 impl FieldErrorKind {
-    /// The word for programs, as in the `reason` of a Status cause.
+    /// The machine-readable reason, for the `reason` of a Status cause.
     pub fn reason(self) -> &'static str {
         match self {
             Self::NotFound => "FieldValueNotFound",
@@ -68,13 +68,15 @@ impl FieldErrorKind {
     }
 }
 
-/// How many bytes one value may take up in the errors of one rule, however many errors there are.
+/// How many bytes a [`Repeated`] value may take up in the errors of one rule.
 const REPEATED_BYTES_MAX: usize = 64 * 1024;
 
-/// The text of a value that several errors show.
+/// The text of a value that several errors of one rule show.
 ///
-/// Where each item of a list can be wrong and each error shows the whole list, upstream answers megabytes with gigabytes. Here the
-/// first error has the text, and so have the next ones as long as they take up no more than 64 KiB together; then it says no more.
+/// When every item of a list can be invalid and each error shows the whole list, the response grows with the square of
+/// the request: upstream turns megabytes into gigabytes. This iterator bounds it. The first error always gets the text,
+/// the next ones only while texts and errors together take up at most 64 KiB; then the iterator ends and the rule
+/// reports no further errors.
 #[derive(Debug)]
 pub struct Repeated<F> {
     make: F,
@@ -83,7 +85,7 @@ pub struct Repeated<F> {
 }
 
 impl<F: FnMut() -> String> Repeated<F> {
-    /// A text that is made when it is first asked for.
+    /// Creates the iterator. `make` runs once, when the first error needs the text.
     pub fn new(make: F) -> Self {
         Self { make, text: None, shown_bytes: 0 }
     }
@@ -95,22 +97,22 @@ impl<F: FnMut() -> String> Iterator for Repeated<F> {
     fn next(&mut self) -> Option<String> {
         let text = self.text.get_or_insert_with(&mut self.make);
         let is_first = self.shown_bytes == 0;
-        // The error around the text counts too: an empty list can be shown for ever.
+        // Each error has a size of its own: without it, an empty list could be repeated without end.
         self.shown_bytes += text.len() + 64;
         (is_first || self.shown_bytes <= REPEATED_BYTES_MAX).then(|| text.clone())
     }
 }
 
-/// What is wrong with one field.
+/// A validation error of one field.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldError {
-    /// Where, as in `metadata.labels`.
+    /// The path of the field, as in `metadata.labels`.
     pub path: String,
-    /// What kind of wrong.
+    /// The kind of error.
     pub kind: FieldErrorKind,
-    /// The offending value as the text of it that goes into the message; `None` leaves it out.
+    /// The invalid value as the message shows it; `None` leaves it out.
     pub value: Option<String>,
-    /// The rest of the sentence; may be empty.
+    /// The explanation at the end of the message; may be empty.
     pub detail: String,
 }
 
@@ -121,17 +123,17 @@ impl FieldError {
         Self { path: path.into(), kind, value, detail: detail.into() }
     }
 
-    /// It is missing.
+    /// A required field is absent.
     pub fn required(path: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(path, FieldErrorKind::Required, None, detail)
     }
 
-    /// It may not be there.
+    /// A field is set that must not be set.
     pub fn forbidden(path: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(path, FieldErrorKind::Forbidden, None, detail)
     }
 
-    /// It is malformed.
+    /// A malformed value.
     pub fn invalid(path: impl Into<String>, value: impl BadValue, detail: impl Into<String>) -> Self {
         Self::new(path, FieldErrorKind::Invalid, Some(value.text()), detail)
     }
@@ -141,17 +143,17 @@ impl FieldError {
         Self::new(path, FieldErrorKind::Invalid, Some(go_text::quote(value)), detail)
     }
 
-    /// A malformed value whose text the caller has made.
+    /// A malformed value that the caller has already formatted.
     pub fn invalid_text(path: impl Into<String>, value: String, detail: impl Into<String>) -> Self {
         Self::new(path, FieldErrorKind::Invalid, Some(value), detail)
     }
 
-    /// It is of the wrong type.
+    /// A value of the wrong type.
     pub fn type_invalid(path: impl Into<String>, value: impl BadValue, detail: impl Into<String>) -> Self {
         Self::new(path, FieldErrorKind::TypeInvalid, Some(value.text()), detail)
     }
 
-    /// It is none of the values that are known.
+    /// A value that is not one of the supported values.
     pub fn not_supported<S: AsRef<str>>(path: impl Into<String>, value: impl BadValue, supported: &[S]) -> Self {
         let supported: Vec<String> = supported.iter().map(|value| go_text::quote(value.as_ref())).collect();
         let detail =
@@ -159,17 +161,17 @@ impl FieldError {
         Self::new(path, FieldErrorKind::NotSupported, Some(value.text()), detail)
     }
 
-    /// It refers to something that is not there.
+    /// A reference to something that does not exist.
     pub fn not_found(path: impl Into<String>, value: impl BadValue) -> Self {
         Self::new(path, FieldErrorKind::NotFound, Some(value.text()), "")
     }
 
-    /// It is there twice.
+    /// A duplicate of a value that must be unique.
     pub fn duplicate(path: impl Into<String>, value: impl BadValue) -> Self {
         Self::new(path, FieldErrorKind::Duplicate, Some(value.text()), "")
     }
 
-    /// It has more bytes than it may have. A negative bound is not mentioned.
+    /// A value with more than `bytes_max` bytes. The message leaves out a negative maximum.
     pub fn too_long(path: impl Into<String>, bytes_max: impl TryInto<usize>) -> Self {
         let detail = match bytes_max.try_into() {
             Ok(1) => "may not be more than 1 byte".to_owned(),
@@ -179,7 +181,7 @@ impl FieldError {
         Self::new(path, FieldErrorKind::TooLong, None, detail)
     }
 
-    /// It has more items than it may have. Negative numbers are not mentioned.
+    /// A list with more than `items_max` items. The message leaves out negative numbers.
     pub fn too_many(path: impl Into<String>, items: impl TryInto<usize>, items_max: impl TryInto<usize>) -> Self {
         let detail = match items_max.try_into() {
             Ok(1) => "must have at most 1 item".to_owned(),
@@ -190,7 +192,7 @@ impl FieldError {
         Self::new(path, FieldErrorKind::TooMany, items, detail)
     }
 
-    /// It is not the user's fault.
+    /// A failure of the server itself.
     pub fn internal(path: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(path, FieldErrorKind::Internal, None, detail)
     }
@@ -216,10 +218,10 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// An offending value, by the text that a message has for it: strings as `%q`, numbers and booleans as `%v`, and
-/// everything else as JSON.
+/// Values that an error can show. As upstream formats them: strings as `%q`, numbers and booleans as `%v`, everything
+/// else as JSON.
 pub trait BadValue {
-    /// The text.
+    /// Formats the value for the message.
     fn text(self) -> String;
 }
 
@@ -263,7 +265,8 @@ impl BadValue for i64 {
     }
 }
 
-/// All of them in one sentence: alone as it is, several in brackets, each text once. Empty for none.
+/// Joins errors into one message, like upstream's `ToAggregate`: duplicates are removed, several errors are put in
+/// brackets. Empty without errors.
 pub fn aggregate(errors: &[FieldError]) -> String {
     let mut seen = HashSet::new();
     let texts: Vec<String> =

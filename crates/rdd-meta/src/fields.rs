@@ -1,52 +1,52 @@
-//! Field selectors: `metadata.name=x,spec.foo!=y`, with `\` before a comma, an equals sign or itself in a value.
+//! Field selectors such as `metadata.name=x,spec.foo!=y`, in which a backslash escapes `,`, `=` and `\` in a value.
 
 use std::fmt;
 
-/// All terms must hold. The empty selector selects everything.
+/// A field selector. An object must match all terms; the empty selector matches every object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FieldSelector {
     terms: Vec<Term>,
 }
 
-/// One condition on one field.
+/// A condition on one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Term {
-    /// Path of the field, as in `metadata.name`.
+    /// The path of the field, as in `metadata.name`.
     pub field: String,
-    /// Whether the value must be this one, or any other.
+    /// `true` for `=`: the field must have this value; `false` for `!=`: it must have another one.
     pub equal: bool,
     /// The value.
     pub value: String,
 }
 
-/// Why a field selector is none, in upstream's words.
+/// Why a field selector cannot be parsed, in upstream's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseError {
-    /// A term without an operator.
+    /// A term has no operator.
     #[error("invalid selector: '{selector}'; can't understand '{term}'")]
     Term {
-        /// All of it.
+        /// The whole selector.
         selector: String,
-        /// The part.
+        /// The invalid term.
         term: String,
     },
-    /// A backslash before something that needs none.
+    /// A backslash stands before a character that cannot be escaped, or at the end.
     #[error("invalid field selector: invalid escape sequence: {0}")]
     Escape(String),
-    /// A comma or an equals sign without its backslash; upstream prints its number.
+    /// A value has an unescaped comma or equals sign. Upstream prints the character's code.
     #[error("invalid field selector: unescaped character in value: {}", u32::from(*.0))]
     Unescaped(char),
 }
 
-/// A selector on a field that the resource cannot select by.
+/// The selector names a field that the resource cannot be selected by.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnknownField {
-    /// For resources with fields of their own, custom ones included.
+    /// The error of resources with selectable fields of their own, custom resources included.
     #[error("field label not supported: {0}")]
     NotSupported(String),
-    /// For built-in resources that know only name and namespace.
+    /// The error of built-in resources, which only support name and namespace.
     #[error(
         "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
         crate::go_text::quote(.0)
@@ -55,49 +55,54 @@ pub enum UnknownField {
 }
 
 impl FieldSelector {
-    /// Reads a selector. Terms come out sorted by their text.
+    /// Parses a selector. The terms are sorted by their text, as upstream sorts them.
+    ///
+    /// # Errors
+    /// When a term has no operator or a value is not escaped properly.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let mut parts = split_terms(text);
         parts.sort_unstable();
         let terms = parts.into_iter().filter(|part| !part.is_empty()).map(|part| parse_term(text, part));
         let mut terms: Vec<Term> = terms.collect::<Result<_, _>>()?;
-        // A term that names neither field nor value says nothing to upstream, so it is none.
+        // Upstream drops a term that has neither field nor value.
         terms.retain(|term| !(term.field.is_empty() && term.value.is_empty()));
         Ok(Self { terms })
     }
 
-    /// One condition that a field has a value.
+    /// A selector with one term, `field=value`.
     pub fn equals(field: impl Into<String>, value: impl Into<String>) -> Self {
         Self { terms: vec![Term { field: field.into(), equal: true, value: value.into() }] }
     }
 
-    /// Whether everything is selected.
+    /// Whether the selector matches every object.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// The conditions.
+    /// The terms of the selector.
     pub fn terms(&self) -> &[Term] {
         &self.terms
     }
 
-    /// Whether an object is selected; `value_of` knows its fields, and a field that is absent has the empty value.
+    /// Whether an object matches. `value_of` returns the value of a field; an absent field counts as empty.
     pub fn matches<'a>(&self, value_of: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.terms.iter().all(|term| (value_of(&term.field).unwrap_or_default() == term.value) == term.equal)
     }
 
-    /// The value that a field must have, if the first condition of equality on it says so.
+    /// The value that the first `=` term on this field requires.
     pub fn required_value(&self, field: &str) -> Option<&str> {
         self.terms.iter().find(|term| term.equal && term.field == field).map(|term| term.value.as_str())
     }
 
-    /// Checks the fields against `metadata.name` and those in `supported`, for resources with fields of their own. A
-    /// custom resource that is namespaced supports `metadata.namespace` as well, one that is not does not.
+    /// Checks that each field is `metadata.name` or in `supported`. For custom resources, and built-in ones with
+    /// selectable fields of their own. The caller lists `metadata.namespace` in `supported` for a namespaced custom
+    /// resource only.
     pub fn check_supported(&self, supported: &[&str]) -> Result<(), UnknownField> {
         self.check(|field| field == "metadata.name" || supported.contains(&field), UnknownField::NotSupported)
     }
 
-    /// Checks the fields against name and namespace, for built-in resources that know no others.
+    /// Checks that each field is `metadata.name` or `metadata.namespace`, for built-in resources without selectable
+    /// fields of their own.
     pub fn check_default(&self) -> Result<(), UnknownField> {
         self.check(is_default_field, UnknownField::NotDefault)
     }
@@ -125,7 +130,7 @@ impl fmt::Display for FieldSelector {
     }
 }
 
-/// A value with a backslash before what would end it.
+/// Escapes a value, so that it can stand in a selector.
 pub fn escape(value: &str) -> String {
     let mut escaped = String::with_capacity(value.len());
     for character in value.chars() {
@@ -154,7 +159,7 @@ fn unescape(value: &str) -> Result<String, ParseError> {
     Ok(plain)
 }
 
-/// Splits at commas that no backslash precedes.
+/// Splits at commas that are not escaped.
 fn split_terms(text: &str) -> Vec<&str> {
     let mut terms = Vec::new();
     let (mut start, mut escaped) = (0, false);

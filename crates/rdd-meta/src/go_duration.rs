@@ -1,8 +1,11 @@
-//! Durations as Go reads them: `1h15m30.918s`, `-1.5s`, `0`.
+//! Parses durations in Go's format, such as `1h15m30.918s`, `-1.5s` or `0`.
 
 use crate::go_text::quote;
 
-/// Nanoseconds of a duration, or why the text is none, in the words of Go's `time.ParseDuration`.
+/// Parses a duration into nanoseconds.
+///
+/// # Errors
+/// The message of Go's `time.ParseDuration`, when the text is malformed or exceeds 64 bits.
 pub fn parse(text: &str) -> Result<i64, String> {
     let invalid = || format!("time: invalid duration {}", quote(text));
     let (negative, mut rest) = match text.as_bytes().first() {
@@ -27,7 +30,7 @@ pub fn parse(text: &str) -> Result<i64, String> {
         let nanoseconds =
             unit_of(unit).ok_or_else(|| format!("time: unknown unit {} in duration {}", quote(unit), quote(text)))?;
         let whole = value.checked_mul(nanoseconds).ok_or_else(invalid)?;
-        // The fraction is truncated to a nanosecond, as Go does.
+        // Go truncates the fraction to whole nanoseconds.
         let (fraction, power) = scale;
         #[expect(
             clippy::cast_precision_loss,
@@ -44,13 +47,15 @@ pub fn parse(text: &str) -> Result<i64, String> {
     }
     match (negative, i64::try_from(total)) {
         (true, Ok(total)) => Ok(-total),
+        // 2^63 nanoseconds only fit as a negative number.
         (true, Err(_)) => Ok(i64::MIN),
         (false, Ok(total)) => Ok(total),
         (false, Err(_)) => Err(invalid()),
     }
 }
 
-/// Whole part, fraction with its power of ten, and what follows. None if there is no digit, or too many.
+/// Splits off a number: its whole part, its fraction with the power of ten, and the rest. `None` without digits, or
+/// when the whole part overflows.
 fn number(text: &str) -> Option<(u64, (u64, f64), &str)> {
     let digits = |text: &str| text.len() - text.trim_start_matches(|found: char| found.is_ascii_digit()).len();
     let whole = digits(text);
@@ -60,7 +65,7 @@ fn number(text: &str) -> Option<(u64, (u64, f64), &str)> {
     let mut count = 0;
     if let Some(after) = rest.strip_prefix('.') {
         count = digits(after);
-        // Go stops where the next digit could be too many for it.
+        // Go ignores the digits of a fraction that would overflow 63 bits.
         let kept = after[..count].bytes().scan(0_u64, |read, digit| {
             *read = (*read <= (1 << 63) / 10).then(|| *read * 10 + u64::from(digit - b'0'))?;
             (*read <= 1 << 63).then_some(*read)

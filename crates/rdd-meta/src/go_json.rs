@@ -1,4 +1,4 @@
-//! JSON text as Go's `encoding/json` writes it: sorted keys, escaped HTML characters, numbers in Go's form.
+//! Writes JSON as Go's `encoding/json` does: sorted keys, escaped HTML characters, numbers in Go's format.
 
 use std::fmt::Write as _;
 
@@ -6,21 +6,21 @@ use serde_json::{Map, Number, Value};
 
 use crate::go_text::json_float;
 
-/// The text of a value, without the newline that Go's stream encoder appends.
+/// The JSON text of a value, without the newline that Go's stream encoder appends.
 pub fn to_string(value: &Value) -> String {
     let mut text = String::new();
     write_value(&mut text, value);
     text
 }
 
-/// The bytes of a value as an API server sends them: the text and a newline.
+/// The response body that an API server sends for a value: its JSON text and a newline.
 pub fn to_wire(value: &Value) -> Vec<u8> {
     let mut text = to_string(value);
     text.push('\n');
     text.into_bytes()
 }
 
-/// Appends the text of a value.
+/// Appends the JSON text of a value.
 pub fn write_value(text: &mut String, value: &Value) {
     match value {
         Value::Null => text.push_str("null"),
@@ -45,7 +45,7 @@ fn write_array(text: &mut String, items: &[Value]) {
 }
 
 fn write_object(text: &mut String, fields: &Map<String, Value>) {
-    // The map is sorted already unless some crate of the build turns on serde_json's `preserve_order`.
+    // The map is sorted unless some crate of the build enables serde_json's `preserve_order`.
     if fields.keys().is_sorted() {
         return write_fields(text, fields.iter());
     }
@@ -67,7 +67,8 @@ fn write_fields<'a>(text: &mut String, fields: impl Iterator<Item = (&'a String,
     text.push('}');
 }
 
-/// Appends a number. What fits no `int64` is a float to Kubernetes, so it loses its last digits here as it does there.
+/// Appends a number. Kubernetes decodes a number that does not fit `int64` into a float, which loses digits; this
+/// function writes the same digits.
 fn write_number(text: &mut String, number: &Number) {
     let written = match (number.as_i64(), number.as_f64()) {
         (Some(integer), _) => write!(text, "{integer}"),
@@ -77,13 +78,13 @@ fn write_number(text: &mut String, number: &Number) {
     written.expect("writing to a string never fails");
 }
 
-/// Whether a byte is to be escaped or may begin a character that is: the last one begins U+2028 and U+2029. Without a branch,
-/// so that many bytes can be judged at once.
+/// Whether a byte must be escaped or may start a character that must be: 0xe2 starts U+2028 and U+2029. The function
+/// has no branches, so that the compiler can vectorize a loop over it.
 const fn is_suspect(byte: u8) -> bool {
     (byte < 0x20) | (byte == b'"') | (byte == b'\\') | (byte == b'<') | (byte == b'>') | (byte == b'&') | (byte == 0xe2)
 }
 
-/// The same by byte, which is quicker for one.
+/// [`is_suspect`] as a table, which is faster for single bytes.
 const SUSPECT: [bool; 256] = {
     let mut suspect = [false; 256];
     let mut byte = 0;
@@ -94,10 +95,11 @@ const SUSPECT: [bool; 256] = {
     suspect
 };
 
-/// How many bytes are judged at once.
+/// How many bytes [`first_suspect`] checks at a time.
 const STRIDE: usize = 32;
 
-/// Where the first suspect is. Long texts mostly have none, which is seen without looking at each byte on its own.
+/// The position of the first suspect byte. Most long strings have none, so whole strides are checked before single
+/// bytes.
 fn first_suspect(bytes: &[u8]) -> Option<usize> {
     let has_none = |stride: &&[u8; STRIDE]| !stride.iter().fold(false, |found, byte| found | is_suspect(*byte));
     let (strides, _) = bytes.as_chunks();
@@ -106,7 +108,7 @@ fn first_suspect(bytes: &[u8]) -> Option<usize> {
     ahead.map(|ahead| passed + ahead)
 }
 
-/// Appends a string in quotes.
+/// Appends a string in quotes, escaped as Go does: control characters, `"`, `\`, `<`, `>`, `&`, U+2028 and U+2029.
 pub fn write_string(text: &mut String, string: &str) {
     text.push('"');
     let bytes = string.as_bytes();
@@ -135,6 +137,7 @@ pub fn write_string(text: &mut String, string: &str) {
         } else {
             text.push_str(short);
         }
+        // The escape replaces all three bytes of the character.
         if bytes[at] == 0xe2 {
             looked += 2;
         }
@@ -144,7 +147,7 @@ pub fn write_string(text: &mut String, string: &str) {
     text.push('"');
 }
 
-/// What Go's decoder calls a value.
+/// The name of a value's JSON type in errors of Go's decoder.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -156,8 +159,8 @@ pub fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// What Go's decoder calls a value that does not fit the Go type `wanted`; of a number that should be an integer it
-/// tells the digits.
+/// The description of a value in Go's type mismatch errors: the type's name, and for a number where `wanted` is an
+/// integer also the digits.
 pub(crate) fn found_type(value: &Value, wanted: &str) -> String {
     match value {
         Value::Number(number) if wanted == "int64" => format!("number {number}"),

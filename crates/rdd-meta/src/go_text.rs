@@ -1,10 +1,10 @@
-//! Text as Go writes it: quoted strings, printable characters, numbers, values, and the errors of its number parsing.
+//! Formats text as Go does: quoted strings, printable characters, numbers, values and number parsing errors.
 
 use std::fmt::Write as _;
 
 use serde_json::{Number, Value};
 
-/// Why a number could not be read, in the words of Go's `strconv.NumError`.
+/// Why a number cannot be parsed, with the message of Go's `strconv.NumError`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("strconv.{function}: parsing {}: {problem}", quote(text))]
 pub struct NumberError {
@@ -13,7 +13,7 @@ pub struct NumberError {
     problem: &'static str,
 }
 
-/// Reads a decimal integer as `strconv.ParseInt(text, 10, 64)` does: a sign is welcome, an underscore is not.
+/// Parses a decimal integer like `strconv.ParseInt(text, 10, 64)`, which accepts a sign and no underscores.
 pub fn parse_int(text: &str) -> Result<i64, NumberError> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let fail = |problem| NumberError { function: "ParseInt", text: text.to_owned(), problem };
@@ -23,7 +23,7 @@ pub fn parse_int(text: &str) -> Result<i64, NumberError> {
     text.parse().map_err(|_| fail("value out of range"))
 }
 
-/// Reads a decimal integer as `strconv.ParseUint(text, 10, 64)` does: no sign at all.
+/// Parses a decimal integer like `strconv.ParseUint(text, 10, 64)`, which accepts no sign.
 pub fn parse_uint(text: &str) -> Result<u64, NumberError> {
     let fail = |problem| NumberError { function: "ParseUint", text: text.to_owned(), problem };
     if !is_decimal(text) {
@@ -36,7 +36,7 @@ fn is_decimal(digits: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A string in double quotes, escaped as `%q` does it.
+/// Quotes a string like `%q`.
 pub fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -74,27 +74,27 @@ fn push_quoted(quoted: &mut String, character: char) {
     }
 }
 
-/// Whether Go's `unicode.IsPrint` holds: letters, marks, numbers, punctuation, symbols and the ASCII space. Characters
-/// that are newer than Go's Unicode tables and in Rust's already are printable here and not there.
+/// Like Go's `unicode.IsPrint`: letters, marks, numbers, punctuation, symbols and the ASCII space. Characters that
+/// Rust's Unicode tables have and Go's older ones lack count as printable here only.
 pub fn is_print(character: char) -> bool {
     if character.is_ascii() {
         return (' '..='~').contains(&character);
     }
-    // The standard library has the same table, and shows it only through `escape_debug`. In a string, other than at its
-    // start, marks are left alone there, so the character is asked about behind a letter.
+    // The standard library exposes its table of printable characters only through `escape_debug`. That escapes a
+    // combining mark only at the start of a string, so the character is checked after a letter.
     let mut buffer = [b'a'; 5];
     let length = character.encode_utf8(&mut buffer[1..]).len();
     let text = std::str::from_utf8(&buffer[..=length]).expect("a letter and an encoded character");
     text.escape_debug().nth(1) == Some(character)
 }
 
-/// A float as `encoding/json` writes it: digits, and an exponent below 1e-6 and from 1e21 on. What is not finite has no
-/// JSON; it is written as `null`.
+/// Formats a float like `encoding/json`: with an exponent below 1e-6 and from 1e21 on. Infinities and NaN, which JSON
+/// lacks, become `null`.
 pub fn json_float(number: f64) -> String {
     json_float_with(number, 1)
 }
 
-/// A float as jsoniter writes it: as [`json_float`], with at least two digits of an exponent.
+/// Formats a float like jsoniter: as [`json_float`], but exponents have at least two digits.
 pub fn jsoniter_float(number: f64) -> String {
     json_float_with(number, 2)
 }
@@ -108,7 +108,7 @@ fn json_float_with(number: f64, exponent_digits_min: usize) -> String {
     if has_exponent { exponent(&decimal, exponent_digits_min) } else { positional(&decimal) }
 }
 
-/// A float as `%v` writes it: digits, and an exponent of at least two digits below 1e-4 and from 1e6 on.
+/// Formats a float like `%v`: with an exponent of at least two digits below 1e-4 and from 1e6 on.
 pub fn plain_float(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();
@@ -120,7 +120,8 @@ pub fn plain_float(number: f64) -> String {
     if (-4..6).contains(&decimal.power) { positional(&decimal) } else { exponent(&decimal, 2) }
 }
 
-/// A number as `%v` writes it once Kubernetes has decoded it: an `int64` where it fits, else a `float64`.
+/// Formats a decoded number like `%v`: Kubernetes decodes a number into an `int64` if it fits, otherwise into a
+/// `float64`.
 pub fn plain_number(number: &Number) -> String {
     match (number.as_i64(), number.as_f64()) {
         (None, Some(float)) => plain_float(float),
@@ -128,7 +129,7 @@ pub fn plain_number(number: &Number) -> String {
     }
 }
 
-/// A decoded value as `%v` writes it. Recursion is as deep as the value.
+/// Formats a decoded value like `%v`. The recursion is as deep as the value.
 pub fn plain(value: &Value) -> String {
     let mut text = String::new();
     write_plain(&mut text, value);
@@ -166,7 +167,7 @@ fn write_plain(text: &mut String, value: &Value) {
     }
 }
 
-/// The Go type that Kubernetes decodes a value into, as `%T` writes it.
+/// The name (`%T`) of the Go type that Kubernetes decodes a value into.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
@@ -179,20 +180,20 @@ pub fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// A finite float in decimal: its digits, of which the first is before the point, and the power of ten that it is times of.
+/// A finite float in decimal: its digits, with the point after the first one, times ten to the `power`.
 struct Decimal {
     sign: &'static str,
     digits: String,
     power: i32,
 }
 
-/// The fewest digits that read back as the number. Where two texts of that length are equally near, Go takes the even
-/// digit and Rust the greater one; only numbers that need all their digits can be there.
+/// The shortest digits that parse back to the number. Where two candidates are equally near, Go prefers the even last
+/// digit and Rust the greater one; this only occurs among numbers that need all their digits.
 fn shortest(number: f64) -> Decimal {
     let mut text = format!("{number:e}");
     let digits = text.bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count();
     if digits >= 15 {
-        // With a given number of digits Rust rounds the exact value, and half to even.
+        // With an explicit number of digits, Rust rounds the exact value, and half to even as Go does.
         let rounded = format!("{number:.*e}", digits - 1);
         if rounded.parse() == Ok(number) {
             text = rounded;

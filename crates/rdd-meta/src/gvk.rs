@@ -1,8 +1,8 @@
-//! Group, version, kind and resource: how an API is named, and which of its versions comes first.
+//! Groups, versions, kinds and resources: the identifiers of Kubernetes APIs, and the priority order of versions.
 
 use std::{cmp::Ordering, fmt};
 
-/// A group and a version, written together as `apiVersion`. The group of the core API is empty.
+/// A group and version, written together as the `apiVersion` of objects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct GroupVersion {
     /// The group; empty for the core API.
@@ -11,7 +11,7 @@ pub struct GroupVersion {
     pub version: String,
 }
 
-/// A kind in a group, as errors about objects name it.
+/// A kind in a group. Errors about objects name it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct GroupKind {
     /// The group; empty for the core API.
@@ -20,16 +20,16 @@ pub struct GroupKind {
     pub kind: String,
 }
 
-/// A resource in a group, as errors about requests name it.
+/// A resource in a group. Errors about requests name it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct GroupResource {
     /// The group; empty for the core API.
     pub group: String,
-    /// The plural, as in `configmaps`.
+    /// The plural name, as in `configmaps`.
     pub resource: String,
 }
 
-/// What an object says it is.
+/// The type of an object, from its `apiVersion` and `kind`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct GroupVersionKind {
     /// The group; empty for the core API.
@@ -40,29 +40,30 @@ pub struct GroupVersionKind {
     pub kind: String,
 }
 
-/// What a path leads to.
+/// The resource of a request, from its path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct GroupVersionResource {
     /// The group; empty for the core API.
     pub group: String,
     /// The version.
     pub version: String,
-    /// The plural, as in `configmaps`.
+    /// The plural name, as in `configmaps`.
     pub resource: String,
 }
 
-/// An `apiVersion` that is none.
+/// An `apiVersion` has more than one slash.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unexpected GroupVersion string: {0}")]
 pub struct UnexpectedGroupVersion(String);
 
 impl GroupVersion {
-    /// A group and a version.
+    /// Creates a group and version.
     pub fn new(group: impl Into<String>, version: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into() }
     }
 
-    /// Reads an `apiVersion`. Nothing and `/` are the empty one, as in `schema.ParseGroupVersion`.
+    /// Parses an `apiVersion`. The empty text and `/` give the empty group and version, as in
+    /// `schema.ParseGroupVersion`.
     pub fn parse(text: &str) -> Result<Self, UnexpectedGroupVersion> {
         match text.split_once('/') {
             None => Ok(Self::new("", text)),
@@ -71,12 +72,12 @@ impl GroupVersion {
         }
     }
 
-    /// The same with a kind.
+    /// Adds a kind.
     pub fn with_kind(&self, kind: impl Into<String>) -> GroupVersionKind {
         GroupVersionKind { group: self.group.clone(), version: self.version.clone(), kind: kind.into() }
     }
 
-    /// The same with a resource.
+    /// Adds a resource.
     pub fn with_resource(&self, resource: impl Into<String>) -> GroupVersionResource {
         GroupVersionResource { group: self.group.clone(), version: self.version.clone(), resource: resource.into() }
     }
@@ -93,7 +94,7 @@ impl fmt::Display for GroupVersion {
 }
 
 impl GroupKind {
-    /// A group and a kind.
+    /// Creates a group and kind.
     pub fn new(group: impl Into<String>, kind: impl Into<String>) -> Self {
         Self { group: group.into(), kind: kind.into() }
     }
@@ -106,18 +107,18 @@ impl fmt::Display for GroupKind {
 }
 
 impl GroupResource {
-    /// A group and a resource.
+    /// Creates a group and resource.
     pub fn new(group: impl Into<String>, resource: impl Into<String>) -> Self {
         Self { group: group.into(), resource: resource.into() }
     }
 
-    /// Reads `resource.group`; without a dot the group is the core one.
+    /// Parses `resource.group`, split at the first dot. Without a dot, the group is the core group.
     pub fn parse(text: &str) -> Self {
         let (resource, group) = text.split_once('.').unwrap_or((text, ""));
         Self::new(group, resource)
     }
 
-    /// Whether it names nothing.
+    /// Whether both group and resource are empty.
     pub fn is_empty(&self) -> bool {
         self.group.is_empty() && self.resource.is_empty()
     }
@@ -134,22 +135,23 @@ fn write_qualified(formatter: &mut fmt::Formatter<'_>, name: &str, group: &str) 
 }
 
 impl GroupVersionKind {
-    /// All three.
+    /// Creates a group, version and kind.
     pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// From the two fields of an object. An `apiVersion` that is none leaves only the kind, as upstream has it.
+    /// Creates one from the two type fields of an object. Like upstream's, it ignores an invalid `apiVersion` and keeps
+    /// the kind.
     pub fn from_type_meta(api_version: &str, kind: &str) -> Self {
         GroupVersion::parse(api_version).unwrap_or_default().with_kind(kind)
     }
 
-    /// Without the kind.
+    /// The group and version, without the kind.
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion::new(&self.group, &self.version)
     }
 
-    /// Without the version.
+    /// The group and kind, without the version.
     pub fn group_kind(&self) -> GroupKind {
         GroupKind::new(&self.group, &self.kind)
     }
@@ -162,17 +164,17 @@ impl fmt::Display for GroupVersionKind {
 }
 
 impl GroupVersionResource {
-    /// All three.
+    /// Creates a group, version and resource.
     pub fn new(group: impl Into<String>, version: impl Into<String>, resource: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into(), resource: resource.into() }
     }
 
-    /// Without the resource.
+    /// The group and version, without the resource.
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion::new(&self.group, &self.version)
     }
 
-    /// Without the version.
+    /// The group and resource, without the version.
     pub fn group_resource(&self) -> GroupResource {
         GroupResource::new(&self.group, &self.resource)
     }
@@ -191,8 +193,9 @@ enum Stability {
     Stable,
 }
 
-/// Compares the priority of two versions: `Greater` means that `left` comes first in discovery. Stable beats beta beats
-/// alpha, then the higher number wins; what does not look like a version comes last, by its letters from `a` on.
+/// Compares two versions by Kubernetes' priority; `Greater` means that discovery lists `left` first. GA versions come
+/// before beta and beta before alpha, then higher numbers first. Names that are not versions come last, in alphabetical
+/// order.
 pub fn compare_version_priority(left: &str, right: &str) -> Ordering {
     match (parse_version(left), parse_version(right)) {
         (Some(left), Some(right)) => left.cmp(&right),

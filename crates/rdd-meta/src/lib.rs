@@ -1,7 +1,9 @@
-//! The Kubernetes vocabulary: names, selectors, paths, options, metadata, times and the Status object, without any IO.
+//! The Kubernetes API vocabulary without IO: names, selectors, request paths, options, metadata, times and the `Status`
+//! object.
 //!
-//! The reference is Kubernetes v1.35.4. Texts that reach a client are upstream's, to the letter, because clients and test
-//! suites match on them. `tests/vectors.json` holds what upstream's own functions answered.
+//! The reference is Kubernetes v1.35.4. Messages that reach a client match upstream's word for word, because clients
+//! and test suites match on them. `tests/vectors.json` holds results of upstream's own functions; the tests compare
+//! with them.
 
 pub mod continue_token;
 pub mod field_error;

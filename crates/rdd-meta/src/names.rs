@@ -1,4 +1,4 @@
-//! What names of objects may look like, what is said of those that do not, and how a name is generated.
+//! Object names: the rules for them, upstream's error messages, and the generation of names.
 
 const DNS_LABEL_BYTES_MAX: usize = 63;
 const DNS_SUBDOMAIN_BYTES_MAX: usize = 253;
@@ -6,28 +6,29 @@ const DNS_1123_LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const DNS_1123_SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 const DNS_1035_LABEL: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
 
-/// The letters of generated names: no vowels, so no words, and nothing that looks like something else.
+/// The characters of generated names, as upstream's: without vowels, so that no words appear, and without characters
+/// that look alike.
 const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 const SUFFIX_LENGTH: usize = 5;
 const GENERATED_BASE_BYTES_MAX: usize = 58;
 
-/// How the names of a resource are checked. What is wrong is returned as sentences, none if all is well.
+/// How the names of a resource are validated. The checks return one message per problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum NameRule {
-    /// `a.b-c.d`, up to 253 bytes: most kinds, and custom resources.
+    /// A DNS subdomain (RFC 1123), at most 253 bytes: most kinds, and custom resources.
     #[default]
     DnsSubdomain,
-    /// `a-b`, up to 63 bytes: namespaces.
+    /// A DNS label (RFC 1123), at most 63 bytes: namespaces.
     DnsLabel,
-    /// The same, beginning with a letter: services of old.
+    /// A DNS label that starts with a letter (RFC 1035), at most 63 bytes: services.
     Dns1035Label,
-    /// Whatever can be one segment of a path: roles and bindings.
+    /// Any text that can be one segment of a path: roles and bindings.
     PathSegment,
 }
 
 impl NameRule {
-    /// Checks a name.
+    /// Validates a name.
     pub fn check(self, name: &str) -> Vec<String> {
         match self {
             Self::DnsSubdomain => dns_1123_subdomain(name),
@@ -37,12 +38,12 @@ impl NameRule {
         }
     }
 
-    /// Checks a name, or a `generateName` if `is_prefix`.
+    /// Validates a `generateName` if `is_prefix`, otherwise a name.
     pub fn check_either(self, text: &str, is_prefix: bool) -> Vec<String> {
         if is_prefix { self.check_prefix(text) } else { self.check(text) }
     }
 
-    /// Checks a `generateName`, to which something will be appended.
+    /// Validates a `generateName`, to which the server appends a suffix.
     pub fn check_prefix(self, prefix: &str) -> Vec<String> {
         match self {
             Self::PathSegment => path_segment_contents(prefix),
@@ -51,7 +52,8 @@ impl NameRule {
     }
 }
 
-/// Upstream hides a trailing dash, and the character before it, behind an `a`; so does this, to accept what it accepts.
+/// Replaces a trailing dash and the character before it with an `a`, as upstream does before it validates a
+/// `generateName`. Accepting exactly what upstream accepts matters more than the oddity.
 fn mask_trailing_dash(prefix: &str) -> String {
     match prefix.strip_suffix('-').map(|rest| rest.char_indices().next_back()) {
         Some(Some((index, before))) if before.is_ascii() => format!("{}a", &prefix[..index]),
@@ -59,7 +61,7 @@ fn mask_trailing_dash(prefix: &str) -> String {
     }
 }
 
-/// Checks a lowercase label of RFC 1123.
+/// Validates a lowercase RFC 1123 label.
 pub fn dns_1123_label(name: &str) -> Vec<String> {
     let mut problems = length_problems(name, DNS_LABEL_BYTES_MAX, Unit::Characters);
     if !is_dns_1123_label(name) {
@@ -77,7 +79,7 @@ pub fn dns_1123_label(name: &str) -> Vec<String> {
     problems
 }
 
-/// Checks a lowercase subdomain of RFC 1123.
+/// Validates a lowercase RFC 1123 subdomain.
 pub fn dns_1123_subdomain(name: &str) -> Vec<String> {
     subdomain_problems(name, Unit::Characters)
 }
@@ -95,7 +97,7 @@ pub(crate) fn subdomain_problems(name: &str, unit: Unit) -> Vec<String> {
     problems
 }
 
-/// Checks a label of RFC 1035.
+/// Validates an RFC 1035 label.
 pub fn dns_1035_label(name: &str) -> Vec<String> {
     let mut problems = length_problems(name, DNS_LABEL_BYTES_MAX, Unit::Characters);
     if !(is_dns_1123_label(name) && name.starts_with(|first: char| first.is_ascii_lowercase())) {
@@ -109,7 +111,7 @@ pub fn dns_1035_label(name: &str) -> Vec<String> {
     problems
 }
 
-/// Checks that a name can be one segment of a path.
+/// Validates that a name can be one segment of a path.
 pub fn path_segment_name(name: &str) -> Vec<String> {
     if matches!(name, "." | "..") { vec![format!("may not be '{name}'")] } else { path_segment_contents(name) }
 }
@@ -118,7 +120,7 @@ fn path_segment_contents(name: &str) -> Vec<String> {
     ["/", "%"].iter().filter(|bad| name.contains(**bad)).map(|bad| format!("may not contain '{bad}'")).collect()
 }
 
-/// Upstream counts bytes in either case; for names it calls them characters.
+/// The unit in messages about lengths. Upstream always counts bytes, but calls them characters for names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Unit {
     Bytes,
@@ -133,13 +135,13 @@ pub(crate) fn length_problems(text: &str, bytes_max: usize, unit: Unit) -> Vec<S
     if text.len() > bytes_max { vec![format!("must be no more than {bytes_max} {unit}")] } else { Vec::new() }
 }
 
-/// Upstream's sentence for a pattern that did not match, stray commas included.
+/// Upstream's message for a value that does not match a pattern, stray commas included.
 pub(crate) fn regex_problem(message: &str, pattern: &str, examples: &[&str]) -> String {
     let examples: Vec<String> = examples.iter().map(|example| format!("'{example}', ")).collect();
     format!("{message} (e.g. {}regex used for validation is '{pattern}')", examples.join(" or "))
 }
 
-/// Whether a name has the letters of a label of RFC 1123, whatever its length.
+/// Whether a name has the form of an RFC 1123 label, of any length.
 pub fn is_dns_1123_label(name: &str) -> bool {
     let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = name.as_bytes();
@@ -148,14 +150,16 @@ pub fn is_dns_1123_label(name: &str) -> bool {
         && bytes.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
 }
 
-/// Whether a name has the letters of a subdomain of RFC 1123, whatever its length.
+/// Whether a name has the form of an RFC 1123 subdomain, of any length.
 pub fn is_dns_1123_subdomain(name: &str) -> bool {
     name.split('.').all(is_dns_1123_label)
 }
 
-/// A name from a `generateName` and five random bytes: the base, cut so that the whole is at most 63 bytes, and five
-/// letters. A byte picks its letter by its remainder, so the first letters are likelier by one part in ten; the names
-/// need to differ, not to be secret.
+/// Generates a name: the base, cut so that the result has at most 63 bytes, and five random characters from five random
+/// bytes.
+///
+/// The characters come from the remainders of the bytes, which makes the first ones about ten percent likelier. The
+/// names must be distinct, not secret.
 pub fn generate_name(base: &str, random: [u8; SUFFIX_LENGTH]) -> String {
     let mut end = base.len().min(GENERATED_BASE_BYTES_MAX);
     while !base.is_char_boundary(end) {
@@ -170,7 +174,7 @@ mod tests {
     use super::*;
     use crate::vectors;
 
-    /// All texts of some letters, up to a length.
+    /// All texts of these letters up to a length.
     fn texts(letters: &[char], length: usize) -> Vec<String> {
         let mut all = vec![String::new()];
         let mut from = 0;

@@ -1,90 +1,94 @@
-//! From method, path and query to what a request wants: a verb on a resource, or a path that no resource is behind.
+//! Resolves a request's method, path and query to a verb on a resource, or to a non-resource path.
 //!
-//! The rules are those of upstream's `RequestInfoFactory`. Two are ours: a path with `.`, `..` or an empty segment is
-//! refused, whether encoded or not, and so is one that does not decode to UTF-8; nothing good comes that way.
+//! The rules are those of upstream's `RequestInfoFactory`, with two additions: a path with an empty, `.` or `..`
+//! segment is rejected, encoded or not, and so is a path that does not decode to UTF-8. No client needs
+//! such paths, and they could mislead authorization.
 
 use std::{fmt, ops::Range};
 
 pub use crate::query::Query;
 use crate::{gvk::GroupVersionResource, names, options::ListOptions, query};
 
-/// What a request wants, in the terms of authorization. Its words are places in the path: every request has one of these made for it.
+/// The attributes of a request, as authorization needs them.
+///
+/// Every request creates one, so it stores ranges of the path and not copies of its segments.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RequestInfo {
-    /// Whether it is about a resource. If not, only the path and the verb are known, and `api_prefix` perhaps.
+    /// Whether the request is for a resource. If not, only the path and the verb are set, and perhaps `api_prefix`.
     pub is_resource_request: bool,
-    /// What to do. For a path without a resource it is the method in lower case.
+    /// The verb. For a non-resource path, the method in lower case.
     pub verb: Verb,
-    /// `api` or `apis`.
+    /// `api`, `apis` or empty.
     pub api_prefix: &'static str,
-    /// The name that a list or watch asks for by `metadata.name`, which authorization takes for the object's.
+    /// The name from the `metadata.name` field selector of a list or watch. Authorization treats it as the name of the
+    /// object.
     pub selected_name: String,
-    /// The selector as it came, for verbs on many objects.
+    /// The field selector of a verb on collections, unparsed.
     pub field_selector: String,
-    /// The same for labels.
+    /// The label selector of a verb on collections, unparsed.
     pub label_selector: String,
-    /// Decoded.
+    /// The decoded path, into which the ranges point.
     path: String,
     group: Range<usize>,
     version: Range<usize>,
     namespace: Range<usize>,
-    /// From the resource on.
+    /// The segments from the resource to the end.
     parts: Range<usize>,
-    /// The first of them: resource, name and subresource.
+    /// The first three of `parts`: resource, name and subresource.
     first: [Range<usize>; 3],
 }
 
-/// What to do.
+/// The verb of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Verb {
-    /// Read one.
+    /// Read one object.
     Get,
-    /// Read many.
+    /// Read a collection.
     List,
-    /// Follow changes.
+    /// Follow the changes of a collection.
     Watch,
-    /// Make one.
+    /// Create an object.
     Create,
-    /// Replace one.
+    /// Replace an object.
     Update,
-    /// Change one.
+    /// Modify an object.
     Patch,
-    /// Delete one.
+    /// Delete an object.
     Delete,
-    /// Delete many.
+    /// Delete a collection.
     DeleteCollection,
-    /// Forward to one, by the old path prefix.
+    /// Forward to an object, by the deprecated `/proxy` path prefix.
     Proxy,
-    /// A method on a path without a resource, in lower case.
+    /// The method of a request for a non-resource path, in lower case.
     Method(String),
-    /// A method that means nothing on a resource.
+    /// A method that has no meaning on a resource.
     #[default]
     None,
 }
 
-/// Why a path leads nowhere.
+/// Why a path is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathError {
-    /// An escape is broken, or what it stands for is not UTF-8.
+    /// A percent escape is broken, or the decoded path is not UTF-8.
     #[error("decode path {0:?}")]
     Encoding(String),
-    /// It climbs, or has an empty segment.
+    /// The path has an empty, `.` or `..` segment, or a NUL.
     #[error("refuse path {path:?} with the segment {segment:?}")]
     Segment {
-        /// All of it.
+        /// The decoded path.
         path: String,
-        /// The part.
+        /// The rejected segment.
         segment: String,
     },
-    /// `/watch` or `/proxy` with nothing behind it; upstream's words, without the query.
+    /// Nothing follows the `/watch` or `/proxy` prefix. The message is upstream's, without the query.
     #[error("unable to determine kind and namespace from url, {0}")]
     NoKind(String),
 }
 
 impl Verb {
-    /// The word that authorization rules use.
+    /// The name of the verb in authorization rules.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Get => "get",
@@ -120,7 +124,13 @@ impl fmt::Display for Verb {
 }
 
 impl RequestInfo {
-    /// Reads a request: its method in capitals, its path as it came, and its query.
+    /// Parses a request from its method in upper case, its path as it came, and its query.
+    ///
+    /// # Guarantees
+    /// No segment of the path is empty, `.` or `..`, except for one trailing slash.
+    ///
+    /// # Errors
+    /// When the path does not decode, has a rejected segment, or ends after a `/watch` or `/proxy` prefix.
     pub fn parse(method: &str, raw_path: &str, query: &Query) -> Result<Self, PathError> {
         let path = decode(raw_path)?;
         let mut words = Words::of(&path);
@@ -138,7 +148,7 @@ impl RequestInfo {
         }
         info.version = words.take()?;
         if words.are_over() {
-            // Of these only the version of a group is known to be one.
+            // Upstream sets the prefix of such a path only if it has both a group and a version.
             let prefix = if info.group.is_empty() || info.version.is_empty() { "" } else { "apis" };
             return Ok(Self::without_resource(method, path, prefix));
         }
@@ -161,7 +171,8 @@ impl RequestInfo {
         let mut subresource = words.take()?;
         if &path[resource.clone()] == "namespaces" && !name.is_empty() {
             info.namespace = name.clone();
-            // A Namespace has these two parts; everything else behind its name is a resource inside of it.
+            // These subresources belong to the Namespace itself; any other segment is a resource inside of the
+            // namespace.
             if !matches!(&path[subresource.clone()], "" | "status" | "finalize") {
                 (resource, name, subresource) = (subresource, words.take()?, words.take()?);
             }
@@ -178,7 +189,7 @@ impl RequestInfo {
         Self { path, api_prefix, verb: Verb::Method(method.to_ascii_lowercase()), ..Self::default() }
     }
 
-    /// Group, version and resource together.
+    /// The group, version and resource.
     pub fn group_version_resource(&self) -> GroupVersionResource {
         GroupVersionResource::new(self.group(), self.version(), self.resource())
     }
@@ -198,43 +209,44 @@ impl RequestInfo {
         &self.path[self.version.clone()]
     }
 
-    /// The namespace; for a Namespace itself it is its name.
+    /// The namespace. A request for a Namespace object has its name here.
     pub fn namespace(&self) -> &str {
         &self.path[self.namespace.clone()]
     }
 
-    /// The segments from the resource on: resource, name, subresource, and what only the subresource understands.
+    /// The path's segments from the resource on: resource, name, subresource, and segments that only the subresource
+    /// interprets.
     pub fn parts(&self) -> impl Iterator<Item = &str> {
         self.path[self.parts.clone()].split('/').filter(|part| !part.is_empty())
     }
 
-    /// The plural, as in `configmaps`.
+    /// The plural name, as in `configmaps`.
     pub fn resource(&self) -> &str {
         self.part(0)
     }
 
-    /// The name of the object. For a list or watch by `metadata.name`, that name.
+    /// The name of the object; for a list or watch that selects by `metadata.name`, the selected name.
     pub fn name(&self) -> &str {
         if self.selected_name.is_empty() { self.part(1) } else { &self.selected_name }
     }
 
-    /// The part of the object, as in `status`.
+    /// The subresource, as in `status`; empty for the proxy verb.
     pub fn subresource(&self) -> &str {
         if self.verb == Verb::Proxy { "" } else { self.part(2) }
     }
 
-    /// One of the first three [`parts`](Self::parts) as the path has it; empty if there is none.
+    /// One of the first three [`parts`](Self::parts), by index; empty if the path has no such part.
     pub fn part(&self, index: usize) -> &str {
         &self.path[self.first[index].clone()]
     }
 
-    /// Whether there are more than these.
+    /// Whether segments follow the subresource.
     pub fn has_more_parts(&self) -> bool {
         let [.., last] = &self.first;
         !last.is_empty() && last.end < self.parts.end
     }
 
-    /// Tells one object from many, and a list from a watch.
+    /// Turns get and delete without a name into their collection verbs, and reads the selectors.
     fn refine_verb(&mut self, query: &Query, selectable: bool) {
         if self.name().is_empty() && self.verb == Verb::Get {
             let options = ListOptions::from_query(query);
@@ -255,7 +267,7 @@ impl RequestInfo {
     }
 }
 
-/// A query that is malformed elsewhere still says whether it is a watch.
+/// Reads the `watch` parameter of a query whose other parameters do not parse.
 fn query_asks_to_watch(query: &Query) -> bool {
     query.first("watch").is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
 }
@@ -269,10 +281,10 @@ fn decode(raw_path: &str) -> Result<String, PathError> {
         .ok_or_else(|| PathError::Encoding(raw_path.to_owned()))
 }
 
-/// The segments between the first slash and one that may trail, each looked at once.
+/// Iterates over the path's segments, without the leading and one trailing slash, and validates each.
 struct Words<'a> {
     path: &'a str,
-    /// Where the next one begins; beyond the end if there is none.
+    /// Where the next segment starts; greater than `end` if there is none.
     at: usize,
     end: usize,
 }
@@ -289,7 +301,7 @@ impl<'a> Words<'a> {
         self.at > self.end
     }
 
-    /// The place of the next one, which is empty if there is none.
+    /// The range of the next segment; an empty range after the last one.
     fn take(&mut self) -> Result<Range<usize>, PathError> {
         if self.are_over() {
             return Ok(self.end..self.end);
@@ -310,7 +322,7 @@ impl<'a> Words<'a> {
         Ok(&self.path[self.take()?])
     }
 
-    /// Looks at all that are left.
+    /// Validates the remaining segments.
     fn finish(mut self) -> Result<(), PathError> {
         while !self.are_over() {
             self.take()?;

@@ -1,13 +1,13 @@
-//! The query of a URL, read as Go's `url.Values` reads it: what is malformed is left out, not complained about.
+//! URL queries, parsed like Go's `url.Values`: malformed pairs are dropped without an error.
 
-/// Names and values in the order in which they came.
+/// The parameters of a query, in their order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Query {
     pairs: Vec<(String, String)>,
 }
 
 impl Query {
-    /// Reads the text after the question mark. A pair with a semicolon or a broken escape is dropped.
+    /// Parses the text after the question mark. A pair with a semicolon or a broken escape is dropped.
     pub fn parse(text: &str) -> Self {
         let pairs = text.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
         let pairs = pairs.filter_map(|pair| {
@@ -17,17 +17,17 @@ impl Query {
         Self { pairs: pairs.collect() }
     }
 
-    /// The first value of a name.
+    /// The first value of a parameter.
     pub fn first(&self, name: &str) -> Option<&str> {
         self.pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// All values of a name.
+    /// All values of a parameter.
     pub fn all(&self, name: &str) -> Vec<String> {
         self.pairs.iter().filter(|(known, _)| known == name).map(|(_, value)| value.clone()).collect()
     }
 
-    /// Whether there is nothing in it.
+    /// Whether the query has no parameters.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
@@ -38,7 +38,7 @@ fn unescape(text: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The bytes that percent-encoded text stands for; `None` if an escape is broken.
+/// Decodes percent escapes into bytes; `None` if an escape is broken.
 pub(crate) fn percent_decode(text: &str) -> Option<Vec<u8>> {
     if !text.contains('%') {
         return Some(text.into());

@@ -1,4 +1,4 @@
-//! Resource versions: decimal numbers to us, opaque text to everyone else.
+//! Resource versions: decimal numbers to the server, opaque strings to clients.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use crate::{
     go_text::{NumberError, parse_uint},
 };
 
-/// A resource version that is no number.
+/// A resource version is not a 64-bit decimal number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("resourceVersion: Invalid value: {}: {why}", crate::go_text::quote(text))]
 pub struct InvalidResourceVersion {
@@ -16,18 +16,18 @@ pub struct InvalidResourceVersion {
 }
 
 impl InvalidResourceVersion {
-    /// The same as an error about a field.
+    /// Converts it to an error of the field `resourceVersion`.
     pub fn to_field_error(&self) -> FieldError {
         FieldError::invalid_string("resourceVersion", &self.text, self.why.to_string())
     }
 
-    /// What a list or get with it is refused with, as a BadRequest.
+    /// The message of the BadRequest that rejects a list or get with this version.
     pub fn bad_request_message(&self) -> String {
         format!("invalid resource version: {self}")
     }
 }
 
-/// Reads a resource version of a request. Nothing and `0` are 0, which asks for no version in particular.
+/// Parses the resource version of a request. Both the empty text and `0` give 0, which asks for no particular version.
 pub fn parse(text: &str) -> Result<u64, InvalidResourceVersion> {
     if text.is_empty() {
         return Ok(0);
@@ -35,18 +35,18 @@ pub fn parse(text: &str) -> Result<u64, InvalidResourceVersion> {
     parse_uint(text).map_err(|why| InvalidResourceVersion { text: text.to_owned(), why })
 }
 
-/// Writes a resource version; 0 is the empty one, which no object has.
+/// Formats a resource version. 0 becomes the empty text, since no object has this version.
 pub fn format(version: u64) -> String {
     if version == 0 { String::new() } else { version.to_string() }
 }
 
-/// A resource version that cannot be compared.
+/// A resource version cannot be compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("resource version is not well formed: {0}")]
 pub struct NotWellFormed(String);
 
-/// Compares two resource versions of one resource as clients of Kubernetes 1.35 do: both must be decimal, greater than 0
-/// and without leading zeros, and may be of any length.
+/// Compares two resource versions of one resource like the clients of Kubernetes 1.35. Both must be decimal, greater
+/// than 0 and without leading zeros; they may have any length.
 pub fn compare(left: &str, right: &str) -> Result<Ordering, NotWellFormed> {
     let well_formed =
         |text: &str| !text.starts_with('0') && !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

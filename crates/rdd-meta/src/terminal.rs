@@ -1,12 +1,13 @@
-//! Text from objects and logs, made safe for a terminal.
+//! Escapes untrusted text for output on a terminal.
 //!
-//! Whoever names an object, writes an event or prints a line in a container chooses the text. On a terminal, control characters
-//! move the cursor, ring the bell, rewrite what was printed before or send answers as if they were typed, and characters for
-//! bidirectional text show a line in another order than it is read.
+//! Users and containers choose the text of names, events and logs. On a terminal, control characters move the cursor,
+//! ring the bell, overwrite earlier output or make the terminal send input, and bidirectional marks reorder what a line
+//! shows.
 
 use std::fmt::Write as _;
 
-/// Whether a terminal does anything but show the character. Newlines and tabs are part of every layout.
+/// Whether a terminal interprets the character instead of showing it. Newlines and tabs are allowed, since they are
+/// part of every layout.
 pub fn is_hostile(character: char) -> bool {
     match character {
         '\n' | '\t' => false,
@@ -16,8 +17,8 @@ pub fn is_hostile(character: char) -> bool {
     }
 }
 
-/// The text with hostile characters spelled out: ESC as `^[` and a carriage return as `\r`, as kubectl does, other control
-/// characters as `^G` or `\u009b`.
+/// Replaces hostile characters with visible escapes: ESC with `^[` and a carriage return with `\r` as kubectl does,
+/// other control characters with `^G` or `\u009b`.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,14 +1,14 @@
-//! What upstream's functions answered, as rows for our tests; `tests/README.md` says how they were made.
+//! Test vectors: recorded results of upstream's functions. `tests/README.md` explains how they were recorded.
 
 use std::sync::OnceLock;
 
 use serde_json::Value;
 
-/// One question and its answer.
+/// One recorded call: its arguments and its result.
 #[derive(Debug)]
 pub(crate) struct Row(&'static Value);
 
-/// The rows of one table. A table that is missing or empty fails the test, so that none passes for lack of rows.
+/// The rows of a table. Panics if the table is missing or empty, so that a test without rows cannot pass.
 pub(crate) fn rows(table: &str) -> Vec<Row> {
     static ALL: OnceLock<Value> = OnceLock::new();
     let all = ALL.get_or_init(|| serde_json::from_str(include_str!("../tests/vectors.json")).unwrap());
@@ -31,7 +31,7 @@ impl Row {
         texts.iter().map(|text| text.as_str().unwrap().to_owned()).collect()
     }
 
-    /// The answer: `ok` or `error`.
+    /// The recorded result: `ok` or `error`.
     pub(crate) fn result(&self) -> Result<String, String> {
         self.0["error"].as_str().map_or_else(|| Ok(self.text("ok")), |error| Err(error.to_owned()))
     }

@@ -1,4 +1,4 @@
-//! Label selectors: what they select, how they print, and what labels may look like.
+//! Label selectors: parsing, matching and printing, and the validation of label keys and values.
 
 use std::fmt;
 
@@ -14,13 +14,13 @@ const BYTES_MAX: usize = 63;
 const KEY_PATTERN: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const VALUE_PATTERN: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 
-/// All requirements must hold. The empty selector selects everything.
+/// A label selector. An object must meet all requirements; the empty selector matches every object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LabelSelector {
     requirements: Vec<Requirement>,
 }
 
-/// One condition on one label.
+/// A condition on one label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requirement {
     key: String,
@@ -28,57 +28,57 @@ pub struct Requirement {
     values: Vec<String>,
 }
 
-/// How the value of a label relates to the values of a requirement.
+/// The operator between a label's value and the values of a requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operator {
     /// `=`
     Equals,
-    /// `==`, which means the same and prints as it was written.
+    /// `==`, a synonym of `=` that prints as it was written.
     DoubleEquals,
-    /// `!=`, which also holds for a label that is absent.
+    /// `!=`, which an absent label meets too.
     NotEquals,
     /// `in (…)`
     In,
-    /// `notin (…)`, which also holds for a label that is absent.
+    /// `notin (…)`, which an absent label meets too.
     NotIn,
-    /// The label is there.
+    /// The label is present.
     Exists,
-    /// `!`: it is not.
+    /// `!`: the label is absent.
     DoesNotExist,
-    /// `>`, as integers.
+    /// `>`, compared as integers.
     GreaterThan,
-    /// `<`, as integers.
+    /// `<`, compared as integers.
     LessThan,
 }
 
-/// Why a selector is none, in upstream's words, which are part of the API.
+/// Why a selector is invalid. The message is upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseError(String);
 
 impl LabelSelector {
-    /// Reads a selector. Requirements come out sorted by their keys.
+    /// Parses a selector. The requirements are sorted by key, as upstream sorts them.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         parse::requirements(text).map(Self::from_requirements)
     }
 
-    /// A selector of these requirements.
+    /// Creates a selector of requirements, and sorts them by key.
     pub fn from_requirements(mut requirements: Vec<Requirement>) -> Self {
         requirements.sort_by(|left, right| left.key.cmp(&right.key));
         Self { requirements }
     }
 
-    /// Whether everything is selected.
+    /// Whether the selector matches every object.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// The conditions.
+    /// The requirements, sorted by key.
     pub fn requirements(&self) -> &[Requirement] {
         &self.requirements
     }
 
-    /// Whether an object is selected; `value_of` knows its labels.
+    /// Whether an object matches. `value_of` returns the value of a label, or `None` if it is absent.
     pub fn matches<'a>(&self, value_of: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(value_of(&requirement.key)))
     }
@@ -95,7 +95,10 @@ impl fmt::Display for LabelSelector {
 }
 
 impl Requirement {
-    /// A requirement whose key, number of values and values have been checked.
+    /// Creates a requirement.
+    ///
+    /// # Errors
+    /// When the key or a value is invalid, or the number of values does not fit the operator.
     pub fn new(key: &str, operator: Operator, values: Vec<String>) -> Result<Self, ParseError> {
         let errors = requirement_errors(key, operator, &values);
         if errors.is_empty() {
@@ -105,22 +108,22 @@ impl Requirement {
         }
     }
 
-    /// The label it is about.
+    /// The key of the label.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// How.
+    /// The operator.
     pub fn operator(&self) -> Operator {
         self.operator
     }
 
-    /// The values, as given.
+    /// The values in the order in which they were given.
     pub fn values(&self) -> &[String] {
         &self.values
     }
 
-    /// Whether it holds for the value of its label, `None` if the object has no such label.
+    /// Whether a label meets the requirement; `value` is `None` if the label is absent.
     pub fn matches(&self, value: Option<&str>) -> bool {
         let listed = || value.map(|value| self.values.iter().any(|known| known == value));
         let compared = || {
@@ -197,7 +200,8 @@ fn key_error(path: &str, key: &str) -> Option<FieldError> {
     (!problems.is_empty()).then(|| FieldError::invalid_string(path, key, problems.join("; ")))
 }
 
-/// What is wrong with the key of a label, of an annotation in lower case, or with a finalizer: a qualified name.
+/// Validates a qualified name: the key of a label, a finalizer, or the key of an annotation in lower case. Returns one
+/// message per problem.
 pub fn key_problems(key: &str) -> Vec<String> {
     const MESSAGE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
                            alphanumeric character";
@@ -229,7 +233,7 @@ pub fn key_problems(key: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with the value of a label.
+/// Validates the value of a label. Returns one message per problem.
 pub fn value_problems(value: &str) -> Vec<String> {
     let mut problems = length_problems(value, BYTES_MAX, Unit::Bytes);
     if !value.is_empty() && !is_name(value) {

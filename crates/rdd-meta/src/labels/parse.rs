@@ -1,4 +1,4 @@
-//! Reading of label selectors: tokens, then one requirement after the other, with upstream's complaints.
+//! The parser of label selectors: a lexer and a recursive descent parser with upstream's grammar and messages.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ enum Token {
     OpenParenthesis,
 }
 
-/// A token and its text.
+/// A token and its text in the selector.
 type Item = (Token, String);
 
 const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
@@ -56,7 +56,7 @@ struct Parser {
 }
 
 impl Parser {
-    /// The next token. Past the end it is the end again.
+    /// The next token; the end token from the end on.
     fn peek(&self) -> Item {
         self.items.get(self.position).cloned().unwrap_or((Token::End, String::new()))
     }
@@ -67,7 +67,7 @@ impl Parser {
         item
     }
 
-    /// Where a key or a value may stand, `in` and `notin` are words like others.
+    /// The next token where a key or value is expected: there `in` and `notin` are ordinary words.
     fn peek_value(&self) -> Item {
         match self.peek() {
             (Token::Compare(Operator::In | Operator::NotIn), text) => (Token::Word, text),
@@ -129,7 +129,7 @@ impl Parser {
         match self.peek_value() {
             (Token::Word | Token::Comma, _) => {
                 let values = self.list()?;
-                // The list ends only before its parenthesis.
+                // `list` stops before the closing parenthesis.
                 self.next_value();
                 Ok(values.into_iter().collect())
             }
@@ -141,7 +141,7 @@ impl Parser {
         }
     }
 
-    /// Values up to the closing parenthesis. Where one is missing between commas, it is the empty one.
+    /// Parses values up to the closing parenthesis. A missing value between commas is an empty value.
     fn list(&mut self) -> Result<BTreeSet<String>, ParseError> {
         let mut values = BTreeSet::new();
         loop {
@@ -187,12 +187,13 @@ fn is_special(character: char) -> bool {
     matches!(character, '=' | '!' | '(' | ')' | ',' | '>' | '<')
 }
 
-/// A NUL behind a token ends it and is skipped, as upstream's lexer has it; one before a token ends everything.
+/// The length of a NUL after a token, which ends the token and is skipped, as in upstream's lexer. A NUL before a token
+/// ends the input.
 fn skipped_nul(behind: &str) -> usize {
     usize::from(behind.starts_with('\0'))
 }
 
-/// A word and the bytes it takes.
+/// Reads a word. Returns the token and its length in bytes.
 fn word(rest: &str) -> (Item, usize) {
     let ends = |character: char| is_special(character) || matches!(character, ' ' | '\t' | '\r' | '\n' | '\0');
     let end = rest.find(ends).unwrap_or(rest.len());
@@ -204,7 +205,7 @@ fn word(rest: &str) -> (Item, usize) {
     ((token, rest[..end].to_owned()), end + skipped_nul(&rest[end..]))
 }
 
-/// The longest operator at the start, and the bytes it takes.
+/// Reads the longest operator. Returns the token and its length in bytes.
 fn special(rest: &str) -> (Item, usize) {
     let known = [
         ("==", Token::Compare(Operator::DoubleEquals)),

@@ -1,4 +1,4 @@
-//! The `metadata` of an object that is a JSON value: reading, writing, and checking as upstream does.
+//! Reads, writes and validates the `metadata` of an object in JSON, as upstream does.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -10,12 +10,12 @@ mod validate;
 
 pub use shape::{ShapeError, check_shape};
 
-/// Deletion waits until this finalizer's owner has let go of the dependents.
+/// The finalizer under which the garbage collector orphans the dependents before the object is removed.
 pub const FINALIZER_ORPHAN: &str = "orphan";
-/// Deletion waits until the dependents are gone.
+/// The finalizer under which the garbage collector deletes the dependents before the object is removed.
 pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
 
-/// The fields of metadata in the order in which Go declares them, and so writes them where it has a struct.
+/// The fields of `ObjectMeta` in Go's order of declaration, which is the order in which Go writes a struct.
 pub const FIELDS: [&str; 15] = [
     "name",
     "generateName",
@@ -34,50 +34,52 @@ pub const FIELDS: [&str; 15] = [
     "managedFields",
 ];
 
-/// A view of the metadata of an object. What is absent, null or of the wrong type reads as the zero value of Go;
-/// [`check_shape`] tells the wrong type from the absent one.
+/// A read-only view of the metadata of an object.
+///
+/// A field that is absent, null or of the wrong type reads as Go's zero value. [`check_shape`] finds the fields of the
+/// wrong type.
 #[derive(Debug, Clone, Copy)]
 pub struct Metadata<'a>(Option<&'a Map<String, Value>>);
 
-/// Whom an object belongs to. Its fields are in the order in which Kubernetes writes them.
+/// A reference from an object to its owner. The fields are in the order in which Kubernetes writes them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OwnerReference {
-    /// Group and version of the owner.
+    /// The `apiVersion` of the owner.
     pub api_version: String,
-    /// Its kind.
+    /// The kind of the owner.
     pub kind: String,
-    /// Its name.
+    /// The name of the owner.
     pub name: String,
-    /// Its uid, which alone decides.
+    /// The uid of the owner, which identifies it; the other fields only help to find it.
     pub uid: String,
-    /// Whether it is the one that controls the object.
+    /// Whether the owner is the managing controller of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
-    /// Whether its deletion in the foreground waits for the object.
+    /// Whether foreground deletion of the owner waits for the deletion of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_owner_deletion: Option<bool>,
 }
 
 impl OwnerReference {
-    /// What the owner is.
+    /// The group, version and kind of the owner.
     pub fn group_version_kind(&self) -> GroupVersionKind {
         GroupVersionKind::from_type_meta(&self.api_version, &self.kind)
     }
 }
 
 impl<'a> Metadata<'a> {
-    /// Of a whole object.
+    /// A view of the metadata of a whole object.
     pub fn of(object: &'a Value) -> Self {
         Self(object.get("metadata").and_then(Value::as_object))
     }
 
-    /// Of the metadata alone.
+    /// A view of metadata without its object.
     pub fn of_metadata(metadata: &'a Value) -> Self {
         Self(metadata.as_object())
     }
 
-    /// Any field of it; null is absent.
+    /// The value of any field; `None` if it is absent or null.
     pub fn get(self, field: &str) -> Option<&'a Value> {
         self.0?.get(field).filter(|value| !value.is_null())
     }
@@ -99,17 +101,17 @@ impl<'a> Metadata<'a> {
         self.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The name; empty if there is none yet.
+    /// The name; empty if the object has none yet.
     pub fn name(self) -> &'a str {
         self.text("name")
     }
 
-    /// What a name is to be generated from.
+    /// The prefix from which the server generates a name; empty if there is none.
     pub fn generate_name(self) -> &'a str {
         self.text("generateName")
     }
 
-    /// The namespace; empty for what is in none.
+    /// The namespace; empty for cluster-scoped objects.
     pub fn namespace(self) -> &'a str {
         self.text("namespace")
     }
@@ -119,84 +121,85 @@ impl<'a> Metadata<'a> {
         self.text("uid")
     }
 
-    /// The resource version, as it came.
+    /// The resource version, unparsed.
     pub fn resource_version(self) -> &'a str {
         self.text("resourceVersion")
     }
 
-    /// The generation of the desired state; 0 if there is none.
+    /// The generation of the desired state; 0 if the object has none.
     pub fn generation(self) -> i64 {
         self.get("generation").and_then(Value::as_i64).unwrap_or(0)
     }
 
-    /// When it was made.
+    /// The time at which the server created the object.
     pub fn creation_timestamp(self) -> Option<Timestamp> {
         self.time("creationTimestamp")
     }
 
-    /// When it is to be gone.
+    /// The time after which the object is to be removed; set once its deletion was requested.
     pub fn deletion_timestamp(self) -> Option<Timestamp> {
         self.time("deletionTimestamp")
     }
 
-    /// Whether it is being deleted.
+    /// Whether the deletion of the object was requested.
     pub fn is_terminating(self) -> bool {
         self.get("deletionTimestamp").is_some()
     }
 
-    /// How long its deletion may take.
+    /// How long a graceful deletion may take.
     pub fn deletion_grace_period_seconds(self) -> Option<i64> {
         self.get("deletionGracePeriodSeconds").and_then(Value::as_i64)
     }
 
-    /// One label.
+    /// The value of a label.
     pub fn label(self, key: &str) -> Option<&'a str> {
         self.get("labels")?.get(key)?.as_str()
     }
 
-    /// The labels, sorted.
+    /// The labels sorted by key. A value of the wrong type reads as empty.
     pub fn labels(self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         self.pairs("labels")
     }
 
-    /// One annotation.
+    /// The value of an annotation.
     pub fn annotation(self, key: &str) -> Option<&'a str> {
         self.get("annotations")?.get(key)?.as_str()
     }
 
-    /// The annotations, sorted.
+    /// The annotations sorted by key. A value of the wrong type reads as empty.
     pub fn annotations(self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         self.pairs("annotations")
     }
 
-    /// The finalizers that hold it.
+    /// The finalizers, which must be removed before the object is.
     pub fn finalizers(self) -> Vec<&'a str> {
         self.list("finalizers").iter().filter_map(Value::as_str).collect()
     }
 
-    /// Whom it belongs to. An entry of the wrong shape is left out.
+    /// The references to the owners. A reference of the wrong shape is left out.
     pub fn owner_references(self) -> Vec<OwnerReference> {
         self.list("ownerReferences").iter().filter_map(|owner| OwnerReference::deserialize(owner).ok()).collect()
     }
 
-    /// Who controls it.
+    /// The reference to the managing controller.
     pub fn controller(self) -> Option<OwnerReference> {
         self.owner_references().into_iter().find(|owner| owner.controller == Some(true))
     }
 
-    /// Who wrote which fields; as it came, for it is not ours to read.
+    /// The managed fields as they are stored; `rdd-patch` interprets them.
     pub fn managed_fields(self) -> &'a [Value] {
         self.list("managedFields")
     }
 }
 
-/// A view of the metadata of an object, for writing. A value that is Go's zero value removes its field, as `omitempty`
-/// does on the wire.
+/// A view of the metadata of an object for writing. Setting Go's zero value removes the field, like `omitempty` on the
+/// wire.
 #[derive(Debug)]
 pub struct MetadataMut<'a>(&'a mut Map<String, Value>);
 
 impl<'a> MetadataMut<'a> {
-    /// Of a whole object, which gets a `metadata` if it has none. `None` if it, or its metadata, is not an object.
+    /// A view of the metadata of a whole object, to which an empty `metadata` is added if it is absent. `None` if the
+    /// object or its metadata is not a JSON object.
     pub fn of(object: &'a mut Value) -> Option<Self> {
         let metadata = object.as_object_mut()?.entry("metadata").or_insert(Value::Null);
         if metadata.is_null() {
@@ -205,12 +208,12 @@ impl<'a> MetadataMut<'a> {
         metadata.as_object_mut().map(Self)
     }
 
-    /// The same for reading.
+    /// A read-only view of the same metadata.
     pub fn view(&self) -> Metadata<'_> {
         Metadata(Some(self.0))
     }
 
-    /// Sets any field, or removes it.
+    /// Sets any field; `None` removes it.
     pub fn set(&mut self, field: &str, value: Option<Value>) {
         match value {
             Some(value) => self.0.insert(field.to_owned(), value),
@@ -247,12 +250,12 @@ impl<'a> MetadataMut<'a> {
         self.set("generation", (generation != 0).then(|| json!(generation)));
     }
 
-    /// Sets when it was made.
+    /// Sets the creation time.
     pub fn set_creation_timestamp(&mut self, time: Option<Timestamp>) {
         self.set("creationTimestamp", time.map(|time| json!(time.format_time())));
     }
 
-    /// Sets when it is to be gone, and how long that may take.
+    /// Sets the deletion time and the grace period; `None` removes the field.
     pub fn set_deletion(&mut self, time: Option<Timestamp>, grace_period_seconds: Option<i64>) {
         self.set("deletionTimestamp", time.map(|time| json!(time.format_time())));
         self.set("deletionGracePeriodSeconds", grace_period_seconds.map(|seconds| json!(seconds)));
@@ -264,17 +267,17 @@ impl<'a> MetadataMut<'a> {
         self.set("finalizers", (!list.is_empty()).then(|| json!(list)));
     }
 
-    /// Sets whom it belongs to.
+    /// Sets the references to the owners.
     pub fn set_owner_references(&mut self, owners: &[OwnerReference]) {
         self.set("ownerReferences", (!owners.is_empty()).then(|| json!(owners)));
     }
 
-    /// Sets one label, or removes it.
+    /// Sets a label; `None` removes it.
     pub fn set_label(&mut self, key: &str, value: Option<&str>) {
         self.set_pair("labels", key, value);
     }
 
-    /// Sets one annotation, or removes it.
+    /// Sets an annotation; `None` removes it.
     pub fn set_annotation(&mut self, key: &str, value: Option<&str>) {
         self.set_pair("annotations", key, value);
     }

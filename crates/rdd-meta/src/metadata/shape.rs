@@ -1,29 +1,33 @@
-//! Whether metadata has the types that `ObjectMeta` has, told in the words of Go's JSON decoder.
+//! Checks that metadata has the types of `ObjectMeta`, with the error messages of Go's JSON decoder.
 
 use serde_json::Value;
 
 use crate::{go_json::found_type, time};
 
-/// A field of the wrong type, or a time that is none.
+/// A field has the wrong type, or a time cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShapeError {
-    /// The wrong type.
+    /// A field has the wrong type.
     #[error("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}")]
     Type {
-        /// What it is, in Go's terms.
+        /// The type that was found, in Go's terms.
         found: String,
-        /// Where, in Go's terms.
+        /// The path of the field, in Go's terms.
         field: String,
-        /// What it should be, in Go's terms.
+        /// The expected type, in Go's terms.
         wanted: &'static str,
     },
-    /// No time.
+    /// A timestamp is not a valid time.
     #[error(transparent)]
     Time(#[from] time::ParseError),
 }
 
-/// Checks the `metadata` of an object. Null is fine everywhere, as it is to Go; fields that are unknown are not looked at.
+/// Checks the types in an object's `metadata`. Null is allowed everywhere, as in Go, and unknown fields are not
+/// checked.
+///
+/// # Errors
+/// The first mismatch, in the order of the checks, not of the document.
 pub fn check_shape(object: &Value) -> Result<(), ShapeError> {
     let Some(metadata) = object.get("metadata").filter(|metadata| !metadata.is_null()) else { return Ok(()) };
     if !metadata.is_object() {

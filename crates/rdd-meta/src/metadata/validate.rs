@@ -1,6 +1,7 @@
-//! The rules for metadata, as `ValidateObjectMeta` and `ValidateObjectMetaUpdate` have them: texts, paths and order.
+//! Validates metadata like upstream's `ValidateObjectMeta` and `ValidateObjectMetaUpdate`: same messages, paths and
+//! order.
 //!
-//! Where upstream goes through a map in no order, ours is sorted.
+//! Where upstream iterates over a Go map in random order, the order here is sorted.
 
 use std::collections::HashSet;
 
@@ -22,13 +23,13 @@ const SUBRESOURCE_BYTES_MAX: usize = 256;
 const IMMUTABLE: &str = "field is immutable";
 
 impl Metadata<'_> {
-    /// All that is wrong with an object that is created: what its kind has found, and only if that is nothing what a last look at
-    /// the metadata finds, as upstream has it.
+    /// The errors of an object on creation: those that the validation of its kind `found`, or else those of a final
+    /// check of the metadata. Like upstream's, the final check only runs when the kind found no errors.
     pub fn last_look(self, namespaced: bool, found: Vec<FieldError>) -> Vec<FieldError> {
         if found.is_empty() { self.validate_create(namespaced, NameRule::PathSegment) } else { found }
     }
 
-    /// Checks the metadata of an object that is created, after its name has been generated. Paths begin with `metadata`.
+    /// Validates the metadata of an object on creation, after its name was generated. Paths begin with `metadata`.
     pub fn validate_create(self, namespaced: bool, rule: NameRule) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if !self.generate_name().is_empty() {
@@ -53,7 +54,7 @@ impl Metadata<'_> {
         errors
     }
 
-    /// Checks the metadata of an object that replaces `old`.
+    /// Validates the metadata of an object that replaces `old`.
     pub fn validate_update(self, old: Metadata<'_>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if old.is_terminating() {
@@ -76,6 +77,7 @@ impl Metadata<'_> {
                 errors.push(FieldError::invalid_string(format!("metadata.{field}"), new, IMMUTABLE));
             }
         }
+        // Upstream shows these values as JSON, not as quoted strings.
         let mut unchanged = |field: &str, same: bool, new: Value| {
             if !same {
                 errors.push(FieldError::invalid_text(format!("metadata.{field}"), go_json::to_string(&new), IMMUTABLE));
@@ -116,7 +118,7 @@ impl Metadata<'_> {
 
     fn annotation_errors(self) -> Vec<FieldError> {
         let path = "metadata.annotations";
-        // Case does not matter here, so what the rule for labels says of the prefix in lower case counts.
+        // Annotation keys are case-insensitive, so upstream validates them in lower case and shows them as they came.
         let of_key = |(key, _): (&str, &str)| {
             let problems = labels::key_problems(&key.to_lowercase());
             invalid_each(path, key, problems).collect::<Vec<_>>()
@@ -215,7 +217,7 @@ fn owner_errors(path: &str, owner: &OwnerReference) -> Vec<FieldError> {
     errors
 }
 
-/// An owner as Go prints the struct: its fields in their order, not sorted.
+/// Formats an owner reference as Go marshals the struct: in the order of its fields, not sorted.
 fn owner_text(owner: &OwnerReference) -> String {
     let mut text = String::from("{");
     for (field, value) in

@@ -1,4 +1,4 @@
-//! Options of delete.
+//! The options of delete.
 
 use serde_json::{Value, json};
 
@@ -10,25 +10,25 @@ use crate::{
     query::Query,
 };
 
-/// Options of delete.
+/// The options of delete, from the query or the body of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeleteOptions {
-    /// How long the object may take.
+    /// How long a graceful deletion may take.
     pub grace_period_seconds: Option<i64>,
-    /// The object must have this uid.
+    /// The uid that the object must have.
     pub precondition_uid: Option<String>,
-    /// The object must be of this version.
+    /// The resource version that the object must have.
     pub precondition_resource_version: Option<String>,
-    /// The old way to say `propagation_policy`.
+    /// The deprecated predecessor of `propagation_policy`.
     pub orphan_dependents: Option<bool>,
-    /// `Foreground`, `Background` or `Orphan`, once checked.
+    /// What happens to the dependents. After validation one of `Foreground`, `Background` and `Orphan`.
     pub propagation_policy: Option<String>,
-    /// `All` or nothing, once checked.
+    /// After validation either `All` or empty.
     pub dry_run: Vec<String>,
 }
 
 impl DeleteOptions {
-    /// Reads a query, which counts only if there is no body.
+    /// Parses the options of a query. The server uses them only for a request without a body.
     pub fn from_query(query: &Query) -> Result<Self, DecodeError> {
         let named = |name| Some(text(query, name)).filter(|value| !value.is_empty());
         Ok(Self {
@@ -41,8 +41,11 @@ impl DeleteOptions {
         })
     }
 
-    /// Reads a body. Any group may have its `DeleteOptions`, and a body without a kind is one; fields that are unknown
-    /// are passed over.
+    /// Parses the options of a body. The kind may be `DeleteOptions` of any group, or absent; unknown fields are
+    /// ignored.
+    ///
+    /// # Errors
+    /// When the body is of another kind or a field has the wrong type.
     pub fn from_value(body: &Value) -> Result<Self, DecodeError> {
         if !matches!(body.get("kind").and_then(Value::as_str), None | Some("" | "DeleteOptions")) {
             return Err(DecodeError::Kind);
@@ -68,7 +71,8 @@ impl DeleteOptions {
         })
     }
 
-    /// Which precondition an object fails, in the sentence that upstream's conflict ends with; `None` if it fails none.
+    /// Checks the preconditions. Returns the end of upstream's conflict message for the first that fails, `None` if all
+    /// hold.
     pub fn failed_precondition(&self, object: Metadata<'_>) -> Option<String> {
         let fails = |wanted: &Option<String>, found: &str, what: &str| {
             let wanted = wanted.as_ref().filter(|wanted| *wanted != found)?;
@@ -78,16 +82,16 @@ impl DeleteOptions {
             .or_else(|| fails(&self.precondition_resource_version, object.resource_version(), "ResourceVersion"))
     }
 
-    /// Whether nothing is to be stored.
+    /// Whether the request must not store anything.
     pub fn is_dry_run(&self) -> bool {
         !self.dry_run.is_empty()
     }
 
-    /// Checks what goes with what.
+    /// Validates the values, and that they can be combined.
     pub fn validate(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if let Some(policy) = &self.propagation_policy {
-            // Upstream prints a pointer here, so the value is JSON and not a quoted string.
+            // Upstream prints a pointer here, which shows the value as JSON and not as a quoted string.
             let shown = go_json::to_string(&json!(policy));
             if self.orphan_dependents.is_some() {
                 let why = "orphanDependents and deletionPropagation cannot be both set";

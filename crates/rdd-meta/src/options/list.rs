@@ -1,4 +1,4 @@
-//! Options of list, watch and deletecollection.
+//! The options of list, watch and deletecollection.
 
 use serde_json::json;
 
@@ -11,55 +11,63 @@ use crate::{
 const NOT_OLDER_THAN: &str = "NotOlderThan";
 const EXACT: &str = "Exact";
 
-/// Options of list, watch and deletecollection.
+/// The options of list, watch and deletecollection, from the query of a request.
+///
+/// # Flow
+/// [`from_query`](Self::from_query) parses them, [`set_defaults`](Self::set_defaults) adds the defaults of a watch,
+/// [`validate`](Self::validate) checks the combination, and [`list_start`](Self::list_start) resolves where a list
+/// begins.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListOptions {
-    /// Which objects, by label.
+    /// Selects objects by label.
     pub label_selector: LabelSelector,
-    /// Which objects, by field.
+    /// Selects objects by field.
     pub field_selector: FieldSelector,
-    /// Follow changes instead.
+    /// Whether the request is a watch.
     pub watch: bool,
-    /// Whether bookmarks are welcome.
+    /// Whether the client accepts bookmark events.
     pub allow_watch_bookmarks: bool,
-    /// As it came.
+    /// The requested resource version, unparsed.
     pub resource_version: String,
-    /// As it came: `Exact`, `NotOlderThan` or nothing, once checked.
+    /// How the resource version is matched. After validation one of `Exact`, `NotOlderThan` and empty.
     pub resource_version_match: String,
-    /// How long a watch may last.
+    /// How long a watch may take.
     pub timeout_seconds: Option<i64>,
-    /// How many per page; 0 or less is all.
+    /// The maximum number of objects per page; 0 or less means no limit.
     pub limit: i64,
-    /// The token of the next page, as it came.
+    /// The continue token of the next page, as the client sent it.
     pub continue_token: String,
-    /// Whether a watch begins with what is there.
+    /// Whether a watch begins with an event for each existing object.
     pub send_initial_events: Option<bool>,
 }
 
-/// Which state of a resource a list shows.
+/// The resource version at which a list reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListVersion {
-    /// All that was committed when the request came.
+    /// The latest committed version at the time of the request.
     Latest,
-    /// Whatever is at hand.
+    /// Any version, however old.
     Any,
-    /// This one or a later one.
+    /// This version or a later one.
     NotOlderThan(u64),
-    /// This one and no other.
+    /// Exactly this version.
     Exact(u64),
 }
 
 /// Where a list begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListStart {
-    /// In which state.
+    /// The resource version at which the list reads.
     pub version: ListVersion,
-    /// At which key, relative to the prefix of the list; `None` is the first.
+    /// The first key, relative to the prefix of the list; `None` is the beginning.
     pub key: Option<String>,
 }
 
 impl ListOptions {
-    /// Reads a query.
+    /// Parses the options of a query.
+    ///
+    /// # Errors
+    /// When a number or a selector is malformed.
     pub fn from_query(query: &Query) -> Result<Self, DecodeError> {
         let timeout_seconds = integer(query, "timeoutSeconds")?;
         let limit = integer(query, "limit")?.unwrap_or(0);
@@ -77,7 +85,8 @@ impl ListOptions {
         })
     }
 
-    /// A watch of old, which names no version, asks for what is there first: says so in today's terms.
+    /// Sets the defaults of a watch. One that names no version and none of the newer options gets the legacy behavior:
+    /// it begins with the existing objects.
     pub fn set_defaults(&mut self) {
         let named = !matches!(self.resource_version.as_str(), "" | "0");
         if self.watch && !named && self.send_initial_events.is_none() && self.resource_version_match.is_empty() {
@@ -86,13 +95,17 @@ impl ListOptions {
         }
     }
 
-    /// Checks what goes with what.
+    /// Validates that the options can be combined.
     pub fn validate(&self) -> Vec<FieldError> {
         if self.watch { self.validate_watch() } else { self.validate_list() }
     }
 
-    /// What a list that passed its check asks for, as `storage.ValidateListOptions` reads it, or the BadRequest for it. A
-    /// version without a word on how to match it is a minimum, but an exact one for a list in pages.
+    /// Resolves where a validated list begins, like upstream's `storage.ValidateListOptions`.
+    ///
+    /// A resource version without `resourceVersionMatch` is a minimum, but in a paged list it is exact.
+    ///
+    /// # Errors
+    /// A BadRequest when the resource version or the continue token is invalid, or when both are given.
     pub fn list_start(&self) -> Result<ListStart, Status> {
         if !self.continue_token.is_empty() {
             return self.continued_start();
@@ -115,6 +128,7 @@ impl ListOptions {
         if !matches!(self.resource_version.as_str(), "" | "0") {
             return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
         }
+        // An inconsistent token has no version: the list continues at the latest one.
         let version = token.resource_version.and_then(|version| u64::try_from(version).ok());
         Ok(ListStart { version: version.map_or(ListVersion::Latest, ListVersion::Exact), key: Some(token.start) })
     }

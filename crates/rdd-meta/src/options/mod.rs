@@ -1,7 +1,7 @@
-//! The options of requests, from a query or a body, read and checked as upstream does.
+//! Request options, parsed from a query or a body and validated as upstream does.
 //!
-//! Reading fails with a [`DecodeError`], which is answered as a BadRequest with its message. Checking returns the errors
-//! of fields, which are answered by [`invalid`].
+//! Parsing fails with a [`DecodeError`]; the server answers BadRequest with its message. Validation returns field
+//! errors; the server answers with the Status of [`invalid`].
 
 use serde_json::json;
 
@@ -16,48 +16,48 @@ pub use list::{ListOptions, ListStart, ListVersion};
 pub(crate) use write::field_manager_errors;
 pub use write::{CreateOptions, PatchOptions, UpdateOptions, WriteOptions};
 
-/// Why options could not be read; the message is upstream's, for a BadRequest.
+/// Why options cannot be parsed. The message is upstream's and goes into a BadRequest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// A number that is none.
+    /// A number is malformed or out of range.
     #[error(transparent)]
     Number(#[from] go_text::NumberError),
-    /// A label selector that is none.
+    /// The label selector cannot be parsed.
     #[error(transparent)]
     Labels(#[from] labels::ParseError),
-    /// A field selector that is none.
+    /// The field selector cannot be parsed.
     #[error(transparent)]
     Fields(#[from] fields::ParseError),
-    /// A field of the body with a value of the wrong type.
+    /// A field of the body has the wrong type.
     #[error("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}")]
     Type {
-        /// What it is, in Go's terms.
+        /// The type that was found, in Go's terms.
         found: String,
-        /// Where, in Go's terms.
+        /// The path of the field, in Go's terms.
         field: String,
-        /// What it should be, in Go's terms.
+        /// The expected type, in Go's terms.
         wanted: &'static str,
     },
-    /// A body that is an object of another kind.
+    /// The body is an object of another kind.
     #[error("decoded object cannot be converted to DeleteOptions")]
     Kind,
 }
 
-/// The Status for options that did not pass their check; `kind` is as in `ListOptions`.
+/// The Status for options that failed validation. `kind` is the kind of the options, as in `ListOptions`.
 pub fn invalid(kind: &str, errors: &[FieldError]) -> Status {
     Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", errors)
 }
 
-/// Options of get.
+/// The options of get.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GetOptions {
-    /// As it came.
+    /// The requested resource version, unparsed.
     pub resource_version: String,
 }
 
 impl GetOptions {
-    /// Reads a query.
+    /// Parses the options of a query.
     pub fn from_query(query: &Query) -> Self {
         Self { resource_version: text(query, "resourceVersion") }
     }
@@ -72,7 +72,7 @@ fn text(query: &Query, name: &str) -> String {
     query.first(name).unwrap_or_default().to_owned()
 }
 
-/// Only `0` and `false` are false; a name without a value is true.
+/// Parses a boolean as upstream does: only `0` and `false` are false, and a parameter without a value is true.
 fn boolean(query: &Query, name: &str) -> Option<bool> {
     query.first(name).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
 }

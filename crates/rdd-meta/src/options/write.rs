@@ -1,35 +1,36 @@
-//! Options of create, update and patch.
+//! The options of create, update and patch.
 
 use serde_json::json;
 
 use super::{boolean, dry_run_error, text};
 use crate::{field_error::FieldError, go_text, query::Query};
 
-/// The longest name of a field manager.
+/// The maximum length of a field manager's name.
 const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
-/// Options of create, update and patch; upstream has three types of the same fields, where only patch can `force`.
+/// The options of create, update and patch. Upstream has three types with the same fields, of which only that of patch
+/// has `force`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WriteOptions {
-    /// Who writes.
+    /// The name of the field manager that writes.
     pub field_manager: String,
-    /// `All` or nothing, once checked.
+    /// After validation either `All` or empty.
     pub dry_run: Vec<String>,
-    /// `Ignore`, `Warn`, `Strict` or nothing, once checked.
+    /// How unknown fields are handled. After validation one of `Ignore`, `Warn`, `Strict` and empty.
     pub field_validation: String,
-    /// Take fields from their owners; for apply only.
+    /// Whether an apply takes over fields that other managers own.
     pub force: Option<bool>,
 }
 
-/// Options of create.
+/// The options of create.
 pub type CreateOptions = WriteOptions;
-/// Options of update.
+/// The options of update.
 pub type UpdateOptions = WriteOptions;
-/// Options of patch.
+/// The options of patch.
 pub type PatchOptions = WriteOptions;
 
 impl WriteOptions {
-    /// Reads a query.
+    /// Parses the options of a query.
     pub fn from_query(query: &Query) -> Self {
         Self {
             field_manager: text(query, "fieldManager"),
@@ -39,12 +40,12 @@ impl WriteOptions {
         }
     }
 
-    /// Whether nothing is to be stored.
+    /// Whether the request must not store anything.
     pub fn is_dry_run(&self) -> bool {
         !self.dry_run.is_empty()
     }
 
-    /// Checks the options of a create or an update. Neither knows `force`, so it is not looked at.
+    /// Validates the options of a create or an update. Both ignore `force`.
     pub fn validate(&self) -> Vec<FieldError> {
         let mut errors = field_manager_errors("fieldManager", &self.field_manager);
         errors.extend(dry_run_error(&self.dry_run));
@@ -55,7 +56,8 @@ impl WriteOptions {
         errors
     }
 
-    /// Checks the options of a patch, which may be a server-side apply.
+    /// Validates the options of a patch. A server-side apply requires a field manager; other patches must not have
+    /// `force`.
     pub fn validate_patch(&self, is_apply: bool) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if is_apply && self.field_manager.is_empty() {
@@ -69,7 +71,7 @@ impl WriteOptions {
     }
 }
 
-/// What is wrong with the name of a field manager.
+/// Validates the name of a field manager.
 pub(crate) fn field_manager_errors(path: &str, manager: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if manager.len() > FIELD_MANAGER_BYTES_MAX {

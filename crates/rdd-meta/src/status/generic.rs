@@ -1,10 +1,11 @@
-//! The Status that a client makes of an HTTP answer that had none in it.
+//! The Status that a client creates for an HTTP response without one.
 
 use super::{Cause, Details, Reason, Status, resource::details_of};
 use crate::{go_text::quote, gvk::GroupResource};
 
 impl Status {
-    /// For an HTTP answer that had no Status in it; a client makes this one of it. `method` is as in `GET`.
+    /// The Status of a failed HTTP response whose body is not a Status, like upstream's `NewGenericServerResponse`.
+    /// `method` is in upper case; `server_message` is the body, as the client read it.
     pub fn generic_response(
         code: u16,
         method: &str,

@@ -1,4 +1,4 @@
-//! `Status`, the object that Kubernetes answers with when it has no other: above all, its error on the wire.
+//! `Status`, the object with which the API reports errors and some successes.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,75 +9,75 @@ mod resource;
 
 pub use resource::Denied;
 
-/// Why a request failed, in the word that clients match on. Mirrors `metav1.StatusReason`.
+/// The machine-readable reason of a failure, on which clients match. Mirrors `metav1.StatusReason`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Reason {
-    /// 400: the request makes no sense.
+    /// 400: the request is malformed.
     BadRequest,
-    /// 401: nobody we know.
+    /// 401: the client is not authenticated.
     Unauthorized,
-    /// 403: known, and not allowed.
+    /// 403: the client is not authorized.
     Forbidden,
-    /// 404.
+    /// 404: the object or the path does not exist.
     NotFound,
-    /// 405: the path exists, the method does not.
+    /// 405: the resource does not support the method.
     MethodNotAllowed,
-    /// 406: we cannot answer in any form that the client accepts.
+    /// 406: the server supports none of the media types that the client accepts.
     NotAcceptable,
-    /// 409: there is one of that name.
+    /// 409: an object of this name already exists.
     AlreadyExists,
-    /// 409: it is not as the request believes it to be.
+    /// 409: the object is not in the state that the request expects, for example it was modified meanwhile.
     Conflict,
-    /// 410: it was, and is no more.
+    /// 410: the resource existed and has been removed.
     Gone,
-    /// 410: that version of it is no more.
+    /// 410: the resource version was compacted.
     Expired,
-    /// 413: the body is over the limit.
+    /// 413: the body exceeds the size limit.
     RequestEntityTooLarge,
-    /// 415: we do not understand the form of the body.
+    /// 415: the server does not support the media type of the body.
     UnsupportedMediaType,
-    /// 422: the object breaks a rule.
+    /// 422: the object failed validation.
     Invalid,
-    /// 429: later, please.
+    /// 429: the client must retry later.
     TooManyRequests,
-    /// 500: our fault.
+    /// 500: the server failed.
     InternalError,
-    /// 500: it could not be done just now; ask again.
+    /// 500: the server could not complete the request now; the client should retry.
     ServerTimeout,
-    /// 500: what is stored cannot be read.
+    /// 500: the server cannot decode a stored object.
     StoreReadError,
-    /// 503: not now.
+    /// 503: the server is unavailable.
     ServiceUnavailable,
-    /// 504: it took too long.
+    /// 504: the request timed out.
     Timeout,
-    /// A word that is none of these: a webhook's own, or that of a newer server.
+    /// Any other reason, from a webhook or a newer server.
     #[serde(untagged)]
     Other(Box<str>),
 }
 
-/// The `Status` object of `v1`. Its fields are in the order in which Kubernetes writes them.
+/// The `Status` object of `v1`. The fields are in the order in which Kubernetes writes them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     kind: Kind,
     api_version: ApiVersion,
-    /// A token to go on with, for a list whose version expired.
+    /// List metadata; has a continue token when a paged list expired.
     #[serde(default)]
     pub metadata: ListMeta,
     /// `Success` or `Failure`.
     pub status: Outcome,
-    /// A sentence for people.
+    /// The message for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// A word for programs.
+    /// The machine-readable reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// More about what it concerns. `Some` of an empty one is written as `{}`, as Kubernetes does for some reasons. It is
-    /// boxed so that a Status is small enough to be the error of a `Result`.
+    /// What the failure is about. `Some` empty details are written as `{}`, as Kubernetes does for some reasons. The
+    /// box keeps a Status small enough for the error of a `Result`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Box<Details>>,
-    /// The HTTP status code; 0, which is not written, in what a delete answers.
+    /// The HTTP status code; 0, which is not written, in the Status that answers a delete.
     #[serde(default, skip_serializing_if = "is_zero_code")]
     pub code: u16,
 }
@@ -93,56 +93,56 @@ enum ApiVersion {
     V1,
 }
 
-/// The metadata of a Status.
+/// The list metadata of a Status.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ListMeta {
-    /// Where a list can go on, if inconsistently.
+    /// A token with which an expired list can continue inconsistently.
     #[serde(rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
 }
 
-/// Whether the operation went through.
+/// Whether the operation succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It did.
+    /// The operation succeeded.
     Success,
-    /// It did not.
+    /// The operation failed.
     Failure,
 }
 
-/// What a [`Status`] concerns.
+/// What a [`Status`] is about, with the single causes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Details {
-    /// Name of the object.
+    /// The name of the object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Its API group.
+    /// The API group of the object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// Its kind, or its resource.
+    /// The kind of the object, or its resource: upstream uses either, depending on the reason.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Its uid.
+    /// The uid of the object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// One entry per thing that was wrong.
+    /// The single problems.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
-    /// When to try again.
+    /// After how many seconds the client should retry; 0 if it need not wait or should not retry.
     #[serde(skip_serializing_if = "is_zero")]
     pub retry_after_seconds: u32,
 }
 
-/// One thing that was wrong.
+/// One of the problems that a Status reports.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cause {
-    /// A word for programs.
+    /// The machine-readable reason.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// A sentence for people.
+    /// The message for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The path of the field, as in `spec.containers[0].image`.
@@ -159,7 +159,7 @@ fn is_zero_code(code: &u16) -> bool {
 }
 
 impl Reason {
-    /// The HTTP status code that goes with it.
+    /// The HTTP status code of the reason; 500 for an unknown one.
     pub fn code(&self) -> u16 {
         match self {
             Self::BadRequest => 400,
@@ -200,34 +200,35 @@ impl Status {
         self
     }
 
-    /// 401, in the one word that Kubernetes has for it: it does not say what was wrong with the credentials.
+    /// 401. Like Kubernetes', the message does not reveal what is wrong with the credentials.
     pub fn unauthorized() -> Self {
         Self::failure(Reason::Unauthorized, "Unauthorized")
     }
 
-    /// 403 for something that is not an object; `why` completes "forbidden: …".
+    /// 403 for a request that is not about an object; `why` completes "forbidden: …".
     pub fn forbidden(why: impl AsRef<str>) -> Self {
         Self::failure(Reason::Forbidden, format!("forbidden: {}", why.as_ref())).with_details(Details::default())
     }
 
-    /// 403 for a path, in the words of `responsewriters.Forbidden`.
+    /// 403 for a non-resource path, with the message of `responsewriters.Forbidden`.
     pub fn forbidden_path(user: &str, verb: &str, path: &str) -> Self {
         Self::forbidden(format!("User {} cannot {verb} path {}", quote(user), quote(path)))
     }
 
-    /// 404 for a path that no resource is behind.
+    /// 404 for a path that the server does not serve.
     pub fn not_found_path() -> Self {
         Self::failure(Reason::NotFound, "the server could not find the requested resource")
             .with_details(Details::default())
     }
 
-    /// 429: try again after so many seconds. The response carries the same number in `Retry-After`.
+    /// 429 with the number of seconds after which the client should retry. The caller sets the response's `Retry-After`
+    /// header to the same number.
     pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Self {
         Self::failure(Reason::TooManyRequests, message)
             .with_details(Details { retry_after_seconds, ..Details::default() })
     }
 
-    /// 413, with the limit that was exceeded.
+    /// 413 with the limit in bytes.
     pub fn request_entity_too_large(limit_bytes: usize) -> Self {
         Self::failure(Reason::RequestEntityTooLarge, format!("Request entity too large: limit is {limit_bytes}"))
     }
@@ -237,7 +238,7 @@ impl Status {
         Self::failure(Reason::Timeout, format!("Timeout: {}", what.as_ref())).with_details(Details::default())
     }
 
-    /// 500; `what` completes "Internal error occurred: …". It goes to the client, so it tells no secrets.
+    /// 500; `what` completes "Internal error occurred: …". The client sees it, so it must not contain secrets.
     pub fn internal(what: impl Into<String>) -> Self {
         let what = what.into();
         let message = format!("Internal error occurred: {what}");
@@ -246,29 +247,29 @@ impl Status {
             .with_details(Details { causes: vec![cause], ..Details::default() })
     }
 
-    /// 400.
+    /// 400 with this message.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::failure(Reason::BadRequest, message)
     }
 
-    /// 405 for a path that exists.
+    /// 405 for a path that does not support the method.
     pub fn method_not_allowed() -> Self {
         Self::failure(Reason::MethodNotAllowed, "the server does not allow this method on the requested resource")
             .with_details(Details::default())
     }
 
-    /// 503.
+    /// 503 with this message.
     pub fn service_unavailable(message: impl Into<String>) -> Self {
         Self::failure(Reason::ServiceUnavailable, message)
     }
 
-    /// Its bytes on the wire: those of Go's encoder, which escapes what HTML cares about and ends with a newline.
+    /// The body of the response, as Go's encoder writes it: with escaped HTML characters and a newline at the end.
     pub fn to_wire(&self) -> Vec<u8> {
         let json = serde_json::to_string(self).expect("strings, numbers and string keys always serialize");
         let mut wire = Vec::with_capacity(json.len() + 1);
         for character in json.chars() {
             match character {
-                // None of these occurs outside of a string, so escaping them anywhere is escaping them there.
+                // These characters only occur inside of JSON strings, so they can be escaped without parsing the text.
                 '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
                     wire.extend_from_slice(format!("\\u{:04x}", u32::from(character)).as_bytes());
                 }
@@ -279,7 +280,7 @@ impl Status {
         wire
     }
 
-    /// Reads a body that may be a `Status`; `None` if it is anything else.
+    /// Parses a response body; `None` if it is not a `Status`.
     pub fn from_wire(body: &[u8]) -> Option<Self> {
         serde_json::from_slice(body).ok()
     }

@@ -1,4 +1,4 @@
-//! Failures, and the one success, that concern a resource or one of its objects, in upstream's sentences.
+//! Constructors of the Statuses about a resource or an object, with upstream's messages.
 
 use super::{ApiVersion, Cause, Details, Kind, ListMeta, Outcome, Reason, Status};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     gvk::{GroupKind, GroupResource},
 };
 
-/// What a conflict of versions is told with.
+/// The message of a resource version conflict.
 const MODIFIED: &str = "the object has been modified; please apply your changes to the latest version and try again";
 const LIST_EXPIRED: &str = "The resourceVersion for the provided list is too old.";
 const CONTINUE_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can \
@@ -17,22 +17,22 @@ const CONTINUE_INCONSISTENT: &str = "The provided continue parameter is too old 
      Continuing with the provided token results in an inconsistent list - objects that were created, modified, or \
      deleted between the time the first chunk was returned and now may show up in the list.";
 
-/// Who may not do what with which resource.
+/// A request that an authorizer denied.
 #[derive(Debug, Clone, Copy)]
 pub struct Denied<'a> {
     /// The name of the user.
     pub user: &'a str,
-    /// What they wanted to do.
+    /// The verb of the request.
     pub verb: &'a str,
-    /// With what.
+    /// The resource of the request.
     pub resource: &'a GroupResource,
-    /// With which part of it; may be empty.
+    /// The subresource; empty if the request has none.
     pub subresource: &'a str,
-    /// Where; empty for the whole cluster.
+    /// The namespace; empty for the cluster scope.
     pub namespace: &'a str,
-    /// With which one; empty for all.
+    /// The name of the object; empty for a collection.
     pub name: &'a str,
-    /// Why the authorizer said no; may be empty.
+    /// The authorizer's reason; may be empty.
     pub reason: &'a str,
 }
 
@@ -50,17 +50,17 @@ impl Status {
         Self::failure(reason, message).with_details(details_of(resource, name))
     }
 
-    /// 404: `configmaps "x" not found`.
+    /// 404, as in `configmaps "x" not found`.
     pub fn not_found(resource: &GroupResource, name: &str) -> Self {
         Self::about(Reason::NotFound, resource, name, format!("{resource} {} not found", quote(name)))
     }
 
-    /// 409: `configmaps "x" already exists`.
+    /// 409, as in `configmaps "x" already exists`.
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
         Self::about(Reason::AlreadyExists, resource, name, format!("{resource} {} already exists", quote(name)))
     }
 
-    /// 409 after so many generated names were all taken; the client may try again.
+    /// 409 when every generated name was taken. The client may retry after this number of seconds.
     pub fn generated_name_exists(resource: &GroupResource, name: &str, retry_after_seconds: u32) -> Self {
         let message = format!(
             "{resource} {} already exists, the server was not able to generate a unique name for the object",
@@ -76,17 +76,18 @@ impl Status {
         Self::about(Reason::Conflict, resource, name, message)
     }
 
-    /// 409 for an update of a version that is not the latest, in the fixed sentence that clients know.
+    /// 409 for an update of an outdated resource version, with the message that clients recognize.
     pub fn conflict_modified(resource: &GroupResource, name: &str) -> Self {
         Self::conflict(resource, name, MODIFIED)
     }
 
-    /// 409 for an apply that takes fields from others.
+    /// 409 for an apply that conflicts with other field managers; each cause is one field.
     pub fn apply_conflict(causes: Vec<Cause>, message: impl Into<String>) -> Self {
         Self::failure(Reason::Conflict, message).with_details(Details { causes, ..Details::default() })
     }
 
-    /// 422: all that is wrong with an object, in one sentence and one by one. It names the kind, not the resource.
+    /// 422 with all errors of an object, joined in the message and single in the causes. Its details name the kind, not
+    /// the resource.
     pub fn invalid(kind: &GroupKind, name: &str, errors: &[FieldError]) -> Self {
         let mut message = format!("{kind} {} is invalid", quote(name));
         if !errors.is_empty() {
@@ -117,7 +118,7 @@ impl Status {
         Self::about(Reason::Forbidden, resource, name, message)
     }
 
-    /// 403 by an authorizer: who cannot do what, where.
+    /// 403 by an authorizer: which user cannot use which verb on which resource in which namespace.
     pub fn denied(denied: &Denied<'_>) -> Self {
         let Denied { user, verb, resource, subresource, namespace, name, reason } = denied;
         let plural = &resource.resource;
@@ -128,7 +129,7 @@ impl Status {
             format!("in the namespace {}", quote(namespace))
         };
         let (user, target, group) = (quote(user), quote(&target), quote(&resource.group));
-        // Upstream keeps what a user sends from looking like HTML here.
+        // Upstream escapes HTML in the user's input here.
         let mut why = format!("User {user} cannot {verb} resource {target} in API group {group} {place}")
             .replace('&', "&amp;")
             .replace('<', "&lt;")
@@ -140,23 +141,23 @@ impl Status {
         Self::forbidden_resource(resource, name, &why)
     }
 
-    /// 410: it is no more, and nobody knows where it went.
+    /// 410 with this message, for something that was removed for good.
     pub fn gone(message: impl Into<String>) -> Self {
         Self::failure(Reason::Gone, message)
     }
 
-    /// 410: the version that was asked for is no more.
+    /// 410 with this message, for a resource version that was compacted.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::failure(Reason::Expired, message)
     }
 
-    /// 410 for a list at a version that is no more.
+    /// 410 for a list at a compacted resource version.
     pub fn expired_list() -> Self {
         Self::expired(LIST_EXPIRED)
     }
 
-    /// 410 for the next page of a list whose version is no more, with the token that goes on inconsistently if there is
-    /// one.
+    /// 410 for the next page of a list whose resource version was compacted. With a token, the client can continue
+    /// inconsistently.
     pub fn expired_continue(inconsistent_token: Option<String>) -> Self {
         match inconsistent_token {
             Some(continue_token) => {
@@ -166,12 +167,12 @@ impl Status {
         }
     }
 
-    /// 410 for a watch, as the one ERROR event of it: from where was asked for, and the oldest there is.
+    /// 410 for a watch, sent as its only event, of type ERROR: the requested version and the oldest available one.
     pub fn expired_watch(requested: u64, oldest: u64) -> Self {
         Self::expired(format!("too old resource version: {requested} ({oldest})"))
     }
 
-    /// 415: the body is in none of these forms.
+    /// 415: the server accepts only these media types.
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let accepted = accepted.join(", ");
         let message =
@@ -179,26 +180,26 @@ impl Status {
         Self::failure(Reason::UnsupportedMediaType, message)
     }
 
-    /// 406: the client takes none of these forms.
+    /// 406: the server can answer only in these media types.
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
         Self::failure(Reason::NotAcceptable, message)
     }
 
-    /// 406 for a conversion, as to `meta.k8s.io/v1, Kind=Table`.
+    /// 406 for a conversion of the answer, for example to `meta.k8s.io/v1, Kind=Table`.
     pub fn not_acceptable_conversion(target: &str, accepted: &[&str]) -> Self {
         let accepted = accepted.join(", ");
         let message = format!("only the following media types are accepted when converting to {target}: {accepted}");
         Self::failure(Reason::NotAcceptable, message)
     }
 
-    /// 405: `create is not supported on resources of kind "configmaps"`.
+    /// 405, as in `create is not supported on resources of kind "configmaps"`.
     pub fn method_not_supported(resource: &GroupResource, action: &str) -> Self {
         let message = format!("{action} is not supported on resources of kind {}", quote(&resource.to_string()));
         Self::about(Reason::MethodNotAllowed, resource, "", message)
     }
 
-    /// 500 with the wish that the client try again.
+    /// 500 for an operation that the client should retry after this number of seconds.
     pub fn server_timeout(resource: &GroupResource, operation: &str, retry_after_seconds: u32) -> Self {
         let message = format!(
             "The {operation} operation against {resource} could not be completed at this time, please try again."
@@ -207,7 +208,7 @@ impl Status {
         Self::failure(Reason::ServerTimeout, message).with_details(details)
     }
 
-    /// 504: a version was asked for that is not there yet.
+    /// 504 for a resource version that the server has not reached.
     pub fn resource_version_too_large(requested: u64, current: u64, retry_after_seconds: u32) -> Self {
         let cause = Cause {
             reason: "ResourceVersionTooLarge".to_owned(),
@@ -219,7 +220,8 @@ impl Status {
         Self::failure(Reason::Timeout, message).with_details(details)
     }
 
-    /// What a delete answers when the object is gone at once. It has no code, and its kind is the resource.
+    /// The success Status of a delete that removed the object immediately. It has no code, and its details name the
+    /// resource as `kind`.
     pub fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Self {
         Self {
             kind: Kind::Status,

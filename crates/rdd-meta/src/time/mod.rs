@@ -1,4 +1,4 @@
-//! Times as Kubernetes writes them, in seconds and in microseconds, and ages as people read them.
+//! Kubernetes timestamps, in seconds and in microseconds, and the ages that kubectl shows.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -9,7 +9,7 @@ pub use parse::ParseError;
 const NANOSECONDS: i128 = 1_000_000_000;
 const DAY_SECONDS: i64 = 86_400;
 
-/// A point in time: before or after the Unix epoch, to the nanosecond.
+/// A point in time, before or after the Unix epoch, with nanosecond precision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Timestamp {
     seconds: i64,
@@ -17,7 +17,7 @@ pub struct Timestamp {
 }
 
 impl From<Duration> for Timestamp {
-    /// From the time since the epoch, as `Clock::wall` has it.
+    /// Converts a time since the epoch, as `Clock::wall` returns it.
     fn from(since_epoch: Duration) -> Self {
         let seconds = i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX);
         Self { seconds, nanoseconds: since_epoch.subsec_nanos() }
@@ -25,17 +25,17 @@ impl From<Duration> for Timestamp {
 }
 
 impl Timestamp {
-    /// From seconds and nanoseconds since the epoch; more than a second of nanoseconds is cut.
+    /// Creates a timestamp from seconds and nanoseconds since the epoch. The nanoseconds are limited to one second.
     pub fn new(seconds: i64, nanoseconds: u32) -> Self {
         Self { seconds, nanoseconds: nanoseconds.min(999_999_999) }
     }
 
-    /// Reads a `metav1.Time`: RFC 3339, any fraction of a second, any offset.
+    /// Parses a `metav1.Time`: RFC 3339 with any fraction of a second and any offset.
     pub fn parse_time(text: &str) -> Result<Self, ParseError> {
         parse::timestamp(text, false)
     }
 
-    /// Reads a `metav1.MicroTime`: RFC 3339 with exactly six digits of a fraction.
+    /// Parses a `metav1.MicroTime`: RFC 3339 with exactly six digits of a fraction.
     pub fn parse_micro_time(text: &str) -> Result<Self, ParseError> {
         parse::timestamp(text, true)
     }
@@ -45,19 +45,19 @@ impl Timestamp {
         self.seconds
     }
 
-    /// The rest.
+    /// The nanoseconds after the whole seconds.
     pub fn nanoseconds(self) -> u32 {
         self.nanoseconds
     }
 
-    /// As a `metav1.Time` is written: UTC, whole seconds.
+    /// Formats a `metav1.Time`: UTC, in whole seconds.
     pub fn format_time(self) -> String {
         let mut text = self.date_and_time();
         text.push('Z');
         text
     }
 
-    /// As a `metav1.MicroTime` is written: UTC, six digits.
+    /// Formats a `metav1.MicroTime`: UTC, with six digits of a fraction.
     pub fn format_micro_time(self) -> String {
         let mut text = self.date_and_time();
         write!(text, ".{:06}Z", self.nanoseconds / 1000).expect("writing to a string never fails");
@@ -82,34 +82,34 @@ impl Timestamp {
         text
     }
 
-    /// How long ago `self` was at `now`, as kubectl's AGE column has it.
+    /// The age of `self` at the time `now`, as in kubectl's AGE column.
     pub fn age(self, now: Self) -> String {
         let total = |time: Self| i128::from(time.seconds) * NANOSECONDS + i128::from(time.nanoseconds);
         human_duration(total(now) - total(self))
     }
 }
 
-/// Appends a number below a hundred. Every write formats some times, and the general machinery takes ten times as long.
+/// Appends a number below a hundred. Every write formats timestamps, and `write!` takes ten times as long.
 fn push_two_digits(text: &mut String, number: i64) {
     for digit in [number / 10, number % 10] {
         text.push(char::from(b'0' + (digit % 10) as u8));
     }
 }
 
-/// A time since the epoch as a `metav1.Time` is written.
+/// Formats a time since the epoch as a `metav1.Time`.
 pub fn format_time(since_epoch: Duration) -> String {
     Timestamp::from(since_epoch).format_time()
 }
 
-/// A time since the epoch as a `metav1.MicroTime` is written.
+/// Formats a time since the epoch as a `metav1.MicroTime`.
 pub fn format_micro_time(since_epoch: Duration) -> String {
     Timestamp::from(since_epoch).format_micro_time()
 }
 
-/// A duration with two or three significant digits, as `duration.HumanDuration`: `45s`, `3m20s`, `7d4h`, `2y`. Two
-/// seconds into the future are "now" still, for clocks differ; more is `<invalid>`.
+/// Formats a duration with two or three significant digits like upstream's `duration.HumanDuration`: `45s`, `3m20s`,
+/// `7d4h`, `2y`. Since clocks differ, less than two seconds in the future count as `0s`; more is `<invalid>`.
 pub fn human_duration(nanoseconds: i128) -> String {
-    // Go's durations end after 292 years.
+    // Go's durations are limited to 292 years.
     let seconds = nanoseconds.clamp(i64::MIN.into(), i64::MAX.into()) / NANOSECONDS;
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match () {
@@ -131,8 +131,8 @@ fn two_units(large: i128, large_unit: &str, small: i128, small_unit: &str) -> St
     if small == 0 { format!("{large}{large_unit}") } else { format!("{large}{large_unit}{small}{small_unit}") }
 }
 
-/// Year, month and day of a number of days since the epoch, in the Gregorian calendar. Years begin in March here, so
-/// that the leap day is the last of its year, and 400 of them always have 146,097 days.
+/// Converts days since the epoch to year, month and day of the Gregorian calendar. Internally years begin in March, so
+/// that the leap day is the last day of its year, and 400 years always have 146,097 days.
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -145,7 +145,7 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
-/// The inverse of [`civil_from_days`].
+/// Converts a date to days since the epoch, the inverse of [`civil_from_days`].
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let year_of_era = year.rem_euclid(400);
@@ -207,7 +207,7 @@ mod tests {
         let now = Duration::new(1_794_739_712, 123_456_789);
         assert_eq!(format_time(now), "2026-11-15T10:48:32Z");
         assert_eq!(format_micro_time(now), "2026-11-15T10:48:32.123456Z");
-        // Beyond four digits of a year, which Go does not write either, nothing is cut.
+        // Years of more than four digits, which Go refuses to format, are not truncated.
         assert_eq!(Timestamp::new(253_402_300_800, 5_000).format_time(), "10000-01-01T00:00:00Z");
         assert_eq!(Timestamp::new(253_402_300_799, 5_000).format_micro_time(), "9999-12-31T23:59:59.000005Z");
         assert_eq!(Timestamp::new(-62_167_219_200, 0).format_time(), "0000-01-01T00:00:00Z");

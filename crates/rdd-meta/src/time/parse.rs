@@ -1,44 +1,44 @@
-//! Reading of RFC 3339 as Go's `time.Parse` does it, leniency and complaints included.
+//! Parses RFC 3339 like Go's `time.Parse`, with the same leniency and error messages.
 
 use std::fmt::Write as _;
 
 use super::{Timestamp, days_from_civil};
 
-/// Why a text is no time, in the words of Go's `time.ParseError`.
+/// Why a time cannot be parsed. The message is that of Go's `time.ParseError`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseError {
-    /// It does not follow the layout.
+    /// The text does not follow the layout.
     #[error("parsing time {} as {}: cannot parse {} as {}", quote(.text), quote(.layout), quote(.rest), quote(.element))]
     Layout {
-        /// All of it.
+        /// The whole text.
         text: String,
-        /// What it should look like.
+        /// The layout.
         layout: &'static str,
-        /// From where it does not.
+        /// The rest of the text, from the mismatch on.
         rest: String,
-        /// What should be there.
+        /// The element of the layout that was expected.
         element: &'static str,
     },
-    /// It follows the layout, but there is no such time.
+    /// The text follows the layout, but a part is out of range.
     #[error("parsing time {}: {what} out of range", quote(.text))]
     Range {
-        /// All of it.
+        /// The whole text.
         text: String,
-        /// Which part.
+        /// The part that is out of range.
         what: &'static str,
     },
-    /// Something is left over.
+    /// Text follows the time.
     #[error("parsing time {}: extra text: {}", quote(.text), quote(.rest))]
     Extra {
-        /// All of it.
+        /// The whole text.
         text: String,
-        /// What is left.
+        /// The text after the time.
         rest: String,
     },
 }
 
-/// Go's `time` has a quoting of its own, in which all that is not plain ASCII is hexadecimal.
+/// Quotes text like Go's `time` package, which escapes all bytes beyond ASCII in hexadecimal.
 fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for byte in text.bytes() {
@@ -78,6 +78,7 @@ pub(super) fn timestamp(text: &str, micro: bool) -> Result<Timestamp, ParseError
     if !reader.rest.is_empty() {
         return Err(ParseError::Extra { text: text.to_owned(), rest: reader.rest.to_owned() });
     }
+    // Go checks the day last, since the length of a month depends on the year.
     reader.within(1..=days_in_month(year, month), day, "day")?;
     let seconds = days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset;
     Ok(Timestamp::new(seconds, nanoseconds))
@@ -120,7 +121,7 @@ impl Reader<'_> {
         Ok(self.take_number(length))
     }
 
-    /// Go's `15` takes one digit as well as two.
+    /// Go's layout element `15` accepts one digit as well as two.
     fn hour(&mut self) -> Result<i64, ParseError> {
         match self.digits() {
             0 => Err(self.mismatch("15")),
@@ -134,7 +135,7 @@ impl Reader<'_> {
         number.parse().expect("a few digits were counted")
     }
 
-    /// After seconds Go takes a fraction of any length, after a dot or a comma, even where the layout has none.
+    /// Go accepts a fraction of any length after the seconds, after a dot or a comma, even if the layout has none.
     fn fraction(&mut self) -> u32 {
         let Some(after) = self.rest.strip_prefix(['.', ',']) else { return 0 };
         let length = after.bytes().take_while(u8::is_ascii_digit).count();
@@ -155,7 +156,7 @@ impl Reader<'_> {
         Ok(microseconds * 1000)
     }
 
-    /// Seconds east of UTC.
+    /// The offset in seconds east of UTC.
     fn offset(&mut self) -> Result<i64, ParseError> {
         if let Some(rest) = self.rest.strip_prefix('Z') {
             self.rest = rest;
@@ -169,11 +170,11 @@ impl Reader<'_> {
         }
         let number = |index: usize| i64::from(bytes[index] - b'0') * 10 + i64::from(bytes[index + 1] - b'0');
         let (hours, minutes) = (number(1), number(4));
-        // Go allows the one hour and the one minute too many.
+        // Go accepts an offset of 24 hours and of 60 minutes.
         self.within(0..=24, hours, "time zone offset hour")?;
         self.within(0..=60, minutes, "time zone offset minute")?;
         let size = hours * 3600 + minutes * 60;
-        // Go looks at the sign last.
+        // Go checks the sign last.
         let offset = match bytes[0] {
             b'+' => size,
             b'-' => -size,
