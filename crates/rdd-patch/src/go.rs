@@ -1,11 +1,11 @@
-//! Go's numbers, equality and `%#v`, and JSON as jsoniter writes it: error texts and FieldsV1 keys carry their spelling.
+//! Go's numbers, equality and `%#v`, and jsoniter's JSON: error messages and FieldsV1 keys contain them.
 
 use std::fmt::Write;
 
 use rdd_meta::go_text::{self, plain, quote};
 use serde_json::{Number, Value};
 
-/// A number as Kubernetes decodes it: an int64 where it fits, else a float64.
+/// A number as Kubernetes decodes it: an int64 if it fits, otherwise a float64.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum GoNumber {
     Int(i64),
@@ -29,7 +29,7 @@ impl GoNumber {
     }
 }
 
-/// Go's `==` on two decoded values: `None` where Go would panic because maps and slices are not comparable.
+/// Compares two decoded values like Go's `==`. `None` where Go panics, because maps and slices are not comparable.
 pub(crate) fn interface_equal(left: &Value, right: &Value) -> Option<bool> {
     match (left, right) {
         (Value::Array(_), Value::Array(_)) | (Value::Object(_), Value::Object(_)) => None,
@@ -42,7 +42,7 @@ pub(crate) fn interface_equal(left: &Value, right: &Value) -> Option<bool> {
     }
 }
 
-/// `%#v`.
+/// Formats a decoded value like `%#v`.
 pub(crate) fn syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
@@ -59,21 +59,21 @@ pub(crate) fn syntax(value: &Value) -> String {
     }
 }
 
-/// The `%q` list of Go: `["a" "b"]`.
+/// Formats a list like `%q` of a slice: `["a" "b"]`.
 pub(crate) fn quote_list<S: AsRef<str>>(items: &[S]) -> String {
     format!("[{}]", items.iter().map(|item| quote(item.as_ref())).collect::<Vec<_>>().join(" "))
 }
 
-/// Which of jsoniter's two ways to escape a string to imitate.
+/// How a string is escaped: jsoniter has two ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Escape {
-    /// Values: as encoding/json, but `\b` and `\f` have no short forms.
+    /// Values are escaped as in encoding/json, but without the short forms `\b` and `\f`.
     Value,
-    /// Names of fields: only what JSON demands.
+    /// Field names are escaped only where JSON requires it.
     Name,
 }
 
-/// Appends a string as jsoniter writes it.
+/// Appends a string as jsoniter writes it, with quotes.
 pub(crate) fn write_jsoniter_string(text: &mut String, string: &str, escape: Escape) {
     text.push('"');
     let mut copied = 0;
@@ -101,7 +101,7 @@ pub(crate) fn write_jsoniter_string(text: &mut String, string: &str, escape: Esc
     text.push('"');
 }
 
-/// Appends a value as jsoniter writes it in its compatible mode: keys sorted, Go's floats.
+/// Appends a value as jsoniter writes it in its compatible mode: with sorted keys and Go's floats.
 pub(crate) fn write_jsoniter(text: &mut String, value: &Value) {
     match value {
         Value::Null => text.push_str("null"),

@@ -1,14 +1,16 @@
-//! Four ways to change an object, as pure functions: JSON patch, merge patch, strategic merge patch and server-side apply.
+//! The four ways to modify a Kubernetes object, as pure functions: JSON patch, merge patch, strategic merge patch and
+//! server-side apply.
 //!
-//! The reference is Kubernetes v1.35.4; behaviour and texts are its own, checked against it by `tests/oracle.rs`.
-//! Nothing here reads a clock, a file or a random number: what changes between two calls comes in as an argument.
+//! The reference is Kubernetes v1.35.4. Behavior and error messages are upstream's; `tests/oracle` compares them with
+//! upstream's own code. No function reads a clock, a file or random numbers: the caller passes everything that varies,
+//! such as the current time.
 //!
 //! ```text
-//! json       RFC 6902, as gopkg.in/evanphx/json-patch.v4 does it
-//! merge      RFC 7386, likewise
-//! shape      what merging has to know of a type; built from OpenAPI schemas
+//! json       JSON patch (RFC 6902), as gopkg.in/evanphx/json-patch.v4 applies it
+//! merge      JSON merge patch (RFC 7386), as the same library applies it
+//! shape      the merge rules of a type, built from OpenAPI schemas
 //! strategic  strategic merge patch over a shape
-//! ssa        field sets, typed merge, ownership, and the field manager on top
+//! ssa        server-side apply: field sets, typed merge, ownership, and the field manager on top
 //! ```
 
 mod go;

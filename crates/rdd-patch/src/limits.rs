@@ -1,10 +1,11 @@
-//! How deep a document may be before we refuse to walk it.
+//! The limit on the nesting depth of documents.
 
 use serde_json::Value;
 
-/// The deepest nesting any operation of this crate accepts.
+/// The maximum nesting depth that the operations of this crate accept.
 ///
-/// The walks recurse, and a stack is finite. Real objects stay under 60 levels; JSON bodies are parsed with a limit of 128 anyway.
+/// They recurse, so unlimited depth would overflow the stack. Real objects have fewer than 60 levels, and the server's
+/// JSON parser has a limit of 128.
 pub const DEPTH_MAX: usize = 256;
 
 /// A document is nested deeper than [`DEPTH_MAX`].
@@ -12,7 +13,7 @@ pub const DEPTH_MAX: usize = 256;
 #[error("document is nested deeper than {DEPTH_MAX} levels")]
 pub struct TooDeep;
 
-/// Refuses a document that is too deep to walk by recursion; does not recurse itself.
+/// Fails if a document exceeds [`DEPTH_MAX`]. Does not recurse itself.
 pub(crate) fn check_depth(document: &Value) -> Result<(), TooDeep> {
     let mut pending = vec![(document, 1)];
     while let Some((value, depth)) = pending.pop() {

@@ -1,25 +1,33 @@
-//! Merge patch (RFC 7386) as Kubernetes applies it, through gopkg.in/evanphx/json-patch.v4.
+//! JSON merge patch (RFC 7386), as Kubernetes applies it through gopkg.in/evanphx/json-patch.v4.
 
 use crate::limits::{TooDeep, check_depth};
 use rdd_meta::go_json;
 use serde_json::{Map, Value};
 
-/// The patch or the document is not what a merge patch needs. A bad patch is the client's fault (400), with upstream's text.
+/// Why a merge patch cannot be applied. A bad patch is the client's fault (400); the messages are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// The document is null.
     #[error("Invalid JSON Document")]
     BadDocument,
+    /// The patch is neither an object nor a list.
     #[error("Invalid JSON Patch")]
     BadPatch,
     #[error(transparent)]
     TooDeep(#[from] TooDeep),
 }
 
-/// Merges `patch` into a copy of `document`: fields of the patch win, a null removes.
+/// Merges `patch` into a copy of `document`: fields of the patch replace those of the document, and a null removes a
+/// field.
 ///
-/// Upstream's departures from the RFC are kept: a patch that is a list replaces the document, one that is a scalar is refused; and
-/// where a list replaces an object, nulls inside the list stay, while everywhere else nulls in objects that are new are dropped.
+/// # Guarantees
+/// Two deviations of upstream from the RFC are kept:
+/// - A patch that is a list replaces the document; one that is a scalar is an error.
+/// - Where a list replaces an object, objects in the list keep their null fields. Other new values lose theirs.
+///
+/// # Errors
+/// When the document is null, the patch is a scalar, or either exceeds the maximum depth.
 pub fn apply(document: &Value, patch: &Value) -> Result<Value, Error> {
     check_depth(document)?;
     check_depth(patch)?;
@@ -37,8 +45,8 @@ pub fn apply(document: &Value, patch: &Value) -> Result<Value, Error> {
     }
 }
 
-/// What field validation (`Strict` or `Warn`, the default) asks of a patch before it is applied: to be an object. The server answers
-/// 400 with `error decoding patch: ` and the error.
+/// Checks that a patch is an object, as field validation (`Strict` or `Warn`, the default) requires before the patch is
+/// applied. The server answers 400 with `error decoding patch: ` and the error.
 pub fn check_object(patch: &Value) -> Result<(), String> {
     match patch {
         Value::Object(_) | Value::Null => Ok(()),
@@ -72,7 +80,7 @@ fn merge_value(current: &mut Value, patch: &Value) {
     }
 }
 
-/// The value with null fields of objects removed at every depth; nulls in lists stay.
+/// Removes null fields from objects at every depth; nulls in lists stay.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(fields) => Value::Object(

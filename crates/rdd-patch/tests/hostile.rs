@@ -63,7 +63,7 @@ fn object(fields: Value) -> Value {
     object
 }
 
-/// Names in falling order: whoever inserts them one by one into a sorted list moves all the others each time.
+/// Names in descending order: inserting them one by one into a sorted list moves all others each time.
 fn falling(count: usize) -> Vec<String> {
     (0..count).rev().map(|index| format!("n{index:06}")).collect()
 }

@@ -1,10 +1,14 @@
-//! JSON patch (RFC 6902) as Kubernetes applies it, through gopkg.in/evanphx/json-patch.v4.
+//! JSON patch (RFC 6902), as Kubernetes applies it through gopkg.in/evanphx/json-patch.v4.
 //!
-//! What differs from the RFC is upstream's and kept: `replace` on a missing object field adds it, `add` without a value adds
-//! null, an index may be negative and then counts from the end, `+1` and `01` are indices.
-//! What we do better: `test` compares values, where upstream compares the bytes of scalars (and so fails on `"a<b"`, which it has
-//! encoded as `"a\u003cb"`) and tells a null that the patch itself added from other nulls; where upstream panics (a list with a null under `test`, `replace` of the whole document without a
-//! value) we compare or refuse.
+//! # Deviations from the RFC that upstream has and this module keeps
+//! - `replace` of a missing field of an object adds it; `add` without a value adds null.
+//! - A negative index counts from the end; `+1` and `01` are valid indices.
+//!
+//! # Deviations from upstream
+//! - `test` compares values. Upstream compares the bytes of scalars, so `"a<b"` does not match its own encoding
+//!   `"a\u003cb"`, and it distinguishes a null that the patch itself added from other nulls.
+//! - Where upstream panics (`test` on a list with a null, `replace` of the whole document without a value), this module
+//!   compares the values or returns an error.
 
 mod node;
 mod pointer;
@@ -17,35 +21,37 @@ use crate::limits::{DEPTH_MAX, TooDeep, check_depth};
 use rdd_meta::{go_json, go_text};
 use serde_json::{Map, Value};
 
-/// How many operations a patch may have.
+/// The maximum number of operations of a patch.
 pub const OPERATIONS_MAX: usize = 10_000;
-/// How many bytes the `copy` operations of one patch may add, unless the caller says otherwise: kube-apiserver's default.
+/// The default limit on the bytes that the `copy` operations of a patch may add, the same as kube-apiserver's.
 pub const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// The patch is not a JSON patch. The server answers [`Malformed`](DecodeError::Malformed) with 400 and
-/// [`TooManyOperations`](DecodeError::TooManyOperations) with 413; both texts are upstream's.
+/// Why a document is not a JSON patch. The server answers [`Malformed`](DecodeError::Malformed) with 400 and
+/// [`TooManyOperations`](DecodeError::TooManyOperations) with 413; both messages are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
+    /// The document or an operation has the wrong JSON type.
     #[error("json: cannot unmarshal {found} into Go value of type jsonpatch.{expected}")]
     Malformed { found: &'static str, expected: &'static str },
+    /// The patch has more than [`OPERATIONS_MAX`] operations.
     #[error("The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {count}")]
     TooManyOperations { count: usize },
     #[error(transparent)]
     TooDeep(#[from] TooDeep),
 }
 
-/// An operation does not apply. The server answers 422 for each of them; the text is upstream's.
+/// Why an operation cannot be applied. The server answers each of these with 422; the messages are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplyError {
-    /// A `test` operation found something else.
+    /// A `test` operation found a different value.
     #[error("testing value {path} failed: test failed")]
     TestFailed { path: String },
-    /// The operation names a place that does not exist, or is itself malformed.
+    /// The operation is malformed, or its path does not exist.
     #[error("{0}")]
     DoesNotApply(String),
-    /// The `copy` operations together copy too much.
+    /// The `copy` operations together exceed the limit on copied bytes.
     #[error(
         "Unable to complete the copy, the accumulated size increase of copy is {accumulated}, exceeding the limit {limit}"
     )]
@@ -54,16 +60,20 @@ pub enum ApplyError {
     TooDeep(#[from] TooDeep),
 }
 
-/// A decoded patch: an ordered list of operations, each still as the client wrote it.
+/// A decoded patch: a list of operations in order.
 ///
-/// As upstream, an operation is looked at when its turn comes: a malformed one fails the patch only if the ones before succeed.
+/// Like upstream, the patch checks an operation only when it executes it: a malformed operation fails the patch only if
+/// those before it succeed.
 #[derive(Debug, Clone)]
 pub struct Patch {
     operations: Vec<Map<String, Value>>,
 }
 
 impl Patch {
-    /// Reads a patch from its JSON document.
+    /// Decodes a patch from its JSON document. Null is a patch without operations.
+    ///
+    /// # Errors
+    /// When the document is not a list of objects, has too many operations, or exceeds the maximum depth.
     pub fn decode(document: &Value) -> Result<Self, DecodeError> {
         check_depth(document)?;
         let items = match document {
@@ -88,11 +98,17 @@ impl Patch {
     }
 
     /// Applies the operations in order to a copy of `document`.
+    ///
+    /// # Guarantees
+    /// Either all operations succeed or the call fails; the result does not exceed the maximum depth.
+    ///
+    /// # Errors
+    /// The error of the first operation that cannot be applied.
     pub fn apply(&self, document: &Value) -> Result<Value, ApplyError> {
         self.apply_limited(document, COPIED_BYTES_MAX)
     }
 
-    /// As [`apply`](Self::apply), with another limit on what `copy` may add; 0 means none.
+    /// Like [`apply`](Self::apply), with another limit on the bytes that `copy` may add; 0 means no limit.
     pub fn apply_limited(&self, document: &Value, copied_bytes_max: usize) -> Result<Value, ApplyError> {
         check_depth(document)?;
         if !document.is_object() && !document.is_array() {
@@ -112,9 +128,12 @@ impl Patch {
     }
 }
 
-/// What field validation (`Strict` or `Warn`, the default) finds in a patch before it is decoded: the fields of operations that
-/// nobody knows, as upstream spells them. A patch that is malformed even so is refused, in other words than by
-/// [`decode`](Patch::decode): the server answers 400 with `error decoding patch: ` and the error.
+/// Finds the unknown fields of a patch's operations, for field validation (`Strict` or `Warn`, the default) before the
+/// patch is decoded. The messages are upstream's.
+///
+/// # Errors
+/// When the patch is malformed; the message differs from that of [`decode`](Patch::decode). The server answers 400 with
+/// `error decoding patch: ` and the error.
 pub fn unknown_fields(document: &Value) -> Result<Vec<String>, String> {
     check_depth(document).map_err(|error| error.to_string())?;
     let items = match document {
@@ -183,23 +202,26 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// How many values a patch may make us look at to know how deep its document has become.
+/// How many values one patch may make [`Target::deepened`] visit.
 const WALKED_MAX: usize = 50_000_000;
-/// What we let the document seem to be nested before we look.
+/// The upper bound of the depth at which [`Target::deepened`] measures the actual depth.
 const SEEMING_DEPTH_MAX: usize = 2 * DEPTH_MAX;
 
 struct Target {
     root: Node,
     copied: usize,
     copied_bytes_max: usize,
-    /// The document is not nested deeper than this.
+    /// An upper bound of the document's depth.
     depth_at_most: usize,
     walked: usize,
 }
 
 impl Target {
-    /// To be called when a value that is nested no deeper than `depth` came to stand where `path` leads. A patch can put the
-    /// document into itself again and again, and whoever walks it recurses, if only to free it.
+    /// Records that a value of at most this depth was stored at `path`. Must be called after every such change: a patch
+    /// can copy the document into itself repeatedly, and both walking and dropping the result recurse.
+    ///
+    /// The bound is cheap to maintain but too high over time. When it gets too high, the actual depth is measured; the
+    /// total cost of that is limited too.
     fn deepened(&mut self, path: &str, depth: usize) -> Result<(), TooDeep> {
         self.depth_at_most = self.depth_at_most.max(levels(path) + depth);
         if self.depth_at_most <= SEEMING_DEPTH_MAX {
@@ -260,7 +282,7 @@ impl Target {
         if path.is_empty() {
             let value = operation.value();
             if !value.is_object() && !value.is_array() {
-                // Upstream formats a nil error here; its text is kept.
+                // Upstream formats a nil error here; the message is kept.
                 return Err(refuse("replace operation value must be object or array: %!w(<nil>)"));
             }
             self.root = operation.node();
@@ -358,7 +380,7 @@ fn refuse(text: impl Into<String>) -> ApplyError {
     ApplyError::DoesNotApply(text.into())
 }
 
-/// What upstream counts for a copied value: its JSON, and nothing for null.
+/// The size of a copied value as upstream counts it: the length of its JSON, and 0 for null.
 fn copied_size(value: &Value) -> usize {
     if value.is_null() {
         return 0;

@@ -1,4 +1,4 @@
-//! A document while it is patched: opened up only along the paths that operations take, with long lists in pieces.
+//! The document of a JSON patch: opened only along the paths of operations, with long lists in chunks.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,14 @@ use serde_json::{Map, Value};
 
 use super::pointer::existing_index;
 
-/// How many items a piece of a list has at most. What an operation moves is one piece, or the list of pieces.
+/// The maximum number of items in a piece of a list. An insertion or removal moves at most one piece and the list of
+/// pieces.
 const PIECE_MAX: usize = 1024;
 
-/// A value, of which the containers on the way of some operation are open.
+/// A value whose containers are open along the paths of earlier operations.
 #[derive(Debug, Clone)]
 pub(super) enum Node {
-    /// As it came; nothing has led into it yet.
+    /// A value as it came, into which no operation has led yet.
     Closed(Value),
     Object(BTreeMap<String, Node>),
     List(List),
@@ -21,7 +22,7 @@ pub(super) enum Node {
 impl Node {
     pub(super) const NULL: Self = Self::Closed(Value::Null);
 
-    /// Opens a container; a scalar stays what it is. Costs its width, once.
+    /// Opens a container; a scalar stays as it is. The cost is the number of children, once per container.
     pub(super) fn open(&mut self) -> &mut Self {
         if let Self::Closed(value) = self
             && (value.is_object() || value.is_array())
@@ -49,7 +50,7 @@ impl Node {
         }
     }
 
-    /// Whether it is this value. Ends where they differ, so that it costs no more than the smaller one.
+    /// Whether the node equals a value. Stops at the first difference, so the cost is at most that of the smaller one.
     pub(super) fn equals(&self, value: &Value) -> bool {
         match (self, value) {
             (Self::Closed(closed), value) => closed == value,
@@ -64,7 +65,7 @@ impl Node {
         }
     }
 
-    /// As [`depth_of`].
+    /// The depth of the node and the number of visited values, like [`depth_of`].
     pub(super) fn depth(&self) -> (usize, usize) {
         let (mut deepest, mut seen) = (0, 0);
         let mut nodes = vec![(self, 0)];
@@ -90,7 +91,7 @@ impl Node {
         (deepest, seen)
     }
 
-    /// The child that a token of a pointer names.
+    /// The child at a token of a pointer.
     pub(super) fn child(&mut self, key: &str) -> Option<&mut Self> {
         match self.open() {
             Self::Object(fields) => fields.get_mut(key),
@@ -100,7 +101,7 @@ impl Node {
     }
 }
 
-/// How deep a value is nested, a scalar not at all, and how many values were looked at to find out.
+/// The nesting depth of a value (0 for a scalar), and the number of values that were visited to find it.
 pub(super) fn depth_of(value: &Value) -> (usize, usize) {
     let (mut deepest, mut seen) = (0, 0);
     let mut values = vec![(value, 0)];
@@ -121,7 +122,7 @@ pub(super) fn depth_of(value: &Value) -> (usize, usize) {
     (deepest, seen)
 }
 
-/// A list in pieces, so that an item can be put in or taken out without moving all behind it.
+/// A list in pieces, so that an insertion or removal does not move all items behind it.
 ///
 /// Invariant: no piece is empty or longer than [`PIECE_MAX`].
 #[derive(Debug, Clone, Default)]
@@ -147,7 +148,7 @@ impl List {
         self.pieces.iter().flatten()
     }
 
-    /// The piece an index is in, and where in it; past the end is the end of the last piece.
+    /// The piece of an index and the position in it; `None` past the end.
     fn locate(&self, index: usize) -> Option<(usize, usize)> {
         let mut left = index;
         for (at, piece) in self.pieces.iter().enumerate() {
@@ -177,7 +178,7 @@ impl List {
         self.length += 1;
     }
 
-    /// Puts an item before the one at `index`, or at the end.
+    /// Inserts an item before the one at `index`, or at the end.
     pub(super) fn insert(&mut self, index: usize, item: Node) {
         let Some((piece, at)) = self.locate(index) else { return self.push(item) };
         if self.pieces[piece].len() == PIECE_MAX {

@@ -1,10 +1,11 @@
-//! JSON pointers (RFC 6901) into a document, and what can be done where they lead.
+//! JSON pointers (RFC 6901): resolving them in a document, and the operations on the container they lead into.
 
 use super::node::{List, Node};
 use rdd_meta::go_text;
 use std::collections::BTreeMap;
 
-/// The container a pointer leads into, and the last, unescaped token. `None` when a step on the way is missing or is a scalar.
+/// The container that a pointer leads into, and the unescaped last token. `None` if a token on the way is missing or
+/// leads into a scalar.
 pub(super) fn find<'a>(root: &'a mut Node, pointer: &str) -> Option<(Container<'a>, String)> {
     let (first, rest) = pointer.split_once('/')?;
     let _ignored_by_upstream = first;
@@ -19,12 +20,12 @@ pub(super) fn find<'a>(root: &'a mut Node, pointer: &str) -> Option<(Container<'
     Some((Container::of(node)?, unescape(key)))
 }
 
-/// How many containers a value is in that stands where a pointer leads.
+/// The number of containers around a value at this pointer.
 pub(super) fn levels(pointer: &str) -> usize {
     pointer.bytes().filter(|byte| *byte == b'/').count()
 }
 
-/// RFC 6901 escapes, read from left to right in one pass.
+/// Resolves the escapes of RFC 6901 in one pass from left to right.
 fn unescape(token: &str) -> String {
     let mut text = String::with_capacity(token.len());
     let mut rest = token;
@@ -43,7 +44,7 @@ fn unescape(token: &str) -> String {
     text
 }
 
-/// What a pointer can lead into.
+/// The container of a pointer's last token.
 pub(super) enum Container<'a> {
     Object(&'a mut BTreeMap<String, Node>),
     List(&'a mut List),
@@ -58,7 +59,7 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// The value at a key; a missing field of an object is no error, a missing index of a list is.
+    /// The value at a key. A missing field of an object is `None`; a missing index of a list is an error.
     pub(super) fn get(&self, key: &str) -> Result<Option<&Node>, String> {
         match self {
             Self::Object(fields) => Ok(fields.get(key)),
@@ -114,7 +115,7 @@ pub(super) fn existing_index(key: &str, length: usize) -> Result<usize, String> 
     resolve_index(parse_index(key)?, length)
 }
 
-/// Go's `strconv.Atoi`, with its errors.
+/// Parses an index like Go's `strconv.Atoi`, with the same errors.
 fn parse_index(key: &str) -> Result<i64, String> {
     let digits = key.strip_prefix(['+', '-']).unwrap_or(key);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -123,7 +124,7 @@ fn parse_index(key: &str) -> Result<i64, String> {
     key.parse().map_err(|_| format!("strconv.Atoi: parsing {}: value out of range", go_text::quote(key)))
 }
 
-/// An index below `length`; a negative one counts from the end.
+/// Resolves an index below `length`; a negative index counts from the end.
 fn resolve_index(index: i64, length: usize) -> Result<usize, String> {
     let invalid = || format!("Unable to access invalid index: {index}: invalid index referenced");
     let length_signed = i64::try_from(length).map_err(|_| invalid())?;

@@ -1,4 +1,4 @@
-//! What merging has to know of a type: which of its parts are one value, which are many, and what identifies an item.
+//! Shapes: the merge rules of a type, such as which parts are atomic and which fields identify the items of a list.
 
 pub mod openapi;
 
@@ -9,13 +9,13 @@ use std::{
     sync::{Arc, LazyLock, OnceLock},
 };
 
-/// The name upstream gives to the type of what no schema describes; [`Shape::deduced`] carries it.
+/// Upstream's name of the type of values without a schema; [`Shape::deduced`] has it.
 const DEDUCED: &str = "__untyped_deduced_";
 const UNTYPED: &str = "__untyped_atomic_";
 
-/// The shape of a type: a handle that is cheap to clone and share, and resolved when first looked at.
+/// The shape of a type: a handle that is cheap to clone and share, and is resolved on first use.
 ///
-/// Recursive types (JSONSchemaProps) are lazy shapes whose parts are lazy again: they unroll as deep as values go.
+/// A recursive type (JSONSchemaProps) is a lazy shape with lazy parts, which unrolls only as deep as the values are.
 #[derive(Clone)]
 pub struct Shape(Arc<Node>);
 
@@ -24,17 +24,17 @@ struct Node {
     build: Box<dyn Fn() -> Atom + Send + Sync>,
 }
 
-/// The forms a value of a type may have. Most types have one; what no schema describes has all three.
+/// The forms that a value of a type may have. Most types have one form; a type without a schema has all three.
 #[derive(Debug, Clone, Default)]
 pub struct Atom {
-    /// The name of the definition this type comes from, `io.k8s.api.core.v1.PodSpec`; none for a type written in place.
+    /// The name of the type's definition, as in `io.k8s.api.core.v1.PodSpec`; `None` for an inline type.
     pub name: Option<Arc<str>>,
     pub scalar: Option<Scalar>,
     pub list: Option<List>,
     pub map: Option<Map>,
 }
 
-/// What a scalar may hold.
+/// The type of a scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scalar {
     Numeric,
@@ -43,33 +43,36 @@ pub enum Scalar {
     Untyped,
 }
 
+/// The form of a list.
 #[derive(Debug, Clone)]
 pub struct List {
     pub element: Shape,
     pub kind: ListKind,
 }
 
-/// How the items of a list relate.
+/// How the items of a list are identified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListKind {
-    /// The list is one value.
+    /// The list is merged as one value.
     Atomic,
-    /// Scalars, each identified by itself.
+    /// Scalars, each identified by its value.
     Set,
-    /// Objects, identified by the values of these fields. A field that is absent counts with its default, if the element's shape has one.
+    /// Objects, identified by the values of these fields. An absent key field has its default, if the element's shape
+    /// has one.
     Map { keys: Vec<Arc<str>> },
 }
 
-/// A struct, a map, or both.
+/// The form of a struct with declared fields, of a map with arbitrary keys, or of both.
 #[derive(Debug, Clone, Default)]
 pub struct Map {
     pub fields: BTreeMap<Arc<str>, Field>,
-    /// The shape of fields that are not in `fields`; none if there may be no others.
+    /// The shape of fields that are not in `fields`; `None` if there may be no others.
     pub element: Option<Shape>,
-    /// The whole is one value.
+    /// Whether the object is merged as one value.
     pub atomic: bool,
 }
 
+/// A declared field of a struct.
 #[derive(Debug, Clone)]
 pub struct Field {
     pub shape: Shape,
@@ -83,15 +86,17 @@ impl From<Shape> for Field {
     }
 }
 
-/// What strategic merge patch does with a field: the `patchStrategy` and `patchMergeKey` of upstream's types.
+/// The rule of strategic merge patch for a field: `patchStrategy` and `patchMergeKey` of upstream's types.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PatchRule {
     pub strategy: PatchStrategy,
-    /// Only fields named by `$retainKeys` survive a patch. Clients act on it; the directive works on any object.
+    /// Whether the strategy has `retainKeys`. Only clients use it, to compute patches; the `$retainKeys` directive
+    /// works on any object.
     pub retain_keys: bool,
     pub merge_key: Option<Arc<str>>,
 }
 
+/// How strategic merge patch combines the values of a field.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PatchStrategy {
     /// Objects are merged, lists are replaced.
@@ -102,7 +107,7 @@ pub enum PatchStrategy {
 }
 
 impl Shape {
-    /// A shape that is already known.
+    /// Creates a shape that is already resolved.
     pub fn new(atom: Atom) -> Self {
         let shape = Self::lazy(Atom::default);
         // The cell is fresh, so setting it cannot fail.
@@ -110,24 +115,27 @@ impl Shape {
         shape
     }
 
-    /// A shape that is built when first looked at, by a function that gives the same answer each time.
+    /// Creates a shape that `build` resolves on first use. `build` must always return the same atom.
     pub fn lazy(build: impl Fn() -> Atom + Send + Sync + 'static) -> Self {
         Self(Arc::new(Node { atom: OnceLock::new(), build: Box::new(build) }))
     }
 
+    /// Creates the shape of a scalar.
     pub fn scalar(scalar: Scalar) -> Self {
         Self::new(Atom { scalar: Some(scalar), ..Atom::default() })
     }
 
+    /// Creates the shape of a list.
     pub fn list(element: Shape, kind: ListKind) -> Self {
         Self::new(Atom { list: Some(List { element, kind }), ..Atom::default() })
     }
 
+    /// Creates the shape of an object.
     pub fn map(map: Map) -> Self {
         Self::new(Atom { map: Some(map), ..Atom::default() })
     }
 
-    /// The shape of what no schema describes: objects are granular, lists are one value.
+    /// The shape of values without a schema: objects are granular, lists are atomic.
     pub fn deduced() -> Self {
         static SHAPE: LazyLock<Shape> = LazyLock::new(|| {
             Shape::lazy(|| Atom {
@@ -140,7 +148,7 @@ impl Shape {
         SHAPE.clone()
     }
 
-    /// The shape of what is one value whatever it holds.
+    /// The shape of values that are atomic, whatever they contain.
     pub fn untyped() -> Self {
         static SHAPE: LazyLock<Shape> = LazyLock::new(|| {
             Shape::lazy(|| Atom {
@@ -153,12 +161,12 @@ impl Shape {
         SHAPE.clone()
     }
 
-    /// The forms of this type.
+    /// The forms of this type. Resolves the shape on the first call.
     pub fn atom(&self) -> &Atom {
         self.0.atom.get_or_init(|| (self.0.build)())
     }
 
-    /// Whether an open map of this element type is one that upstream does not reconcile with a changed schema.
+    /// Whether upstream treats a map with this element type as untyped and does not reconcile it after a schema change.
     fn is_untyped_element(&self) -> bool {
         let atom = self.atom();
         match &atom.name {
@@ -169,19 +177,19 @@ impl Shape {
 }
 
 impl Map {
-    /// The shape of a field: its own, or that of fields without one.
+    /// The shape of a field: of the declared field, or else of the map's elements.
     pub fn field_shape(&self, name: &str) -> Option<&Shape> {
         self.fields.get(name).map(|field| &field.shape).or(self.element.as_ref())
     }
 
-    /// No declared fields, anything goes: `isUntypedDeducedMap` upstream.
+    /// Whether the map has no declared fields and untyped elements, like upstream's `isUntypedDeducedMap`.
     pub(crate) fn is_untyped(&self) -> bool {
         self.fields.is_empty() && self.element.as_ref().is_some_and(Shape::is_untyped_element)
     }
 }
 
 impl fmt::Debug for Shape {
-    /// One level only: shapes may be endless.
+    /// Prints one level only, since shapes may be infinite.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(atom) = self.0.atom.get() else { return f.write_str("Shape(unresolved)") };
         f.debug_struct("Shape")

@@ -1,14 +1,14 @@
-//! Shapes out of OpenAPI schemas, as upstream's `schemaconv.ToSchemaFromOpenAPI` reads them.
+//! Converts OpenAPI schemas to shapes, like upstream's `schemaconv.ToSchemaFromOpenAPI`.
 
 use super::{Atom, Field, List, ListKind, Map, PatchRule, PatchStrategy, Scalar, Shape};
 use serde_json::{Map as JsonMap, Value};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Two definitions that upstream does not take from their schema.
+/// Two definitions whose shapes upstream hard-codes, whatever their schemas are.
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const RAW_EXTENSION: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
 
-/// A set of named schemas that may refer to each other (`$ref`, by the last segment of the pointer).
+/// A set of named schemas that may refer to each other by `$ref`; the last segment of the pointer is the name.
 #[derive(Debug, Clone)]
 pub struct Definitions {
     schemas: Arc<BTreeMap<String, Value>>,
@@ -16,19 +16,20 @@ pub struct Definitions {
 }
 
 impl Definitions {
-    /// `preserve_unknown` is the `preserveUnknownFields` of a whole CRD: no schema then forbids fields it does not name.
+    /// Creates the definitions. `preserve_unknown` is the `preserveUnknownFields` of a CRD: with it, no schema forbids
+    /// undeclared fields.
     pub fn new(schemas: BTreeMap<String, Value>, preserve_unknown: bool) -> Self {
         Self { schemas: Arc::new(schemas), preserve_unknown }
     }
 
-    /// The shape of a named schema. Nothing is converted before it is looked at.
+    /// The shape of a named schema; `None` if there is none. The schema is converted on first use.
     pub fn shape(&self, name: &str) -> Option<Shape> {
         let (name, _) = self.schemas.get_key_value(name)?;
         let (definitions, name): (Self, Arc<str>) = (self.clone(), name.as_str().into());
         Some(Shape::lazy(move || definitions.definition(&name)))
     }
 
-    /// The shape of a schema that is not one of the definitions but may refer to them.
+    /// The shape of an inline schema, which may refer to the definitions.
     pub fn inline(&self, schema: &Value) -> Shape {
         Converter { definitions: self.clone(), preserve_unknown: self.preserve_unknown }.shape(schema)
     }
@@ -47,7 +48,7 @@ impl Definitions {
     }
 }
 
-/// Converts one schema and what is written inside it.
+/// Converts one schema and the schemas nested in it.
 #[derive(Clone)]
 struct Converter {
     definitions: Definitions,
@@ -63,7 +64,7 @@ impl Converter {
         Shape::lazy(move || converter.atom(&schema))
     }
 
-    /// A reference, whose map type the referring schema may override.
+    /// The shape of a reference, whose map type the referring schema may override.
     fn referred(&self, name: &str, schema: &Value) -> Shape {
         let Some(target) = self.definitions.shape(name) else {
             return Shape::new(Atom { name: Some(name.into()), ..Atom::default() });
@@ -132,7 +133,7 @@ impl Converter {
     }
 }
 
-/// The definition a schema refers to, directly or through the one member of its `allOf`.
+/// The name of the definition that a schema refers to, by `$ref` or by the only member of its `allOf`.
 fn reference(schema: &Value) -> Option<String> {
     let direct = schema.get("$ref").and_then(Value::as_str).filter(|pointer| !pointer.is_empty());
     let pointer = direct.or_else(|| match schema.get("allOf")?.as_array()?.as_slice() {

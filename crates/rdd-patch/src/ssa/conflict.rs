@@ -1,4 +1,4 @@
-//! Fields that someone else owns and this apply would change.
+//! Conflicts: fields that an apply would change and that other managers own.
 
 use super::{
     element::{Path, display_path},
@@ -9,7 +9,7 @@ use super::{
 use rdd_meta::go_text;
 use std::{collections::BTreeMap, fmt};
 
-/// One field, and who owns it.
+/// A field of a conflict and its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     pub owner: Identity,
@@ -28,12 +28,12 @@ impl Conflict {
     }
 }
 
-/// All conflicts of an apply, by owner. As text: the message of upstream's 409.
+/// All conflicts of an apply, sorted by owner. Displays as the message of upstream's 409.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflicts(pub Vec<Conflict>);
 
 impl Conflicts {
-    /// Conflicts from what each owner would lose, owners in the order of their identifiers.
+    /// Creates the conflicts from the fields that each owner would lose, sorted by the owners' identifiers.
     pub(super) fn of(lost: &Owners) -> Self {
         let mut owners: Vec<_> = lost.iter().map(|(owner, lost)| (owner.to_json(), owner, lost)).collect();
         owners.sort_by(|left, right| left.0.cmp(&right.0));
@@ -43,6 +43,7 @@ impl Conflicts {
         Self(conflicts.collect())
     }
 
+    /// The set of all conflicting fields.
     pub fn to_set(&self) -> Set {
         self.0.iter().map(|conflict| conflict.path.clone()).collect()
     }

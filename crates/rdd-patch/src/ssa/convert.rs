@@ -1,28 +1,29 @@
-//! Between the versions of a kind.
+//! Conversion of objects between the versions of a kind.
 
 use crate::shape::Shape;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Between the versions of a kind.
+/// Converts objects between the versions of a kind.
 pub trait Convert {
-    /// The shape of the kind in a version, or none if that version is not served (any more).
+    /// The shape of the kind in a version; `None` if that version is not served (any more).
     fn shape(&self, api_version: &str) -> Option<Shape>;
 
-    /// The object in another version.
+    /// Converts an object to another version.
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError>;
 }
 
+/// Why an object cannot be converted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConvertError {
-    /// The version is gone: what is owned in it is forgotten.
+    /// The version is not served any more. The updater drops the owners that refer to it.
     #[error("version {api_version:?} is not served")]
     MissingVersion { api_version: String },
     #[error("{0}")]
     Failed(String),
 }
 
-/// Conversion strategy None: versions differ in nothing but their name.
+/// The conversion strategy None: versions differ only in their `apiVersion`.
 #[derive(Debug, Clone, Default)]
 pub struct SameSchema(pub BTreeMap<String, Shape>);
 

@@ -1,31 +1,32 @@
-//! One step into an object: a field, an item by its keys, an item by its value, an item by its index.
+//! Path elements: a field, or an item of a list by its key fields, value or index.
 
 use super::value;
 use serde_json::Value;
 use std::{cmp::Ordering, fmt, sync::Arc};
 
-/// A way from the root of an object to a part of it.
+/// The path from the root of an object to a part of it.
 pub type Path = Vec<PathElement>;
 
-/// Selects a child of a container.
+/// One step of a path: selects a child of a container.
 #[derive(Debug, Clone)]
 pub enum PathElement {
     /// A field of a map or struct.
     Field(Arc<str>),
-    /// The item of a keyed list with these key fields, sorted by name.
+    /// An item of a keyed list, by its key fields sorted by name.
     Key(Arc<[(String, Value)]>),
-    /// The item of a set.
+    /// An item of a set, by its value.
     Value(Value),
-    /// An item of a list by position.
+    /// An item of a list, by its position.
     Index(i64),
 }
 
 impl PathElement {
+    /// The element of a field.
     pub fn field(name: impl AsRef<str>) -> Self {
         Self::Field(name.as_ref().into())
     }
 
-    /// An item of a keyed list; the key fields may come in any order.
+    /// The element of a keyed list's item; the key fields may be in any order.
     pub fn key(mut fields: Vec<(String, Value)>) -> Self {
         fields.sort_by(|left, right| left.0.cmp(&right.0));
         Self::Key(fields.into())
@@ -41,13 +42,13 @@ impl PathElement {
     }
 }
 
-/// The path of nested fields, `["metadata", "name"]`.
+/// The path through nested fields, as in `["metadata", "name"]`.
 pub(crate) fn fields_path(names: &[&str]) -> Path {
     names.iter().map(|name| PathElement::field(*name)).collect()
 }
 
 impl Ord for PathElement {
-    /// Fields, keys, values, indices; each by content, numbers by worth.
+    /// Orders by kind (fields, keys, values, indices), then by content. Numbers compare by value.
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Field(left), Self::Field(right)) => left.cmp(right),
@@ -96,7 +97,7 @@ impl fmt::Display for PathElement {
     }
 }
 
-/// `.spec.containers[name="app"].image`.
+/// Formats a path as in `.spec.containers[name="app"].image`.
 pub(crate) fn display_path(path: &[PathElement]) -> String {
     path.iter().map(ToString::to_string).collect()
 }

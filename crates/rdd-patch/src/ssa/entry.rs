@@ -1,4 +1,4 @@
-//! `metadata.managedFields`: owners as they are stored, and back.
+//! Reads and writes the entries of `metadata.managedFields`.
 
 use super::{
     fields_v1::FieldsError,
@@ -10,7 +10,7 @@ use rdd_meta::{go_json, go_text};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// By which kind of request an owner came to its fields.
+/// The kind of request by which a manager got its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     Apply,
@@ -26,7 +26,8 @@ impl Operation {
     }
 }
 
-/// What makes two entries the same owner. Who applies is the same in every version, so the version is empty then.
+/// The identity of an owner: entries with the same identity are one owner. An owner by apply is the same in every
+/// version, so its version is empty.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     pub manager: String,
@@ -36,6 +37,7 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// Creates an identity; for an apply, the version is ignored.
     pub fn new(manager: &str, operation: Operation, api_version: &str, subresource: &str) -> Self {
         let api_version = if operation == Operation::Apply { "" } else { api_version };
         Self {
@@ -46,7 +48,7 @@ impl Identity {
         }
     }
 
-    /// Upstream's manager identifier, which it sorts owners by.
+    /// Upstream's manager identifier, by which it sorts owners.
     pub(super) fn to_json(&self) -> String {
         let fields = [
             ("manager", self.manager.as_str()),
@@ -66,7 +68,7 @@ impl Identity {
     }
 }
 
-/// An entry is not valid. The text is upstream's, except for the last.
+/// Why an entry is invalid. The messages are upstream's, except for that of the last.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -86,14 +88,14 @@ pub enum DecodeError {
     },
 }
 
-/// Owners, and when each last changed something.
+/// The owners of an object's fields, and when each last changed a field.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Managed {
     pub owners: Owners,
     pub times: BTreeMap<Identity, Timestamp>,
 }
 
-/// One item of `metadata.managedFields` as it stands there; a text that is absent is empty.
+/// One item of `metadata.managedFields` as it is stored; absent strings are empty.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Entry {
     manager: String,
@@ -106,7 +108,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// None if a field has the wrong type.
+    /// Parses an item; `None` if a field has the wrong type.
     fn read(item: &Value) -> Option<Self> {
         let item = item.as_object()?;
         let text = |name: &str| match item.get(name) {
@@ -145,12 +147,12 @@ impl Entry {
     }
 }
 
-/// The entries of an object; none if it has none or they are not even of the right types, as upstream's accessor answers.
+/// The entries of an object; `None` if they are absent or have wrong types, as with upstream's accessor.
 pub(super) fn read_entries(object: &Value) -> Option<Vec<Entry>> {
     object.get("metadata")?.get("managedFields")?.as_array()?.iter().map(Entry::read).collect()
 }
 
-/// A client resets ownership by an empty list, or by a list of one empty entry.
+/// Whether a client resets the ownership: with an empty list, or with a list of one empty entry.
 pub(super) fn is_reset(entries: Option<&[Entry]>) -> bool {
     match entries {
         Some([]) => true,
@@ -165,13 +167,13 @@ pub(super) fn remove_entries(object: &mut Value) {
     }
 }
 
-/// Checks the entries of an object. None at all are valid.
+/// Validates the entries of an object. An object without entries is valid.
 pub fn validate_entries(object: &Value) -> Result<(), DecodeError> {
     Managed::decode(&read_entries(object).unwrap_or_default()).map(drop)
 }
 
-/// After mutating admission: if it left the entries of `object` invalid, those that were there `before` are put back, and the warning
-/// for the client is returned. Entries that it did not touch are those that a manager of fields has written.
+/// Restores the managed fields after mutating admission left them invalid. `before` are the entries before admission,
+/// which are valid because the field manager wrote them. Returns the warning for the client if it had to restore them.
 pub fn keep_valid_entries(before: Option<Value>, object: &mut Value) -> Option<String> {
     if object.get("metadata").and_then(|metadata| metadata.get("managedFields")) == before.as_ref() {
         return None;
@@ -187,7 +189,7 @@ pub fn keep_valid_entries(before: Option<Value>, object: &mut Value) -> Option<S
     ))
 }
 
-/// Before a write: if nothing but timestamps of entries changed since `old`, they are put back, so that there is nothing to write.
+/// Restores the timestamps of `old` before a write if nothing else changed, so that the write is a no-op.
 pub fn keep_timestamps_of_unchanged(old: &Value, object: &mut Value) {
     let (Some(old_entries), Some(new_entries)) = (read_entries(old), read_entries(object)) else { return };
     let is_same = !new_entries.is_empty()
@@ -212,7 +214,10 @@ pub fn keep_timestamps_of_unchanged(old: &Value, object: &mut Value) {
 }
 
 impl Managed {
-    /// The owners an object has; an entry that is invalid is an error.
+    /// Reads the owners of an object.
+    ///
+    /// # Errors
+    /// When an entry is invalid.
     pub fn read(object: &Value) -> Result<Self, DecodeError> {
         Self::decode(&read_entries(object).unwrap_or_default())
     }
@@ -246,7 +251,7 @@ impl Managed {
         Ok(managed)
     }
 
-    /// Replaces the entries of an object; without owners it has none.
+    /// Replaces the entries of an object; without owners, removes them.
     pub fn write(&self, object: &mut Value) {
         if self.owners.is_empty() {
             return remove_entries(object);
@@ -258,7 +263,7 @@ impl Managed {
         }
     }
 
-    /// The entries in the order of the wire: operation, time, manager, version, subresource.
+    /// The entries, sorted as on the wire: by operation, time, manager, version and subresource.
     pub fn to_value(&self) -> Value {
         let mut entries: Vec<Entry> = self.owners.iter().map(|(identity, owned)| self.entry(identity, owned)).collect();
         entries.sort_by(|left, right| {

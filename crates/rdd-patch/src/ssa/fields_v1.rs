@@ -1,4 +1,4 @@
-//! FieldsV1: a field set as JSON, byte for byte as upstream writes it.
+//! FieldsV1: the JSON encoding of field sets, byte for byte as upstream writes it.
 
 use super::{
     element::PathElement,
@@ -10,7 +10,7 @@ use crate::{
 };
 use serde_json::{Map, Number, Value};
 
-/// A document is not a FieldsV1.
+/// Why a document is not a FieldsV1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FieldsError {
@@ -23,19 +23,20 @@ pub enum FieldsError {
 }
 
 impl Set {
-    /// The set as FieldsV1 text, in upstream's order: fields, keys, values, indices.
+    /// The set as FieldsV1 text in upstream's order: fields, keys, values, indices.
     pub fn to_json(&self) -> String {
         let mut text = String::new();
         write_entries(&mut text, self.entries(), false);
         text
     }
 
-    /// The set as a FieldsV1 document. A JSON map has no order of its own; where the order matters use [`to_json`](Self::to_json).
+    /// The set as a FieldsV1 document. A JSON map sorts its keys; use [`to_json`](Self::to_json) where upstream's order
+    /// matters.
     pub fn to_value(&self) -> Value {
         Value::Object(self.entries().iter().map(|entry| (encode_element(&entry.element), entry_value(entry))).collect())
     }
 
-    /// Reads a FieldsV1 document. Elements of a kind that we do not know are left out, as upstream does.
+    /// Parses a FieldsV1 document. Like upstream, it ignores elements of unknown kinds.
     pub fn from_value(document: &Value) -> Result<Self, FieldsError> {
         Ok(read_set(document, 0)?.0)
     }
@@ -69,7 +70,7 @@ fn write_entries(text: &mut String, entries: &[Entry], member: bool) {
     text.push('}');
 }
 
-/// `f:name`, `k:{"port":80}`, `v:"x"`, `i:3`.
+/// The FieldsV1 key of an element: `f:name`, `k:{"port":80}`, `v:"x"` or `i:3`.
 pub(crate) fn encode_element(element: &PathElement) -> String {
     match element {
         PathElement::Field(name) => format!("f:{name}"),
@@ -95,7 +96,7 @@ pub(crate) fn encode_element(element: &PathElement) -> String {
     }
 }
 
-/// The element of a key; `None` for a kind that a later version may know.
+/// Parses a FieldsV1 key; `None` for a kind that a later version may define.
 pub(crate) fn decode_element(key: &str) -> Result<Option<PathElement>, FieldsError> {
     let malformed = || FieldsError::BadElement { key: key.to_owned() };
     let mut bytes = key.bytes();
@@ -116,7 +117,8 @@ pub(crate) fn decode_element(key: &str) -> Result<Option<PathElement>, FieldsErr
     }))
 }
 
-/// Upstream reads every number in a path element as a float64; only its worth counts, but texts and bytes show it.
+/// Converts numbers to floats, since upstream decodes all numbers in path elements as float64. Comparisons ignore the
+/// difference, but texts show it.
 fn floats(value: Value) -> Value {
     match value {
         Value::Number(number) => {
@@ -129,7 +131,8 @@ fn floats(value: Value) -> Value {
     }
 }
 
-/// What is below a node, and whether the node itself is a member: it is when it says so, or when nothing is below.
+/// Parses a node: the set below it, and whether the node itself is a member. It is one if it has a `.` or nothing below
+/// it.
 fn read_set(document: &Value, depth: usize) -> Result<(Set, bool), FieldsError> {
     if depth > DEPTH_MAX {
         return Err(FieldsError::TooDeep);

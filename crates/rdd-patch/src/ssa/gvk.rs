@@ -1,14 +1,14 @@
-//! What an object says it is, as upstream spells it in errors.
+//! The type of an object, in the format of upstream's errors.
 
 use serde_json::Value;
 
-/// `ns/name; group/version, Kind=Kind`, as upstream names an object in its errors.
+/// Describes an object in errors as upstream does: `ns/name; group/version, Kind=Kind`.
 pub(super) fn describe(object: &Value) -> String {
     let metadata = |name: &str| object["metadata"][name].as_str().unwrap_or("");
     format!("{}/{}; {}", metadata("namespace"), metadata("name"), GroupVersionKind::of(object))
 }
 
-/// What an object says it is.
+/// The group, version and kind in an object.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct GroupVersionKind<'a> {
     group: &'a str,
@@ -22,7 +22,7 @@ impl<'a> GroupVersionKind<'a> {
         match (parts.next(), parts.next(), parts.next()) {
             (Some(version), None, _) => Self { group: "", version, kind },
             (Some(group), Some(version), None) => Self { group, version, kind },
-            // A version that cannot be read hides the kind as well.
+            // Like upstream, an invalid version hides the kind as well.
             _ => Self { group: "", version: "", kind: "" },
         }
     }

@@ -1,4 +1,4 @@
-//! The annotation client-side apply keeps its last configuration in, for users who move to server-side apply.
+//! The last-applied annotation of client-side apply, for users who migrate to server-side apply.
 
 use super::{
     set::Set,
@@ -9,12 +9,12 @@ use rdd_meta::go_json;
 use serde_json::{Map, Value};
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// What all annotations of an object may hold together.
+/// The limit on the total size of an object's annotations.
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
-/// The manager name that opts in to all this.
+/// The name of the only manager for which the annotation is handled.
 pub(super) const KUBECTL: &str = "kubectl";
 
-/// The annotations, if there are any and all of them are strings.
+/// The annotations of an object, if all values are strings.
 fn annotations(object: &Value) -> Option<&Map<String, Value>> {
     let annotations = object.get("metadata")?.get("annotations")?.as_object()?;
     annotations.values().all(Value::is_string).then_some(annotations)
@@ -24,7 +24,8 @@ fn last_applied(object: &Value) -> Option<&str> {
     annotations(object)?.get(ANNOTATION)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// After an apply by kubectl: an object that has the annotation gets the applied configuration in it.
+/// Updates the annotation after an apply by kubectl, if the object has one. Removes it if the annotations would exceed
+/// their limit.
 pub(super) fn refresh(object: &mut Value, applied: &Value) {
     if last_applied(object).is_none() {
         return;
@@ -38,11 +39,11 @@ pub(super) fn refresh(object: &mut Value, applied: &Value) {
     }
 }
 
-/// The applied configuration without the annotation itself, as upstream's encoder writes it: one line, ended.
+/// The applied configuration without the annotation itself, as upstream encodes it: one line with a newline at the end.
 fn encode(applied: &Value) -> String {
     let mut applied = applied.clone();
     if let Some(metadata) = applied.get_mut("metadata").and_then(Value::as_object_mut) {
-        // An accessor that finds something else than strings finds nothing, and removes the field when it writes that back.
+        // Upstream's accessor returns nothing if a value is not a string, and removes the field on writing back.
         let strings =
             metadata.get("annotations").and_then(Value::as_object).filter(|all| all.values().all(Value::is_string));
         match strings.cloned() {
@@ -61,7 +62,8 @@ fn encode(applied: &Value) -> String {
     text
 }
 
-/// The fields that client-side apply set and nobody has changed since: kubectl may take them without a conflict.
+/// The fields that client-side apply set and that have not changed since. kubectl may take them over without a
+/// conflict.
 pub(super) fn allowed_conflicts(live: &Value, api_version: &str, kind: &str, shape: &Shape) -> Option<Set> {
     let last: Value = serde_json::from_str(last_applied(live)?).ok()?;
     let field = |name: &str| last.get(name).and_then(Value::as_str);

@@ -1,7 +1,7 @@
-//! The field manager: ownership over whole requests, as k8s.io/apimachinery/pkg/util/managedfields layers it.
+//! The field manager: tracks field ownership over whole requests, like k8s.io/apimachinery/pkg/util/managedfields.
 //!
-//! Upstream stacks nine managers on one another; here each is a step with its own function, in the same order:
-//! version check, last-applied annotation (write, then read), untracked objects, cap, identity, timestamps, metadata, merge.
+//! Upstream stacks nine managers. Here each is a function, called in the same order: version check, last-applied
+//! annotation (write, then read), untracked objects, cap, identity, timestamps, metadata, merge.
 
 use super::{
     conflict::Conflicts,
@@ -21,45 +21,59 @@ use rdd_meta::go_text;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// Who owns what an object had before anyone applied to it.
+/// The manager of all fields that an object had before the first apply to it.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// A request that ownership rules refuse.
+/// Why the field manager rejects a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// 400. The text is upstream's.
+    /// 400: the patch or an object is malformed. The message is upstream's.
     #[error("{0}")]
     BadRequest(String),
-    /// 409 with one cause per field.
+    /// 409: the apply changes fields of other managers. The Status has one cause per field.
     #[error(transparent)]
     Conflict(Conflicts),
-    /// 500. The text is upstream's; a value that does not fit the schema ends here too.
+    /// 500: an object does not fit its schema, or a conversion fails. The message is upstream's.
     #[error("{0}")]
     Internal(String),
 }
 
-/// Who applies, and whether conflicts are won.
+/// The options of an apply.
 #[derive(Debug, Clone, Copy)]
 pub struct ApplyOptions<'a> {
+    /// The name of the applying manager; empty means `unknown`.
     pub manager: &'a str,
+    /// Whether the manager takes over fields that others own, instead of failing with a conflict.
     pub force: bool,
+    /// The time of the request, for the timestamps of changed entries.
     pub now: Timestamp,
 }
 
-/// Tracks the owners of fields for one endpoint: a version of a kind, or a subresource of that.
+/// Tracks the owners of fields for one endpoint: a version of a kind, or a subresource of it.
+///
+/// # Flow
+/// The server calls [`apply`](Self::apply) for a server-side apply and [`update`](Self::update) for any other write.
+/// Both return the object with its `metadata.managedFields`.
+///
+/// # Assumptions
+/// The converter knows the endpoint's version. Live and updated objects may be of any version that it serves.
 #[derive(Clone, Copy)]
 pub struct FieldManager<'a> {
+    /// The `apiVersion` of the endpoint.
     pub api_version: &'a str,
+    /// The kind of the objects.
     pub kind: &'a str,
-    /// Empty for the main resource.
+    /// The name of the subresource; empty for the main resource.
     pub subresource: &'a str,
+    /// Converts objects between the kind's versions.
     pub converter: &'a dyn Convert,
+    /// The fields that requests to this endpoint cannot change, by version.
     pub reset_fields: &'a Filter,
-    /// What a new object of the kind looks like before anything is set. For custom resources that is nothing but its type; upstream's
-    /// built-in types come with their empty structs (`spec: {}`), which then nobody owns.
+    /// A new object of the kind before any field is set. For custom resources it only has its type; upstream's built-in
+    /// types start with their empty structs (`spec: {}`), which then have no owner.
     pub empty: Option<&'a Value>,
-    /// Sets defaults on what apply made.
+    /// Sets the defaults of the object that an apply produced.
     pub default: &'a dyn Fn(&mut Value),
 }
 
@@ -74,16 +88,21 @@ impl std::fmt::Debug for FieldManager<'_> {
 }
 
 impl FieldManager<'_> {
-    /// Records in `new` who owns what, after a create, update or patch by `manager` made it out of `live`.
+    /// Records who owns which field in `new`, after `manager` turned `live` into `new` with a create, update or patch.
+    /// Returns `new` with its entries.
     ///
-    /// For a create, `live` is the [`empty`](Self::empty) object. A client may edit the entries directly, or reset them with an empty
-    /// list; through a subresource it may not. An object that exists without owners stays so until the first apply.
+    /// For a create, `live` is the [`empty`](Self::empty) object. A client may edit the entries directly or reset them
+    /// with an empty list, but not through a subresource. An existing object without owners stays without owners until
+    /// the first apply.
+    ///
+    /// # Errors
+    /// When an object exceeds the maximum depth, does not fit its schema, or cannot be converted.
     pub fn update(&self, live: &Value, mut new: Value, manager: &str, now: Timestamp) -> Result<Value, Error> {
         self.record(live, &mut new, manager, now)?;
         Ok(new)
     }
 
-    /// Writes into `new` who owns what. After an error its entries are of no use.
+    /// Replaces the entries of `new`. After an error its entries are invalid.
     fn record(&self, live: &Value, new: &mut Value, manager: &str, now: Timestamp) -> Result<(), Error> {
         for object in [live, &*new] {
             check_depth(object).map_err(|error| Error::BadRequest(error.to_string()))?;
@@ -100,8 +119,8 @@ impl FieldManager<'_> {
         Ok(())
     }
 
-    /// As [`update`](Self::update), for requests that must not fail over ownership: then the object is returned without owners, with
-    /// the error, which is worth a line in the log.
+    /// Like [`update`](Self::update), for requests that must not fail because of ownership. On an error the object is
+    /// returned without owners; the caller should log the error.
     pub fn update_or_forget(
         &self,
         live: &Value,
@@ -116,9 +135,18 @@ impl FieldManager<'_> {
         (new, error)
     }
 
-    /// The object after `patch` was applied to `live`, with its owners. A create applies to the [`empty`](Self::empty) object.
+    /// Applies `patch` to `live`. Returns the resulting object with its owners; if nothing changed, not even an owner,
+    /// it equals `live`.
     ///
-    /// If nothing changed, not even an owner, the result equals `live`.
+    /// For a create, `live` is the [`empty`](Self::empty) object.
+    ///
+    /// # Guarantees
+    /// Fields that the manager applied before and leaves out now are removed, unless another manager owns them.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if the patch changes fields of other managers without force. [`Error::BadRequest`] if the
+    /// patch is of another type, has managed fields or exceeds the maximum depth. [`Error::Internal`] if an object does
+    /// not fit its schema or cannot be converted.
     pub fn apply(&self, live: &Value, patch: &Value, options: ApplyOptions<'_>) -> Result<Value, Error> {
         for object in [live, patch] {
             check_depth(object).map_err(|error| Error::BadRequest(error.to_string()))?;
@@ -137,7 +165,7 @@ impl FieldManager<'_> {
         Ok(object)
     }
 
-    /// The owners an update starts from: those the client sent, or else those of the live object.
+    /// The owners before an update: those that the client sent, or else those of the live object.
     fn requested_owners(&self, live: &Value, new: &Value) -> Managed {
         let of_live = || Managed::read(live).unwrap_or_default();
         if !self.subresource.is_empty() {
@@ -153,7 +181,7 @@ impl FieldManager<'_> {
         }
     }
 
-    /// kubectl takes without conflict what client-side apply set.
+    /// Applies, and lets kubectl take over the fields that client-side apply last set without a conflict.
     fn apply_over_annotation(
         &self,
         live: &Value,
@@ -172,13 +200,14 @@ impl FieldManager<'_> {
             .and_then(|shape| last_applied::allowed_conflicts(live, self.api_version, self.kind, &shape));
         let Some(allowed) = allowed else { return result };
         if conflicts.to_set().difference(&allowed).is_empty() {
+            // All conflicts are with fields that client-side apply set: kubectl owns them in effect.
             return self.apply_tracking(live, patch, managed, ApplyOptions { force: true, ..options });
         }
         let left = conflicts.0.iter().filter(|conflict| !allowed.contains(&conflict.path));
         Err(Error::Conflict(Conflicts(left.cloned().collect())))
     }
 
-    /// An object without owners gets one for all it has before the first apply.
+    /// Applies, and first gives an object without owners a manager for all its existing fields.
     fn apply_tracking(
         &self,
         live: &Value,
@@ -259,7 +288,7 @@ impl FieldManager<'_> {
         Ok((object, Managed { owners, times }))
     }
 
-    /// The owners after `manager` made `new` out of `live`.
+    /// The owners after `manager` turned `live` into `new`.
     fn update_owners(
         &self,
         live: &Value,
@@ -282,7 +311,7 @@ impl FieldManager<'_> {
         Ok(managed)
     }
 
-    /// The owners that are left, and what the change took.
+    /// The remaining owners, and the fields that the change takes over.
     fn update_merged(&self, live: &Value, new: &Value, managed: Managed) -> Result<(Managed, Set), Error> {
         let new = self.versioned(new, || {
             format!("failed to convert new object ({}) to proper version ({})", describe(new), self.api_version)
@@ -314,7 +343,7 @@ impl FieldManager<'_> {
         Identity::new(manager, operation, self.api_version, self.subresource)
     }
 
-    /// What to hand in as the live object of a create.
+    /// The live object of a create.
     pub fn empty_object(&self) -> Cow<'_, Value> {
         match self.empty {
             Some(empty) => Cow::Borrowed(empty),
@@ -322,7 +351,7 @@ impl FieldManager<'_> {
         }
     }
 
-    /// The object in this endpoint's version.
+    /// Converts an object to this endpoint's version.
     fn versioned<'v>(&self, object: &'v Value, what: impl Fn() -> String) -> Result<Cow<'v, Value>, Error> {
         match object.get("apiVersion").and_then(Value::as_str) {
             Some(found) if found != self.api_version => {
@@ -333,7 +362,7 @@ impl FieldManager<'_> {
         }
     }
 
-    /// The shape of this endpoint's version, if the object fits it.
+    /// The shape of this endpoint's version, after checking that the object fits it.
     fn checked_shape(&self, object: &Value, duplicates: Duplicates, what: impl Fn() -> String) -> Result<Shape, Error> {
         let found = GroupVersionKind::of(object);
         let shape = self.converter.shape(self.api_version);

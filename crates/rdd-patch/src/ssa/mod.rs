@@ -1,8 +1,9 @@
-//! Server-side apply: who owns which field, and what an apply or an update makes of that.
+//! Server-side apply: tracks which manager owns which field, and merges applied configurations.
 //!
-//! From the bottom up: [`PathElement`] and [`Set`] name fields; [`typed`] merges and compares values by their shape; an
-//! updater computes the new object and the new owners; [`FieldManager`] reads owners from `metadata.managedFields` and writes them back.
-//! The reference is sigs.k8s.io/structured-merge-diff/v6 and k8s.io/apimachinery/pkg/util/managedfields.
+//! From the bottom up: [`PathElement`] and [`Set`] identify fields; [`typed`] merges and compares values by their
+//! shape; the updater computes the new object and its owners; [`FieldManager`] reads the owners from
+//! `metadata.managedFields` and writes them back. The reference is sigs.k8s.io/structured-merge-diff/v6 and
+//! k8s.io/apimachinery/pkg/util/managedfields.
 
 mod conflict;
 mod convert;

@@ -9,7 +9,7 @@ use crate::shape::Shape;
 use serde_json::Value;
 use std::{ops::Deref, sync::Arc};
 
-/// A value, and what it is. Cheap to clone.
+/// A value with its shape. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Typed<'a> {
     pub(super) value: Shared<'a>,

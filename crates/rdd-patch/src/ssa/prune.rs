@@ -1,4 +1,4 @@
-//! Pruning: what an owner applied the last time and not this time goes, unless someone else wants it.
+//! Pruning: removes what a manager applied the last time and no longer applies, unless another manager owns it.
 
 use super::{
     object::Typed,
@@ -8,16 +8,16 @@ use super::{
 use std::collections::BTreeMap;
 
 impl Updater<'_> {
-    /// Whether there may be something to prune, which is most of the work of an apply. There is not when all that was applied the last
-    /// time is applied again, and each leaf of that is a leaf of the merged object: then nothing below it can be taken away, and it is
-    /// put back with all above it.
+    /// Whether pruning may remove anything; pruning is most of the work of an apply. It cannot if the manager applies
+    /// everything again that it applied the last time and each leaf of that is a leaf of the merged object: then
+    /// nothing below the leaves can be removed, and pruning would add them back with all their parents.
     pub(super) fn gives_up(&self, last: &VersionedSet, set: &Set, api_version: &str, merged: &Typed<'_>) -> bool {
         let is_repeated = last.api_version == api_version && last.set.difference(set).is_empty();
         let keeps_leaves = |merged: Set| last.set.leaves().difference(&merged.leaves()).is_empty();
         !(is_repeated && merged.to_set().is_ok_and(keeps_leaves))
     }
 
-    /// Removes what the applying owner applied the last time, not this time, and nobody else owns.
+    /// Removes the fields that the manager applied the last time, does not apply now, and no other manager owns.
     pub(super) fn prune<'v>(
         &self,
         merged: Typed<'v>,
@@ -40,7 +40,8 @@ impl Updater<'_> {
         self.convert(&pruned, api_version).map_err(|error| UpdateError::Failed(error.to_string()))
     }
 
-    /// Puts back what others (or this very apply) own, the version that was pruned first: converting may need it.
+    /// Adds back the fields that other managers or this apply own. The version that was pruned comes first, since
+    /// conversions may need its fields.
     fn add_back_owned(
         &self,
         merged: &Typed<'_>,
@@ -82,7 +83,7 @@ impl Updater<'_> {
         Ok((in_version, pruned))
     }
 
-    /// Puts back what was removed along with its parent though the applying owner never owned it.
+    /// Adds back the fields that were removed with their parents, although the manager never owned them.
     fn add_back_dangling<'v>(
         &self,
         merged: &Typed<'v>,

@@ -1,4 +1,4 @@
-//! Ownership of `spec.replicas` between a resource and its scale subresource.
+//! Maps the ownership of `spec.replicas` between a resource and its scale subresource.
 
 use super::{
     element::{Path, fields_path},
@@ -11,13 +11,14 @@ use std::collections::BTreeMap;
 
 const SCALE_VERSION: &str = "autoscaling/v1";
 
-/// Translates the owners of a resource to those of its scale, and back.
-///
-/// `replicas` has the path of the replica count for each version of the resource; none for a version that has no scale.
+/// Translates the owners of a resource to those of its scale object, and back.
 #[derive(Debug, Clone)]
+/// The object whose scale is served.
 pub struct ScaleEntries<'a> {
+    /// The version of the resource through which its scale is served.
     pub parent: &'a Value,
     pub api_version: &'a str,
+    /// The path of the replica count for each version of the resource; `None` for a version without a scale.
     pub replicas: &'a BTreeMap<String, Option<Path>>,
 }
 
@@ -38,9 +39,9 @@ impl ScaleEntries<'_> {
         Ok(scale)
     }
 
-    /// The owners of the resource after a change through its scale.
+    /// The owners of the resource after a write to its scale object.
     ///
-    /// As upstream, an owner that is new through the scale comes without a time.
+    /// Like upstream, an owner that is new through the scale has no timestamp.
     pub fn to_parent(&self, scale: &Value) -> Result<Managed, DecodeError> {
         let parent = Managed::read(self.parent)?;
         let mut by_scale = Managed::decode(&read_entries(scale).unwrap_or_default())?.owners;

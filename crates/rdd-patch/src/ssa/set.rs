@@ -1,16 +1,16 @@
-//! A set of fields, as a tree: each node says whether the path to it is a member, and which paths below are.
+//! Sets of fields as trees: each node records whether its path is a member, and the members below it.
 
 use super::element::{Path, PathElement, display_path};
 use crate::shape::Shape;
 use std::{cmp::Ordering, fmt, sync::Arc};
 
-/// A set of paths. The empty path (the whole object) is never a member: nobody owns that.
+/// A set of field paths. The empty path (the whole object) is never a member, since no manager owns it.
 ///
-/// Invariant: entries are sorted by element, and an entry that is no member has members below it.
+/// Invariant: entries are sorted by element, and an entry that is not a member has members below it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Set {
-    /// Shared: most of what algebra does is to pass whole subtrees on. `None` if there are none: most sets are those below a
-    /// leaf, and an allocation for each would double what a set takes.
+    /// Shared, since set operations mostly pass on whole subtrees. `None` for an empty set: most sets are those below a
+    /// leaf, and an allocation for each would double the memory.
     entries: Option<Arc<Vec<Entry>>>,
 }
 
@@ -27,7 +27,7 @@ impl Entry {
     }
 }
 
-/// A step of walking two sorted lists of entries together.
+/// One step of iterating over two sorted lists of entries together.
 enum Joined<'a> {
     Left(&'a Entry),
     Right(&'a Entry),
@@ -51,7 +51,8 @@ fn join<'a>(left: &'a Set, right: &'a Set) -> impl Iterator<Item = Joined<'a>> {
     })
 }
 
-/// The entries of one set, each with the entry of the same element in the other. Costs little more than the smaller set.
+/// Pairs each entry of `left` with the entry of the same element in `right`. The cost is close to that of the smaller
+/// set.
 fn pairs<'a>(left: &'a Set, right: &'a Set) -> impl Iterator<Item = (&'a Entry, Option<&'a Entry>)> {
     let mut rest = right.entries();
     left.entries().iter().map(move |entry| {
@@ -60,7 +61,7 @@ fn pairs<'a>(left: &'a Set, right: &'a Set) -> impl Iterator<Item = (&'a Entry, 
     })
 }
 
-/// What is left of sorted entries from an element on. It is mostly near, so steps get longer as they go.
+/// The sorted entries from `element` on. The element is usually near, so an exponential search precedes the binary one.
 fn skip_below<'a>(entries: &'a [Entry], element: &PathElement) -> &'a [Entry] {
     let mut end = 1;
     while entries.get(end - 1).is_some_and(|entry| entry.element < *element) {
@@ -72,28 +73,29 @@ fn skip_below<'a>(entries: &'a [Entry], element: &PathElement) -> &'a [Entry] {
 }
 
 impl Set {
+    /// An empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A set of entries that are in order and of different elements; those without members are left out.
+    /// Creates a set from sorted entries of distinct elements, without those that have no members.
     pub(super) fn from_sorted(mut entries: Vec<Entry>) -> Self {
         entries.retain(|entry| !entry.is_dead());
         Self::from_entries(entries)
     }
 
-    /// A set of entries that are in order, of different elements, and have members.
+    /// Creates a set from sorted entries of distinct elements that all have members.
     fn from_entries(entries: Vec<Entry>) -> Self {
         Self { entries: (!entries.is_empty()).then(|| Arc::new(entries)) }
     }
 
-    /// The entries to change; the caller leaves at least one.
+    /// Mutable access to the entries. The caller must leave at least one.
     fn entries_mut(&mut self) -> &mut Vec<Entry> {
         Arc::make_mut(self.entries.get_or_insert_default())
     }
 
-    /// A set of entries in any order. Of entries of one element any makes it a member, and the last that has something below
-    /// it says what is below: so upstream reads repeated keys.
+    /// Creates a set from entries in any order. Of several entries with the same element, any can make it a member, and
+    /// the last one with children supplies the children: upstream reads repeated keys like this.
     pub(super) fn from_unsorted(mut entries: Vec<Entry>) -> Self {
         entries.sort_by(|left, right| left.element.cmp(&right.element));
         entries.dedup_by(|next, first| {
@@ -109,7 +111,7 @@ impl Set {
         Self::from_sorted(entries)
     }
 
-    /// The union of many, in the time it takes to sort them.
+    /// The union of many sets. Merges in pairs, so the time is that of sorting.
     pub(super) fn union_all(mut sets: Vec<Self>) -> Self {
         while sets.len() > 1 {
             sets = sets
@@ -120,16 +122,17 @@ impl Set {
         sets.pop().unwrap_or_default()
     }
 
+    /// Whether the set has no members.
     pub fn is_empty(&self) -> bool {
         self.entries().is_empty()
     }
 
-    /// How many paths are members.
+    /// The number of members.
     pub fn len(&self) -> usize {
         self.entries().iter().map(|entry| usize::from(entry.member) + entry.children.len()).sum()
     }
 
-    /// Adds a path. Its parents are not added by that.
+    /// Adds a path as a member; its parents do not become members.
     pub fn insert(&mut self, path: &[PathElement]) {
         let Some((first, rest)) = path.split_first() else { return };
         let entry = self.descend(first);
@@ -140,7 +143,8 @@ impl Set {
         }
     }
 
-    /// The entry of an element, made if it is not there. The caller makes it a member or puts members below it.
+    /// The entry of an element, which is created if it is absent. The caller must make it a member or add members below
+    /// it.
     fn descend(&mut self, element: &PathElement) -> &mut Entry {
         let index = match self.position(element) {
             Ok(index) => index,
@@ -154,7 +158,7 @@ impl Set {
     }
 
     fn position(&self, element: &PathElement) -> Result<usize, usize> {
-        // Sets are mostly built in order: look at the end first.
+        // Sets are usually built in order, so check the end first.
         if self.entries().last().is_none_or(|last| last.element < *element) {
             return Err(self.entries().len());
         }
@@ -169,17 +173,19 @@ impl Set {
         self.entries.as_ref().map_or(&[], |entries| entries)
     }
 
+    /// Whether a path is a member.
     pub fn contains(&self, path: &[PathElement]) -> bool {
         let Some((first, rest)) = path.split_first() else { return false };
         let Some(entry) = self.entry(first) else { return false };
         if rest.is_empty() { entry.member } else { entry.children.contains(rest) }
     }
 
-    /// What is below an element, without that element.
+    /// The members below an element, relative to it.
     pub fn below(&self, element: &PathElement) -> Option<&Self> {
         self.entry(element).map(|entry| &entry.children).filter(|children| !children.is_empty())
     }
 
+    /// The members of either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         if self.is_empty() || other.is_empty() {
@@ -196,6 +202,7 @@ impl Set {
         Self::from_entries(merged.collect())
     }
 
+    /// The members of both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let both = |left: &Entry, right: &Entry| Entry {
@@ -211,7 +218,8 @@ impl Set {
         Self::from_sorted(entries)
     }
 
-    /// The members of this set that are not members of the other. A path does not take the ones below it along.
+    /// The members of this set that are not members of the other. A member of the other does not remove the paths below
+    /// it.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         if self.is_empty() || other.is_empty() {
@@ -246,9 +254,10 @@ impl Set {
         Self::from_sorted(left.collect())
     }
 
-    /// This set with each declared field of a struct that has members below it as a member too.
+    /// Adds each declared struct field that has members below it as a member.
     ///
-    /// Structs are not owned, only what is in them; pruning has to see them as owned to remove them when they run empty.
+    /// Managers do not own structs, only the fields in them. Pruning must treat structs as owned to remove those that
+    /// become empty.
     #[must_use]
     pub fn with_named_fields(&self, shape: Option<&Shape>) -> Self {
         let atom = shape.map(Shape::atom);
@@ -271,7 +280,7 @@ impl Set {
         Self::from_entries(entries.collect())
     }
 
-    /// The members that have no members below them.
+    /// The members without members below them.
     #[must_use]
     pub fn leaves(&self) -> Self {
         let entries = self.entries().iter().map(|entry| Entry {
@@ -282,7 +291,7 @@ impl Set {
         Self::from_entries(entries.collect())
     }
 
-    /// Every member, parents before what is below them, level by level as upstream iterates.
+    /// All members: those of each level before the ones below, as upstream iterates.
     pub fn paths(&self) -> Vec<Path> {
         let mut paths = Vec::new();
         self.collect_paths(&mut Vec::new(), &mut paths);

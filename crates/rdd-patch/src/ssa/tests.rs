@@ -1,4 +1,4 @@
-//! Who owns what after a few requests, told as scenarios. The oracle tests judge the details; these run without it.
+//! Scenarios of ownership over a few requests. The oracle tests check the details; these run without the oracle.
 
 use super::*;
 use crate::shape::openapi::Definitions;
@@ -24,7 +24,7 @@ fn schema() -> Value {
     }})
 }
 
-/// An object, and the requests that made it.
+/// An object with its type's shape, and the requests that modify it.
 struct Story {
     converter: SameSchema,
     reset: Filter,
@@ -79,7 +79,7 @@ impl Story {
         self.keep(result)
     }
 
-    /// Each owner with its fields, `manager/operation: fields`.
+    /// Each owner with its fields, as `manager/operation: fields`.
     fn owners(&self) -> Vec<String> {
         let entries = self.live["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
         let text = |entry: &Value, name: &str| entry[name].as_str().unwrap_or("").to_owned();

@@ -1,10 +1,10 @@
-//! The second at which a field changed hands, as `metadata.managedFields` spells it.
+//! The timestamps of `metadata.managedFields`, with a precision of one second.
 
 use std::{fmt, str::FromStr};
 
 const DAY: i64 = 86_400;
 
-/// Seconds since 1970, UTC; written and read as RFC 3339.
+/// Seconds since the Unix epoch; formatted and parsed as RFC 3339 in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 
@@ -18,7 +18,7 @@ pub struct ParseTimeError {
 impl FromStr for Timestamp {
     type Err = ParseTimeError;
 
-    /// Fractions of a second are accepted and dropped.
+    /// Accepts and drops fractions of a second.
     fn from_str(text: &str) -> Result<Self, ParseTimeError> {
         parse(text).map(Self).ok_or_else(|| ParseTimeError { text: text.to_owned() })
     }
@@ -61,7 +61,7 @@ fn parse(text: &str) -> Option<i64> {
     is_valid.then(|| days(year, month, day) * DAY + hour * 3600 + minute * 60 + second - offset)
 }
 
-/// `Z`, `+01:00`, `-05:30` in seconds.
+/// Parses an offset from UTC (`Z`, `+01:00`, `-05:30`) into seconds.
 fn offset_of(text: &str) -> Option<i64> {
     if text == "Z" {
         return Some(0);
@@ -87,7 +87,7 @@ fn days_of(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days since 1970-01-01 of a date in the Gregorian calendar, counted in eras of 400 years that begin in March.
+/// Days from 1970-01-01 to a date in the Gregorian calendar. Years begin in March here, in eras of 400 years.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);

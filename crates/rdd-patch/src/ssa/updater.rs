@@ -1,4 +1,4 @@
-//! The new object and the new owners after an apply or an update: `merge.Updater` of structured-merge-diff.
+//! Computes the new object and the new owners of an apply or update, like `merge.Updater` of structured-merge-diff.
 
 use super::{
     conflict::Conflicts,
@@ -14,22 +14,26 @@ use rdd_meta::go_text;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What one owner owns, in which version of the kind, and whether by apply.
+/// The fields of one manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionedSet {
+    /// The owned fields.
     pub set: Set,
+    /// The version of the kind in which the fields are named.
     pub api_version: String,
+    /// Whether the manager got them by apply.
     pub applied: bool,
 }
 
-/// Who owns what.
+/// The owned fields of each manager.
 pub type Owners = BTreeMap<Identity, VersionedSet>;
 
-/// Which fields a request through this endpoint cannot change, by version: they are reset before they are stored, so whoever sends
-/// them does not come to own them. (The main resource has `status` here, the status subresource has `spec`.)
+/// The fields that requests to an endpoint cannot change, by version. The server resets them before it stores the
+/// object, so the manager that sends them must not own them. The main resource has `status` here, the status
+/// subresource `spec`.
 pub type Filter = BTreeMap<String, Set>;
 
-/// The apply conflicts, or fails. The text of a failure is upstream's.
+/// Why an apply or update fails. The message of a failure is upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum UpdateError {
     #[error(transparent)]
@@ -42,7 +46,7 @@ pub(super) fn failed(what: &str, source: impl std::fmt::Display) -> UpdateError 
     UpdateError::Failed(format!("{what}: {source}"))
 }
 
-/// Computes owners. Holds no state of its own.
+/// Computes objects and owners, without state of its own.
 #[derive(Clone, Copy)]
 pub(super) struct Updater<'a> {
     pub(super) converter: &'a dyn Convert,
@@ -56,8 +60,8 @@ impl std::fmt::Debug for Updater<'_> {
 }
 
 impl Updater<'_> {
-    /// The owners after the object changed from `live` to `new` by other means than apply, and what the change took from them or
-    /// found unowned: whoever made the change owns that.
+    /// The owners after a write other than an apply changed `live` to `new`, and the fields that the write modified or
+    /// added. The caller gives these to the manager of the write.
     pub(super) fn update(
         &self,
         live: &Typed<'_>,
@@ -70,7 +74,7 @@ impl Updater<'_> {
         Ok((owners, changes.modified.union(&changes.added)))
     }
 
-    /// The object after `owner` applied `config` to `live`, or none if nothing changed, and the owners.
+    /// Applies `config` to `live` for `owner`. Returns the new object, or `None` if nothing changed, and the owners.
     pub(super) fn apply(
         &self,
         live: &Typed<'_>,
@@ -87,6 +91,7 @@ impl Updater<'_> {
         let set = config.to_set().map_err(|error| failed("failed to get field set", error))?;
         let set = self.without_reset(&set, api_version);
         let new = VersionedSet { set: set.clone(), api_version: api_version.to_owned(), applied: true };
+        // Only a manager that applied before can give up fields; the empty set cannot have any.
         let last = owners.insert(owner.clone(), new).filter(|last| !last.set.is_empty());
         let pruned = match last {
             Some(last) if self.gives_up(&last, &set, api_version, &merged) => self
@@ -99,7 +104,8 @@ impl Updater<'_> {
         Ok((is_changed.then(|| pruned.into_value()), owners))
     }
 
-    /// Takes from every owner but `except` what changed, and what vanished; refuses if there is something to take and no force.
+    /// Removes changed and vanished fields from the sets of all owners but `except`. Without `force` it fails instead
+    /// if an owner would lose changed fields.
     fn transfer(
         &self,
         live: &Typed<'_>,
@@ -111,7 +117,7 @@ impl Updater<'_> {
     ) -> Result<(Owners, Comparison), UpdateError> {
         let own = live.compare(new)?.map(|set| self.without_reset(set, api_version));
         if owners.is_empty() {
-            // A create: there is nobody to take anything from.
+            // A create: no manager owns fields yet.
             return Ok((owners, own));
         }
         let mut by_version = BTreeMap::from([(api_version.to_owned(), own.clone())]);
@@ -159,7 +165,7 @@ impl Updater<'_> {
         Ok((owners, own))
     }
 
-    /// What changed, seen in another version; none if that version is gone.
+    /// The changes in terms of another version; `None` if that version is no longer served.
     fn compare_in(
         &self,
         live: &Typed<'_>,
@@ -181,7 +187,7 @@ impl Updater<'_> {
         }
     }
 
-    /// Owners whose sets are right for the present shapes; those of versions that are gone are left out.
+    /// Adapts the sets of the owners to the current schemas. Owners of versions that are no longer served are dropped.
     fn reconcile(&self, live: &Typed<'_>, owners: Owners) -> Result<Owners, UpdateError> {
         let mut reconciled = Owners::new();
         let mut shapes: BTreeMap<String, Option<Shape>> = BTreeMap::new();
@@ -226,7 +232,7 @@ pub(super) fn prefixed(what: &str, error: ConvertError) -> ConvertError {
     }
 }
 
-/// The conversion, or none where the version is gone.
+/// The converted object; `None` if the version is no longer served.
 pub(super) fn known<T>(converted: Result<T, ConvertError>) -> Result<Option<T>, UpdateError> {
     match converted {
         Ok(converted) => Ok(Some(converted)),

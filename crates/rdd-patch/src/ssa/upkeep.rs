@@ -1,4 +1,4 @@
-//! Keeping the list of owners in shape: what is never owned, and how many owners there may be.
+//! Maintains the list of owners: removes fields that no manager owns, and limits the number of owners.
 
 use super::{
     element::fields_path,
@@ -7,11 +7,11 @@ use super::{
 };
 use std::{collections::BTreeMap, sync::LazyLock};
 
-/// How many owners by update an object keeps; the oldest beyond that are folded into [`ANCIENT`].
+/// How many owners by update an object keeps; the oldest ones beyond that are merged into [`ANCIENT`].
 const UPDATERS_MAX: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
-/// What is never owned: it is the server's, or it is what the object is called.
+/// The fields that no manager owns: the server sets them, or they identify the object.
 pub(super) static STRIPPED: LazyLock<Set> = LazyLock::new(|| {
     let metadata = [
         "name",
@@ -37,7 +37,7 @@ pub(super) fn strip_metadata(managed: &mut Managed, identity: &Identity) {
     }
 }
 
-/// Folds the oldest updaters into one per version until no more than [`UPDATERS_MAX`] are left.
+/// Merges the oldest owners by update into one per version, until at most [`UPDATERS_MAX`] are left.
 pub(super) fn cap_updaters(managed: &mut Managed) {
     let by_update = || managed.owners.iter().filter(|(_, owned)| !owned.applied);
     let mut count = by_update().count();
@@ -61,7 +61,8 @@ pub(super) fn cap_updaters(managed: &mut Managed) {
         };
         let bucket = Identity::new(ANCIENT, Operation::Update, &owned.api_version, "");
         if owner == bucket {
-            // Upstream folds the bucket into itself here and then deletes it. We keep it, and fold the next one.
+            // Upstream merges the bucket into itself here and then deletes it, which loses its fields. This keeps it
+            // and merges the next owner.
             continue;
         }
         if !managed.owners.contains_key(&bucket)

@@ -1,11 +1,11 @@
-//! Equality and order of values as structured-merge-diff defines them: numbers by what they are worth, then by kind.
+//! Equality and order of values as structured-merge-diff defines them: numbers compare by value, regardless of type.
 
 use crate::go::GoNumber;
 use rdd_meta::go_text;
 use serde_json::Value;
 use std::cmp::Ordering;
 
-/// Whether two values are the same; an integer and a float are when they are worth the same.
+/// Whether two values are equal. An integer and a float are equal if their numeric values are.
 pub(crate) fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(_), Value::Number(_)) => compare(left, right) == Ordering::Equal,
@@ -23,7 +23,7 @@ pub(crate) fn equal(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// A total order: numbers, strings, booleans, lists, maps, null.
+/// A total order of values: numbers, strings, booleans, lists, maps, null.
 pub(crate) fn compare(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => match (GoNumber::of(left), GoNumber::of(right)) {
@@ -61,7 +61,7 @@ fn rank(value: &Value) -> u8 {
     }
 }
 
-/// A value inside a field path, for people.
+/// Formats a value in a field path for people.
 pub(crate) fn display(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),

@@ -1,4 +1,4 @@
-//! Merging lists: scalars as sets, objects by their merge key, with directives and wished-for order.
+//! Merges lists: scalars as sets, objects by their merge key, with directives and `$setElementOrder`.
 
 use super::{
     DIRECTIVE, Error, Fields, SET_ORDER, list_name, list_of, merge_objects,
@@ -9,26 +9,26 @@ use crate::shape::{PatchRule, PatchStrategy, Shape};
 use rdd_meta::go_text;
 use serde_json::Value;
 
-/// A merged list, and what the merge left in the place of the live list.
+/// A merged list, and the contents that the merge left in the live list's slice.
 ///
-/// Upstream edits the live list where it stands and later takes its order from there: after a deletion the items have moved up, and
-/// what was appended may stand in the freed places.
+/// Upstream edits the slice of the live list in place and later takes the order from that slice: after a deletion the
+/// items have moved up, and appended items may use the freed slots.
 pub(super) struct MergedList {
     pub(super) items: Vec<Value>,
     pub(super) live: Vec<Value>,
 }
 
-/// A live list, and how many items fit in its place.
+/// A live list, and the capacity of upstream's slice for it.
 pub(super) struct Live {
     pub(super) items: Vec<Value>,
     pub(super) room: usize,
 }
 
-/// The live list of a merge, edited in place by deletions and, as long as there is room, by additions.
+/// The live list of a merge. Imitates a Go slice: deletions and, within the capacity, additions change it in place.
 struct Edited {
     place: Vec<Value>,
     length: usize,
-    /// The list from when it outgrew its place.
+    /// The reallocated list, once the list has outgrown its slice.
     moved: Option<Vec<Value>>,
 }
 
@@ -41,8 +41,9 @@ impl Edited {
         self.moved.as_deref().unwrap_or(&self.place[..self.length])
     }
 
-    /// Removes the items that stood at these different positions, in this order: each time all behind move up, and the last stays
-    /// behind once more where it was. Only called before the first addition, while the list is in its place.
+    /// Removes the items at these distinct positions, in this order. Like in Go, each removal moves the items behind up
+    /// and leaves a copy of the last one in the freed slot. Only valid before the first addition, while the list is in
+    /// its slice.
     fn remove_all(&mut self, positions: &[usize]) {
         if positions.is_empty() {
             return;
@@ -89,7 +90,7 @@ impl Edited {
     }
 }
 
-/// Merges two lists by the rule of their field: unless it says merge, the patch replaces.
+/// Merges two lists by the patch rule of their field. Without the merge strategy, the patch replaces the list.
 pub(super) fn merge_by_rule(
     Live { items: live, room }: Live,
     patch: Vec<Value>,
@@ -129,14 +130,15 @@ fn merge_scalars(Live { items: live, room }: Live, patch: Vec<Value>, merge_key:
     let mut both: Vec<Value> = live.iter().chain(&patch).cloned().collect();
     let count = distinct(&mut both);
     let merged = both[..count].to_vec();
-    // Where there is room, upstream works in the place of the live list, and so takes the order from what it left there.
+    // If the capacity suffices, upstream appends in the live list's slice, and so takes the order from the result.
     let live = if both.len() <= room { both[..live.len()].to_vec() } else { live };
     let (patch_items, live_items) = order::partition(merged, &patch, merge_key)?;
     let ordering = Ordering { merge_key, kind: Kind::Scalar, patch: &patch, live: &live };
     Ok(MergedList { items: ordering.arrange(patch_items, live_items)?, live })
 }
 
-/// Moves each value once to the front and says how many there are. A repeated one is replaced by the last of those left.
+/// Moves each distinct value to the front and returns how many there are. Like upstream, it overwrites a duplicate with
+/// the last remaining item.
 fn distinct(items: &mut [Value]) -> usize {
     let mut places = Places::of_scalars(items);
     let (mut count, mut first) = (items.len(), 0);
@@ -209,7 +211,8 @@ fn merge_maps(live: Vec<Value>, patch: Vec<Value>, element: &Shape, merge_key: &
     Ok(MergedList { items, live: if is_replaced { place } else { edited.place } })
 }
 
-/// `$setElementOrder/x`: the list x in the wished-for order, merged with the patch's x if it has one.
+/// Merges the lists that have a `$setElementOrder/NAME` directive: the list NAME gets that order, after merging with
+/// the patch's list.
 pub(super) fn merge_ordered_lists(original: &mut Fields, patch: &mut Fields, shape: &Shape) -> Result<(), Error> {
     let directives: Vec<String> = patch.keys().filter(|key| key.starts_with(SET_ORDER)).cloned().collect();
     for directive in directives {
@@ -249,7 +252,7 @@ fn list_at(fields: &Fields, name: &str) -> Result<Option<Vec<Value>>, Error> {
     }
 }
 
-/// The items of the patch must stand in the wished-for order, and all be in it; deletions do not count.
+/// Checks that the items of the patch are in the order of `$setElementOrder`, and all in it; deletions do not count.
 fn check_wished_order(patch: &[Value], wished: &[Value], merge_key: &str) -> Result<(), Error> {
     if patch.is_empty() || wished.is_empty() {
         return Ok(());
@@ -271,7 +274,7 @@ fn check_wished_order(patch: &[Value], wished: &[Value], merge_key: &str) -> Res
         let is_same = if merge_key.is_empty() {
             same(items[at], &wished[wished_at])?
         } else {
-            // Upstream looks at both types before it looks for either key.
+            // Upstream checks both types before it looks for either key.
             as_object(items[at])?;
             as_object(&wished[wished_at])?;
             same(key_of(items[at], merge_key)?, key_of(&wished[wished_at], merge_key)?)?

@@ -1,7 +1,8 @@
-//! Strategic merge patch: a merge patch that knows lists whose items have names, and takes directives.
+//! Strategic merge patch: a merge patch that merges lists by the keys of their items and supports directives.
 //!
-//! The reference is `StrategicMergeMapPatch` of k8s.io/apimachinery/pkg/util/strategicpatch. Where upstream walks a map in random
-//! order and the order shows (an item both deleted and added by parallel lists), we take keys in their order: directives first.
+//! The reference is `StrategicMergeMapPatch` of k8s.io/apimachinery/pkg/util/strategicpatch. Upstream iterates over
+//! maps in random order. Where this affects the result (a parallel list deletes an item that the list adds), this
+//! module uses sorted order: directives come first.
 
 mod list;
 mod order;
@@ -19,38 +20,38 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
 const SET_ORDER: &str = "$setElementOrder";
 
-/// The patch cannot be applied. Texts are upstream's.
+/// Why a strategic merge patch cannot be applied. The messages are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// 400.
+    /// 400: the patch or the original is not an object.
     #[error("invalid JSON document")]
     BadDocument,
-    /// 400.
+    /// 400: the name of a `$deleteFromPrimitiveList` directive is malformed.
     #[error("invalid patch format of primitive list")]
     BadPrimitiveList,
-    /// 400.
+    /// 400: `$retainKeys` is not a list, or does not name a field that the patch sets.
     #[error("invalid patch format of retainKeys")]
     BadRetainKeys,
-    /// 400.
+    /// 400: the name of a `$setElementOrder` directive is malformed.
     #[error("invalid patch format of setElementOrder list")]
     BadElementOrder,
-    /// 422.
+    /// 422: an item of a list is a list.
     #[error("lists of lists are not supported")]
     ListOfLists,
-    /// 500 upstream: the patch does not fit the object or the type.
+    /// 500 upstream: the patch does not fit the object or its type.
     #[error("{0}")]
     Mismatch(String),
-    /// Upstream panics: two values have to be compared, or used as a key, that cannot be.
+    /// Upstream panics: it would compare values that are not comparable in Go, or use them as map keys.
     #[error("items of a list cannot be told apart: {0}")]
     Incomparable(&'static str),
-    /// 400.
+    /// 400: a document exceeds the maximum depth.
     #[error(transparent)]
     TooDeep(#[from] TooDeep),
 }
 
 impl Error {
-    /// Whether the client sent something that is no strategic merge patch (400), rather than one that does not fit.
+    /// Whether the patch is malformed (400), rather than well-formed but unfit for the object.
     pub fn is_bad_request(&self) -> bool {
         matches!(
             self,
@@ -59,12 +60,19 @@ impl Error {
     }
 }
 
-/// An object being merged.
+/// The fields of an object during a merge.
 type Fields = Map<String, Value>;
-/// How much room the lists have that this patch deleted from: it shows in the order of what is added to them.
+/// The capacity of the lists from which this patch deleted items; upstream's order of added items depends on it.
 type Rooms = BTreeMap<String, usize>;
 
 /// Merges `patch` into a copy of `original`, an object of the given shape.
+///
+/// # Flow
+/// A `$patch` directive replaces or empties the object. Otherwise `$retainKeys` is applied, then lists with
+/// `$setElementOrder`, then the other fields in sorted order.
+///
+/// # Errors
+/// When the patch is malformed, does not fit the object or the shape, or a document exceeds the maximum depth.
 pub fn apply(original: &Value, patch: &Value, shape: &Shape) -> Result<Value, Error> {
     check_depth(original)?;
     check_depth(patch)?;
@@ -104,7 +112,8 @@ fn unknown_directive(directive: &Value, item: &Fields) -> Error {
     Error::Mismatch(format!("unknown patch type: {directive} in map: {}", go_text::plain(&Value::Object(item.clone()))))
 }
 
-/// `$retainKeys`: fields of the original that it does not name go; a field of the patch that it does not name is an error.
+/// Applies `$retainKeys`: removes the fields of the original that it does not name. A field of the patch that it does
+/// not name is an error.
 fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<(), Error> {
     let Some(directive) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let Value::Array(keys) = directive else { return Err(Error::BadRetainKeys) };
@@ -159,7 +168,8 @@ fn merge_field(
         (Some(old), patch) if is_deletion && go_text::type_name(&old) != go_text::type_name(&patch) => Some(old),
         (None, _) if is_deletion => None,
         (old, mut patch) => {
-            // A scalar over a scalar of the same type is taken as it is; anything else is new here, and cleaned.
+            // A value of the same type as the old one is taken as it is. Any other value is new here, so its null
+            // fields are removed.
             if old.is_none_or(|old| go_text::type_name(&old) != go_text::type_name(&patch)) {
                 drop_nulls(&mut patch);
             }
@@ -172,12 +182,12 @@ fn merge_field(
     Ok(())
 }
 
-/// The list a parallel list `$prefix/name` belongs to.
+/// The name of the list in the key `$prefix/name` of a parallel list.
 fn list_name<'k>(key: &'k str, prefix: &str) -> Option<&'k str> {
     key.split_once('/').filter(|(found, _)| *found == prefix).map(|(_, name)| name)
 }
 
-/// Removes null fields at every depth.
+/// Removes null fields from objects at every depth.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -189,7 +199,7 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// What is left of a value that is new: objects with a directive have nothing to act on and vanish.
+/// A new value without directives. An object with a `$patch` directive has nothing to act on and is dropped.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(fields) if fields.contains_key(DIRECTIVE) => None,
@@ -202,7 +212,8 @@ fn without_directives(value: Value) -> Option<Value> {
     }
 }
 
-/// The shape and rule of a field of a struct. Upstream's errors name Go types; a type's name is the end of its definition's.
+/// The shape and rule of a field of a struct. Upstream's errors name Go types, whose names are the last segments of the
+/// definitions' names.
 fn field_of(shape: &Shape, key: &str) -> Result<(Shape, PatchRule), Error> {
     let kind = kind_of(shape);
     if kind != "struct" {
@@ -230,7 +241,7 @@ fn field_of(shape: &Shape, key: &str) -> Result<(Shape, PatchRule), Error> {
     }
 }
 
-/// The element shape and the rule of a field that is a list.
+/// The element shape and the rule of a list field.
 fn list_of(shape: &Shape, key: &str) -> Result<(Shape, PatchRule), Error> {
     let (inner, rule) = field_of(shape, key)?;
     let Some(List { element, .. }) = &inner.atom().list else {
@@ -242,7 +253,8 @@ fn list_of(shape: &Shape, key: &str) -> Result<(Shape, PatchRule), Error> {
     Ok((element.clone(), rule))
 }
 
-/// The Go kind behind a shape: an open map is a map, anything else that may be an object is a struct.
+/// The Go kind of a shape's type: a map without declared fields is a map, any other type that may be an object is a
+/// struct.
 fn kind_of(shape: &Shape) -> &'static str {
     let atom = shape.atom();
     match (&atom.map, &atom.list) {

@@ -1,4 +1,4 @@
-//! In which order the items of a merged list stand: the patch's order first, the live order for the rest.
+//! The order of merged lists: the patch's order first, then the live order.
 
 use super::Error;
 use crate::go;
@@ -6,14 +6,17 @@ use rdd_meta::go_text;
 use serde_json::{Map, Value};
 use std::collections::{BTreeSet, HashMap};
 
-/// What the items of a list are: upstream merges lists of one kind only.
+/// The type of a list's items. Upstream only merges lists of one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Scalar,
     Map,
 }
 
-/// The one kind of all items in these lists.
+/// The common type of all items in these lists.
+///
+/// # Errors
+/// When the lists are empty, have items of different types, or have lists as items.
 pub(super) fn kind_of_items(lists: [&[Value]; 2]) -> Result<Kind, Error> {
     let mut all = lists.into_iter().flatten();
     let Some(first) = all.next() else {
@@ -31,7 +34,7 @@ pub(super) fn kind_of_items(lists: [&[Value]; 2]) -> Result<Kind, Error> {
     Ok(if first.is_object() { Kind::Map } else { Kind::Scalar })
 }
 
-/// Go's `==`, with its panic as an error.
+/// Compares like Go's `==`, with an error where Go panics.
 pub(super) fn same(left: &Value, right: &Value) -> Result<bool, Error> {
     go::interface_equal(left, right).ok_or(Error::Incomparable("a key is no scalar"))
 }
@@ -50,13 +53,13 @@ pub(super) fn as_object(item: &Value) -> Result<&Map<String, Value>, Error> {
     item.as_object().ok_or_else(|| bad_type("map[string]interface {}", item))
 }
 
-/// The value an item is known by.
+/// The value of an item's merge key.
 pub(super) fn key_of<'v>(item: &'v Value, merge_key: &str) -> Result<&'v Value, Error> {
     let item = as_object(item)?;
     item.get(merge_key).ok_or_else(|| no_merge_key(item, merge_key))
 }
 
-/// Splits a merged list into items that `by` has and items that only the live list has.
+/// Splits a merged list into the items that `by` contains and those that only the live list contains.
 pub(super) fn partition(merged: Vec<Value>, by: &[Value], merge_key: &str) -> Result<(Vec<Value>, Vec<Value>), Error> {
     let mut scalars = merged.iter().chain(by).map(|item| !item.is_object() && !item.is_array());
     if merge_key.is_empty() && !scalars.all(|is_scalar| is_scalar) {
@@ -72,13 +75,13 @@ pub(super) fn partition(merged: Vec<Value>, by: &[Value], merge_key: &str) -> Re
     Ok((present, absent))
 }
 
-/// Where values first stand in a list. Lists can be long, and each item of one is looked up in another.
+/// The first position of each value in a list. Lists can be long and each item is looked up, so this is a hash map.
 #[derive(Default)]
 pub(super) struct Index {
     scalars: HashMap<String, usize>,
     has_list: bool,
     has_map: bool,
-    /// The first item that is no object, in a list that should have nothing else.
+    /// The position of the first item that is not an object, in a list of objects.
     misfit: Option<usize>,
 }
 
@@ -91,7 +94,7 @@ impl Index {
         index
     }
 
-    /// By the values of the merge key; objects without it stand nowhere.
+    /// Indexes objects by the value of their merge key; objects without the key are left out.
     pub(super) fn of_objects(list: &[Value], merge_key: &str) -> Self {
         let mut index = Self { misfit: list.iter().position(|item| !item.is_object()), ..Self::default() };
         for (position, item) in list.iter().enumerate() {
@@ -102,7 +105,7 @@ impl Index {
         index
     }
 
-    /// Adds a value at a position, unless it has an earlier one.
+    /// Adds a value at a position, unless the index has it already.
     pub(super) fn insert(&mut self, key: &Value, position: usize) {
         match key {
             Value::Array(_) => self.has_list = true,
@@ -113,7 +116,8 @@ impl Index {
         }
     }
 
-    /// Where a value stands first. Two lists or two objects cannot be compared, and upstream does not get past a misfit.
+    /// The first position of a value. An error if upstream would compare two lists or two objects, or fail at an item
+    /// that is not an object before it finds the value.
     pub(super) fn get(&self, key: &Value) -> Result<Option<usize>, Error> {
         if (key.is_array() && self.has_list) || (key.is_object() && self.has_map) {
             return Err(Error::Incomparable("a key is no scalar"));
@@ -128,7 +132,7 @@ impl Index {
     }
 }
 
-/// Every place of each value in a list.
+/// All positions of each value in a list.
 pub(super) struct Places {
     index: Index,
     all: HashMap<String, BTreeSet<usize>>,
@@ -143,7 +147,7 @@ impl Places {
         places
     }
 
-    /// By the values of the merge key, as [`Index::of_objects`].
+    /// Indexes objects by the value of their merge key, like [`Index::of_objects`].
     pub(super) fn of_objects(list: &[Value], merge_key: &str) -> Self {
         let mut places = Self { index: Index::of_objects(list, merge_key), all: HashMap::new() };
         let keys = list.iter().map(|item| item.get(merge_key)).enumerate();
@@ -163,38 +167,38 @@ impl Places {
         }
     }
 
-    /// The first place of a value behind another place.
+    /// The first position of a value after this position.
     pub(super) fn after(&self, value: &Value, position: usize) -> Option<usize> {
         self.all.get(&spelled(value))?.range(position + 1..).next().copied()
     }
 
-    /// All places of a value, which has none any more.
+    /// Removes a value and returns all its positions.
     pub(super) fn take(&mut self, key: &Value) -> Result<BTreeSet<usize>, Error> {
         self.index.get(key)?;
         Ok(self.all.remove(&spelled(key)).unwrap_or_default())
     }
 }
 
-/// A text that two scalars share when Go's `==` holds between them.
+/// A key under which two scalars are equal if and only if Go's `==` holds.
 fn spelled(scalar: &Value) -> String {
     format!("{} {}", go_text::type_name(scalar), go_text::plain(scalar))
 }
 
-/// Up to this length Go sorts by insertion.
+/// Up to this length, Go's sort uses insertion sort.
 const INSERTION_MAX: usize = 20;
 
-/// What an order is made of.
+/// The input for ordering a merged list.
 pub(super) struct Ordering<'a> {
     pub(super) merge_key: &'a str,
     pub(super) kind: Kind,
-    /// The order items of the patch shall have.
+    /// The order for items of the patch.
     pub(super) patch: &'a [Value],
-    /// The order items of the live list have.
+    /// The order for items of the live list.
     pub(super) live: &'a [Value],
 }
 
 impl Ordering<'_> {
-    /// Both lists sorted by their own order, and then interleaved by the live order as far as it knows the items.
+    /// Sorts both lists by their own order, then merges them by the live order, as far as it contains the items.
     pub(super) fn arrange(&self, patch_items: Vec<Value>, live_items: Vec<Value>) -> Result<Vec<Value>, Error> {
         let patch_items = self.sort(patch_items, self.patch)?;
         let live_items = self.sort(live_items, self.live)?;
@@ -214,7 +218,7 @@ impl Ordering<'_> {
         }
     }
 
-    /// Items sorted by an order; those marked for deletion go last.
+    /// Sorts items by an order. Items marked for deletion come last.
     fn sort(&self, items: Vec<Value>, order: &[Value]) -> Result<Vec<Value>, Error> {
         let (mut items, deleted) = match self.kind {
             Kind::Scalar => (items, Vec::new()),
@@ -232,12 +236,13 @@ impl Ordering<'_> {
             return Ok(placed.into_iter().map(|(_, item)| item).chain(deleted).collect());
         }
         if items.len() > INSERTION_MAX {
-            // Upstream's result is then an accident of its algorithm, which no client can mean.
+            // Upstream's result then depends on details of its algorithm, which no client can rely on.
             let mut placed: Vec<_> = places.into_iter().zip(items).collect();
             placed.sort_by_key(|(place, _)| *place);
             return Ok(placed.into_iter().map(|(_, item)| item).chain(deleted).collect());
         }
-        // Upstream calls an item that has no place less than any other. A stable sort by insertion then turns such items around.
+        // Upstream treats an item without a position as less than any other. Insertion sort reverses such items;
+        // clients see the result.
         for end in 1..items.len() {
             for at in (1..=end).rev() {
                 let is_less = match (places[at], places[at - 1]) {
@@ -255,7 +260,7 @@ impl Ordering<'_> {
         Ok(items)
     }
 
-    /// Where each item stands in an order, if it does.
+    /// The position of each item in an order, if the order contains it.
     fn places(&self, items: &[Value], order: &[Value]) -> Result<Vec<Option<usize>>, Error> {
         match self.kind {
             Kind::Scalar => {
@@ -263,7 +268,7 @@ impl Ordering<'_> {
                 items.iter().map(|item| index.get(item)).collect()
             }
             Kind::Map => {
-                // A missing key is like any other value here.
+                // A missing key counts as null here.
                 let key = |item: &Value| item.get(self.merge_key).cloned().unwrap_or_default();
                 let index = Index::of_scalars(&order.iter().map(key).collect::<Vec<_>>());
                 items.iter().map(|item| index.get(&key(item))).collect()

@@ -116,7 +116,7 @@ fn typed_values_are_handled_as_upstream_handles_them() {
         let ours = comparable(&ours(case));
         let mut outcomes: Vec<Value> = answer["outcomes"].as_array().unwrap().iter().map(comparable).collect();
         for outcome in outcomes.iter_mut().filter_map(Value::as_object_mut) {
-            // Where the root is atomic, upstream says that it changed the set, and did not.
+            // Where the root is atomic, upstream reports a changed set although the set is the same.
             outcome.retain(|name, value| name != "reconciled" || *value != case.fields.to_json());
         }
         if outcomes[0].get("panic").is_some() {

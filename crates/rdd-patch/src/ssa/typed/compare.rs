@@ -1,4 +1,4 @@
-//! What changed between two values of one shape.
+//! Compares two values of one shape.
 
 use super::{
     super::{
@@ -13,7 +13,7 @@ use crate::shape::{Atom, List, ListKind, Map, Shape};
 use serde_json::{Map as JsonMap, Value};
 use std::collections::BTreeMap;
 
-/// The fields that differ between two values. No field is in more than one of the sets.
+/// The fields that differ between two values. The sets are disjoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Comparison {
     pub removed: Set,
@@ -22,18 +22,22 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// Whether the values are equal.
     pub fn is_same(&self) -> bool {
         self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
     }
 
-    /// The comparison as a filter lets it through.
+    /// Applies a filter to each of the sets.
     #[must_use]
     pub fn map(self, filter: impl Fn(&Set) -> Set) -> Self {
         Self { removed: filter(&self.removed), modified: filter(&self.modified), added: filter(&self.added) }
     }
 }
 
-/// Compares `new` with `old`; both have the shape.
+/// Compares `new` with `old`. Both must have this shape.
+///
+/// # Errors
+/// When a value does not fit the shape.
 pub fn compare(old: &Value, new: &Value, shape: &Shape) -> Result<Comparison, ValidationErrors> {
     let mut walk = Walk::default();
     let errors = walk.values(Some(old), Some(new), Some(shape));
@@ -73,7 +77,7 @@ impl Walk {
         errors
     }
 
-    /// Compares in one form; says whether the value was a leaf, which is then recorded already.
+    /// Compares in one form. Returns also whether the value was a leaf, which is then recorded already.
     fn values_as(
         &mut self,
         forms: Forms,
@@ -176,7 +180,7 @@ impl Walk {
         errors
     }
 
-    /// One element of a list, which may be there more than once: such a group is one value.
+    /// Compares the items of one path element. If either list has several of them, they are compared as a group.
     fn item(&mut self, list: &List, element: PathElement, olds: &[&Value], news: &[&Value]) -> Errors {
         let marker: Path = self.path.iter().cloned().chain([element.clone()]).collect();
         let shape = Some(&list.element);

@@ -1,4 +1,4 @@
-//! Which fields a value mentions.
+//! Lists the fields of a value.
 
 use super::{
     super::{
@@ -10,14 +10,14 @@ use super::{
 use crate::shape::{List, ListKind, Map, Shape};
 use serde_json::{Map as JsonMap, Value};
 
-/// Every leaf and every item that a value mentions: what whoever applies it comes to own.
+/// All leaves and list items of a value, which are the fields that a manager owns by applying it.
 pub fn to_set(value: &Value, shape: &Shape) -> Result<Set, ValidationErrors> {
     let mut errors = Errors::new();
     let mentioned = of_value(value, Some(shape), &mut errors);
     into_result(mentioned.below, errors)
 }
 
-/// A value is a leaf, or has something below it, or neither.
+/// The fields of a value: it is a leaf, or has fields below it, or neither.
 #[derive(Default)]
 struct Mentioned {
     is_leaf: bool,
@@ -46,7 +46,7 @@ fn of_fields(fields: &JsonMap<String, Value>, map: &Map, errors: &mut Errors) ->
         let mentioned = of_value(value, map.field_shape(name), errors);
         Entry { element: PathElement::field(name), member: is_own || mentioned.is_leaf, children: mentioned.below }
     });
-    // The fields of a JSON map are sorted, as the entries of a set are.
+    // A JSON map is sorted by name, like the entries of a set.
     Set::from_sorted(entries.collect())
 }
 
@@ -57,7 +57,7 @@ fn of_items(items: &[Value], list: &List, errors: &mut Errors) -> Set {
     let entries = known.chunk_by(|left, right| left.0 == right.0).map(|same| {
         let children = match same {
             [(_, only)] => of_value(only, Some(&list.element), errors).below,
-            // Items that share an element cannot be told apart: they are owned as one.
+            // Items with the same element cannot be distinguished, so they are owned as one.
             _ => Set::new(),
         };
         Entry { element: same[0].0.clone(), member: true, children }

@@ -1,4 +1,4 @@
-//! Merging a partial object into a full one: the partial one wins where both have a value, nothing is removed.
+//! Merges a partial object into a full one: values of the partial one win, and nothing is removed.
 
 use super::{
     super::element::PathElement, Errors, Form, Forms, ValidationErrors, as_list, as_map, error, into_result,
@@ -8,27 +8,30 @@ use crate::shape::{Atom, List, ListKind, Map, Shape};
 use serde_json::{Map as JsonMap, Value};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Merges `partial` into `full`; both have the shape.
+/// Merges `partial` into `full`. Both must have this shape.
 ///
-/// Items of sets and keyed lists are ordered as in `partial`, with items only `full` has kept where they were relative to the
-/// shared ones. A result without anything in it is null.
+/// Items of sets and keyed lists are in the order of `partial`. Items that only `full` has stay where they were
+/// relative to the shared ones. An empty result is null.
+///
+/// # Errors
+/// When a value does not fit the shape.
 pub fn merge(full: &Value, partial: &Value, shape: &Shape) -> Result<Value, ValidationErrors> {
     let (merged, errors) = merge_values(Some(full), Some(partial), Some(shape));
     into_result(merged.unwrap_or(Value::Null), errors)
 }
 
-/// The merged value, if anything is left of it.
+/// The merged value; `None` if nothing is left of it.
 fn merge_values(left: Option<&Value>, right: Option<&Value>, shape: Option<&Shape>) -> (Option<Value>, Errors) {
     let atom = shape.map(Shape::atom);
     let forms = |value| atom.map_or(Forms { scalar: false, list: false, map: false }, |atom| Forms::of(atom, value));
     let (left_forms, right_forms) = (forms(left), forms(right));
     match (left, right) {
         (None, None) => (None, error("at least one of lhs and rhs must be provided")),
-        // Both sides are valid, so that merging one of them with nothing is that side.
+        // Both sides are valid, so merging one of them with nothing returns it unchanged.
         (Some(only), None) | (None, Some(only)) => (Some(only.clone()), Errors::new()),
         (Some(_), Some(_)) if left_forms == right_forms => merge_as(right_forms, left, right, atom),
         (Some(_), Some(_)) => {
-            // The value changes its form: the old form only has its errors reported, the new one is the result.
+            // The value changes its form: the old form only reports its errors, the new one is the result.
             let (_, mut errors) = merge_as(left_forms, left, right, atom);
             let (merged, more) = merge_as(right_forms, left, right, atom);
             errors.extend(more);
@@ -89,7 +92,7 @@ fn merge_fields(
     ((!merged.is_empty()).then_some(Value::Object(merged)), errors)
 }
 
-/// The items of one side by element. An item that is there twice is known by `None`: it is replaced, not merged.
+/// The items of one side by path element. `None` marks an element with several items, which is replaced and not merged.
 struct Indexed<'a> {
     elements: Vec<PathElement>,
     items: BTreeMap<PathElement, Option<&'a Value>>,
@@ -121,7 +124,7 @@ impl<'a> Indexed<'a> {
         indexed
     }
 
-    /// The item of an element; null stands for one that is there more than once.
+    /// The item of an element; null if there are several.
     fn get(&self, element: &PathElement) -> Option<&'a Value> {
         self.items.get(element).map(|item| item.unwrap_or(&Value::Null))
     }
@@ -135,7 +138,7 @@ fn merge_items(list: &List, left: &[Value], right: &[Value]) -> (Option<Value>, 
         return (None, errors);
     }
     let mut merged = Vec::with_capacity(left.len().max(right.len()));
-    // Upstream loses the errors of single items by shadowing a variable; both sides are valid, so there are none.
+    // Upstream shadows a variable and loses the errors of single items; both sides are valid, so there are none.
     let mut take = |left: Option<&Value>, right: Option<&Value>| {
         merged.extend(merge_values(left, right, Some(&list.element)).0);
     };
@@ -156,7 +159,7 @@ fn merge_items(list: &List, left: &[Value], right: &[Value]) -> (Option<Value>, 
             }
             let is_shared = right_index.items.contains_key(left_element);
             if is_shared && next_shared.is_some_and(|next| next != left_element) {
-                // Shared, but its turn comes with its place on the right.
+                // A shared item that is not the next one: it is merged when its turn comes on the right side.
                 l += 1;
                 continue;
             }

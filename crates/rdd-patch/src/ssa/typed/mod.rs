@@ -1,4 +1,4 @@
-//! Operations on a value of a known shape: validate, merge, compare, list its fields, remove or extract some of them.
+//! Operations on values of a known shape: validate, merge, compare, list the fields, remove or extract some.
 
 mod compare;
 mod fields;
@@ -22,10 +22,11 @@ use crate::{
 use serde_json::{Map as JsonMap, Value};
 use std::fmt;
 
-/// Where a value does not fit its shape, one or more places. The text is upstream's.
+/// The errors of a value that does not fit its shape, at least one. The messages are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValidationErrors(pub Vec<ValidationError>);
 
+/// One part of a value does not fit the shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValidationError {
     pub path: String,
@@ -52,7 +53,7 @@ impl fmt::Display for ValidationErrors {
 
 impl std::error::Error for ValidationErrors {}
 
-/// Errors as they are collected on the way back up.
+/// Errors as the walk returns them from child to parent, which prefixes their paths.
 type Errors = Vec<ValidationError>;
 
 fn into_result<T>(value: T, errors: Errors) -> Result<T, ValidationErrors> {
@@ -73,7 +74,8 @@ fn prefixed(mut errors: Errors, element: &PathElement) -> Errors {
     errors
 }
 
-/// The forms an atom leaves open for a value: the one the value has, if the atom knows it, else all of them.
+/// The possible forms of a value under an atom: the form of the value if the atom has it, otherwise all forms of the
+/// atom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Forms {
     scalar: bool,
@@ -81,7 +83,7 @@ struct Forms {
     map: bool,
 }
 
-/// What to do with a value: the first form that is open, in upstream's order.
+/// The form in which a value is handled: the first possible one, in upstream's order.
 enum Form<'a> {
     Map(&'a Map),
     Scalar(Scalar),
@@ -114,7 +116,7 @@ impl Forms {
     }
 }
 
-/// The form of a value under a shape; a missing shape has none.
+/// The form of a value under a shape; an error without a shape.
 fn form<'a>(shape: Option<&'a Shape>, value: &Value) -> Result<Form<'a>, Errors> {
     let atom = shape.map(Shape::atom);
     let forms = atom.map_or(Forms { scalar: false, list: false, map: false }, |atom| Forms::of(atom, Some(value)));
@@ -129,7 +131,7 @@ fn as_map(value: Option<&Value>) -> Option<&JsonMap<String, Value>> {
     value.and_then(Value::as_object)
 }
 
-/// What identifies an item of a list that is not atomic.
+/// The path element that identifies an item of a list that is not atomic.
 fn item_element(list: &List, item: &Value) -> Result<PathElement, String> {
     match &list.kind {
         ListKind::Atomic => Err("invalid indexing of non-associative list".to_owned()),

@@ -1,4 +1,4 @@
-//! Adjusting a field set that was written under an older schema: what became atomic is now owned as a whole.
+//! Adapts a field set to a changed schema: parts that became atomic are owned as a whole.
 
 use super::{
     super::{
@@ -9,9 +9,10 @@ use super::{
 };
 use crate::shape::{ListKind, Shape};
 
-/// The set as it has to be under the present shape, or none if it is right already.
+/// Adapts a set to the current shape; `None` if the set already fits.
 ///
-/// Granular → atomic is reconciled; atomic → granular is treated as if it had always been granular, as upstream does.
+/// A change from granular to atomic is reconciled. A change from atomic to granular is treated as if the part had
+/// always been granular, as upstream does.
 pub fn reconcile(set: &Set, shape: &Shape) -> Result<Option<Set>, ValidationErrors> {
     let mut walk = Walk { path: Path::new(), atomics: Set::new() };
     let errors = walk.node(Some(set), false, Some(shape));
@@ -21,12 +22,12 @@ pub fn reconcile(set: &Set, shape: &Shape) -> Result<Option<Set>, ValidationErro
 
 struct Walk {
     path: Path,
-    /// The paths that are owned whole from now on.
+    /// The paths that are now owned as a whole.
     atomics: Set,
 }
 
 impl Walk {
-    /// `is_whole`: the path to here is owned and nothing below it is.
+    /// `is_whole`: the path itself is owned, and nothing below it.
     fn node(&mut self, below: Option<&Set>, is_whole: bool, shape: Option<&Shape>) -> Errors {
         let atom = shape.map(Shape::atom);
         let forms = atom.map_or(Forms { scalar: false, list: false, map: false }, |atom| Forms::of(atom, None));
@@ -60,7 +61,7 @@ impl Walk {
     fn children(&mut self, below: Option<&Set>, shape_of: impl Fn(&PathElement) -> Option<Shape>) -> Errors {
         let mut errors = Errors::new();
         for entry in below.map(Set::entries).unwrap_or_default() {
-            // Fields that the schema does not know are left alone.
+            // Fields that the schema does not have are left as they are.
             let Some(shape) = shape_of(&entry.element) else { continue };
             let children = (!entry.children.is_empty()).then_some(&entry.children);
             self.path.push(entry.element.clone());

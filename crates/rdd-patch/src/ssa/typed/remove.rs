@@ -1,4 +1,4 @@
-//! Taking fields out of a value, or taking everything else out.
+//! Removes fields from a value, or extracts them.
 
 use super::{
     super::{element::PathElement, set::Set},
@@ -7,19 +7,19 @@ use super::{
 use crate::shape::{List, ListKind, Map, Shape};
 use serde_json::{Map as JsonMap, Value};
 
-/// The value without the given fields and items. What has nothing left in it becomes null, or vanishes with its parent.
+/// Removes these fields and items from a value. A container that becomes empty is null, or is dropped with its parent.
 ///
-/// As upstream: an atomic list or map that is reached by a path going through it is removed whole.
+/// Like upstream, an atomic list or map is removed as a whole if a path leads into it.
 pub fn remove(value: &Value, fields: &Set, shape: &Shape) -> Value {
     Walk { extract: false }.value(value, fields, Some(shape))
 }
 
-/// The value with nothing but the given fields and items.
+/// Extracts these fields and items from a value.
 pub fn extract(value: &Value, fields: &Set, shape: &Shape) -> Value {
     Walk { extract: true }.value(value, fields, Some(shape))
 }
 
-/// As [`extract`], and each keyed item that is kept keeps its key fields.
+/// Like [`extract`], but each extracted item of a keyed list keeps its key fields.
 pub fn extract_with_keys(value: &Value, fields: &Set, shape: &Shape) -> Value {
     let Ok(present) = to_set(value, shape) else { return extract(value, fields, shape) };
     let mut keys = Set::new();
@@ -89,7 +89,8 @@ impl Walk {
             let is_member = entry.is_some_and(|entry| entry.member);
             let below = entry.map(|entry| &entry.children).filter(|below| !below.is_empty());
             let result = match (self.extract, is_member, below) {
-                // Upstream descends with the set of the parent here, so nothing below a member is kept unless its names repeat.
+                // Upstream descends with the parent's set here, so nothing below a member is kept unless its names
+                // repeat.
                 (true, true, _) => self.value(value, fields, shape),
                 (true, false, None) | (false, true, _) => continue,
                 (_, false, Some(below)) => self.value(value, below, shape),

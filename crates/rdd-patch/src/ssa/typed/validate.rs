@@ -1,4 +1,4 @@
-//! Does a value fit its shape?
+//! Validates values against their shape.
 
 use super::{
     super::element::PathElement, Errors, Form, ValidationErrors, error, form, into_result, item_element, prefixed,
@@ -11,14 +11,14 @@ use rdd_meta::go_text;
 use serde_json::{Map as JsonMap, Value};
 use std::collections::BTreeSet;
 
-/// Whether sets and keyed lists may hold an item twice: objects that exist may, what a client applies may not.
+/// Whether sets and keyed lists may have duplicate items. Existing objects may, applied configurations may not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Duplicates {
     Allow,
     Refuse,
 }
 
-/// Checks every part of a value against its shape.
+/// Validates all parts of a value against its shape.
 pub fn validate(value: &Value, shape: &Shape, duplicates: Duplicates) -> Result<(), ValidationErrors> {
     into_result((), validate_value(value, Some(shape), duplicates))
 }
@@ -67,7 +67,7 @@ fn validate_items(items: &[Value], list: &List, duplicates: Duplicates) -> Error
             PathElement::Index(i64::try_from(index).unwrap_or(i64::MAX))
         } else {
             match item_element(list, item) {
-                // Without an element nothing deeper can be reported; upstream gives up on the whole list.
+                // Without a path element there is nothing deeper to report; upstream stops validating the list.
                 Err(message) => {
                     errors.extend(error(format!("element {index}: {message}")));
                     return errors;
@@ -89,11 +89,11 @@ fn validate_fields(fields: &JsonMap<String, Value>, map: &Map, duplicates: Dupli
     let mut errors = Errors::new();
     for (name, value) in fields {
         let Some(shape) = map.field_shape(name) else {
-            // Upstream stops at the first field it does not know.
+            // Upstream stops at the first unknown field.
             errors.extend(prefixed(error("field not declared in schema"), &PathElement::field(name)));
             break;
         };
-        // Mostly there is nothing wrong, and no need for a path.
+        // Usually there are no errors, so the path element is only created for them.
         let inner = validate_value(value, Some(shape), duplicates);
         if !inner.is_empty() {
             errors.extend(prefixed(inner, &PathElement::field(name)));
