@@ -1,26 +1,26 @@
-//! What is published of a cluster: where it is, whom to trust, and who one is.
+//! The entries that are published for a cluster: its server, its certificates and the user's credentials.
 
 use std::fmt;
 
 use crate::edit::{Change, List, Others};
 
-/// A server.
+/// The cluster entry: a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cluster {
-    /// Its URL.
+    /// The URL of the server.
     pub server: String,
-    /// The certificates to trust: PEM, in base64. Empty means whom the system trusts.
+    /// The certificate authorities to trust, PEM in base64. Empty means those of the system.
     pub certificate_authority_data: String,
 }
 
-/// Credentials. What is empty is not written.
+/// The user entry: credentials. Empty fields are not written.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct User {
-    /// A client certificate: PEM, in base64.
+    /// The client certificate, PEM in base64.
     pub client_certificate_data: String,
-    /// Its key: PEM, in base64.
+    /// The key of the client certificate, PEM in base64.
     pub client_key_data: String,
-    /// A bearer token.
+    /// The bearer token.
     pub token: String,
 }
 
@@ -30,9 +30,10 @@ impl fmt::Debug for User {
     }
 }
 
-/// What a user may have added to our cluster, and is theirs to know.
+/// The fields of our cluster entry that the user may add and that publishing keeps.
 const CLUSTER_EXTRAS: Others = Others::KeepOnly(&["disable-compression", "extensions", "proxy-url"]);
-/// Credentials are ours as a whole: another kind of them beside ours would take precedence.
+/// Publishing replaces all credentials of our user entry: other kinds of credentials in it would take precedence over
+/// ours.
 const USER_EXTRAS: Others = Others::KeepOnly(&["extensions"]);
 
 impl Cluster {
@@ -55,7 +56,7 @@ fn filled<const N: usize>(fields: [(&'static str, &String); N]) -> Vec<(&'static
     fields.into_iter().filter(|(_, text)| !text.is_empty()).map(|(field, text)| (field, text.clone())).collect()
 }
 
-/// What publishing an entry changes. A context keeps what the user added to it.
+/// The change that publishes an entry. A context entry keeps the fields that the user added.
 pub(crate) fn put(list: List, name: &str, cluster: &Cluster, user: &User) -> Change {
     let (fields, others) = match list {
         List::Clusters => (cluster.fields(), CLUSTER_EXTRAS),

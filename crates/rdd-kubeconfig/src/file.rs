@@ -1,4 +1,4 @@
-//! One kubeconfig on disk: read whole, changed in memory, replaced whole, and not touched when nothing differs.
+//! Reads and atomically replaces a kubeconfig on disk; a file that would not change is not touched.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -19,99 +19,99 @@ use crate::{
     lock::{self, Lock, Patience},
 };
 
-/// Why a kubeconfig was not written. It is as it was.
+/// Why a kubeconfig was not written. The file is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A link leads nowhere that a file could be.
+    /// A symbolic link cannot be resolved.
     #[error("resolve {}", path.display())]
     Resolve {
         /// The link.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("read the kubeconfig {}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// It is a folder, a pipe or a device.
+    /// The path is a folder, a pipe or a device.
     #[error("the kubeconfig {} is not a regular file", path.display())]
     NotAFile {
         /// The path.
         path: PathBuf,
     },
-    /// It cannot be changed with certainty.
+    /// The text cannot be edited safely, for example because it is malformed.
     #[error("the kubeconfig {} was left alone, for it cannot be changed with certainty", path.display())]
     Refused {
         /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// The line and the reason.
         #[source]
         source: Refused,
     },
-    /// Its mode says that nobody may write to it.
+    /// The file is not writable.
     #[error("the kubeconfig {} is read-only (to have contexts put into it: chmod u+w)", path.display())]
     ReadOnly {
         /// The file.
         path: PathBuf,
     },
-    /// Somebody else writes it, or left a lock behind.
+    /// Another program holds the lock, or left it behind.
     #[error("the lock {} is held by another program (if no kubectl is running, remove it)", path.display())]
     Locked {
         /// The lock.
         path: PathBuf,
     },
-    /// No lock can be made.
+    /// The lock file cannot be created or removed.
     #[error("lock the kubeconfig with {} (is its folder writable?)", path.display())]
     Lock {
-        /// The lock.
+        /// The lock file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// It cannot be replaced.
+    /// The file cannot be replaced.
     #[error("write the kubeconfig {}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// It is written so often that there was no moment to change it.
+    /// Other programs change the file so often that every attempt was outdated.
     #[error("the kubeconfig {} is changed by others all the time", path.display())]
     Busy {
         /// The file.
         path: PathBuf,
     },
-    /// There is no file to write to.
+    /// There is no path to write to.
     #[error("no kubeconfig to write to: none of the paths in KUBECONFIG can be one")]
     Nowhere,
-    /// The task that wrote it ended without a result.
+    /// The task that writes the file panicked or was aborted.
     #[error("the task that changes a kubeconfig ended early")]
     Ended,
 }
 
-/// How many times it is tried without holding the lock over all of it.
+/// How many attempts work without holding the lock; later ones hold it for the whole attempt.
 const ATTEMPTS: usize = 2;
-/// Links that lead to links, at most.
+/// The maximum length of a chain of symbolic links.
 const LINKS_MAX: usize = 40;
 
-/// What a file held at one moment.
+/// The content of a file at one moment.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) text: String,
-    /// None if there is no such file.
+    /// `None` if the file does not exist.
     meta: Option<fs::Metadata>,
-    /// Whether somebody was writing it, so that this may be half of it.
+    /// Whether another program was writing the file, so that the text may be incomplete.
     is_doubtful: bool,
 }
 
@@ -125,14 +125,15 @@ impl Snapshot {
     }
 }
 
-/// Where a path leads, links followed: a target that is not there is one to be made.
+/// Resolves symbolic links. A target that does not exist is a file to create.
 pub(crate) fn resolve(path: &Path) -> Result<PathBuf, Error> {
     let fail = |source| Error::Resolve { path: path.to_owned(), source };
     let mut target = path.to_owned();
     for _ in 0..LINKS_MAX {
         match fs::symlink_metadata(&target) {
             Ok(meta) if meta.is_symlink() => {
-                // The user may keep the file elsewhere. A link of somebody else would have root write where they like.
+                // Users may keep the file elsewhere. A link that another user owns could make root write to a file of
+                // their choice.
                 owned::check_link(&target, &meta).map_err(fail)?;
                 let next = fs::read_link(&target).map_err(fail)?;
                 target = target.parent().unwrap_or(Path::new("/")).join(next);
@@ -145,7 +146,7 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf, Error> {
     Err(fail(io::Error::other("too many links")))
 }
 
-/// Reads a file that others may be writing, and says when that was seen.
+/// Reads a file, and detects whether other programs may be writing it.
 pub(crate) fn read(path: &Path) -> Result<Snapshot, Error> {
     let target = resolve(path)?;
     read_at(path, &target)
@@ -177,10 +178,19 @@ fn read_at(path: &Path, target: &Path) -> Result<Snapshot, Error> {
     Ok(Snapshot { text, meta: Some(after), is_doubtful })
 }
 
-/// Changes a file as `plan` says of its text; `false` if nothing differed, and then nothing was touched, locks included.
+/// Changes a file as `plan` computes it from the text. Returns `false` if the text would not change; then nothing is
+/// touched, not even the lock.
 ///
-/// The new text is made and written aside without the lock. Under the lock it is looked whether the old one is still what
-/// it was made from, and then it is replaced. So kubectl, which does not wait for a lock, hardly ever meets ours.
+/// # Flow
+/// The new text is computed and written to a staging file without the lock. Under the lock, the function checks that
+/// the file still has the old text, and renames the staging file over it. The lock is held briefly, because kubectl
+/// fails immediately when it finds a lock.
+///
+/// # Guarantees
+/// Readers see the old or the new text, never a part. A crash or a loss of power leaves one of the two.
+///
+/// # Errors
+/// See [`Error`]; the file is unchanged, except that a failed sync of the folder is reported after the rename.
 pub(crate) fn modify(
     path: &Path,
     patience: &Patience,
@@ -189,11 +199,11 @@ pub(crate) fn modify(
     modify_on(&SystemDisk, path, patience, plan)
 }
 
-/// What decides whether a replaced file survives a loss of power. Tests record the order in which it is called.
+/// The file operations that decide whether a replaced file survives a loss of power. Tests record their order.
 trait Disk {
     /// Makes the content of a file durable.
     fn sync_file(&self, file: &File) -> io::Result<()>;
-    /// Gives a file the name of another one, whose place it takes.
+    /// Renames a file over another one.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Makes the names in a folder durable.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
@@ -225,7 +235,7 @@ fn modify_on(
     let deadline = Instant::now() + patience.wait;
     let mut attempt = 0;
     loop {
-        // After so many attempts in vain others have to wait.
+        // After these attempts, hold the lock from the start so that other programs have to wait.
         let mut held = if attempt < ATTEMPTS { None } else { Some(acquire(path, &target, patience)?) };
         let seen = read_at(path, &target);
         let is_doubtful = held.is_none() && !seen.as_ref().is_ok_and(|seen| !seen.is_doubtful);
@@ -235,7 +245,7 @@ fn modify_on(
         });
         let (seen, text) = match made {
             Ok(Some(made)) => made,
-            // Half a file has nothing of ours, or makes no sense. It is worth another look.
+            // An incomplete file may lack our entries or be malformed, so read it again.
             _ if is_doubtful && Instant::now() < deadline => {
                 lock::clear([path, &target]);
                 std::thread::sleep(Duration::from_millis(1));
@@ -251,7 +261,7 @@ fn modify_on(
         if read_at(path, &target).is_ok_and(|now| now.text == seen.text && now.exists() == seen.exists()) {
             staged.commit(disk, path, &target)?;
             drop(held);
-            // Whether it survives a loss of power concerns no other writer.
+            // The sync does not concern other writers, so it happens after releasing the lock.
             let synced = disk.sync_folder(target.parent().unwrap_or(Path::new("/")));
             return synced.map(|()| true).map_err(|source| Error::Write { path: path.to_owned(), source });
         }
@@ -271,7 +281,7 @@ fn change(path: &Path, text: &str, plan: impl Fn(&str) -> Result<Vec<Change>, Re
     all().map_err(|source| Error::Refused { path: path.to_owned(), source })
 }
 
-/// The new text beside the old one, until it takes its place or is dropped.
+/// The new text in a staging file, which is removed on drop unless it was committed.
 #[derive(Debug)]
 struct Staged {
     path: Option<PathBuf>,
@@ -294,18 +304,19 @@ impl Staged {
         if !folder.exists() {
             durable::create_dir_private(folder).map_err(|error| fail(error.source))?;
         }
-        // Whoever owns the folder could exchange the new file, which holds credentials.
+        // The owner of the folder could replace the staging file, which contains credentials.
         TrustedFolder::open(folder).map_err(fail)?;
         let staging = staging_path(target);
         let staged = Self { path: Some(staging.clone()) };
         let mut file = OpenOptions::new().write(true).create_new(true).mode(PRIVATE).open(&staging).map_err(fail)?;
         if let Some(old) = old {
-            // Best effort, as for anybody who may not give files away.
+            // Best effort: only root may change the owner of a file.
             let _ = fchown(&file, Some(old.uid()), Some(old.gid()));
         }
         file.set_permissions(Permissions::from_mode(mode)).map_err(fail)?;
         file.write_all(text.as_bytes()).map_err(fail)?;
-        // Before the rename: a name that is durable before its content would be an empty file after a loss of power.
+        // Sync before the rename. If the name became durable before the content, a loss of power could leave an empty
+        // file.
         disk.sync_file(&file).map_err(fail)?;
         Ok(staged)
     }
@@ -323,13 +334,13 @@ impl Staged {
 impl Drop for Staged {
     fn drop(&mut self) {
         if let Some(path) = self.path.take() {
-            // It is ours alone, and the next writer removes it if this does not.
+            // The file is private; if this fails, the next writer removes it.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// A name beside a file that nobody else uses and nobody can foresee. What others left under such names is removed.
+/// An unpredictable name beside a file for a staging file of this process. Removes the staging files of dead processes.
 pub(crate) fn staging_path(beside: &Path) -> PathBuf {
     let folder = beside.parent().unwrap_or(Path::new("/"));
     let prefix = format!(".{}.rdd-", beside.file_name().unwrap_or_default().to_string_lossy());
@@ -337,7 +348,7 @@ pub(crate) fn staging_path(beside: &Path) -> PathBuf {
     folder.join(format!("{prefix}{}-{:016x}.tmp", std::process::id(), owned::random()))
 }
 
-/// Removes what a writer left that was killed: it is full of secrets.
+/// Removes the staging files of killed processes, since they contain credentials.
 fn remove_leftovers(folder: &Path, prefix: &str) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -359,12 +370,12 @@ mod tests {
 
     use super::*;
 
-    /// A disk that forgets everything that was not synced, as one may at a loss of power.
+    /// A disk that loses everything that was not synced, as at a loss of power.
     #[derive(Default)]
     struct ForgetfulDisk {
         synced: RefCell<BTreeSet<u64>>,
         steps: RefCell<Vec<&'static str>>,
-        /// What would be in the file if the power were lost right after the rename.
+        /// The content of the file if the power failed right after the rename.
         left: RefCell<Option<String>>,
     }
 

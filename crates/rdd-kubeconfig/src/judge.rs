@@ -1,53 +1,53 @@
-//! Whether the user's current context may be replaced by ours: only where it is certainly of no use.
+//! Decides whether the user's current context may be replaced by ours: only if it certainly does not work.
 
 use std::fmt;
 
-/// What was found out about the current context.
+/// The result of examining the current context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
-    /// A file could not be read or understood.
+    /// A file could not be read or parsed.
     Unreadable(String),
-    /// Our own context is not there, so nothing could be switched to.
+    /// Our context is in no file, so there is nothing to switch to.
     NotPublished,
-    /// No context is current.
+    /// There is no current context.
     Nothing,
-    /// Ours is.
+    /// Our context is current.
     Ours,
-    /// There is none of the name.
+    /// The current context is in no file.
     ContextMissing,
-    /// The context refers to a cluster that is not there.
+    /// The context's cluster is in no file.
     ClusterMissing,
-    /// The context refers to a user that is not there.
+    /// The context's user is in no file.
     UserMissing,
-    /// The user is known by a program or a plugin that would have to be run.
+    /// The user's credentials come from an exec plugin or an auth provider, which the probe does not run.
     NeedsProgram,
-    /// Something that it says cannot be used from here: a file that cannot be read, a proxy, an odd URL.
+    /// The probe cannot use the entry: an unreadable file, a proxy, an invalid URL.
     Unusable(String),
-    /// Nothing listens at its address.
+    /// The server's address refuses connections.
     Refused {
-        /// Whether that is an address of this machine.
+        /// Whether the address is one of this machine.
         is_loopback: bool,
     },
-    /// It did not answer in time.
+    /// The server did not answer in time.
     TimedOut,
-    /// It is not whom we should trust, or does not trust us.
+    /// The TLS handshake failed: either side did not accept the other's certificate.
     TlsFailed(String),
-    /// The network did not let us through.
+    /// A network error prevented the connection.
     Unreachable(String),
-    /// It answered with this status.
+    /// The server answered with this status code.
     Answered(u16),
 }
 
-/// What to do about it.
+/// The decision about the current context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It stays.
+    /// Keep it.
     Keep(Keep),
-    /// Ours becomes current.
+    /// Make our context current.
     Switch(Switch),
 }
 
-/// Why it stays.
+/// Why the current context is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Keep {
     /// It is ours.
@@ -60,22 +60,22 @@ pub enum Keep {
     Doubt(Doubt),
 }
 
-/// Why one cannot be sure, as a sentence for the log.
+/// Why the current context may work; displays as text for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Doubt(Seen);
 
-/// Why it goes.
+/// Why the current context is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Switch {
-    /// None was current.
+    /// There was no current context.
     Nothing,
-    /// It named a context that is not there.
+    /// It named a context that does not exist.
     Missing,
-    /// Nothing listens where its cluster was on this machine.
+    /// Its server was on this machine, where nothing listens at the address.
     NothingListens,
 }
 
-/// Finding 361-T2: any doubt keeps it.
+/// Decides from what was seen. Finding 361-T2: any doubt keeps the current context.
 pub fn judge(seen: &Seen) -> Verdict {
     match seen {
         Seen::Nothing => Verdict::Switch(Switch::Nothing),
@@ -84,7 +84,8 @@ pub fn judge(seen: &Seen) -> Verdict {
         Seen::Ours => Verdict::Keep(Keep::Ours),
         Seen::Answered(200) => Verdict::Keep(Keep::Answers),
         Seen::NotPublished => Verdict::Keep(Keep::NotPublished),
-        // Elsewhere a refusal may come from a network that one is not connected to; and who answers anything at all is there.
+        // A refusal by another machine may be due to a network that is not connected now. A server that gives any
+        // answer exists.
         Seen::Refused { is_loopback: false }
         | Seen::Unreadable(_)
         | Seen::ClusterMissing

@@ -1,8 +1,10 @@
-//! The user's kubeconfig, changed entry by entry: every other byte stays, no other writer is torn.
+//! Edits the user's kubeconfig entry by entry, without changing any other byte and without corrupting concurrent
+//! writes.
 //!
-//! [`edit()`] is pure: one change to one text. [`Merge`] finds the right file, locks it as kubectl does and replaces it as a
-//! whole. [`judge`] says whether the user's current context may be switched; [`Source`] reads what K3s wrote, and
-//! [`OwnFile`] is the kubeconfig of the instance alone. [`client_config`] reads kubeconfigs as a client of any cluster does.
+//! [`edit()`] is a pure function: one change to one text. [`Merge`] finds the right file, locks it like kubectl and
+//! replaces it atomically. [`judge`] decides whether the user's current context may be switched. [`Source`] reads the
+//! kubeconfig that K3s writes, and [`OwnFile`] writes the kubeconfig of the instance alone. [`client_config`] reads
+//! kubeconfigs as a client of any cluster does.
 
 pub mod client_config;
 pub mod edit;

@@ -1,8 +1,9 @@
-//! The lock that kubectl takes on a kubeconfig, and one of ours around it.
+//! The lock file that kubectl uses for a kubeconfig, with an additional kernel lock.
 //!
-//! kubectl makes `<file>.lock`, and gives up at once when it is there: so it is held as briefly as can be. Nothing removes
-//! it when its maker is killed, and then no kubectl can write any more. One that is old and does not go away is removed. One
-//! of ours has a word in it and is locked in the kernel's way too, by which it is known at once that its maker is gone.
+//! kubectl creates `<file>.lock` and fails immediately when the file exists, so the lock is held as briefly as
+//! possible. If its creator is killed, the file stays and blocks every kubectl. Therefore an old lock file that does
+//! not change is removed. Our lock files also contain a marker and hold a kernel lock, which shows immediately whether
+//! their creator is gone.
 
 use std::{
     collections::BTreeSet,
@@ -18,47 +19,52 @@ use rustix::fs::OFlags;
 
 use crate::file::Error;
 
-/// By which clock, and for how long at most, locks are waited for.
+/// How long to wait for locks, and the clock for the age of lock files.
 #[derive(Debug, Clone)]
 pub(crate) struct Patience {
     pub(crate) clock: SharedClock,
     pub(crate) wait: Duration,
 }
 
-/// What is older, and was there all the while, was left by somebody who was killed.
+/// A lock file that is older than this and did not change while we waited was left by a killed program.
 const STALE: Duration = Duration::from_secs(30);
-/// Pauses between looks begin with this and grow to that.
+/// The first pause between attempts; the pauses double up to [`PAUSE_MAX`].
 const PAUSE: Duration = Duration::from_micros(200);
 const PAUSE_MAX: Duration = Duration::from_millis(5);
 
-/// Held until dropped.
+/// A lock that is held until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    /// Each is removed, and then its handle closed.
+    /// The lock files with their handles. On drop a file is removed before its handle is closed.
     made: Vec<(PathBuf, File)>,
-    /// Excludes other instances of ours, and goes with the process. Where the file system knows none there is none.
+    /// A kernel lock on the folder, which excludes other daemons and ends with the process. `None` if the file system
+    /// has no locks.
     _folder: Option<File>,
 }
 
-/// What kubectl calls the lock of a file: by the name it was given, links not followed.
+/// The lock file of a path. kubectl names it after the path as given, without resolving links.
 fn name_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     name.into()
 }
 
-/// Whether somebody writes the file, as far as its lock says.
+/// Whether a lock file exists for one of these paths.
 pub(crate) fn is_held(paths: [&Path; 2]) -> bool {
     paths.iter().any(|path| fs::symlink_metadata(name_of(path)).is_ok())
 }
 
 impl Lock {
-    /// Takes the lock of a file under the name that the user has for it and under that of the file itself.
+    /// Locks a file under the path that the user has for it and under its resolved path.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when another program holds a lock beyond the timeout, [`Error::Lock`] when a lock file cannot
+    /// be created.
     pub(crate) fn acquire(paths: [&Path; 2], patience: &Patience) -> Result<Self, Error> {
         let deadline = Instant::now() + patience.wait;
         let folder = lock_folder(paths[1], deadline)?;
         let mut lock = Self { made: Vec::new(), _folder: folder };
-        // In one order for all, as kubectl sorts the files of its list.
+        // All writers use the same order, so that they cannot deadlock; kubectl sorts its files too.
         for name in paths.map(name_of).into_iter().collect::<BTreeSet<_>>() {
             let file = make(&name, deadline, patience)?;
             lock.made.push((name, file));
@@ -96,23 +102,24 @@ fn sleep(pause: &mut Duration) {
     *pause = (*pause * 2).min(PAUSE_MAX);
 }
 
-/// What is in a lock of ours.
+/// The content of our lock files.
 const OURS: &[u8] = b"rdd\n";
 
 fn make(name: &Path, deadline: Instant, patience: &Patience) -> Result<File, Error> {
     let failed = |source| Error::Lock { path: name.to_owned(), source };
     let (draft, file) = draft(name).map_err(failed)?;
     let made = link(&draft, name, deadline, patience);
-    // Either it has its real name by now, or it is of no use.
+    // The draft either has its real name now or is not needed any more.
     fs::remove_file(&draft).map_err(failed)?;
     made.map(|()| file)
 }
 
-/// A lock of ours under another name: it has to have its word, and to be locked, when it appears.
+/// Creates a lock file under a temporary name. It must have its marker and its kernel lock before it appears as the
+/// lock.
 fn draft(name: &Path) -> io::Result<(PathBuf, File)> {
     let draft = crate::file::staging_path(name);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(PRIVATE).open(&draft)?;
-    // Where the kernel locks nothing it has no word in it, and is never taken for one that was left.
+    // Without kernel locks the file gets no marker, so that no process mistakes it for an abandoned lock.
     let drafted = if file.try_lock().is_ok() { file.write_all(OURS) } else { Ok(()) };
     if let Err(error) = drafted {
         let _ = fs::remove_file(&draft);
@@ -121,13 +128,13 @@ fn draft(name: &Path) -> io::Result<(PathBuf, File)> {
     Ok((draft, file))
 }
 
-/// Gives a draft the name of the lock, which only one can have.
+/// Links a draft to the name of the lock, which only one process can do.
 fn link(draft: &Path, name: &Path, deadline: Instant, patience: &Patience) -> Result<(), Error> {
     let failed = |source| Error::Lock { path: name.to_owned(), source };
     let mut first_seen = None;
     let mut pause = PAUSE;
     loop {
-        // Where a file cannot have two names it is made as kubectl makes it.
+        // On file systems without hard links the lock file is created like kubectl's.
         let linked = match fs::hard_link(draft, name) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 OpenOptions::new().write(true).create_new(true).mode(0o000).open(name).map(drop)
@@ -158,16 +165,16 @@ fn link(draft: &Path, name: &Path, deadline: Instant, patience: &Patience) -> Re
     }
 }
 
-/// Removes locks of ours whose makers are gone.
+/// Removes our lock files whose creators are gone.
 pub(crate) fn clear(paths: [&Path; 2]) {
     for name in paths.map(name_of) {
         clear_abandoned(&name);
     }
 }
 
-/// Removes a lock of ours whose maker is gone; `true` if there was one.
+/// Removes one of our lock files if its creator is gone. Returns whether it removed one.
 fn clear_abandoned(name: &Path) -> bool {
-    // A pipe would keep whoever opens it.
+    // Opening a pipe would block without this flag.
     let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
     let Ok(mut file) = OpenOptions::new().read(true).custom_flags(flags).open(name) else { return false };
     let mut word = Vec::new();
@@ -175,12 +182,12 @@ fn clear_abandoned(name: &Path) -> bool {
     if !is_ours || file.try_lock().is_err() {
         return false;
     }
-    // Whoever would put another one in its place has to lock this one first, so it stays what it is from here on.
+    // A process that replaces this lock file must get its kernel lock first, so the name cannot change from here on.
     let is_in_place = file.metadata().is_ok_and(|meta| identity(name) == Some((meta.dev(), meta.ino(), meta.mtime())));
     is_in_place && fs::remove_file(name).is_ok()
 }
 
-/// Which file it is, and when it was made, in seconds.
+/// Device, inode and modification time in seconds: identifies a lock file.
 type Identity = (u64, u64, i64);
 
 fn identity(name: &Path) -> Option<Identity> {
@@ -192,7 +199,8 @@ fn is_stale(seen: &Identity, clock: &SharedClock) -> bool {
     clock.wall().checked_sub(made).is_some_and(|age| age > STALE)
 }
 
-/// Moved aside first and looked at again: if it is another one by now, somebody made it meanwhile, and it is put back.
+/// Moves a stale lock file aside and checks it again. If it is another file by now, a program has just created it, and
+/// it is put back.
 fn remove_stale(name: &Path, seen: Option<Identity>) -> Result<(), Error> {
     let failed = |source| Error::Lock { path: name.to_owned(), source };
     let mut aside = name.as_os_str().to_owned();
@@ -204,7 +212,7 @@ fn remove_stale(name: &Path, seen: Option<Identity>) -> Result<(), Error> {
     }
     let is_it = identity(&aside) == seen;
     if !is_it {
-        // If there is a newer one already, that one is the lock now.
+        // If a newer lock file exists already, that one is valid.
         let _ = fs::hard_link(&aside, name);
     }
     fs::remove_file(&aside).map_err(failed)?;

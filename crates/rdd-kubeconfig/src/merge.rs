@@ -1,4 +1,4 @@
-//! Our context in the user's kubeconfig: put in, taken out, made current.
+//! Publishes our context in the user's kubeconfig, withdraws it and makes it current.
 
 use std::{
     collections::BTreeMap,
@@ -22,26 +22,30 @@ use crate::{
     situation::{Situation, look},
 };
 
-/// So long a lock of somebody else is waited for. A kubectl holds it for milliseconds.
+/// How long to wait for a lock of another program. kubectl holds one for milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
-/// How often, and how long in between, a file is read again that somebody is writing.
+/// How often to read a file again that another program is writing, and the pause in between.
 const LOOKS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What came of it.
+/// The outcome of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// All was so already: no file was touched.
+    /// Everything was as requested; no file was touched.
     Unchanged,
     /// These files were replaced.
     Written(Vec<PathBuf>),
 }
 
-/// The context of one instance in the files that the user's kubectl reads.
+/// The context of one instance in the kubeconfigs of the user.
 ///
-/// Cluster, user and context have one name. What one call does to one file is done as a whole or not at all. Calls of one
-/// `Merge` (and of its clones) come one after the other, a probe and what follows from it included: after `withdraw` no
-/// earlier `switch_current` can bring our name back. A call that is dropped ends what it does to the file it is at.
+/// The cluster, user and context entries have the same name.
+///
+/// # Guarantees
+/// - A call changes each file atomically or not at all.
+/// - Calls of a `Merge` and its clones run one after the other, including a probe and the switch that follows from it.
+///   After `withdraw`, no earlier `switch_current` can add our name again.
+/// - A call whose future is dropped completes the file operation that it has begun.
 #[derive(Debug, Clone)]
 pub struct Merge {
     paths: Vec<PathBuf>,
@@ -53,14 +57,14 @@ pub struct Merge {
 }
 
 impl Merge {
-    /// The context `name` in these files, in the order in which kubectl reads them.
+    /// Manages the context `name` in these files, which are in the order in which kubectl merges them.
     pub fn new(paths: Vec<PathBuf>, name: impl Into<String>) -> Self {
         let (turn, said) = (Arc::default(), Arc::default());
         let patience = Patience { clock: SystemClock::shared(), wait: LOCK_WAIT };
         Self { paths, name: name.into(), patience, turn, said }
     }
 
-    /// The same, by another clock and with another wait for the locks of others.
+    /// Uses another clock, and another timeout for locks of other programs.
     #[must_use]
     pub fn with_patience(mut self, clock: SharedClock, wait: Duration) -> Self {
         self.patience = Patience { clock, wait };
@@ -72,23 +76,34 @@ impl Merge {
         &self.name
     }
 
-    /// Makes cluster, user and context what they should be: each in the first file that has it, or else in the first file
-    /// that exists, or else in the last one (client-go's rules). What the user added to the context stays.
+    /// Creates or updates the cluster, user and context entries. By client-go's rules, each goes into the first file
+    /// that has it, otherwise into the first file that exists, otherwise into the last file. The context keeps fields
+    /// that the user added.
+    ///
+    /// # Errors
+    /// When a file cannot be read, edited, locked or written. Files before it may have been written.
     pub async fn publish(&self, cluster: &Cluster, user: &User) -> Result<Outcome, Error> {
         let (this, cluster, user) = (self.clone(), cluster.clone(), user.clone());
         self.in_turn(move || this.publish_now(&cluster, &user)).await
     }
 
-    /// Removes cluster, user and context from every file, and the current context if it is ours. Makes no file, and touches
-    /// none that has nothing of ours. Goes on with the other files when one fails; the first failure is returned.
+    /// Removes the three entries from every file, and `current-context` if it is ours. Creates no file and touches no
+    /// file without our entries.
+    ///
+    /// # Errors
+    /// The first failure; the other files are processed nevertheless.
     pub async fn withdraw(&self) -> Result<Outcome, Error> {
         let this = self.clone();
         self.in_turn(move || this.withdraw_now()).await
     }
 
-    /// Makes our context current if it is there and the user's current one is none, not there, or surely broken.
+    /// Makes our context current if it is published and the user's current context is unset, missing or certainly
+    /// broken.
     ///
-    /// Each verdict is logged once, and again when it changes.
+    /// Logs each verdict once, and again when it changes.
+    ///
+    /// # Errors
+    /// When the file cannot be written. A file that cannot be read is not an error: the current context is kept.
     pub async fn switch_current(&self, probe: &impl Probe) -> Result<Verdict, Error> {
         let turn = self.turn.clone().lock_owned().await;
         let this = self.clone();
@@ -141,7 +156,7 @@ impl Merge {
         blocking(turn, act).await?.1
     }
 
-    /// All files that could be kubeconfigs. What kubectl has written half of is read again.
+    /// Loads all files that can be kubeconfigs. A file that another program is writing is read again.
     fn load(&self) -> Result<Vec<(PathBuf, Known)>, Error> {
         let mut files = Vec::new();
         for path in &self.paths {
@@ -181,7 +196,8 @@ impl Merge {
         failure.map_or_else(|| Ok(outcome(written)), Err)
     }
 
-    /// What takes us out of a text. One that nowhere has our name is not even looked at: it may be malformed.
+    /// The changes that remove our entries from a text. A text without our name is not parsed, since it may be
+    /// malformed.
     fn without_us(&self, text: &str) -> Result<Vec<Change>, Refused> {
         if !text.contains(&self.name) {
             return Ok(Vec::new());
@@ -195,7 +211,7 @@ impl Merge {
         Ok(changes)
     }
 
-    /// Switches, unless somebody chose a context or took ours away since it was looked.
+    /// Switches, unless the current context changed or our entry was removed since the verdict.
     fn switch_now(&self, judged: &[(PathBuf, Known)]) -> Result<bool, Error> {
         let (paths, files): (Vec<PathBuf>, Vec<Known>) = self.load()?.into_iter().unzip();
         let currents = |files: &mut dyn Iterator<Item = &Known>| -> Vec<String> {
@@ -240,7 +256,7 @@ fn outcome(written: Vec<PathBuf>) -> Outcome {
     if written.is_empty() { Outcome::Unchanged } else { Outcome::Written(written) }
 }
 
-/// Runs what waits for disks and locks where it keeps nobody, and holds the turn until it is over, whoever still waits.
+/// Runs blocking work on the blocking pool and holds the turn until it ends, even if the caller stops waiting.
 async fn blocking<T: Send + 'static>(
     turn: OwnedMutexGuard<()>,
     act: impl FnOnce() -> T + Send + 'static,

@@ -1,4 +1,4 @@
-//! The instance's own kubeconfig: one context, and it is current.
+//! The kubeconfig of the instance alone, with one context, which is current.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::{
     entry::{Cluster, User, put},
 };
 
-/// The file, which nobody but us writes.
+/// A kubeconfig that only the daemon writes.
 #[derive(Debug, Clone)]
 pub struct OwnFile {
     path: PathBuf,
@@ -20,17 +20,17 @@ pub struct OwnFile {
 }
 
 impl OwnFile {
-    /// The file at `path`, whose context is called `name`.
+    /// The file at `path`, with a context called `name`.
     pub fn new(path: impl Into<PathBuf>, name: impl Into<String>) -> Self {
         Self { path: path.into(), name: name.into() }
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes it, for its owner alone; `false` if it was so already.
+    /// Writes the file, readable only for its owner. Returns `false` if it had this content already.
     pub fn write(&self, cluster: &Cluster, user: &User) -> Result<bool, file::Error> {
         let text = render(&self.name, cluster, user);
         if owned::read(&self.path).is_ok_and(|old| old == text.as_bytes()) {
@@ -44,7 +44,7 @@ impl OwnFile {
         file::write_atomic(&self.path, text.as_bytes(), PRIVATE).map(|()| true)
     }
 
-    /// Removes it; that it is absent already is fine.
+    /// Removes the file, if it exists.
     pub fn remove(&self) -> Result<(), file::Error> {
         file::remove_if_present(&self.path)
     }

@@ -1,4 +1,4 @@
-//! Asks a server whether it is well, as the user's kubectl would reach it. Credentials are sent over verified TLS only.
+//! Probes the health of a server as the user's kubectl would reach it. Sends credentials over verified TLS only.
 
 use std::{future::Future, io, sync::Arc, time::Duration};
 
@@ -14,31 +14,31 @@ use tokio_rustls::TlsConnector;
 
 use crate::situation::{Endpoint, Trust};
 
-/// What came of asking.
+/// The result of a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// It answered with this status.
+    /// The server answered with this status code.
     Status(u16),
-    /// Nothing listens at any of its addresses.
+    /// All addresses of the server refuse connections.
     Refused,
-    /// It took too long.
+    /// The server did not answer in time.
     TimedOut,
-    /// No TLS connection came about.
+    /// The TLS connection failed.
     Tls(String),
-    /// Anything else that networks do.
+    /// Any other network error.
     Unreachable(String),
 }
 
-/// Who asks.
+/// Probes servers; tests use an implementation without a network.
 pub trait Probe: Send + Sync {
-    /// Asks once, in bounded time.
+    /// Probes a server once, in bounded time.
     fn ask(&self, endpoint: &Endpoint) -> impl Future<Output = Answer> + Send;
 }
 
-/// Asks over the network.
+/// Probes over the network.
 #[derive(Debug, Clone, Copy)]
 pub struct NetworkProbe {
-    /// How long it may take in all.
+    /// The time limit of a probe.
     pub within: Duration,
 }
 
@@ -69,7 +69,7 @@ async fn ask(endpoint: &Endpoint) -> Result<u16, Answer> {
         _ => Answer::Unreachable(error.to_string()),
     })?;
     if !is_tls {
-        // Anybody on the path could read the token. kubectl sends none over plain HTTP either.
+        // The token could be read in transit. kubectl does not send it over plain HTTP either.
         return health(endpoint, None, TokioIo::new(stream)).await;
     }
     let tls = |error: &dyn std::fmt::Display| Answer::Tls(error.to_string());
@@ -80,13 +80,13 @@ async fn ask(endpoint: &Endpoint) -> Result<u16, Answer> {
     health(endpoint, endpoint.token.as_deref(), TokioIo::new(stream)).await
 }
 
-/// Sends one request for the health, with this bearer token, and does not follow redirects.
+/// Sends one health request with this bearer token, and does not follow redirects.
 async fn health<S>(endpoint: &Endpoint, token: Option<&str>, stream: S) -> Result<u16, Answer>
 where
     S: hyper::rt::Read + hyper::rt::Write + Unpin + Send,
 {
     let failed = |error: hyper::Error| {
-        // A server that does not take our certificate says so only after the handshake.
+        // A server rejects a client certificate only after the handshake, with an alert.
         let chain = rdd_stdx::chain::Chain(&error).to_string();
         if chain.contains("alert") { Answer::Tls(chain) } else { Answer::Unreachable(chain) }
     };
@@ -98,7 +98,7 @@ where
     let response = tokio::select! {
         biased;
         response = &mut answer => response,
-        // Whatever ended it, the answer says what that means for the request.
+        // The connection ended; its error is reported by the response.
         _ = connection => answer.await,
     };
     response.map(|response| response.status().as_u16()).map_err(failed)
@@ -107,7 +107,7 @@ where
 fn request(endpoint: &Endpoint, token: Option<&str>) -> Option<Request<Empty<Bytes>>> {
     let base = endpoint.server.path().trim_end_matches('/');
     let authority = endpoint.server.authority()?.as_str();
-    // A name and a password in the URL are credentials, too.
+    // The login in a URL is a credential, too, and does not belong into the Host header.
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let path: Uri = format!("{base}/healthz").parse().ok()?;
     let request = Request::get(path).header(header::HOST, host);

@@ -1,15 +1,15 @@
-//! Which of several kubeconfigs is written, by client-go's rules (`clientcmd.ModifyConfig`, `PathOptions.GetDefaultFilename`).
+//! Selects the kubeconfig to write by client-go's rules (`clientcmd.ModifyConfig`, `PathOptions.GetDefaultFilename`).
 
 use serde_json::Value;
 
 use crate::edit::List;
 
-/// One file of the list, as far as it could be read.
+/// A loaded kubeconfig of the list.
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
-    /// Whether there is such a file.
+    /// Whether the file exists.
     pub(crate) exists: bool,
-    /// What is in it; null if nothing is.
+    /// The content; null if the file is empty.
     pub(crate) value: Value,
 }
 
@@ -24,12 +24,12 @@ impl Known {
     }
 }
 
-/// Where something new goes: into the first file that exists, else into the last of the list.
+/// The index of the file for new entries: the first that exists, otherwise the last.
 pub(crate) fn default_file(files: &[Known]) -> usize {
     files.iter().position(|file| file.exists).unwrap_or(files.len().saturating_sub(1))
 }
 
-/// Where an entry goes: into the first file that has one of that name, else where new ones go.
+/// The index of the file for an entry: the first that has it, otherwise that for new entries.
 pub(crate) fn file_for(files: &[Known], list: List, name: &str) -> usize {
     files.iter().position(|file| file.entry(list, name).is_some()).unwrap_or_else(|| default_file(files))
 }

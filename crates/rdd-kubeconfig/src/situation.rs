@@ -1,4 +1,4 @@
-//! What the kubeconfigs say about the current context, and whom one would have to ask for more.
+//! Examines the current context of the kubeconfigs, without a network.
 
 use std::{
     fmt,
@@ -12,53 +12,53 @@ use serde_json::Value;
 
 use crate::{edit::List, judge::Seen, select::Known};
 
-/// All that can be known without a network, or whom to ask.
+/// The result of the examination: either the answer, or a server to probe.
 #[derive(Debug)]
 pub(crate) enum Situation {
     Seen(Seen),
     Ask(Box<Endpoint>),
 }
 
-/// A server to ask for its health, as its kubeconfig describes it.
+/// A server to probe, as its kubeconfig describes it.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// Its URL, with a host.
+    /// The URL of the server, which has a host.
     pub server: Uri,
-    /// By which certificates it is known.
+    /// The certificates to trust.
     pub trust: Trust,
-    /// The name in its certificate, where that is not the host of the URL.
+    /// The expected name in the server's certificate, if it differs from the URL's host.
     pub server_name: Option<String>,
-    /// Our certificate and its key, both PEM. Shown to a server with a verified certificate only.
+    /// The client certificate and its key, both PEM. Only shown to a server with a verified certificate.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
-    /// Our bearer token. Sent to a server with a verified certificate only.
+    /// The bearer token. Only sent to a server with a verified certificate.
     pub token: Option<String>,
 }
 
-/// By which certificates a server is known.
+/// The certificates to trust.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
-    /// Those that the system trusts.
+    /// The system's certificate authorities.
     System,
-    /// These, in PEM.
+    /// These certificate authorities, in PEM.
     Pem(Vec<u8>),
 }
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the whole URL: it may hold a password.
+        // The URL is left out, since it may contain a password.
         f.debug_struct("Endpoint").field("host", &self.server.host()).finish_non_exhaustive()
     }
 }
 
 impl Endpoint {
-    /// Whether it is on this machine.
+    /// Whether the server is on this machine.
     pub fn is_loopback(&self) -> bool {
         let host = self.server.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
         host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 }
 
-/// Looks at the files in the order in which kubectl merges them: the first to say something is right.
+/// Examines the files in the order in which kubectl merges them: the first file with a value wins.
 pub(crate) fn look(files: &[(PathBuf, Known)], ours: &str) -> Situation {
     match find(files, ours) {
         Ok(endpoint) => Situation::Ask(Box::new(endpoint)),
@@ -113,7 +113,7 @@ fn describe(cluster: Option<&Value>, base: &Path, user: Option<&Value>, user_bas
     }
     let server_name = text(cluster, "tls-server-name").map(str::to_owned);
     if server.scheme_str() == Some("http") {
-        // As kubectl does: without TLS the server is asked anonymously, and no file with a credential is read.
+        // Like kubectl, the probe is anonymous without TLS, and files with credentials are not read.
         return Ok(Endpoint { server, trust: Trust::System, server_name, identity: None, token: None });
     }
     let trust = data(cluster, "certificate-authority", base)?.map_or(Trust::System, Trust::Pem);
@@ -126,7 +126,7 @@ fn describe(cluster: Option<&Value>, base: &Path, user: Option<&Value>, user_bas
     Ok(Endpoint { server, trust, server_name, identity, token })
 }
 
-/// `x-data` in base64, or else the file that `x` names.
+/// The bytes of `FIELD-data` in base64, or else of the file that `FIELD` names.
 fn data(value: Option<&Value>, field: &str, base: &Path) -> Result<Option<Vec<u8>>, Seen> {
     if let Some(data) = text(value, &format!("{field}-data")) {
         let decoded = STANDARD.decode(data);

@@ -1,4 +1,4 @@
-//! The kubeconfig that K3s writes for itself.
+//! Reads the kubeconfig that K3s writes.
 
 use serde_json::Value;
 
@@ -7,32 +7,36 @@ use crate::{
     entry::{Cluster, User},
 };
 
-/// The first server and the first user of a kubeconfig: K3s calls both `default`.
+/// The first cluster and the first user of a kubeconfig; K3s calls both `default`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// Where K3s believes that it is.
+    /// The cluster, with the server URL as K3s has it.
     pub cluster: Cluster,
-    /// Its administrator.
+    /// The administrator of the cluster.
     pub user: User,
 }
 
-/// Why there is nothing to publish.
+/// Why a kubeconfig of K3s cannot be published.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidSource {
-    /// It cannot be read.
+    /// The text cannot be parsed.
     #[error("instance kubeconfig cannot be read")]
     Malformed(#[source] Refused),
-    /// It has no server.
+    /// There is no cluster with a server.
     #[error("instance kubeconfig has no cluster entry")]
     NoCluster,
-    /// It has no user.
+    /// There is no user with credentials.
     #[error("instance kubeconfig has no user entry")]
     NoUser,
 }
 
 impl Source {
-    /// Reads the text of `k3s.yaml`. One that is being written yet has no cluster or no user, or cannot be read.
+    /// Parses the text of `k3s.yaml`.
+    ///
+    /// # Errors
+    /// When there is no complete cluster or user. This includes a file that K3s is still writing, so the caller should
+    /// retry.
     pub fn parse(text: &str) -> Result<Self, InvalidSource> {
         let value = edit::value_of(text).map_err(InvalidSource::Malformed)?;
         let first = |list: &str, inner: &str| value.get(list)?.get(0)?.get(inner)?.as_object().cloned();
@@ -59,7 +63,7 @@ impl Source {
         Ok(Self { cluster, user })
     }
 
-    /// The same cluster, found at the port of this machine that it is published on.
+    /// Replaces the server with the published port on this machine.
     #[must_use]
     pub fn published_at(mut self, port: u16) -> Self {
         self.cluster.server = format!("https://127.0.0.1:{port}");
@@ -121,7 +125,7 @@ users:
             assert_eq!(Source::parse(text).unwrap_err().to_string(), error, "{text}");
         }
         for at in 0..K3S.len() {
-            // A file that is being written yet never gives half of a secret with all else in place.
+            // A file that is still being written never gives a truncated secret with everything else in place.
             if let Ok(half) = Source::parse(&K3S[..at]) {
                 assert!(
                     half.user.client_certificate_data.len() <= 8 && half.cluster.certificate_authority_data == "Q0E="

@@ -1,4 +1,4 @@
-//! From merged kubeconfigs and the flags of a command line to one connection, by the rules of client-go.
+//! Resolves merged kubeconfigs and command-line flags to one connection, by client-go's rules.
 
 use std::{
     fmt, fs,
@@ -11,16 +11,16 @@ use serde_json::{Map, Value, json};
 
 use super::merged::{ConfigEntry, MergedConfig};
 
-/// Where kubectl looks when nothing names a server.
+/// The server that kubectl uses if no other is configured.
 const DEFAULT_SERVER: &str = "http://localhost:8080";
-/// A certificate, key or token is not larger.
+/// The maximum size of a certificate, key or token file.
 const FILE_BYTES_MAX: u64 = 4 << 20;
-/// Under this name a cluster has settings for exec plugins.
+/// The name of the cluster extension with settings for exec plugins.
 const EXEC_EXTENSION: &str = "client.authentication.k8s.io/exec";
-/// The versions of the protocol of exec plugins.
+/// The supported versions of the exec plugin protocol.
 const EXEC_VERSIONS: [&str; 2] = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
 
-/// What flags of a command line say instead of the kubeconfig. Paths of flags are relative to the working folder.
+/// Command-line flags that override the kubeconfig. Relative paths are relative to the working folder.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ConnectionOverrides {
     /// `--context`
@@ -53,97 +53,97 @@ pub struct ConnectionOverrides {
 
 impl fmt::Debug for ConnectionOverrides {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the token and the password.
+        // Leaves out the token and the password.
         f.debug_struct("ConnectionOverrides").field("context", &self.context).finish_non_exhaustive()
     }
 }
 
-/// Why there is no connection to make.
+/// Why no connection can be resolved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResolveError {
-    /// No file has the context that is to be used.
+    /// The context does not exist in any file.
     #[error("context was not found for specified context: {0}")]
     ContextNotFound(String),
-    /// One thing is wrong.
+    /// One part of the configuration is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// Several things are wrong.
+    /// Several parts of the configuration are invalid.
     #[error("[{}]", .0.join(", "))]
     Several(Vec<String>),
 }
 
-/// By which certificates a server is known.
+/// The certificates to trust.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConnectionTrust {
-    /// Those that the system trusts.
+    /// The system's certificate authorities.
     System,
-    /// These, in PEM.
+    /// These certificate authorities, in PEM.
     Pem(Vec<u8>),
-    /// Any: `insecure-skip-tls-verify`.
+    /// Any certificate: `insecure-skip-tls-verify`.
     Unverified,
 }
 
-/// On whose behalf requests are made.
+/// The user that requests impersonate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Impersonation {
-    /// The name; without one nobody is impersonated.
+    /// The user name; empty means no impersonation.
     pub user: String,
-    /// Their UID.
+    /// The UID of the user.
     pub uid: String,
-    /// Their groups.
+    /// The groups of the user.
     pub groups: Vec<String>,
-    /// More about them: keys and values, a key once per value.
+    /// Extra attributes of the user: pairs of a key and a value, one per value.
     pub extra: Vec<(String, String)>,
 }
 
-/// Whether an exec plugin may read our standard input.
+/// Whether an exec plugin may read standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InteractiveMode {
-    /// It never does.
+    /// The plugin never reads it.
     Never,
-    /// It does if it is a terminal.
+    /// The plugin reads it if it is a terminal.
     IfAvailable,
-    /// It has to, and needs a terminal.
+    /// The plugin requires a terminal.
     Always,
 }
 
-/// A program that gets credentials.
+/// A program that provides credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ExecPlugin {
-    /// The program: a name for `PATH`, or a path.
+    /// The program: a name to look up in `PATH`, or a path.
     pub command: String,
-    /// Its arguments.
+    /// The arguments.
     pub args: Vec<String>,
-    /// Variables that it gets besides ours.
+    /// Variables to add to the environment.
     pub env: Vec<(String, String)>,
-    /// The version of the protocol.
+    /// The version of the plugin protocol.
     pub api_version: String,
-    /// What to tell when the program is missing.
+    /// The hint to show if the program is missing.
     pub install_hint: String,
-    /// Whether it may read standard input.
+    /// Whether the plugin may read standard input.
     pub interactive_mode: InteractiveMode,
-    /// What it is told about the cluster, if it wants to know.
+    /// The cluster information to pass to the plugin, if it requests any.
     pub cluster: Option<Value>,
 }
 
 impl fmt::Debug for ExecPlugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Arguments and variables may be secrets.
+        // Arguments and variables may contain secrets.
         f.debug_struct("ExecPlugin").field("command", &self.command).finish_non_exhaustive()
     }
 }
 
-/// How the user is known. All empty without TLS: anybody on the path could read it then.
+/// The credentials of the user. All empty without TLS, since they could be read in transit.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
-    /// A bearer token.
+    /// The bearer token.
     pub token: Option<String>,
-    /// A name and a password.
+    /// The user name and password for basic authentication.
     pub basic: Option<(String, String)>,
-    /// A certificate and its key, both PEM.
+    /// The client certificate and its key, both PEM.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
-    /// A program that gets a token or a certificate. Only set if there is nothing else.
+    /// The exec plugin that provides a token or certificate. Only set if the other fields are empty.
     pub exec: Option<ExecPlugin>,
 }
 
@@ -153,37 +153,37 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// A server, and who one is there.
+/// A server, and the identity of the client there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterConnection {
-    /// Its URL, with a scheme.
+    /// The URL of the server, which has a scheme.
     pub server: String,
-    /// By which certificates it is known.
+    /// The certificates to trust.
     pub trust: ConnectionTrust,
-    /// The name in its certificate, where that is not the host of the URL.
+    /// The expected name in the server's certificate, if it differs from the URL's host.
     pub server_name: Option<String>,
-    /// The proxy that it is behind.
+    /// The proxy to connect through.
     pub proxy_url: Option<String>,
-    /// How the user is known.
+    /// The credentials of the user.
     pub credentials: Credentials,
-    /// On whose behalf requests are made.
+    /// The user that requests impersonate.
     pub impersonation: Impersonation,
     /// The namespace of the context, if it has one.
     pub namespace: Option<String>,
 }
 
 impl ClusterConnection {
-    /// Whether a URL of a server is one of TLS. Without a scheme it is not, as for kubectl.
+    /// Whether a server URL uses TLS. Like in kubectl, a URL without a scheme does not.
     pub fn is_tls(server: &str) -> bool {
         server.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
     }
 }
 
-/// An entry with the flags laid over it.
+/// An entry with the flags applied.
 #[derive(Debug, Clone, Default)]
 struct Overlaid {
     fields: Map<String, Value>,
-    /// What relative paths of the fields are relative to; paths of flags are absolute already.
+    /// The folder to which relative paths are relative. Paths of flags are absolute already.
     base: PathBuf,
 }
 
@@ -206,7 +206,7 @@ impl Overlaid {
         }
     }
 
-    /// A flag with a path; it takes the place of data, too.
+    /// Applies a flag with a path, which also replaces the `-data` field.
     fn set_file(&mut self, field: &str, path: Option<&Path>) {
         if let Some(path) = path {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -219,7 +219,7 @@ impl Overlaid {
         self.text(field).map(|path| self.base.join(path))
     }
 
-    /// `x-data`, or else the file that `x` names.
+    /// The bytes of `FIELD-data`, or else of the file that `FIELD` names.
     fn bytes(&self, field: &str) -> Result<Option<Vec<u8>>, ResolveError> {
         if let Some(data) = self.text(&format!("{field}-data")) {
             return STANDARD
@@ -236,10 +236,16 @@ impl Overlaid {
 }
 
 impl MergedConfig {
-    /// The connection of the context that the flags name, or of the current one.
+    /// Resolves the connection of the context that the flags name, or of the current one. Does not connect and runs no
+    /// plugin.
     ///
-    /// Without TLS no credential is in it, and no file with one is read: kubectl sends none over plain HTTP either, not even
-    /// that of `--token`. Nothing is connected and no plugin is run.
+    /// # Guarantees
+    /// Without TLS, the result has no credentials, and no file with credentials is read: kubectl does not send any over
+    /// plain HTTP either, not even `--token`.
+    ///
+    /// # Errors
+    /// When the context does not exist, an entry is invalid, or a file cannot be read. The messages are client-go's
+    /// where it has one.
     pub fn resolve(&self, overrides: &ConnectionOverrides) -> Result<ClusterConnection, ResolveError> {
         let context_name = overrides.context.as_deref().unwrap_or(&self.current_context);
         let context = self.contexts.get(context_name);
@@ -289,7 +295,7 @@ impl MergedConfig {
     fn overlaid_cluster(&self, name: &str, overrides: &ConnectionOverrides) -> Overlaid {
         let mut cluster = Overlaid::new(self.clusters.get(name));
         if overrides.insecure_skip_tls_verify || overrides.certificate_authority.is_some() {
-            // Else the kubeconfig's authority would contradict the flag.
+            // Otherwise the kubeconfig's certificate authority would contradict the flag.
             for field in ["certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify"] {
                 cluster.fields.remove(field);
             }
@@ -299,7 +305,7 @@ impl MergedConfig {
             cluster.set_file("certificate-authority", overrides.certificate_authority.as_deref());
         }
         if overrides.server.is_some() {
-            // The name in the certificate of the kubeconfig's server is hardly that of another one.
+            // The certificate name in the kubeconfig belongs to the server that the flag replaces.
             cluster.fields.remove("tls-server-name");
         }
         cluster.set("server", overrides.server.as_deref());
@@ -312,7 +318,7 @@ impl MergedConfig {
         user.set_file("client-certificate", overrides.client_certificate.as_deref());
         user.set_file("client-key", overrides.client_key.as_deref());
         if overrides.token.is_some() {
-            // Else a file of the kubeconfig would win over the flag.
+            // Otherwise the token file of the kubeconfig would override the flag.
             user.fields.remove("tokenFile");
         }
         user.set("token", overrides.token.as_deref());
@@ -404,7 +410,7 @@ fn unreadable(entry: &Overlaid, field: &str, what: &str, name: &str) -> Option<S
     Some(format!("unable to read {what} {} for {name} due to {}", path.display(), go_open(&path, &error)))
 }
 
-/// As Go says that a file cannot be opened.
+/// The message of Go for a file that cannot be opened.
 fn go_open(path: &Path, error: &std::io::Error) -> String {
     let why = match error.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
@@ -458,7 +464,7 @@ fn credentials(user: &Overlaid, cluster: &Overlaid) -> Result<Credentials, Resol
     Ok(credentials)
 }
 
-/// What the file holds wins over the text, as long as it can be read.
+/// The token of the user. The content of `tokenFile` overrides `token`, as long as the file can be read.
 fn token(user: &Overlaid) -> Result<Option<String>, ResolveError> {
     let text = user.text("token").map(str::to_owned);
     let Some(path) = user.path("tokenFile") else { return Ok(text) };
@@ -478,7 +484,7 @@ fn exec_plugin(exec: &Value, user: &Overlaid, cluster: &Overlaid) -> Result<Exec
         return Err(ResolveError::Invalid(format!("exec plugin: invalid apiVersion {}", quote(&api_version))));
     }
     let command = text(&exec["command"]);
-    // With a folder in it, it is relative to the file that names it; a bare name is looked for on PATH.
+    // A command with a folder is relative to the kubeconfig's folder; a bare name is looked up in `PATH`.
     let command = if command.contains('/') { user.base.join(&command).to_string_lossy().into_owned() } else { command };
     let env = exec["env"].as_array().into_iter().flatten();
     let wants_cluster = exec["provideClusterInfo"] == json!(true);
@@ -497,7 +503,7 @@ fn exec_plugin(exec: &Value, user: &Overlaid, cluster: &Overlaid) -> Result<Exec
     })
 }
 
-/// The cluster as `spec.cluster` of an `ExecCredential` describes it.
+/// The cluster, in the format of `spec.cluster` of an `ExecCredential`.
 fn cluster_info(cluster: &Overlaid) -> Result<Value, ResolveError> {
     let mut info = Map::new();
     for field in ["server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression"] {
@@ -511,12 +517,12 @@ fn cluster_info(cluster: &Overlaid) -> Result<Value, ResolveError> {
     let extensions = cluster.fields.get("extensions").and_then(Value::as_array).into_iter().flatten();
     let mut config =
         extensions.filter(|extension| extension["name"] == EXEC_EXTENSION).map(|found| found["extension"].clone());
-    // client-go writes null where there is no such extension.
+    // client-go writes null if there is no such extension.
     info.insert("config".to_owned(), config.next().unwrap_or(Value::Null));
     Ok(Value::Object(info))
 }
 
-/// Flags win, each over its own field.
+/// Combines the flags with the user entry; each flag overrides its own field.
 fn impersonation(user: &Overlaid, flags: &Impersonation) -> Impersonation {
     let texts = |value: &Value| -> Vec<String> {
         value.as_array().into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()

@@ -1,11 +1,11 @@
-//! The fields of a kubeconfig's entries, in the order in which client-go writes them, and their types.
+//! The fields of kubeconfig entries with their types, in the order in which client-go writes them.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
 use crate::edit::List;
 
-/// What the value of a field is.
+/// The type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FieldType {
     Text,
@@ -13,7 +13,7 @@ enum FieldType {
     Data,
     Bool,
     Texts,
-    /// Lists of texts by name.
+    /// Lists of strings by name.
     TextsByName,
     AuthProvider,
     Exec,
@@ -65,13 +65,13 @@ const EXEC: &[Field] = &[
     ("interactiveMode", FieldType::Text),
 ];
 
-/// The fields of a cluster, in the order of client-go.
+/// The fields of a cluster entry, in client-go's order.
 pub const CLUSTER_FIELDS: &[&str] = &names::<{ CLUSTER.len() }>(CLUSTER);
-/// The fields of a user, in the order of client-go.
+/// The fields of a user entry, in client-go's order.
 pub const USER_FIELDS: &[&str] = &names::<{ USER.len() }>(USER);
-/// The fields of a context, in the order of client-go.
+/// The fields of a context entry, in client-go's order.
 pub const CONTEXT_FIELDS: &[&str] = &names::<{ CONTEXT.len() }>(CONTEXT);
-/// The fields of an exec plugin, in the order of client-go.
+/// The fields of an exec plugin, in client-go's order.
 pub const EXEC_FIELDS: &[&str] = &names::<{ EXEC.len() }>(EXEC);
 
 const fn names<const N: usize>(fields: &[Field]) -> [&'static str; N] {
@@ -84,8 +84,10 @@ const fn names<const N: usize>(fields: &[Field]) -> [&'static str; N] {
     names
 }
 
-/// The known fields of an entry with values other than the zero of their type; unknown fields are dropped, as Go drops
-/// them. The error names the field and quotes nothing.
+/// The known fields of an entry that are not the zero value of their type; like Go, it drops unknown fields.
+///
+/// # Errors
+/// When a field has the wrong type. The message names the field and quotes no value.
 pub(super) fn normalize(list: List, entry: &Value, place: &str) -> Result<Map<String, Value>, String> {
     match list {
         List::Clusters => {
@@ -120,7 +122,7 @@ fn known(table: &[Field], value: &Value, place: &str) -> Result<Map<String, Valu
     Ok(fields)
 }
 
-/// A value of the type of its field; `None` for the zero of that type.
+/// Checks the type of a field's value; `None` for the zero value of the type.
 fn checked(kind: FieldType, value: &Value, place: &str) -> Result<Option<Value>, String> {
     let wrong = |wanted: &str| Err(format!("{place} must be {wanted}"));
     match (kind, value) {
@@ -156,12 +158,12 @@ fn checked(kind: FieldType, value: &Value, place: &str) -> Result<Option<Value>,
     }
 }
 
-/// An exec plugin with the defaults that client-go gives it, and with the fields that it always writes.
+/// An exec plugin with client-go's defaults and with the fields that client-go always writes.
 fn exec(value: &Value, place: &str) -> Result<Value, String> {
     let mut fields = known(EXEC, value, place)?;
     let version = fields.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
     if version.starts_with("client.authentication.k8s.io/") && version != "client.authentication.k8s.io/v1" {
-        // The versions before v1 had no such field, and plugins of their time may read standard input.
+        // Versions before v1 lack this field, and their plugins may read standard input.
         fields.entry("interactiveMode").or_insert(json!("IfAvailable"));
     }
     fields.entry("command").or_insert(json!(""));

@@ -1,4 +1,4 @@
-//! Which kubeconfigs count, and single changes to one of them.
+//! The list of kubeconfigs to merge, and single changes to one of them.
 
 use std::{
     ffi::OsStr,
@@ -15,22 +15,22 @@ use crate::{
     lock::Patience,
 };
 
-/// How long the lock of another program is waited for. A kubectl holds it for milliseconds.
+/// How long to wait for the lock of another program. kubectl holds one for milliseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The kubeconfigs of a user, in the order in which they are merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigFiles {
-    /// Files that may be missing; the first to set a value wins.
+    /// Files that may be missing; the first with a value wins.
     list: Vec<PathBuf>,
-    /// The one file that counts instead, which must exist.
+    /// The file to use instead of the list; it must exist.
     explicit: Option<PathBuf>,
 }
 
 impl ConfigFiles {
-    /// The files that `KUBECONFIG` names, or else `.kube/config` in the home folder.
+    /// The files in `KUBECONFIG`, or else `.kube/config` in the home folder.
     ///
-    /// As kubectl does, a relative path is one of the working folder, and empty and repeated entries are passed over.
+    /// Like in kubectl, relative paths are relative to the working folder, and empty and duplicate entries are ignored.
     pub fn from_environment(kubeconfig: Option<&OsStr>, home: &Path) -> Self {
         let mut list: Vec<PathBuf> = Vec::new();
         for path in kubeconfig.into_iter().flat_map(std::env::split_paths) {
@@ -44,41 +44,41 @@ impl ConfigFiles {
         Self { list, explicit: None }
     }
 
-    /// These files, each of which may be missing.
+    /// Uses these files, each of which may be missing.
     pub fn new(list: Vec<PathBuf>) -> Self {
         Self { list, explicit: None }
     }
 
-    /// Only this file, as `--kubeconfig` names one.
+    /// Uses only this file, as with `--kubeconfig`.
     #[must_use]
     pub fn with_explicit(mut self, path: impl Into<PathBuf>) -> Self {
         self.explicit = Some(path.into());
         self
     }
 
-    /// The one file that counts instead of the list.
+    /// The file that is used instead of the list.
     pub fn explicit(&self) -> Option<&Path> {
         self.explicit.as_deref()
     }
 
-    /// The files that are merged, in order.
+    /// The files to merge, in order.
     pub fn precedence(&self) -> &[PathBuf] {
         self.explicit.as_ref().map_or(&self.list, std::slice::from_ref)
     }
 
-    /// Where something new is written: into the first file that exists, else into the last one.
+    /// The file for new entries: the first that exists, otherwise the last.
     pub fn default_file(&self) -> &Path {
         let files = self.precedence();
         let last = files.last().map_or(Path::new(""), PathBuf::as_path);
         files.iter().find(|file| file.exists()).map_or(last, PathBuf::as_path)
     }
 
-    /// The file that a change to an entry goes into: the one that has it, else the one for new entries.
+    /// The file for a change to an entry: the one that has it, otherwise that for new entries.
     pub fn file_for<'a>(&'a self, entry: Option<&'a ConfigEntry>) -> &'a Path {
         entry.map_or_else(|| self.default_file(), |entry| entry.origin.as_path())
     }
 
-    /// The merged files. An explicit one that is missing counts as empty, which is how the verbs of `kubectl config` see it.
+    /// Merges the files. A missing explicit file counts as empty, as in the commands of `kubectl config`.
     pub fn load_or_empty(&self) -> Result<MergedConfig, LoadError> {
         match &self.explicit {
             Some(path) if !path.exists() => Ok(MergedConfig::default()),
@@ -86,9 +86,12 @@ impl ConfigFiles {
         }
     }
 
-    /// Makes changes in one file as a whole, under the lock that kubectl takes; `false` if nothing differed.
+    /// Applies changes to one file atomically, under kubectl's lock. Returns `false` if the file would not change.
     ///
-    /// Every byte that the changes do not concern stays. A file that is missing is created.
+    /// Every byte that the changes do not concern stays the same. A missing file is created.
+    ///
+    /// # Errors
+    /// When the file cannot be read, edited, locked or written; it is unchanged then.
     pub fn apply(path: &Path, changes: &[Change]) -> Result<bool, Error> {
         let patience = Patience { clock: SystemClock::shared(), wait: LOCK_TIMEOUT };
         let path = std::path::absolute(path).map_err(|source| Error::Resolve { path: path.to_owned(), source })?;

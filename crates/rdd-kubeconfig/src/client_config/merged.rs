@@ -1,4 +1,4 @@
-//! Several kubeconfigs as one.
+//! Merges several kubeconfigs into one configuration.
 
 use std::{
     collections::BTreeMap,
@@ -12,22 +12,23 @@ use serde_json::{Map, Value};
 use super::{fields::normalize, files::ConfigFiles};
 use crate::edit::{BYTES_MAX, List, value_of};
 
-/// Why kubeconfigs cannot be used. The texts name file and field and quote no value: the files are full of secrets.
+/// Why kubeconfigs cannot be loaded. Messages name files and fields and quote no values, since the files contain
+/// secrets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The file that was named explicitly does not exist.
+    /// The explicit file does not exist.
     #[error("stat {}: no such file or directory", path.display())]
     Missing {
         /// The file.
         path: PathBuf,
     },
-    /// Files cannot be read, or are no kubeconfigs. One text per file.
+    /// Files cannot be read or are not kubeconfigs. One message per file.
     #[error("{}", aggregate(.0))]
     Files(Vec<String>),
 }
 
-/// As Go shows several errors.
+/// Joins several errors like Go's `errors.Aggregate`.
 fn aggregate(errors: &[String]) -> String {
     match errors {
         [error] => error.clone(),
@@ -35,52 +36,56 @@ fn aggregate(errors: &[String]) -> String {
     }
 }
 
-/// An entry of a list, and the file that it is from.
+/// An entry of a list, with the file that it comes from.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConfigEntry {
-    /// The fields that are not zero, with the types that they should have.
+    /// The fields that are not zero; their types are checked.
     pub fields: Map<String, Value>,
-    /// The file.
+    /// The path of the file.
     pub origin: PathBuf,
 }
 
 impl std::fmt::Debug for ConfigEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The fields are secrets.
+        // The fields may be secrets.
         write!(f, "ConfigEntry({})", self.origin.display())
     }
 }
 
 impl ConfigEntry {
-    /// A text, if the entry has one.
+    /// The string value of a field; `None` if it is absent or empty.
     pub fn text(&self, field: &str) -> Option<&str> {
         self.fields.get(field).and_then(Value::as_str).filter(|text| !text.is_empty())
     }
 }
 
-/// Several kubeconfigs, merged.
+/// The result of merging several kubeconfigs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MergedConfig {
-    /// Servers, by name.
+    /// The cluster entries, by name.
     pub clusters: BTreeMap<String, ConfigEntry>,
-    /// Credentials, by name.
+    /// The user entries, by name.
     pub users: BTreeMap<String, ConfigEntry>,
-    /// Pairs of both, by name.
+    /// The context entries, by name.
     pub contexts: BTreeMap<String, ConfigEntry>,
-    /// The context to use when none is named; empty if none is.
+    /// The context to use by default; empty if there is none.
     pub current_context: String,
     /// The files of the list that do not exist.
     pub missing: Vec<PathBuf>,
-    /// Whether any file was read.
+    /// Whether at least one file was read.
     pub is_any_read: bool,
 }
 
 impl MergedConfig {
-    /// Reads and merges the files by the rules of client-go.
+    /// Loads and merges the files by client-go's rules.
     ///
-    /// The first file to have an entry of a name has it alone: entries of one name are not mixed. The first file with a
-    /// `current-context` decides. A file of the list that is missing is passed over; any other that cannot be read, and
-    /// an explicit one that is missing, is an error.
+    /// # Guarantees
+    /// The first file with an entry of a name provides the whole entry; entries are not mixed. The first file with a
+    /// `current-context` determines it.
+    ///
+    /// # Errors
+    /// When a file cannot be read or parsed, or an explicit file is missing. A missing file of the list is not an
+    /// error.
     pub fn load(files: &ConfigFiles) -> Result<Self, LoadError> {
         if let Some(path) = files.explicit().filter(|path| !path.exists()) {
             return Err(LoadError::Missing { path: path.to_owned() });
@@ -99,7 +104,7 @@ impl MergedConfig {
         if problems.is_empty() { Ok(merged) } else { Err(LoadError::Files(problems)) }
     }
 
-    /// The entries of a list.
+    /// The entries of a list, by name.
     pub fn entries(&self, list: List) -> &BTreeMap<String, ConfigEntry> {
         match list {
             List::Clusters => &self.clusters,
@@ -154,7 +159,7 @@ fn failed(path: &Path, why: &str) -> String {
     format!("error loading config file \"{}\": {why}", path.display())
 }
 
-/// A kubeconfig may be a pipe (`--kubeconfig <(…)`), so it is not required to be a regular file.
+/// A kubeconfig may be a pipe (`--kubeconfig <(…)`), so it need not be a regular file.
 fn read(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;

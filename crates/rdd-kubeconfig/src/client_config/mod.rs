@@ -1,8 +1,8 @@
-//! Kubeconfigs as a client reads them: several files merged by the rules of client-go, resolved into one connection.
+//! Reads kubeconfigs as a client does: merges several files by client-go's rules and resolves one connection.
 //!
-//! [`ConfigFiles`] says which files count, [`MergedConfig::load`] merges them (the first one to set a value wins), and
-//! [`MergedConfig::resolve`] gives the [`ClusterConnection`] of a context and the flags of the command line.
-//! [`ConfigFiles::apply`] writes single changes back, under kubectl's lock and with every other byte kept.
+//! [`ConfigFiles`] lists the files, [`MergedConfig::load`] merges them (the first file with a value wins), and
+//! [`MergedConfig::resolve`] returns the [`ClusterConnection`] of a context and of the command line's flags.
+//! [`ConfigFiles::apply`] writes single changes back under kubectl's lock, without changing any other byte.
 
 mod connection;
 mod fields;

@@ -1,4 +1,4 @@
-//! What is merged, resolved and refused, by the example of small kubeconfigs.
+//! Merging, resolving and rejecting small kubeconfigs.
 
 use std::{fs, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! What is put into a document, in the form that its surroundings ask for.
+//! Formats new parts of a document in the style of their surroundings.
 
 /// A value to write.
 #[derive(Debug, Clone)]
@@ -9,7 +9,7 @@ pub(super) enum Fragment {
 }
 
 impl Fragment {
-    /// As JSON, which is valid wherever flow style is.
+    /// As JSON, which is valid in flow style.
     pub(super) fn flow(&self) -> String {
         match self {
             Self::Text(text) => quoted(text),
@@ -21,7 +21,7 @@ impl Fragment {
         }
     }
 
-    /// An item of a block sequence: lines without line ends, without the indentation that all of them share.
+    /// As an item of a block sequence: lines without line endings and without the common indentation.
     pub(super) fn block_item(&self) -> Vec<String> {
         match self {
             Self::Mapping(pairs) => {
@@ -41,12 +41,12 @@ impl Fragment {
     }
 }
 
-/// A pair of a flow mapping.
+/// Formats a pair of a flow mapping.
 pub(super) fn flow_pair(key: &str, value: &Fragment) -> String {
     format!("{}: {}", quoted(key), value.flow())
 }
 
-/// A pair of a block mapping, as [`Fragment::block_item`].
+/// Formats a pair of a block mapping as lines, like [`Fragment::block_item`].
 pub(super) fn block_pair(key: &str, value: &Fragment) -> Vec<String> {
     match value {
         Fragment::Mapping(pairs) => {
@@ -57,7 +57,7 @@ pub(super) fn block_pair(key: &str, value: &Fragment) -> Vec<String> {
     }
 }
 
-/// In double quotes as JSON has them, and what YAML does not take as it is escaped as well.
+/// Quotes a text like JSON, and escapes the characters that YAML does not accept literally.
 fn quoted(text: &str) -> String {
     let is_special = |character| {
         matches!(character, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
@@ -73,7 +73,7 @@ fn quoted(text: &str) -> String {
     })
 }
 
-/// Whether the text stands for itself without quotes, for every reader of YAML 1.1 and 1.2.
+/// Whether a text needs no quotes, for any parser of YAML 1.1 and 1.2.
 fn is_safe_plain(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_./+=-".contains(&byte);
     let is_url = |text: &str| {

@@ -1,4 +1,4 @@
-//! One change to the text of a kubeconfig: what it does not concern keeps every byte, and what is not certain is refused.
+//! Makes one change to the text of a kubeconfig: unrelated text keeps every byte, and uncertain changes are rejected.
 
 mod fragment;
 mod model;
@@ -10,22 +10,22 @@ use serde_json::Value;
 
 use self::tree::Tree;
 
-/// What is larger is no kubeconfig, and not worth the memory.
+/// The maximum size of a kubeconfig. A larger file is not one.
 pub const BYTES_MAX: usize = 16 << 20;
 
-/// The lists of a kubeconfig whose entries have names.
+/// The lists of a kubeconfig that have named entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum List {
     /// Servers.
     Clusters,
     /// Credentials.
     Users,
-    /// Pairs of both.
+    /// Pairs of a cluster and a user.
     Contexts,
 }
 
 impl List {
-    /// All of them, in the order in which they can be written so that nothing refers to what is not there yet.
+    /// All lists, in an order of writing in which no entry refers to one that does not exist yet.
     pub const ALL: [Self; 3] = [Self::Clusters, Self::Users, Self::Contexts];
 
     /// The key of the list in the file.
@@ -37,7 +37,7 @@ impl List {
         }
     }
 
-    /// The key under which an entry has its fields, beside its `name`.
+    /// The key of an entry's fields, beside its `name`.
     pub const fn inner(self) -> &'static str {
         match self {
             Self::Clusters => "cluster",
@@ -47,12 +47,12 @@ impl List {
     }
 }
 
-/// Which fields of an entry stay that are not said.
+/// What happens to the fields of an entry that a change does not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Others {
-    /// All of them.
+    /// All are kept.
     Keep,
-    /// These.
+    /// Only these are kept; the others are removed.
     KeepOnly(&'static [&'static str]),
 }
 
@@ -65,33 +65,34 @@ impl Others {
     }
 }
 
-/// One change.
+/// One change to a kubeconfig.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Change {
-    /// The entry of this name has these fields. It is made if it is not there; of several with the name one remains.
+    /// Creates or updates the entry with this name, so that it has these fields. Of several entries with the name one
+    /// remains.
     Put {
-        /// Where.
+        /// The list.
         list: List,
-        /// Which.
+        /// The name of the entry.
         name: String,
-        /// Field and text.
+        /// The fields and their values.
         fields: Vec<(&'static str, String)>,
-        /// What becomes of its other fields.
+        /// What happens to the other fields of the entry.
         others: Others,
     },
-    /// No entry has this name.
+    /// Removes all entries with this name.
     Remove {
-        /// Where.
+        /// The list.
         list: List,
-        /// Which.
+        /// The name of the entries.
         name: String,
     },
-    /// `current-context` is this; empty means none.
+    /// Sets `current-context`; empty means none.
     SetCurrent(String),
 }
 
 impl std::fmt::Debug for Change {
-    /// Without the fields, which are secrets.
+    /// Leaves out the fields, which are secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Put { list, name, .. } => write!(f, "Put({list:?}, {name:?})"),
@@ -101,13 +102,13 @@ impl std::fmt::Debug for Change {
     }
 }
 
-/// Why a text is left alone. Neither part quotes a value of it: the file is full of secrets.
+/// Why a text was not changed. Neither field quotes values of the text, since the file contains secrets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {why}")]
 pub struct Refused {
-    /// The line, from 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// What is in the way.
+    /// The reason.
     pub why: String,
 }
 
@@ -118,14 +119,16 @@ impl Refused {
     }
 }
 
-/// The text with the change made. A text in which it is made already is returned as it is.
+/// Applies a change to a text. Returns the text unchanged if it already is as the change wants it.
 ///
-/// Guaranteed, because the result is read again and compared: as values, old and new text differ in what the change says
-/// and in nothing else. Lines that the change does not concern are the same, byte by byte, comments, order, anchors,
-/// quoting, line ends and a missing last one included.
+/// # Guarantees
+/// The function parses its result and compares it with the expected value. So as values, the old and the new text
+/// differ only in what the change describes. Lines that the change does not concern stay the same, byte by byte,
+/// including comments, order, anchors, quoting, line endings and a missing last one.
 ///
-/// Refused is what cannot be changed with certainty: malformed text, several documents, keys that are there twice or come
-/// from elsewhere by an alias, an anchor in what has to go that others refer to.
+/// # Errors
+/// When the text cannot be changed with certainty: it is malformed or has several documents, a key is duplicated or
+/// comes from elsewhere through an alias, or a removed part has an anchor that other parts refer to.
 pub fn edit(text: &str, change: &Change) -> Result<String, Refused> {
     let (mark, body) = match text.strip_prefix('\u{feff}') {
         Some(body) => ("\u{feff}", body),
@@ -146,7 +149,7 @@ pub fn edit(text: &str, change: &Change) -> Result<String, Refused> {
     Ok(format!("{mark}{edited}"))
 }
 
-/// The document as a value. [`Tree::parse`] tells what is wrong with it better than the reader does.
+/// Parses the document into a value. [`Tree::parse`] comes first because its errors are better than the reader's.
 pub(crate) fn value_of(text: &str) -> Result<Value, Refused> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.len() > BYTES_MAX {
@@ -162,7 +165,7 @@ pub(crate) fn value_of(text: &str) -> Result<Value, Refused> {
 }
 
 fn take_steps(text: &str, change: &Change) -> Result<String, Refused> {
-    // Each step makes one part of the change; more than these are never needed but for many entries of one name.
+    // Each step makes one part of the change. Only many duplicates of one entry need more steps than this.
     const STEPS_MAX: usize = 64;
     let mut text = text.to_owned();
     for _ in 0..STEPS_MAX {

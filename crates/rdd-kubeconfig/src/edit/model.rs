@@ -1,13 +1,13 @@
-//! What a change means, said of values: the text editor has to arrive at exactly this.
+//! Applies a change to the parsed value: the text editor must arrive at exactly this result.
 
 use serde_json::{Map, Value, json};
 
 use super::{Change, List, Others};
 
-/// The key of the context that is used when none is named.
+/// The key of the current context.
 pub(super) const CURRENT: &str = "current-context";
 
-/// What a file is given that has nothing in it, as kubectl would write it.
+/// The first content of an empty file, as kubectl writes it.
 pub(super) const SKELETON: &[&str] = &[
     "apiVersion: v1",
     "clusters: []",
@@ -18,7 +18,7 @@ pub(super) const SKELETON: &[&str] = &[
     "users: []",
 ];
 
-/// The value after the change; `None` if this is not the value of a kubeconfig that it could be made in.
+/// The value after the change; `None` if the value is not that of a kubeconfig in which the change is possible.
 pub(super) fn apply(before: &Value, change: &Change) -> Option<Value> {
     let mut after = before.clone();
     match change {

@@ -1,8 +1,8 @@
-//! Pieces of text put in, taken out and replaced, with the lines and commas around them.
+//! Inserts, removes and replaces parts of a text, with the lines and commas around them.
 
 use std::ops::Range;
 
-/// Bytes that go, and what stands in their place.
+/// A range of bytes to remove, and the text to put in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Splice {
     pub(super) gone: Range<usize>,
@@ -19,7 +19,7 @@ impl Splice {
     }
 }
 
-/// Makes all of them; they do not overlap.
+/// Applies all splices, which must not overlap.
 pub(super) fn apply(text: &str, mut splices: Vec<Splice>) -> String {
     splices.sort_by_key(|splice| splice.gone.start);
     let mut made = String::with_capacity(text.len() + 256);
@@ -33,7 +33,7 @@ pub(super) fn apply(text: &str, mut splices: Vec<Splice>) -> String {
     made
 }
 
-/// How the lines of this text end.
+/// The line ending of the text.
 pub(super) fn line_end(text: &str) -> &'static str {
     match text.find('\n') {
         Some(at) if text[..at].ends_with('\r') => "\r\n",
@@ -41,13 +41,13 @@ pub(super) fn line_end(text: &str) -> &'static str {
     }
 }
 
-/// Where the line begins in which `at` is.
+/// The start of the line that contains `at`.
 pub(super) fn line_start(text: &str, at: usize) -> usize {
     text[..at].rfind('\n').map_or(0, |newline| newline + 1)
 }
 
-/// Where the last line of something ends that ends at `at`: before its line end, and after the comment on it. What ends
-/// with a line (a block scalar) ended before that.
+/// The end of the last line of a node that ends at `at`: after the comment on the line and before the line ending. A
+/// node that ends with a line ending, such as a block scalar, ended on the line before.
 pub(super) fn last_line_end(text: &str, at: usize) -> usize {
     if let Some(before) = text[..at].strip_suffix('\n') {
         return before.strip_suffix('\r').unwrap_or(before).len();
@@ -56,7 +56,7 @@ pub(super) fn last_line_end(text: &str, at: usize) -> usize {
     at + line.strip_suffix('\r').unwrap_or(line).len()
 }
 
-/// Puts lines after the one in which `at` is; each gets the indentation.
+/// Inserts lines after the one that contains `at`, each with the indentation.
 pub(super) fn insert_lines(text: &str, at: usize, indent: usize, lines: &[String]) -> Splice {
     let pad = " ".repeat(indent);
     let ends = line_end(text);
@@ -64,11 +64,11 @@ pub(super) fn insert_lines(text: &str, at: usize, indent: usize, lines: &[String
     Splice::insert(last_line_end(text, at), lines)
 }
 
-/// Takes out the lines from the one in which `place` begins to the one in which it ends.
+/// Removes the lines from the start to the end of `place`.
 pub(super) fn remove_lines(text: &str, place: &Range<usize>) -> Splice {
     let (from, to) = (line_start(text, place.start), last_line_end(text, place.end));
     let Some(before) = text[..from].strip_suffix('\n') else {
-        // The first line has none before it: its own line end goes.
+        // The first line has no line ending before it, so remove the one behind it.
         let rest = &text[to..];
         let ends = rest.strip_prefix('\r').unwrap_or(rest);
         let ends = ends.strip_prefix('\n').unwrap_or(ends);
@@ -77,7 +77,7 @@ pub(super) fn remove_lines(text: &str, place: &Range<usize>) -> Splice {
     Splice::new(before.strip_suffix('\r').unwrap_or(before).len()..to, "")
 }
 
-/// The first byte from `at` on that is neither white space nor in a comment, if it is `wanted`.
+/// The position of the first byte from `at` on that is neither white space nor in a comment, if that byte is `wanted`.
 pub(super) fn find_indicator(text: &str, mut at: usize, wanted: u8) -> Option<usize> {
     let bytes = text.as_bytes();
     loop {
@@ -89,7 +89,7 @@ pub(super) fn find_indicator(text: &str, mut at: usize, wanted: u8) -> Option<us
     }
 }
 
-/// Puts a unit at the end of a flow collection whose brackets are `outer`, in the manner of the last one in it.
+/// Appends a unit to a flow collection with the brackets `outer`, with the same spacing as before the last unit.
 pub(super) fn insert_flow(text: &str, outer: &Range<usize>, units: &[Range<usize>], new: &str) -> Splice {
     let Some(last) = units.last() else { return Splice::insert(outer.start + 1, new) };
     let from = units.len().checked_sub(2).map_or(outer.start + 1, |before| units[before].end);
@@ -103,7 +103,7 @@ pub(super) fn insert_flow(text: &str, outer: &Range<usize>, units: &[Range<usize
     Splice::insert(last.end, format!(",{between}{new}"))
 }
 
-/// Takes a unit out of a flow collection, with one comma and the white space that it had.
+/// Removes a unit from a flow collection, with one comma and the adjacent white space.
 pub(super) fn remove_flow(text: &str, units: &[Range<usize>], at: usize) -> Vec<Splice> {
     let unit = &units[at];
     let comma_after = |end: usize| find_indicator(text, end, b',').map(|comma| Splice::new(comma..comma + 1, ""));

@@ -1,4 +1,4 @@
-//! The next thing to do to a text so that a change is made in it: each step is small, and the text is read again after it.
+//! Finds the next small edit toward a change; the text is parsed again after each.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use super::{
     tree::{Shape, Tree},
 };
 
-/// A text, its places and its value.
+/// A text with its tree and its value.
 #[derive(Clone, Copy)]
 pub(super) struct Seen<'a> {
     pub(super) text: &'a str,
@@ -20,10 +20,10 @@ pub(super) struct Seen<'a> {
     pub(super) value: &'a Value,
 }
 
-/// What to do next; `None` when all is done.
+/// The next edits; `None` when the change is complete.
 type Next = Result<Option<Vec<Splice>>, Refused>;
 
-/// A mapping, found in the tree.
+/// A mapping in the tree.
 #[derive(Clone, Copy)]
 struct Mapping<'a> {
     at: usize,
@@ -48,7 +48,7 @@ impl<'a> Seen<'a> {
         Err(Refused::at(self.text, at, why))
     }
 
-    /// Gives an empty document its first content.
+    /// Adds the first content to an empty document.
     fn begin(&self) -> Result<Vec<Splice>, Refused> {
         let ends = splice::line_end(self.text);
         let lines: Vec<String> = SKELETON.iter().map(|line| (*line).to_owned()).collect();
@@ -63,7 +63,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// The mapping at a place, if it is written there and all its keys with it.
+    /// The mapping at a node. Fails if the node is an alias, or if keys are merged from elsewhere.
     fn mapping(&self, at: usize) -> Result<Mapping<'a>, Refused> {
         let node = self.tree.node(at);
         let Shape::Mapping { is_flow, pairs, .. } = &node.shape else {
@@ -81,7 +81,7 @@ impl<'a> Seen<'a> {
         Ok(Mapping { at, is_flow: *is_flow, pairs })
     }
 
-    /// The value of a key, and which pair it is.
+    /// The index of a key's pair and its value.
     fn find(&self, mapping: Mapping<'a>, key: &str) -> Result<Option<(usize, usize)>, Refused> {
         let is_it = |pair: &&(usize, usize)| self.tree.node(pair.0).scalar() == Some(key);
         let mut found = mapping.pairs.iter().filter(is_it);
@@ -146,7 +146,7 @@ impl<'a> Seen<'a> {
                 Some((_, value)) => {
                     let node = self.tree.node(value);
                     let parsed = self.text.get(node.start..node.end).map(rdd_yaml::read);
-                    // As the reader takes it: `token: 0123` is a number, and the text would not be.
+                    // Compare as the reader does: `token: 0123` is a number, not the text.
                     node.scalar() == Some(text) && parsed.is_some_and(|read| is_text(read, node.scalar(), &node.shape))
                 }
                 None => false,
@@ -174,13 +174,13 @@ impl<'a> Seen<'a> {
         self.remove_item(root, pair, entries, last).map(Some)
     }
 
-    /// Which entries of a list have a name.
+    /// The indices of a list's entries that have this name.
     fn named(&self, list: List, name: &str) -> Vec<usize> {
         let entries = self.value.get(list.key()).and_then(Value::as_array).into_iter().flatten();
         entries.enumerate().filter(|(_, entry)| is_named(entry, name)).map(|(at, _)| at).collect()
     }
 
-    /// Gives a key a value, whether it is there or not.
+    /// Sets the value of a key, which may be absent.
     fn set(&self, mapping: Mapping<'a>, key: &'static str, value: &Fragment) -> Next {
         let Some((pair, at)) = self.find(mapping, key)? else {
             return self.insert_pair(mapping, key, value).map(Some);
@@ -196,7 +196,7 @@ impl<'a> Seen<'a> {
         }
         let indent = self.indent_of(start)?;
         let ends = format!("{}{}", splice::line_end(self.text), " ".repeat(indent));
-        // What is on one line keeps the comment behind it; what ends with a line has none.
+        // A value on one line keeps the comment behind it; one that ends with a line ending has none.
         let end = node.end.min(splice::last_line_end(self.text, node.end));
         if let Fragment::Mapping(_) = value
             && splice::last_line_end(self.text, end) != end
@@ -211,7 +211,7 @@ impl<'a> Seen<'a> {
         Ok(vec![Splice::new(place, new)])
     }
 
-    /// Refuses to take out what others refer to.
+    /// Rejects removing an anchor to which other parts refer.
     fn gone(&self, place: &Range<usize>) -> Result<(), Refused> {
         match self.tree.needed_anchor(place) {
             Some(anchor) => self.refuse(anchor, "an anchor here is referred to from elsewhere"),
@@ -273,7 +273,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Puts a block list where `[]` or nothing was.
+    /// Replaces `[]` or an absent value with a block list.
     fn block_for(
         &self,
         root: Mapping<'a>,
@@ -290,7 +290,7 @@ impl<'a> Seen<'a> {
         Ok(vec![Splice::new(from..old.end, ""), lines])
     }
 
-    /// How far other lists of this file stand in.
+    /// The indentation of the other lists in this file, which the new list follows.
     fn list_indent(&self, root: Mapping<'a>) -> usize {
         let column = |at: usize| at - splice::line_start(self.text, at);
         let of_pair = |(at, (key, value)): (usize, &(usize, usize))| match &self.tree.node(*value).shape {
@@ -326,7 +326,7 @@ impl<'a> Seen<'a> {
         Ok(vec![Splice::insert(after, " []"), lines])
     }
 
-    /// Where the anchors and tags end that begin here.
+    /// The end of the anchors and tags that start here.
     fn properties_end(&self, start: usize) -> usize {
         let line = &self.text[start..splice::last_line_end(self.text, start)];
         let comment = line.find(" #").unwrap_or(line.len());
@@ -341,7 +341,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Where the dash of an item stands.
+    /// The position of an item's dash.
     fn dash(&self, root: Mapping<'a>, pair: usize, items: &[usize], at: usize) -> Result<usize, Refused> {
         let from = match at.checked_sub(1) {
             Some(before) => self.tree.node(items[before]).end,
@@ -361,7 +361,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// The column of something that stands first on its line, or behind dashes.
+    /// The column of a node that stands first on its line or after dashes.
     fn indent_of(&self, at: usize) -> Result<usize, Refused> {
         let before = &self.text[splice::line_start(self.text, at)..at];
         if before.bytes().all(|byte| matches!(byte, b' ' | b'-')) {
@@ -388,7 +388,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Whether a scalar is text to the reader, and not a number or a word with a meaning.
+/// Whether the reader takes a scalar as text, and not as a number or a keyword.
 fn is_text(read: Result<rdd_yaml::Read, rdd_yaml::Error>, scalar: Option<&str>, shape: &Shape) -> bool {
     match shape {
         Shape::Scalar { style: granit_parser::ScalarStyle::Plain, .. } => {

@@ -1,4 +1,4 @@
-//! Texts before and after.
+//! Texts before and after changes.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn check(before: &str, change: &Change, after: &str) {
     assert_eq!(edit(after, change).as_deref(), Ok(after), "made once, it is made");
 }
 
-/// What was put in and is taken out again leaves the text as it was.
+/// Publishing and then withdrawing leaves the text as it was.
 #[track_caller]
 fn there_and_back(before: &str, after: &str) {
     check(before, &cluster("https://127.0.0.1:7443"), after);

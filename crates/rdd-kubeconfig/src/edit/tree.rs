@@ -1,4 +1,4 @@
-//! A document as a tree of places in its text.
+//! Parses a document into a tree of nodes with their positions in the text.
 
 use std::ops::Range;
 
@@ -6,24 +6,24 @@ use granit_parser::{Event, Options, Parser, ScalarStyle, Span, StructureStyle};
 
 use super::{Refused, splice::find_indicator};
 
-/// The nodes of one document; they refer to each other by their place.
+/// The nodes of one document, which refer to each other by index.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     pub(super) nodes: Vec<Node>,
     pub(super) root: Option<usize>,
-    /// Where anchors are defined, and where aliases refer to them, by the parser's number.
+    /// The positions of anchors and of aliases, with the parser's number of the anchor.
     anchors: Vec<(usize, usize)>,
     aliases: Vec<(usize, usize)>,
 }
 
-/// One node and the bytes that it takes.
+/// A node and its range of bytes.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// Where it begins, its anchor and tag included.
+    /// The start of the node, including its anchor and tag.
     pub(super) start: usize,
-    /// Where its content begins.
+    /// The start of the content.
     pub(super) body: usize,
-    /// Where it ends. For a block scalar that is the beginning of a line, or the end of the text.
+    /// The end. For a block scalar, this is the start of a line or the end of the text.
     pub(super) end: usize,
     pub(super) shape: Shape,
 }
@@ -37,7 +37,7 @@ pub(super) enum Shape {
 }
 
 impl Tree {
-    /// Reads a text that holds one document at most.
+    /// Parses a text with at most one document.
     pub(super) fn parse(text: &str) -> Result<Self, Refused> {
         if let Some(lone) = lone_carriage_return(text) {
             return Err(Refused::at(text, lone, "a carriage return stands alone"));
@@ -116,7 +116,7 @@ impl Tree {
         }
     }
 
-    /// The parser has a value that is not there begin where its key ends, with the colon still to come.
+    /// For an absent value, the parser reports the position of the key's end. This moves it behind the colon.
     fn put_behind_the_colon(&mut self, text: &str, key: usize, value: usize) {
         let end = self.nodes[key].end;
         let node = &mut self.nodes[value];
@@ -128,7 +128,7 @@ impl Tree {
         }
     }
 
-    /// A flow collection ends with its bracket, a block with the last thing in it.
+    /// A flow collection ends at its bracket, a block collection at its last child.
     fn close(&mut self, closed: usize, end: usize) {
         let last = match &self.nodes[closed].shape {
             Shape::Sequence { is_flow: false, items } => items.last().copied(),
@@ -142,7 +142,7 @@ impl Tree {
         &self.nodes[at]
     }
 
-    /// Where an anchor is defined inside of `gone` that something outside refers to.
+    /// The position of an anchor in `gone` to which an alias outside refers.
     pub(super) fn needed_anchor(&self, gone: &Range<usize>) -> Option<usize> {
         let is_needed = |id| self.aliases.iter().any(|(alias, at)| *alias == id && !gone.contains(at));
         self.anchors.iter().find(|(id, at)| gone.contains(at) && is_needed(*id)).map(|(_, at)| *at)
@@ -154,7 +154,7 @@ impl Node {
         self.start != self.body
     }
 
-    /// Whether it is `null`, or nothing at all.
+    /// Whether the node is null, explicitly or by being empty.
     pub(super) fn is_null(&self) -> bool {
         match &self.shape {
             Shape::Scalar { text, style: ScalarStyle::Plain } => {
@@ -176,7 +176,7 @@ fn is_flow(style: StructureStyle) -> bool {
     matches!(style, StructureStyle::Flow)
 }
 
-/// The parser ends a block scalar where the next thing begins: the white space before that is not the scalar's.
+/// The parser ends a block scalar at the start of the next node; this excludes the white space before that.
 fn end_of_block(text: &str, place: &Range<usize>) -> usize {
     let line = text[..place.end].rfind('\n').map_or(0, |newline| newline + 1);
     let is_blank = text[line..place.end].bytes().all(|byte| byte == b' ');
