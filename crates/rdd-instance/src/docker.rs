@@ -1,29 +1,30 @@
-//! The docker command of the user as a value: where it keeps its settings, and how it is to find the engine of this instance.
+//! The user's docker CLI: the folder of its configuration, and the context for this instance's engine.
 
 use std::path::{Path, PathBuf};
 
 use crate::{Environment, Instance};
 
-/// Where docker looks for an engine when nothing says where.
+/// The engine that docker uses if nothing is configured.
 const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 
-/// What the user's docker command and this instance have to do with each other.
+/// The user's docker CLI, as far as it concerns this instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DockerCli {
-    /// The folder of its settings and contexts. It may be relative if the user said so, and then nobody can tell where it is.
+    /// The folder of its configuration and contexts. If `DOCKER_CONFIG` is relative, so is this; it has then no
+    /// definite location.
     pub folder: PathBuf,
-    /// The name of the instance's context.
+    /// The name of the context for this instance.
     pub context: String,
-    /// Where that context leads.
+    /// The host of that context.
     pub host: String,
-    /// Where it goes without any context.
+    /// The host that docker uses without a context.
     pub default_host: String,
-    /// The variable that says where it goes, whatever context is the current one.
+    /// The environment variable that overrides the current context, if one is set.
     pub overridden_by: Option<&'static str>,
 }
 
 impl Instance {
-    /// The docker command of a user with this environment.
+    /// The docker CLI of a user with this environment.
     pub fn docker_cli(&self, environment: &Environment) -> DockerCli {
         let home = environment.home.as_deref().unwrap_or_default();
         let folder = match &environment.docker_config {

@@ -1,4 +1,4 @@
-//! What the container engine of one machine has on its host: folders, sockets, names of devices, addresses.
+//! The container engine of one machine on the host: its folders, sockets, device names, ports and addresses.
 
 use std::{
     fmt,
@@ -8,51 +8,51 @@ use std::{
 
 use crate::Instance;
 
-/// The places and names of one machine's own engine. No two machines share any of them, of whatever instance or user.
+/// The paths and names of one machine's engine. No two machines share any, even of different instances or users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Engine {
-    /// Eight hexadecimal digits that stand for instance and machine where a name must be short.
+    /// Eight hexadecimal digits that identify the machine and its instance in short names.
     pub id: String,
-    /// The machine's folder.
+    /// The folder of the machine.
     pub folder: PathBuf,
-    /// Images, containers and volumes of `dockerd`.
+    /// The data root of `dockerd`: images, containers and volumes.
     pub data_root: PathBuf,
-    /// What `containerd` keeps.
+    /// The persistent data of `containerd`.
     pub containerd_root: PathBuf,
-    /// Whatever means something only while the machine runs.
+    /// The folder of everything that is only valid while the machine runs.
     pub run_dir: PathBuf,
-    /// What `dockerd` has only while it runs.
+    /// The runtime data of `dockerd`.
     pub exec_root: PathBuf,
-    /// What `containerd` has only while it runs.
+    /// The runtime data of `containerd`.
     pub containerd_state: PathBuf,
     /// The socket of `containerd`.
     pub containerd_socket: PathBuf,
-    /// The socket of `containerd` for its developers.
+    /// The debug socket of `containerd`.
     pub containerd_debug_socket: PathBuf,
-    /// Where `dockerd` writes its PID.
+    /// The PID file of `dockerd`.
     pub pid_file: PathBuf,
-    /// The state of the tool that makes a rootless engine.
+    /// The state of the tool that sets up a rootless engine.
     pub rootless_state: PathBuf,
-    /// The socket of `dockerd` where the template asks for no other.
+    /// The socket of `dockerd`, unless the template has another one.
     pub docker_socket: PathBuf,
-    /// The network device that containers are attached to.
+    /// The network bridge of the containers.
     pub bridge: String,
-    /// The chain of packet rules.
+    /// The chain of firewall rules.
     pub chain: String,
-    /// The control group under which containers are.
+    /// The control group of the containers.
     pub cgroup: String,
-    /// What Kubernetes keeps.
+    /// The persistent data of Kubernetes.
     pub k3s_root: PathBuf,
     /// The kubeconfig that Kubernetes writes.
     pub k3s_config: PathBuf,
-    /// The first of [`Engine::K3S_PORTS`] ports that Kubernetes tries first. Nobody but it uses them.
+    /// The first of the [`Engine::K3S_PORTS`] ports that Kubernetes tries first. Only Kubernetes uses them.
     pub k3s_ports: u16,
 }
 
 impl Instance {
-    /// The engine of the machine of this name, with a folder under `runtime_dir` for what need not survive a reboot.
+    /// The engine of a machine, with a folder under `runtime_dir` for the data that need not survive a reboot.
     ///
-    /// The folder there is short, because a socket's path has to fit into about a hundred bytes.
+    /// That folder has a short path, since the paths of sockets are limited to about a hundred bytes.
     pub fn engine(&self, vm: &str, runtime_dir: &Path) -> Engine {
         let folder = self.paths.machine(vm);
         let id = format!("{:08x}", hash(folder.as_os_str().as_encoded_bytes()));
@@ -81,28 +81,29 @@ impl Instance {
 }
 
 impl Engine {
-    /// How many ports one cluster needs: what its parts tell each other, and nobody else.
+    /// How many ports a cluster needs for communication among its own components.
     pub const K3S_PORTS: u16 = 16;
-    /// Below the ports of services (30000 and up) and those that the system gives away.
+    /// Below the ports of services (30000 and up) and the system's ephemeral ports.
     const K3S_PORTS_FIRST: u16 = 20_000;
 
-    /// Where the ports of a cluster may begin, the place to try first at the beginning.
+    /// The possible first ports of a cluster's range, in the order in which to try them.
     pub fn k3s_port_ranges(&self) -> impl Iterator<Item = u16> + use<> {
         let first = self.k3s_ports;
         let others = (0..500).map(|step| Self::K3S_PORTS_FIRST + Self::K3S_PORTS * step);
         std::iter::once(first).chain(others.filter(move |start| *start != first))
     }
 
-    /// The address pools that this engine may take, the one to try first at the beginning.
+    /// The possible address pools of this engine, in the order in which to try them.
     pub fn pools(&self) -> impl Iterator<Item = Pool> + use<> {
+        // A machine starts at its own number, so that engines rarely compete for a pool.
         let first = hash(self.id.as_bytes()) % Pool::COUNT;
         (0..Pool::COUNT).map(move |step| Pool::number((first + step) % Pool::COUNT))
     }
 }
 
-/// Addresses of one engine: 32 networks of 256 addresses each. The first network is that of its own bridge.
+/// The addresses of one engine: 32 networks of 256 addresses each, the first of which is that of the engine's bridge.
 ///
-/// They come from the upper quarter of 10.0.0.0/8: Docker's own defaults are 172.17.0.0 to 192.168.255.255, and those of
+/// All pools are in the upper quarter of 10.0.0.0/8. Docker's own defaults are 172.17.0.0 to 192.168.255.255; those of
 /// Kubernetes are 10.42 and 10.43, or 10.96 and 10.244.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pool {
@@ -113,17 +114,17 @@ impl Pool {
     const FIRST: u32 = u32::from_be_bytes([10, 192, 0, 0]);
     const PREFIX: u8 = 19;
     const SIZE: u32 = 1 << (32 - Self::PREFIX);
-    /// How many there are: up to 10.244.0.0, where Kubernetes likes to be.
+    /// The number of pools, which end before 10.244.0.0, a default of Kubernetes.
     const COUNT: u32 = (u32::from_be_bytes([10, 244, 0, 0]) - Self::FIRST) / Self::SIZE;
 
-    /// The length of the prefix of each network in the pool.
+    /// The prefix length of each network in the pool.
     pub const NETWORK_PREFIX: u8 = 24;
 
     const fn number(number: u32) -> Self {
         Self { base: Self::FIRST + number * Self::SIZE }
     }
 
-    /// Reads what [`Display`](fmt::Display) wrote.
+    /// Parses the format of [`Display`](fmt::Display). `None` if the text is not one of the pools.
     pub fn parse(text: &str) -> Option<Self> {
         let (base, prefix) = text.split_once('/')?;
         let base = u32::from(base.parse::<Ipv4Addr>().ok()?);
@@ -132,17 +133,17 @@ impl Pool {
             .then_some(Self { base })
     }
 
-    /// The address of the engine's own bridge.
+    /// The address of the engine's bridge.
     pub fn gateway(&self) -> Ipv4Addr {
         Ipv4Addr::from(self.base + 1)
     }
 
-    /// Whether an address is one of the pool.
+    /// Whether the pool contains an address.
     pub fn contains(&self, address: Ipv4Addr) -> bool {
         u32::from(address) & Self::MASK == self.base
     }
 
-    /// Whether the pool and a network have an address in common. The network of everything is no network.
+    /// Whether the pool and a network have addresses in common. The default route (mask 0) never overlaps.
     pub fn overlaps(&self, network: Ipv4Addr, mask: Ipv4Addr) -> bool {
         let (network, mask) = (u32::from(network), u32::from(mask));
         let common = mask & Self::MASK;
@@ -158,7 +159,8 @@ impl fmt::Display for Pool {
     }
 }
 
-/// FNV-1a, folded to 32 bits: the same on every machine and in every version of this program.
+/// FNV-1a, folded to 32 bits. It must stay the same on every machine and in every version of this program, since the
+/// names of existing folders and devices contain it.
 fn hash(bytes: &[u8]) -> u32 {
     let long = bytes
         .iter()

@@ -1,19 +1,19 @@
-//! Every environment variable this program reads: one table, one reader.
+//! The environment variables that the program reads: one table, and the only code that reads them.
 
 use std::ffi::{OsStr, OsString};
 
-/// A variable, as `docs/reference/environment.md` shows it.
+/// An environment variable, as `docs/reference/environment.md` documents it.
 #[derive(Debug, Clone, Copy)]
 pub struct Variable {
-    /// Its name.
+    /// The name of the variable.
     pub name: &'static str,
-    /// Which part of the program looks at it.
+    /// The parts of the program that read it.
     pub read_by: &'static str,
-    /// What it does.
+    /// The effect of the variable.
     pub effect: &'static str,
 }
 
-/// All of them. The reference page is generated from this table, and [`Environment`] reads nothing else.
+/// All environment variables. The reference page is generated from this table, and [`Environment`] reads no others.
 pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "RDD_INSTANCE",
@@ -169,14 +169,14 @@ pub const VARIABLES: &[Variable] = &[
     },
 ];
 
-/// What the variables said when the program started. Empty values count as unset.
+/// The values of the variables at the start of the program. Empty values count as unset.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment {
     /// `RDD_INSTANCE`
     pub instance: Option<String>,
     /// `HOME`, or `USERPROFILE` on Windows
     pub home: Option<OsString>,
-    /// `RDD_DEVELOPER_MODE`, as far as it is set
+    /// `RDD_DEVELOPER_MODE`, if it is set
     pub developer_mode: Option<bool>,
     /// `RDD_LOG_LEVEL`, trimmed
     pub log_level: Option<String>,
@@ -212,9 +212,9 @@ pub struct Environment {
     pub path: Option<OsString>,
     /// `DOCKER_CONFIG`
     pub docker_config: Option<OsString>,
-    /// Whether there is a `DOCKER_HOST`
+    /// Whether `DOCKER_HOST` is set
     pub docker_host: bool,
-    /// Whether there is a `DOCKER_CONTEXT`
+    /// Whether `DOCKER_CONTEXT` is set
     pub docker_context: bool,
     /// `RDD_K3S_DIR`
     pub k3s_dir: Option<OsString>,
@@ -240,7 +240,7 @@ impl Environment {
         Self::from_lookup(|name| std::env::var_os(name))
     }
 
-    /// Reads from anywhere; what a test uses.
+    /// Reads the variables through `lookup`; tests pass their own.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Self {
         let raw = |name| lookup(name).filter(|value| !value.is_empty());
         let text = |name| raw(name).map(|value| value.to_string_lossy().into_owned());
@@ -290,13 +290,13 @@ impl Environment {
         self
     }
 
-    /// Where the socket for readiness is, if somebody listens.
+    /// The socket for readiness notifications, if a service manager listens.
     pub fn notify_socket(&self) -> Option<&OsStr> {
         self.notify_socket.as_deref()
     }
 }
 
-/// The words that Go's `strconv.ParseBool` takes for true, because scripts were written for that.
+/// The values that Go's `strconv.ParseBool` accepts as true; existing scripts use them.
 fn is_true(value: &str) -> bool {
     matches!(value, "1" | "t" | "T" | "true" | "True" | "TRUE")
 }

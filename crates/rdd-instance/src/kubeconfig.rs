@@ -1,14 +1,14 @@
-//! The kubeconfigs that the user's own kubectl reads.
+//! The kubeconfigs of the user's own kubectl.
 
 use std::path::PathBuf;
 
 use crate::{Environment, Instance};
 
 impl Instance {
-    /// The files that `KUBECONFIG` names, or else `~/.kube/config`: the first to say something is right.
+    /// The files in `KUBECONFIG`, or else `~/.kube/config`, in the order in which kubectl merges them.
     ///
-    /// A path is passed over that is named again, or that is relative: it would mean another file in every folder. So are
-    /// this instance's own kubeconfigs, which `rdd run` has programs use, a daemon among them perhaps.
+    /// Duplicates and relative paths are ignored; a relative path would mean another file in every working folder. So
+    /// are this instance's own kubeconfigs: `rdd run` sets `KUBECONFIG` to them, perhaps for a daemon.
     pub fn user_kubeconfigs(&self, environment: &Environment) -> Vec<PathBuf> {
         let mut paths: Vec<PathBuf> = Vec::new();
         for path in environment.kubeconfig.iter().flat_map(std::env::split_paths) {

@@ -1,7 +1,7 @@
-//! One instance of the product as a value: its name, index, paths, ports and environment.
+//! One instance as a value: its name, index, paths, ports and environment.
 //!
-//! Nothing here touches a file, a socket or the process environment except [`Environment::of_process`]. An [`Instance`] is
-//! made once, near `main`, and passed down; no other crate derives a path or a port.
+//! Nothing here accesses files, sockets or the process environment, except [`Environment::of_process`]. `main` resolves
+//! the [`Instance`] once and passes it down; no other crate derives paths or ports.
 
 mod docker;
 mod engine;
@@ -18,42 +18,45 @@ pub use name::{InvalidName, Name};
 pub use paths::{Paths, Platform};
 pub use ports::Ports;
 
-/// Everything that follows from an instance's name on one machine for one user.
+/// Everything that follows from an instance's name, for one user on one machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
-    /// What the user calls it: `2`, `bats`.
+    /// The instance's name, as in `2` or `bats`.
     pub name: Name,
-    /// Where its files are.
+    /// The paths of its files.
     pub paths: Paths,
-    /// Which ports it tries first.
+    /// The ports that it tries first.
     pub ports: Ports,
 }
 
-/// Why there is no instance to speak of.
+/// Why the environment does not determine an instance.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The name cannot be used.
+    /// The name is invalid.
     #[error(transparent)]
     InvalidName(#[from] InvalidName),
-    /// Every path hangs off the user's home.
+    /// The home folder, on which every path is based, is unknown.
     #[error("cannot tell where this instance lives: {variable} is not set (set it to your home folder)")]
     NoHome {
         /// `HOME`, or `USERPROFILE` on Windows.
         variable: &'static str,
     },
-    /// A relative home would mean another instance in every folder.
+    /// The home folder is relative, so every working folder would have another instance.
     #[error("cannot tell where this instance lives: {variable} is {value:?}, which is not an absolute path")]
     RelativeHome {
         /// `HOME`, or `USERPROFILE` on Windows.
         variable: &'static str,
-        /// What it is set to.
+        /// The value of the variable.
         value: String,
     },
 }
 
 impl Instance {
-    /// The instance that this environment means on this platform.
+    /// Resolves the instance of this environment on this platform.
+    ///
+    /// # Errors
+    /// When the instance's name is invalid, or the home folder is unset or relative.
     pub fn resolve(environment: &Environment, platform: Platform) -> Result<Self, Error> {
         let name = Name::parse(environment.instance.as_deref().unwrap_or(Name::DEFAULT))?;
         let variable = platform.home_variable();
@@ -66,7 +69,7 @@ impl Instance {
         Ok(Self { name, paths, ports })
     }
 
-    /// The name that people see: `rancher-desktop-2`.
+    /// The name with the product's prefix, as people see it: `rancher-desktop-2`.
     pub fn full_name(&self) -> String {
         self.name.full()
     }

@@ -1,12 +1,12 @@
-//! Instance names: what is allowed, and the small number that spreads instances over ports.
+//! Instance names: which are valid, and the index that spreads instances over ports.
 
 use std::fmt;
 
-/// A name that is safe in a path, a unit name and a label: `[a-z0-9][a-z0-9-]*`, at most 32 characters.
+/// A valid name, which is safe in paths, unit names and labels: `[a-z0-9][a-z0-9-]*`, at most 32 characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(String);
 
-/// A name that was refused, and why.
+/// Why a name is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "invalid instance name {name:?}: {problem}; use lower-case letters, digits and hyphens, starting with a letter or digit, at most 32 characters"
@@ -17,12 +17,12 @@ pub struct InvalidName {
 }
 
 impl Name {
-    /// The instance that is meant when none is named.
+    /// The name of the default instance.
     pub const DEFAULT: &'static str = "2";
 
     const MAX_LENGTH: usize = 32;
 
-    /// Checks a name.
+    /// Validates a name.
     pub fn parse(name: &str) -> Result<Self, InvalidName> {
         match problem_of(name) {
             None => Ok(Self(name.to_owned())),
@@ -30,18 +30,19 @@ impl Name {
         }
     }
 
-    /// As the user wrote it: `2`.
+    /// The name without the prefix, as in `2`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// With the product's prefix: `rancher-desktop-2`.
+    /// The name with the product's prefix, as in `rancher-desktop-2`.
     pub fn full(&self) -> String {
         format!("rancher-desktop-{}", self.0)
     }
 
-    /// 1 to 99 for those numbers, else 100 to 199 by the sum of the characters. Two names may share an index; whoever
-    /// comes second finds its ports taken and gets others.
+    /// The index of the instance: a number from 1 to 99 is its own index; any other name gets one from 100 to 199 by
+    /// the sum of its characters. Two names may share an index. Then the instance that starts second finds its ports
+    /// taken and uses others.
     pub fn index(&self) -> u16 {
         match self.0.parse::<u16>() {
             Ok(number @ 1..=99) => number,

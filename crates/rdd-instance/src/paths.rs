@@ -1,4 +1,4 @@
-//! Where an instance keeps its files, per platform, as a pure table.
+//! The paths of an instance's files on each platform.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -7,7 +7,7 @@ use std::{
 
 use crate::Name;
 
-/// The operating systems whose conventions we follow.
+/// The operating systems whose path conventions are supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Platform {
     /// Linux.
@@ -19,7 +19,7 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// The one this program was built for.
+    /// The platform that this program was built for.
     pub const fn current() -> Self {
         if cfg!(windows) {
             Self::Windows
@@ -30,7 +30,7 @@ impl Platform {
         }
     }
 
-    /// The variable that holds the user's home.
+    /// The environment variable with the user's home folder.
     pub const fn home_variable(self) -> &'static str {
         match self {
             Self::Linux | Self::MacOs => "HOME",
@@ -46,7 +46,8 @@ impl Platform {
         }
     }
 
-    /// Joins by this platform's separator, whatever platform the program runs on, so that all three can be tested on one.
+    /// Joins with this platform's separator, whatever platform the program runs on, so that tests cover all platforms
+    /// on one.
     fn join(self, base: &OsStr, parts: &[&str]) -> PathBuf {
         let separator = if self == Self::Windows { "\\" } else { "/" };
         let mut path = OsString::from(base);
@@ -61,47 +62,47 @@ impl Platform {
 /// The files and folders of one instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
-    /// State that must survive: arguments, credentials, datastore.
+    /// The folder of persistent state: arguments, credentials, datastore.
     pub dir: PathBuf,
-    /// Logs of the daemon.
+    /// The folder of the daemon's logs.
     pub log_dir: PathBuf,
-    /// A folder with a short name, because a socket's path has to fit into about a hundred bytes.
+    /// A folder with a short path, since the paths of sockets are limited to about a hundred bytes.
     pub short_dir: PathBuf,
-    /// What Lima calls LIMA_HOME.
+    /// Lima's `LIMA_HOME`.
     pub lima_home: PathBuf,
-    /// Certificates and keys.
+    /// The folder of certificates and keys.
     pub tls_dir: PathBuf,
     /// The kubeconfig of the daemon's API.
     pub config: PathBuf,
-    /// The kubeconfig that the guest's K3s wrote.
+    /// The kubeconfig that K3s in the guest wrote.
     pub k3s_config: PathBuf,
-    /// The daemon's PID, for scripts. Nobody here trusts it: see [`Paths::lock_file`].
+    /// The PID of the daemon, for scripts. The product itself relies on [`Paths::lock_file`].
     pub pid_file: PathBuf,
-    /// The arguments `svc create` stored. That it exists means "created".
+    /// The arguments of `svc create`. The instance is created if this file exists.
     pub args_file: PathBuf,
-    /// The container engine's socket on the host.
+    /// The socket of the container engine on the host.
     pub docker_socket: PathBuf,
-    /// Where a virtual machine's Kubernetes can be reached on the host, by the daemon only.
+    /// The socket on the host for Kubernetes in the virtual machine, which only the daemon uses.
     pub kubernetes_socket: PathBuf,
-    /// Held by the running daemon for its whole life: the truth about "is it running?".
+    /// The lock that the running daemon holds for its whole life; it determines whether the daemon runs.
     pub lock_file: PathBuf,
-    /// Held by a command while it creates, starts, resets or deletes the instance.
+    /// The lock that a command holds while it creates, starts, resets or deletes the instance.
     pub command_lock_file: PathBuf,
     /// The datastore.
     pub datastore: PathBuf,
-    /// The socket of the Go version's datastore: something answers there while a daemon of that version lives.
+    /// The socket of the datastore of the original Go version, on which a daemon of that version listens.
     pub original_socket: PathBuf,
-    /// The kubeconfig of the instance's Kubernetes alone.
+    /// The kubeconfig that only has the instance's Kubernetes.
     pub kube_config: PathBuf,
-    /// What was downloaded.
+    /// The folder of downloads.
     pub cache_dir: PathBuf,
-    /// Releases of K3s that can be run, a folder each.
+    /// The folder of runnable K3s releases, with a folder for each.
     pub k3s_releases: PathBuf,
-    /// Links to our own programs.
+    /// The folder with links to the product's programs.
     pub bin_dir: PathBuf,
-    /// What the daemon says to people.
+    /// The log of the daemon's messages.
     pub stderr_log: PathBuf,
-    /// What the daemon writes to its standard output, normally nothing.
+    /// The daemon's standard output, normally empty.
     pub stdout_log: PathBuf,
 }
 
@@ -150,18 +151,18 @@ impl Paths {
         }
     }
 
-    /// The folder of the machine of this name: its template, its logs, its disks.
+    /// The folder of a machine, with its template, logs and disks.
     pub fn machine(&self, vm: &str) -> PathBuf {
         self.lima_home.join(vm)
     }
 
-    /// Where the controller manager of this name listens for what the API server passes through to it.
+    /// The socket on which a controller manager listens for passthrough requests from the API server.
     pub fn manager_socket(&self, manager: &str) -> PathBuf {
-        // In a folder of their own: a manager may call itself what another socket is called.
+        // In a separate folder, since a manager may have the name of another socket.
         self.short_dir.join("controllers").join(format!("{manager}.sock"))
     }
 
-    /// What `rdd svc paths` shows: key and path, sorted by key. Scripts and the GUI rely on these keys.
+    /// The paths that `rdd svc paths` prints: key and path, sorted by key. Scripts and the GUI depend on the keys.
     pub fn published(&self) -> [(&'static str, &Path); 10] {
         [
             ("args_file", &self.args_file),

@@ -1,13 +1,13 @@
-//! The ports an instance tries first. Each is only a wish: what was bound is what gets published.
+//! The ports that an instance tries first. It publishes the ports that it actually bound, which may be others.
 
-/// Loopback ports by purpose.
+/// Loopback ports, by purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ports {
-    /// The API server, HTTPS.
+    /// HTTPS of the API server.
     pub api: u16,
-    /// Health of the embedded controller manager.
+    /// Health checks of the embedded controller manager.
     pub embedded_health: u16,
-    /// Health of an external controller manager.
+    /// Health checks of an external controller manager.
     pub external_health: u16,
     /// Metrics of an external controller manager.
     pub external_metrics: u16,
