@@ -1,59 +1,60 @@
-//! The kubeconfig of a daemon: how clients find it, trust it, and are known to it.
+//! The kubeconfig of a daemon: the server's address and certificates, and the credentials of clients.
 
 use std::fmt;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 
-/// The cluster, and the context of the administrator.
+/// The name of the cluster, and of the administrator's context.
 pub const ROOT: &str = "root";
-/// The user who may do everything.
+/// The name of the administrator, who may do everything.
 pub const ADMIN: &str = "system-admin";
-/// The user without a group, and their context.
+/// The name of the user without groups, and of that user's context.
 pub const USER: &str = "user";
 
-/// A kubeconfig is not what it should be.
+/// Why a kubeconfig cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It is not YAML of the right shape. The text names the place and quotes nothing: the file is full of secrets.
+    /// The text is not YAML of the right structure. The message has the position and quotes no value, since the file
+    /// contains secrets.
     #[error("read the kubeconfig: {0}")]
     Parse(String),
-    /// It refers to something that is not in it.
+    /// A referenced entry is missing.
     #[error("the kubeconfig has no {kind} {name:?}")]
     Missing {
         /// `context`, `cluster` or `user`.
         kind: &'static str,
-        /// Its name.
+        /// The name of the entry.
         name: String,
     },
-    /// A value in it cannot be used.
+    /// A value is invalid.
     #[error("the kubeconfig's {field} cannot be used: {why}")]
     Invalid {
         /// The name of the field.
         field: &'static str,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 }
 
-/// A kubeconfig, as far as a client of the daemon needs it. What it does not know is ignored when it is read.
+/// A kubeconfig with the fields that a client of the daemon needs. Parsing ignores other fields.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Kubeconfig {
     #[serde(rename = "apiVersion")]
     api_version: ApiVersion,
-    /// Servers.
+    /// The servers.
     #[serde(default, deserialize_with = "null_is_empty")]
     pub clusters: Vec<NamedCluster>,
-    /// Pairs of a server and a user.
+    /// The pairs of a cluster and a user.
     #[serde(default, deserialize_with = "null_is_empty")]
     pub contexts: Vec<NamedContext>,
-    /// The context to use when none is named.
+    /// The name of the default context.
     #[serde(default)]
     pub current_context: String,
     kind: Kind,
-    /// Credentials.
+    /// The credentials.
     #[serde(default, deserialize_with = "null_is_empty")]
     pub users: Vec<NamedUser>,
 }
@@ -69,65 +70,65 @@ enum Kind {
     Config,
 }
 
-/// A server with a name.
+/// A named cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedCluster {
-    /// Where and whom to trust.
+    /// The server.
     pub cluster: Cluster,
-    /// Its name.
+    /// The name of the cluster.
     pub name: String,
 }
 
-/// A server.
+/// A server and its certificate authorities.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Cluster {
-    /// The certificates to trust: PEM, in base64.
+    /// The certificate authorities to trust, PEM in base64.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub certificate_authority_data: String,
-    /// Its URL.
+    /// The URL of the server.
     pub server: String,
 }
 
-/// A pair of a server and a user, with a name.
+/// A named context.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedContext {
-    /// The pair.
+    /// The cluster and the user.
     pub context: Context,
-    /// Its name.
+    /// The name of the context.
     pub name: String,
 }
 
-/// A pair of a server and a user.
+/// A pair of a cluster and a user.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Context {
-    /// Name of the cluster.
+    /// The name of the cluster.
     pub cluster: String,
-    /// Name of the user.
+    /// The name of the user.
     pub user: String,
 }
 
-/// A user with a name.
+/// A named user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedUser {
-    /// Its name.
+    /// The name of the user.
     pub name: String,
-    /// How it is known.
+    /// The credentials.
     pub user: User,
 }
 
-/// How a user is known.
+/// The credentials of a user.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct User {
-    /// A client certificate: PEM, in base64.
+    /// The client certificate, PEM in base64.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub client_certificate_data: String,
-    /// Its key: PEM, in base64.
+    /// The key of the client certificate, PEM in base64.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub client_key_data: String,
-    /// A bearer token.
+    /// The bearer token.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub token: String,
 }
@@ -138,20 +139,20 @@ impl fmt::Debug for User {
     }
 }
 
-/// A server and a user, found by the name of their context.
+/// The cluster and the user of a context.
 #[derive(Debug, Clone, Copy)]
 pub struct Resolved<'a> {
-    /// The server.
+    /// The cluster.
     pub cluster: &'a Cluster,
     /// The user.
     pub user: &'a User,
 }
 
 impl Kubeconfig {
-    /// The kubeconfig of a daemon that serves on a port of loopback.
+    /// Creates the kubeconfig of a daemon that serves on a loopback port.
     ///
-    /// `bundle` is the serving certificate followed by its authority, as PEM: some clients compare the certificate
-    /// that they are shown with what is in there.
+    /// `bundle` is the serving certificate followed by its authority, both PEM. It has both since some clients compare
+    /// the served certificate with the bundle.
     pub fn for_daemon(port: u16, bundle: &str, admin_token: &str, user_token: &str) -> Self {
         let context = |name: &str, user: &str| NamedContext {
             context: Context { cluster: ROOT.to_owned(), user: user.to_owned() },
@@ -175,20 +176,26 @@ impl Kubeconfig {
         }
     }
 
-    /// Reads one.
+    /// Parses a kubeconfig.
+    ///
+    /// # Errors
+    /// [`Error::Parse`] when the text is not YAML of the right structure.
     pub fn parse(yaml: &str) -> Result<Self, Error> {
         let options = serde_saphyr::options! { with_snippet: false };
         serde_saphyr::from_str_with_options(yaml, options).map_err(|error| Error::Parse(error.to_string()))
     }
 
-    /// Writes it as YAML.
+    /// Formats the kubeconfig as YAML.
     pub fn render(&self) -> Result<String, Error> {
         let options = serde_saphyr::ser_options! { compact_list_indent: true, prefer_block_scalars: false };
         serde_saphyr::to_string_with_options(self, options)
             .map_err(|error| Error::Invalid { field: "content", why: error.to_string() })
     }
 
-    /// The server and the user of a context; of the current one if none is named.
+    /// The cluster and the user of a context, or of the current context if none is given.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when the context, its cluster or its user does not exist.
     pub fn resolve(&self, context: Option<&str>) -> Result<Resolved<'_>, Error> {
         let missing = |kind, name: &str| Error::Missing { kind, name: name.to_owned() };
         let name = context.unwrap_or(&self.current_context);
@@ -203,7 +210,7 @@ impl Kubeconfig {
     }
 }
 
-/// Some tools write `clusters: null` for none.
+/// Reads null as an empty list, since some tools write `clusters: null`.
 fn null_is_empty<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: serde::Deserializer<'de>,

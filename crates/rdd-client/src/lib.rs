@@ -1,4 +1,5 @@
-//! A small client: the kubeconfig of a daemon, and authenticated calls to it or to any other API server.
+//! A small API client: parses the daemon's kubeconfig, and calls the daemon or any other API server with
+//! authentication.
 
 pub mod http;
 pub mod kubeconfig;

@@ -1,4 +1,4 @@
-//! One connection to the daemon, for requests one after the other.
+//! A connection to a server for consecutive requests.
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, header};
@@ -9,10 +9,10 @@ use tokio::time::timeout;
 
 use super::{Asked, Client, Error};
 
-/// Whoever asks without saying who.
+/// The default user agent.
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("rdd-client/", env!("CARGO_PKG_VERSION")));
 
-/// An open connection. It must live as long as the body of an answer is read.
+/// An open connection. It must live until the body of the last response is read.
 #[derive(Debug)]
 pub struct Connection {
     client: Client,
@@ -21,7 +21,7 @@ pub struct Connection {
 }
 
 impl Client {
-    /// A connection that several requests can use one after the other, opened within the client's time limit.
+    /// Opens a connection for several consecutive requests, within the client's time limit.
     pub async fn connect(&self) -> Result<Connection, Error> {
         let asked = Asked::of(&Method::GET, self.url(""));
         let opened = timeout(self.timeout, self.open(&asked)).await.map_err(|_| asked.late(self.timeout))?;
@@ -31,14 +31,14 @@ impl Client {
 }
 
 impl Connection {
-    /// Whether it can take another request; `false` when the server has closed it.
+    /// Whether the connection can take another request; `false` once the server has closed it.
     pub async fn is_usable(&mut self) -> bool {
         self.sender.ready().await.is_ok()
     }
 
-    /// Sends a request, whose URI is a path, and gives the head of the answer; the body comes as it is read.
+    /// Sends a request whose URI is a path. Returns the head of the response; the body arrives as it is read.
     ///
-    /// `Host` and the credentials of the client are added. There is no bound on the time it takes: whoever calls has one.
+    /// Adds the `Host` header and the client's credentials. There is no time limit, so the caller must set one.
     pub async fn send(&mut self, request: Request<Bytes>) -> Result<Response<Incoming>, Error> {
         let asked = Asked::of(request.method(), self.client.url(request.uri().path()));
         let mut request = request.map(Full::new);
@@ -52,7 +52,7 @@ impl Connection {
         headers.insert(header::HOST, host);
         headers.entry(header::USER_AGENT).or_insert(AGENT);
         for (name, value) in &self.client.headers {
-            // A header may be there several times, as the groups of who is impersonated are.
+            // Appended, since a header may occur several times: impersonated groups do.
             headers.append(name, value.clone());
         }
         self.sender.send_request(request).await.map_err(|error| asked.broken(error.into()))

@@ -1,4 +1,4 @@
-//! An answer that comes line by line, as the events of a watch do.
+//! A response that is read line by line, such as the events of a watch.
 
 use bytes::{Buf, Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -7,13 +7,13 @@ use rdd_stdx::task::Group;
 
 use super::{Asked, Error};
 
-/// The lines of an answer that goes on. Dropping it ends the call.
+/// The lines of a response that may not end. Dropping it ends the call.
 #[derive(Debug)]
 pub struct Lines {
     asked: Asked,
     body: Incoming,
     buffer: Buffer,
-    /// The body needs it.
+    /// Keeps the connection alive for the body.
     _connection: Group<()>,
 }
 
@@ -27,7 +27,10 @@ impl Lines {
         }
     }
 
-    /// The next line, without its end; `None` when the answer is over. Safe to be given up while it waits.
+    /// The next line without its line ending; `None` at the end of the response. Cancel safe.
+    ///
+    /// # Errors
+    /// When the connection fails or a line exceeds the size limit.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
             if let Some(line) = self.buffer.take_line() {
@@ -44,11 +47,11 @@ impl Lines {
     }
 }
 
-/// What has come and was not handed on.
+/// Bytes that arrived and were not returned yet.
 #[derive(Debug)]
 struct Buffer {
     bytes: BytesMut,
-    /// How much of it is known to have no end of a line.
+    /// How many bytes at the start are known to contain no line ending.
     searched: usize,
     limit: usize,
 }

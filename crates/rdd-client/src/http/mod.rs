@@ -1,4 +1,4 @@
-//! Authenticated calls to the daemon, over TLS that trusts what the kubeconfig names and nothing else.
+//! Authenticated API calls over TLS, which trusts only the certificates in the kubeconfig.
 
 mod connection;
 mod lines;
@@ -34,92 +34,92 @@ use self::{
 };
 use crate::kubeconfig::{self, Kubeconfig, decode};
 
-/// How long a call may take, if nobody says otherwise.
+/// The default time limit of a call.
 pub const TIMEOUT: Duration = Duration::from_secs(15);
-/// How large the body of an answer may be that is kept in memory.
+/// The default limit on the size of a response body in memory.
 pub const BODY_BYTES: usize = 16 * 1024 * 1024;
-/// How much of the body of a failed download is read for its message.
+/// The limit on the part of a failed download's body that is read for the error message.
 const MESSAGE_BYTES: usize = 64 * 1024;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A call that failed. Each names the URL, which never carries a token.
+/// Why a call failed. Messages contain the URL, which never contains a token.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Nobody listens there, or not any more.
+    /// The server's address does not accept connections.
     #[error("connect to {url}")]
     Connect {
         /// The URL.
         url: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// Whoever listens there is not the daemon of this kubeconfig.
+    /// The TLS handshake failed: the server is not the one of the kubeconfig.
     #[error("secure the connection to {url}")]
     Tls {
         /// The URL.
         url: String,
-        /// What the library said.
+        /// The error of the TLS library.
         #[source]
         source: io::Error,
     },
-    /// It took too long.
+    /// The call exceeded its time limit.
     #[error("{method} {url}: no answer within {after:?}")]
     Timeout {
-        /// What was asked, in small letters.
+        /// The method of the request, in lower case.
         method: String,
         /// The URL.
         url: String,
-        /// The limit.
+        /// The time limit.
         after: Duration,
     },
-    /// The connection broke.
+    /// The connection failed during the call.
     #[error("{method} {url}")]
     Broken {
-        /// What was asked, in small letters.
+        /// The method of the request, in lower case.
         method: String,
         /// The URL.
         url: String,
-        /// What the library said.
+        /// The error of the HTTP library.
         #[source]
         source: BoxError,
     },
-    /// The answer is larger than what is kept in memory.
+    /// The response body exceeds the size limit.
     #[error("{method} {url}: the answer is larger than {limit} bytes")]
     TooLarge {
-        /// What was asked, in small letters.
+        /// The method of the request, in lower case.
         method: String,
         /// The URL.
         url: String,
-        /// The limit.
+        /// The size limit in bytes.
         limit: usize,
     },
-    /// The server refused or failed.
+    /// The server answered with an error status.
     #[error("{method} {url}: {message} ({code})")]
     Answered {
-        /// What was asked, in small letters.
+        /// The method of the request, in lower case.
         method: String,
         /// The URL.
         url: String,
         /// The status code.
         code: StatusCode,
-        /// What the server said.
+        /// The server's message.
         message: String,
     },
-    /// What was downloaded could not be kept.
+    /// The writer of a download failed.
     #[error("keep what {url} sent")]
     Write {
         /// The URL.
         url: String,
-        /// What the writer said.
+        /// The error of the writer.
         #[source]
         source: io::Error,
     },
 }
 
-/// An answer, whatever its code.
+/// A complete response with any status code.
 #[derive(Debug, Clone)]
 pub struct Response {
     /// The status code.
@@ -132,7 +132,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// Itself if the server says that it went well, otherwise an error with what the server said.
+    /// Returns the response if its status is a success, otherwise [`Error::Answered`] with the server's message.
     pub fn success(self) -> Result<Self, Error> {
         if self.status.is_success() {
             return Ok(self);
@@ -144,33 +144,34 @@ impl Response {
 /// The body of a request.
 #[derive(Debug, Clone)]
 pub struct Content {
-    /// Its media type.
+    /// The media type.
     pub kind: &'static str,
-    /// The body itself.
+    /// The content.
     pub bytes: Bytes,
 }
 
-/// A client of one daemon ([`Client::from_kubeconfig`]), or of any API server ([`Client::from_server`]).
+/// A client of one daemon ([`Client::from_kubeconfig`]) or of any API server ([`Client::from_server`]). Each call opens
+/// a connection of its own, unless it goes through [`Client::connect`].
 #[derive(Clone)]
 pub struct Client {
     route: Route,
-    /// `None` is plain HTTP.
+    /// `None` for plain HTTP.
     tls: Option<TlsEndpoint>,
-    /// `host:port`, as the kubeconfig has it.
+    /// `host:port` as in the kubeconfig, for the Host header.
     authority: String,
-    /// The path that the server lies under; empty at a daemon.
+    /// The path of the server's URL, which precedes the path of every request; empty for a daemon.
     prefix: String,
-    /// Headers of every request, credentials among them.
+    /// The headers of every request, including credentials.
     headers: HeaderMap,
     timeout: Duration,
     body_bytes: usize,
 }
 
-/// What secures connections.
+/// The TLS settings of connections.
 #[derive(Clone)]
 struct TlsEndpoint {
     connector: TlsConnector,
-    /// What the certificate must stand for.
+    /// The name that the server's certificate must be valid for.
     name: ServerName<'static>,
 }
 
@@ -181,9 +182,11 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client of the server, as the user, of a context; of the current one if none is named.
+    /// Creates a client with the cluster and user of a context, or of the current context if none is given.
     ///
-    /// Servers other than loopback are refused: a token of ours goes nowhere else.
+    /// # Errors
+    /// When the context cannot be resolved, a value is invalid, or the server is not on loopback: the daemon's tokens
+    /// must not be sent to other machines.
     pub fn from_kubeconfig(config: &Kubeconfig, context: Option<&str>) -> Result<Self, kubeconfig::Error> {
         let resolved = config.resolve(context)?;
         let invalid = |field, why: String| kubeconfig::Error::Invalid { field, why };
@@ -213,14 +216,14 @@ impl Client {
         })
     }
 
-    /// The same client with another limit for the time of a call, or of a pause in a download.
+    /// Sets the time limit of a call. In a download it limits each pause.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// The same client with another limit for the size of an answer.
+    /// Sets the limit on the size of a response body.
     #[must_use]
     pub fn with_body_limit(mut self, bytes: usize) -> Self {
         self.body_bytes = bytes;
@@ -233,14 +236,18 @@ impl Client {
         format!("{scheme}://{}{}{path}", self.authority, self.prefix)
     }
 
-    /// Asks for a path, which begins with `/` and may have a query, and reads the whole answer, whatever its code.
+    /// Gets a path, which starts with `/` and may have a query. Reads the whole response, whatever its status.
+    ///
+    /// # Errors
+    /// When the connection fails, or the call exceeds the time or size limit. An error status is not an error; see
+    /// [`Response::success`].
     pub async fn get(&self, path: &str) -> Result<Response, Error> {
         self.call(Method::GET, path, None).await
     }
 
-    /// As [`Client::get`], with any method and, if there is one, a body.
+    /// Like [`get`](Client::get), with any method and an optional body.
     ///
-    /// A call that failed may have had its effect all the same: only an answer tells.
+    /// A call that fails may have taken effect on the server nevertheless.
     pub async fn call(&self, method: Method, path: &str, body: Option<Content>) -> Result<Response, Error> {
         let asked = Asked::of(&method, self.url(path));
         let late = |asked: Asked| asked.late(self.timeout);
@@ -253,8 +260,12 @@ impl Client {
         timeout(self.timeout, answer).await.map_err(|_| late(asked.clone()))?
     }
 
-    /// Asks for a path and writes the answer as it comes; returns its size. There is no limit for the whole, but none of
-    /// its parts may take longer than the timeout. An answer that breaks off is an error, as is one that is a failure.
+    /// Gets a path and writes the response body as it arrives. Returns its size.
+    ///
+    /// The time limit applies to the head of the response and to each pause; the whole download has no limit.
+    ///
+    /// # Errors
+    /// When the server answers with an error status, the response ends early, or the writer fails.
     pub async fn download(&self, path: &str, writer: &mut (dyn io::Write + Send)) -> Result<u64, Error> {
         let (asked, mut body, _connection) = self.begin(path).await?;
         let mut written = 0;
@@ -266,14 +277,18 @@ impl Client {
         Ok(written)
     }
 
-    /// Asks for a path whose answer comes line by line and may never end, as that of a watch. The timeout counts for its
-    /// beginning only, the size limit for each line. An answer that is a failure is an error.
+    /// Gets a path whose response consists of lines and may not end, such as a watch.
+    ///
+    /// The time limit applies to the head of the response only, the size limit to each line.
+    ///
+    /// # Errors
+    /// When the server answers with an error status or the connection fails.
     pub async fn lines(&self, path: &str) -> Result<Lines, Error> {
         let (asked, body, connection) = self.begin(path).await?;
         Ok(Lines::new(asked, body, connection, self.body_bytes))
     }
 
-    /// The beginning of a successful answer.
+    /// Sends a GET request and checks the status of the response.
     async fn begin(&self, path: &str) -> Result<(Asked, Incoming, Group<()>), Error> {
         let asked = Asked::of(&Method::GET, self.url(path));
         let sent = timeout(self.timeout, self.send(&asked, Method::GET, path, None)).await;
@@ -286,7 +301,7 @@ impl Client {
         Ok((asked, body, connection))
     }
 
-    /// The head of the answer, and the connection, which must live as long as the body is read.
+    /// Returns the head of the response, and the connection, which must live until the body is read.
     async fn send(
         &self,
         asked: &Asked,
@@ -300,11 +315,11 @@ impl Client {
         Ok((response, connections))
     }
 
-    /// A connection that takes requests as long as the group lives.
+    /// Opens a connection, which accepts requests as long as the group lives.
     async fn open(&self, asked: &Asked) -> Result<(http1::SendRequest<Full<Bytes>>, Group<()>), Error> {
         let url = || asked.url.clone();
         let stream = self.route.connect().await.map_err(|source| Error::Connect { url: url(), source })?;
-        // A request is small and waits for its answer: nothing is gained by holding it back.
+        // A request is small and its response is awaited, so Nagle's algorithm would only delay it.
         let _ = stream.set_nodelay(true);
         let Some(tls) = &self.tls else { return shake_hands(asked, stream).await };
         let stream = tls.connector.connect(tls.name.clone(), stream).await;
@@ -328,7 +343,7 @@ impl Client {
     }
 }
 
-/// Begins HTTP/1.1 on a stream that nothing was said on yet.
+/// Starts HTTP/1.1 on a new stream.
 async fn shake_hands<S>(asked: &Asked, stream: S) -> Result<(http1::SendRequest<Full<Bytes>>, Group<()>), Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -337,13 +352,13 @@ where
         http1::handshake(TokioIo::new(stream)).await.map_err(|error| asked.broken(error.into()))?;
     let mut connections = Group::default();
     connections.spawn("client connection", async move {
-        // What goes wrong here goes wrong for the request or its body too, and is told there.
+        // The request or the body reports the same error.
         let _ = connection.await;
     });
     Ok((sender, connections))
 }
 
-/// What was asked, for messages.
+/// The method and URL of a request, for messages.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     method: String,
@@ -375,7 +390,7 @@ impl Asked {
         }
     }
 
-    /// What the server said, from a `Status` if it sent one, otherwise the text itself, cut to a sensible length.
+    /// The error for a response: with the message of its `Status`, or else with the start of its body.
     fn answered(&self, code: StatusCode, body: &[u8]) -> Error {
         let message = match Status::from_wire(body) {
             Some(status) if !status.message.is_empty() => status.message,

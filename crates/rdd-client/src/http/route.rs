@@ -1,4 +1,4 @@
-//! How connections to a server are made: directly, to a host name, or through a proxy.
+//! Connections to a server: directly, by host name, or through a proxy.
 
 use std::{
     io,
@@ -12,24 +12,24 @@ use tokio::{
     net::TcpStream,
 };
 
-/// What a proxy says before it connects is not longer.
+/// The limit on a proxy's response to `CONNECT`.
 const PROXY_ANSWER_BYTES_MAX: usize = 8 << 10;
 
 /// A proxy that tunnels connections to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProxyServer {
-    /// One that is asked with `CONNECT`.
+    /// An HTTP proxy with `CONNECT`.
     Http(Proxy),
-    /// One that speaks SOCKS5. It looks up the name of the server.
+    /// A SOCKS5 proxy, which resolves the server's host name.
     Socks(SocksProxy),
 }
 
-/// A SOCKS5 proxy.
+/// A SOCKS5 proxy, with an optional login.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SocksProxy {
     host: String,
     port: u16,
-    /// Name and password.
+    /// The user name and password.
     login: Option<(String, String)>,
 }
 
@@ -39,13 +39,13 @@ impl std::fmt::Debug for SocksProxy {
     }
 }
 
-/// A proxy URL that cannot be used. The text does not quote the URL, which may hold a password.
+/// Why a proxy URL is invalid. The message does not quote the URL, which may contain a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the proxy-url cannot be used: {0}")]
 pub struct InvalidProxyUrl(&'static str);
 
 impl ProxyServer {
-    /// Reads the `proxy-url` of a kubeconfig: `http://` and `socks5://` (or `socks5h://`) are supported.
+    /// Parses the `proxy-url` of a kubeconfig. Supports `http://`, `socks5://` and `socks5h://`.
     pub fn parse(url: &str) -> Result<Self, InvalidProxyUrl> {
         let wrong = || InvalidProxyUrl("it should be http://HOST:PORT or socks5://HOST:PORT");
         let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
@@ -72,7 +72,7 @@ impl SocksProxy {
         (!host.is_empty()).then(|| Self { host, port: authority.port_u16().unwrap_or(1080), login })
     }
 
-    /// The handshake of RFC 1928 and RFC 1929.
+    /// Connects through the proxy, by RFC 1928 and RFC 1929.
     async fn tunnel(&self, host: &str, port: u16) -> io::Result<TcpStream> {
         let mut stream = dns::connect(&self.host, self.port).await?;
         let methods: &[u8] = if self.login.is_some() { &[5, 2, 0, 2] } else { &[5, 1, 0] };
@@ -106,7 +106,7 @@ impl SocksProxy {
     }
 }
 
-/// A text with its length before it.
+/// Appends a text with its length in one byte before it.
 fn push_short(bytes: &mut Vec<u8>, text: &str) -> io::Result<()> {
     let length = u8::try_from(text.len()).map_err(|_| io::Error::other("a name is too long for a SOCKS proxy"))?;
     bytes.push(length);
@@ -132,7 +132,7 @@ async fn read_socks_answer(stream: &mut TcpStream) -> io::Result<()> {
         5 => return Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
         code => return Err(io::Error::other(format!("the SOCKS proxy could not connect (code {code})"))),
     }
-    // The address that the proxy connects from is of no use, but has to be read.
+    // The proxy's outgoing address is not needed, but must be read.
     let address_bytes = match head[3] {
         1 => 4,
         4 => 16,
@@ -143,14 +143,14 @@ async fn read_socks_answer(stream: &mut TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Where connections of a client go.
+/// How a client connects to its server.
 #[derive(Debug, Clone)]
 pub(super) enum Route {
-    /// To an address.
+    /// To a fixed address.
     Address(SocketAddr),
-    /// To the first address of a name that accepts.
+    /// To the first address of a host that accepts.
     Host { host: String, port: u16 },
-    /// To a host by way of a proxy.
+    /// To a host through a proxy.
     Tunnel { proxy: ProxyServer, host: String, port: u16 },
 }
 
@@ -170,7 +170,7 @@ async fn tunnel_http(proxy: &Proxy, host: &str, port: u16) -> io::Result<TcpStre
     let mut stream = dns::connect(proxy_host, proxy_port).await?;
     stream.write_all(proxy.greeting(host, port).as_bytes()).await?;
     let mut answer = Vec::new();
-    // Byte by byte: what comes after the empty line is the server's.
+    // Byte by byte, since the bytes after the empty line belong to the server.
     while !answer.ends_with(b"\r\n\r\n") && answer.len() < PROXY_ANSWER_BYTES_MAX {
         answer.push(stream.read_u8().await?);
     }
@@ -235,7 +235,7 @@ mod tests {
         let proxy = async {
             let (mut stream, _) = listener.accept().await.unwrap();
             stream.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").await.unwrap();
-            // Reads what was asked, so that closing does not reset the answer away.
+            // Read the request first: closing with unread data would reset the connection and lose the response.
             let _ = stream.read(&mut [0; 1024]).await;
         };
         let route = Route::Tunnel { proxy: ProxyServer::parse(&url).unwrap(), host: "x.example".to_owned(), port: 443 };

@@ -1,4 +1,4 @@
-//! A client of any API server: trust, identity, headers and proxy are given piece by piece.
+//! Creates a client of any API server from its certificates, identity, headers and proxy.
 
 use std::{fmt, sync::Arc};
 
@@ -16,50 +16,51 @@ use super::{
     route::{ProxyServer, Route},
 };
 
-/// By which certificates a server is known.
+/// The certificates to trust.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerTrust {
-    /// Those that the system trusts.
+    /// The system's certificate authorities.
     System,
-    /// These, in PEM.
+    /// These certificate authorities, in PEM.
     Pem(Vec<u8>),
-    /// Any. Whoever answers gets the credentials.
+    /// Any certificate. Whichever server answers receives the credentials.
     Unverified,
 }
 
-/// A server of any cluster, and how it is spoken to.
+/// The options of a client of any API server.
 #[derive(Clone)]
 pub struct ServerOptions {
-    /// Its URL. The path of it is put before that of every request.
+    /// The URL of the server. Its path precedes the path of every request.
     pub url: String,
-    /// By which certificates it is known.
+    /// The certificates to trust.
     pub trust: ServerTrust,
-    /// The name in its certificate, where that is not the host of the URL.
+    /// The expected name in the server's certificate, if it differs from the URL's host.
     pub server_name: Option<String>,
-    /// Our certificate and its key, both PEM.
+    /// The client certificate and its key, both PEM.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
-    /// Headers of every request, credentials among them.
+    /// The headers of every request, including credentials.
     pub headers: HeaderMap,
-    /// The proxy to go through.
+    /// The proxy to connect through.
     pub proxy: Option<ProxyServer>,
 }
 
 impl fmt::Debug for ServerOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Headers and identity are secrets.
+        // The headers and the identity contain secrets.
         f.debug_struct("ServerOptions").field("url", &self.url).field("trust", &self.trust).finish_non_exhaustive()
     }
 }
 
-/// Options of a server that cannot be used.
+/// Why the options of a server are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidServer(String);
 
 impl Client {
-    /// A client of this server.
+    /// Creates a client of this server.
     ///
-    /// Over plain HTTP credentials are refused, so that no caller can send them where anybody could read them.
+    /// # Errors
+    /// When an option is invalid, or when there are credentials for a plain HTTP server: they could be read in transit.
     pub fn from_server(options: &ServerOptions) -> Result<Self, InvalidServer> {
         let wrong =
             |why: &str| InvalidServer(format!("the server {} cannot be used: {why}", without_login(&options.url)));
@@ -93,7 +94,7 @@ impl Client {
         Ok(Self {
             route,
             tls,
-            // As the URL has it: without a port, the port of the scheme is not added.
+            // As in the URL: the default port is not added.
             authority: authority.as_str().to_owned(),
             prefix: uri.path().trim_end_matches('/').to_owned(),
             headers: options.headers.clone(),
@@ -142,7 +143,7 @@ fn read_roots(pem: &[u8]) -> Result<RootCertStore, InvalidServer> {
     if roots.is_empty() { Err(invalid("there is no certificate in it")) } else { Ok(roots) }
 }
 
-/// What `insecure-skip-tls-verify` asks for: the connection is encrypted, and nobody knows with whom.
+/// The verifier for `insecure-skip-tls-verify`: connections are encrypted, but the server is not authenticated.
 #[derive(Debug)]
 struct AcceptAnyCertificate(Arc<CryptoProvider>);
 

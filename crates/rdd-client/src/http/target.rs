@@ -1,4 +1,4 @@
-//! Where the daemon is and whom to trust there, from its kubeconfig.
+//! The daemon's address and TLS settings, from its kubeconfig.
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -14,7 +14,7 @@ use rustls::{
 
 use crate::kubeconfig::{self, User, decode};
 
-/// The authority and the address of a server URL, which must be on loopback. No name is looked up.
+/// The authority and address of a server URL, which must be on loopback. Resolves no host names.
 pub(super) fn loopback(server: &str) -> Result<(String, SocketAddr), &'static str> {
     let uri: Uri = server.parse().map_err(|_| "it is not a URL")?;
     if uri.scheme_str() != Some("https") {
