@@ -121,6 +121,7 @@ impl Paths {
             (None, Platform::MacOs) => under_home(&["Library", "Logs", &full]),
             (None, Platform::Windows) => under_home(&["AppData", "Local", &format!("{full}-logs")]),
         };
+        // Directly in the home folder, to keep the path short.
         let short_dir = under_home(&[&format!(".rd{name}")]);
         let within = |folder: &Path, parts: &[&str]| platform.join(folder.as_os_str(), parts);
         Self {

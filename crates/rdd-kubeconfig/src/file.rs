@@ -296,6 +296,7 @@ impl Staged {
         old: Option<&fs::Metadata>,
     ) -> Result<Self, Error> {
         let fail = |source| Error::Write { path: path.to_owned(), source };
+        // A new file is private, since it contains credentials; an existing one keeps its mode.
         let mode = old.map_or(PRIVATE, |meta| meta.permissions().mode() & 0o7777);
         if mode & 0o222 == 0 || old.is_some() && rustix::fs::access(target, rustix::fs::Access::WRITE_OK).is_err() {
             return Err(Error::ReadOnly { path: path.to_owned() });

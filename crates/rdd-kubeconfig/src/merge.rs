@@ -190,6 +190,7 @@ impl Merge {
             match file::modify(path, &self.patience, |text| self.without_us(text)) {
                 Ok(true) => written.push(path.clone()),
                 Ok(false) | Err(Error::NotAFile { .. }) => {}
+                // One unwritable file must not leave our entries in the others.
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
@@ -219,6 +220,7 @@ impl Merge {
         };
         let is_there = files.iter().any(|file| file.entry(List::Contexts, &self.name).is_some());
         let is_same = currents(&mut files.iter()) == currents(&mut judged.iter().map(|(_, file)| file));
+        // The user or another program acted during the probe, so the verdict is outdated.
         if !is_there || !is_same {
             return Ok(false);
         }
@@ -227,6 +229,7 @@ impl Merge {
         file::modify(&paths[at], &self.patience, |text| {
             let now = Known { exists: true, value: edit::value_of(text)? };
             let is_here = now.entry(List::Contexts, &self.name).is_some();
+            // Check again under the lock: the file may have changed since it was loaded.
             let is_due = now.current() == files[at].current() && is_here == was_here;
             Ok(if is_due { vec![Change::SetCurrent(self.name.clone())] } else { Vec::new() })
         })

@@ -61,6 +61,7 @@ impl Probe for NetworkProbe {
 async fn ask(endpoint: &Endpoint) -> Result<u16, Answer> {
     let is_tls = endpoint.server.scheme_str() == Some("https");
     let host = endpoint.server.host().unwrap_or_default();
+    // A URL has an IPv6 address in brackets; the resolver and TLS do not expect them.
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let port = endpoint.server.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
     let stream = rdd_stdx::dns::connect(host, port).await.map_err(|error| match error.kind() {

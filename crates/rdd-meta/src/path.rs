@@ -154,6 +154,7 @@ impl RequestInfo {
         }
         info.is_resource_request = true;
         let mut resource = words.take()?;
+        // The deprecated prefixes `/watch` and `/proxy` precede the resource.
         let by_prefix = match &path[resource.clone()] {
             "watch" => Some(Verb::Watch),
             "proxy" => Some(Verb::Proxy),

@@ -15,6 +15,7 @@ pub struct TooDeep;
 
 /// Fails if a document exceeds [`DEPTH_MAX`]. Does not recurse itself.
 pub(crate) fn check_depth(document: &Value) -> Result<(), TooDeep> {
+    // A work list on the heap, because the document may be too deep for recursion.
     let mut pending = vec![(document, 1)];
     while let Some((value, depth)) = pending.pop() {
         if depth > DEPTH_MAX {

@@ -31,6 +31,7 @@ pub enum Error {
 pub fn apply(document: &Value, patch: &Value) -> Result<Value, Error> {
     check_depth(document)?;
     check_depth(patch)?;
+    // Upstream decodes null into a nil map and rejects it.
     if document.is_null() {
         return Err(Error::BadDocument);
     }

@@ -202,6 +202,7 @@ impl Client {
         if !token.is_empty() {
             let value = HeaderValue::try_from(format!("Bearer {token}"));
             let mut value = value.map_err(|_| invalid("token", "it is not plain text".to_owned()))?;
+            // Debug output of the headers then hides the token.
             value.set_sensitive(true);
             headers.insert(header::AUTHORIZATION, value);
         }

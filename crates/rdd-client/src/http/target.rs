@@ -21,6 +21,7 @@ pub(super) fn loopback(server: &str) -> Result<(String, SocketAddr), &'static st
         return Err("it is not an https URL");
     }
     let authority = uri.authority().ok_or("it names no host")?;
+    // Requests would silently drop a login, path or query, so reject them.
     if authority.as_str().contains('@') || !matches!(uri.path(), "" | "/") || uri.query().is_some() {
         return Err("it has more to it than a host and a port");
     }

@@ -258,6 +258,7 @@ impl MergedConfig {
         let user = self.overlaid_user(&user_name, overrides);
         let is_cluster_missing = overrides.cluster.is_some() && !self.clusters.contains_key(&cluster_name);
 
+        // client-go validates the user first, so its problems come first in the message.
         let mut problems = validate_user(&user_name, &user, &overrides.impersonation);
         if is_cluster_missing {
             problems.push(format!("no server found for cluster {}", quote(&cluster_name)));

@@ -128,7 +128,7 @@ impl MergedConfig {
         self.is_any_read = true;
     }
 
-    /// One file. `origin` is what its relative paths are resolved against.
+    /// Parses one file. Relative paths in it are relative to the folder of `origin`.
     pub(super) fn parse(text: &str, origin: &Path) -> Result<Self, String> {
         let value = value_of(text).map_err(|refused| refused.to_string())?;
         let mut config = Self::default();

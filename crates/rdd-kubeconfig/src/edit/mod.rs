@@ -140,6 +140,7 @@ pub fn edit(text: &str, change: &Change) -> Result<String, Refused> {
         return Ok(text.to_owned());
     }
     let edited = take_steps(body, change)?;
+    // The result must parse to exactly the expected value; otherwise the edit touched something else.
     if expected.is_none() || value_of(&edited).ok() != expected {
         return Err(Refused {
             line: 1,

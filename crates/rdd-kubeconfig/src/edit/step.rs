@@ -125,6 +125,7 @@ impl<'a> Seen<'a> {
             return self.refuse(self.tree.node(entries).start, "the list is not written out here");
         };
         if named.len() > 1 {
+            // Duplicates go one per step, from the end, so that the first entry stays.
             return self.remove_item(root, pair, entries, named[named.len() - 1]).map(Some);
         }
         let entry = self.mapping(items[*first])?;

@@ -30,6 +30,7 @@ pub struct DeleteOptions {
 impl DeleteOptions {
     /// Parses the options of a query. The server uses them only for a request without a body.
     pub fn from_query(query: &Query) -> Result<Self, DecodeError> {
+        // An empty precondition in a query means none.
         let named = |name| Some(text(query, name)).filter(|value| !value.is_empty());
         Ok(Self {
             grace_period_seconds: integer(query, "gracePeriodSeconds")?,

@@ -110,6 +110,7 @@ impl Status {
 
     /// 403; `why` completes "… is forbidden: …".
     pub fn forbidden_resource(resource: &GroupResource, name: &str, why: &str) -> Self {
+        // Upstream leaves out what is not known of the target.
         let message = match (resource.is_empty(), name.is_empty()) {
             (true, _) => format!("forbidden: {why}"),
             (false, true) => format!("{resource} is forbidden: {why}"),

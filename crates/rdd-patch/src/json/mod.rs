@@ -311,6 +311,7 @@ impl Target {
                 "move operation does not apply: doc is missing from path: {from}: missing value"
             )));
         };
+        // Upstream gets before it removes; the get decides the error of a bad index.
         container.get(&key).map_err(|error| refuse(format!("error in move for path: '{key}': {error}")))?;
         let value =
             container.remove(&key).map_err(|error| refuse(format!("error in move for path: '{key}': {error}")))?;
@@ -352,6 +353,7 @@ impl Target {
         };
         let found =
             container.get(&key).map_err(|error| refuse(format!("error in copy for from: '{from}': {error}")))?;
+        // Copy before the destination is looked up, since both borrow the document mutably.
         let value = found.cloned().unwrap_or(Node::NULL).into_value();
         let Ok(path) = operation.path() else {
             return Err(refuse("copy operation failed to decode path: missing value"));

@@ -111,6 +111,7 @@ impl Converter {
         let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
         let fields = properties.iter().map(|(name, property)| (name.as_str().into(), self.field(property))).collect();
         let element = match schema.get("additionalProperties") {
+            // An object without properties is open even without `additionalProperties`, as upstream has it.
             None | Some(Value::Null) if self.preserve_unknown || properties.is_empty() => Some(Shape::deduced()),
             None | Some(Value::Null | Value::Bool(false)) => None,
             Some(Value::Bool(true)) => Some(Shape::deduced()),

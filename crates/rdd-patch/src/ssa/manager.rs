@@ -107,8 +107,10 @@ impl FieldManager<'_> {
         for object in [live, &*new] {
             check_depth(object).map_err(|error| Error::BadRequest(error.to_string()))?;
         }
+        // Read the requested owners before the entries are removed: fields are compared without `managedFields`.
         let managed = self.requested_owners(live, new);
         remove_entries(new);
+        // Only a stored object has a uid.
         let is_create = live["metadata"]["uid"].as_str().unwrap_or("").is_empty();
         let managed = if managed.owners.is_empty() && !is_create {
             managed
@@ -299,6 +301,7 @@ impl FieldManager<'_> {
     ) -> Result<Managed, Error> {
         let identity = self.identity(manager, Operation::Update);
         let (mut managed, taken) = self.update_merged(live, new, managed)?;
+        // An update that only changes fields without owners must not create an entry.
         let taken = taken.difference(&STRIPPED);
         if !taken.is_empty() {
             let previous = managed.owners.remove(&identity);

@@ -85,6 +85,7 @@ impl Updater<'_> {
         force: bool,
     ) -> Result<(Option<Value>, Owners), UpdateError> {
         let mut owners = self.reconcile(live, owners)?;
+        // Merge first and prune after: pruning needs the merged object to see which removed fields others still own.
         let merged = typed::merge(&live.value, &config.value, &live.shape)
             .map_err(|errors| failed("failed to merge config", errors))?;
         let merged = Typed::owned(merged, live.shape.clone());
@@ -115,11 +116,13 @@ impl Updater<'_> {
         except: Option<&Identity>,
         force: bool,
     ) -> Result<(Owners, Comparison), UpdateError> {
+        // Reset fields do not count as changed, since the server discards them before it stores the object.
         let own = live.compare(new)?.map(|set| self.without_reset(set, api_version));
         if owners.is_empty() {
             // A create: no manager owns fields yet.
             return Ok((owners, own));
         }
+        // Owners name fields in their own version, so the objects are compared once in each version.
         let mut by_version = BTreeMap::from([(api_version.to_owned(), own.clone())]);
         let mut forgotten = BTreeSet::new();
         for (owner, owned) in owners.iter().filter(|(owner, _)| except != Some(owner)) {
@@ -142,6 +145,7 @@ impl Updater<'_> {
         let mut lost = Owners::new();
         for (owner, owned) in owners.iter().filter(|(owner, _)| except != Some(owner)) {
             let Some(changed) = changed.get(owned.api_version.as_str()) else { continue };
+            // An owner loses the fields that the request changed or added, but keeps those it set to the same value.
             let set = owned.set.intersection(changed);
             if !set.is_empty() {
                 let api_version = owned.api_version.clone();

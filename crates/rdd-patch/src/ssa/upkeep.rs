@@ -47,6 +47,7 @@ pub(super) fn cap_updaters(managed: &mut Managed) {
     let mut updaters: Vec<(i64, String, Identity)> = by_update()
         .map(|(owner, _)| (managed.times.get(owner).map_or(0, |time| time.0), owner.to_json(), owner.clone()))
         .collect();
+    // Oldest first; the identifier breaks ties as it does upstream.
     updaters.sort();
     let mut first_of: BTreeMap<String, Identity> = BTreeMap::new();
     let mut folded: BTreeMap<Identity, Vec<Set>> = BTreeMap::new();
@@ -55,6 +56,7 @@ pub(super) fn cap_updaters(managed: &mut Managed) {
             break;
         }
         let Some(owned) = managed.owners.get(&owner).cloned() else { continue };
+        // A single old owner of a version stays: merging needs a second one.
         let Some(first) = first_of.get(&owned.api_version) else {
             first_of.insert(owned.api_version, owner);
             continue;

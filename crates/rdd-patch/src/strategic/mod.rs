@@ -223,6 +223,7 @@ fn field_of(shape: &Shape, key: &str) -> Result<(Shape, PatchRule), Error> {
     }
     let atom = shape.atom();
     let fields = atom.map.as_ref().map(|map| &map.fields);
+    // Go matches JSON names exactly first, then ignoring case.
     let exact = fields.and_then(|fields| fields.get(key));
     let found = exact.or_else(|| {
         let same = |name: &str| name.eq_ignore_ascii_case(key);

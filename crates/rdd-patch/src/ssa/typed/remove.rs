@@ -21,6 +21,7 @@ pub fn extract(value: &Value, fields: &Set, shape: &Shape) -> Value {
 
 /// Like [`extract`], but each extracted item of a keyed list keeps its key fields.
 pub fn extract_with_keys(value: &Value, fields: &Set, shape: &Shape) -> Value {
+    // An invalid value has no known keys to keep.
     let Ok(present) = to_set(value, shape) else { return extract(value, fields, shape) };
     let mut keys = Set::new();
     for path in fields.paths().iter().filter(|path| present.contains(path)) {
