@@ -1,4 +1,5 @@
-//! What is logged. In a process of its own: which messages are of interest to anybody is remembered for the whole process.
+//! Tests of log messages. They run in a process of their own, because tracing caches the interest in a message per
+//! process.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -9,7 +10,7 @@ use rdd_kubeconfig::{Answer, Cluster, Endpoint, Merge, Probe, User};
 const CONFIG: &str = "clusters:\n- name: work\n  cluster: {server: 'https://127.0.0.1:6443'}\ncontexts:\n- name: work\n  context: \
                       {cluster: work, user: me}\ncurrent-context: work\nusers:\n- name: me\n  user: {}\n";
 
-/// Answers as it was told.
+/// A probe with a fixed answer.
 struct Told(Answer);
 
 impl Probe for Told {
@@ -18,7 +19,7 @@ impl Probe for Told {
     }
 }
 
-/// Counts what is logged.
+/// Records log messages.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 

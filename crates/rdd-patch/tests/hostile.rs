@@ -1,4 +1,4 @@
-//! The largest requests that a server takes, made to be as slow as can be: each ends in the time of a request.
+//! The largest and slowest requests that a server accepts: each must finish within the time of a request.
 
 use rdd_patch::{
     json, merge,
@@ -15,10 +15,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Ample for a build without optimisation on a busy machine, and out of reach for anything quadratic.
+/// Ample for an unoptimized build on a busy machine, and far too short for anything quadratic.
 const BOUND: Duration = Duration::from_secs(30);
 const NOW: Timestamp = Timestamp(0);
-/// The last of which is not served.
+/// The versions of entries, of which the last is not served.
 const VERSIONS: [&str; 3] = ["v1", "v2", "v0"];
 
 fn in_time<T>(what: &str, work: impl FnOnce() -> T) -> T {
@@ -140,7 +140,7 @@ fn wide_and_deep_lists_by_every_way_of_patching() {
     }
 }
 
-/// As a built-in kind: lists of names and of keyed objects, which strategic patches merge.
+/// The shape of a built-in kind, with lists of names and of keyed objects, which strategic patches merge.
 fn built_in() -> Shape {
     let item = json!({"type": "object", "properties": {"k": {"type": "string"}}});
     let schema = json!({"type": "object", "properties": {
@@ -181,7 +181,7 @@ fn strategic_merges_of_long_lists() {
     assert_eq!(merged.as_object().map(Map::len), Some(30_000));
 }
 
-/// A patch of as many operations as there may be.
+/// A patch with the maximum number of operations.
 fn patch(operation: impl Fn(usize) -> Value) -> json::Patch {
     json::Patch::decode(&(0..json::OPERATIONS_MAX).map(operation).collect()).expect("it is as long as it may be")
 }

@@ -1,4 +1,5 @@
-//! No input makes the crate panic or run away: documents and schemas of any shape, as deep as can be parsed and deeper.
+//! No input causes a panic or endless recursion: documents and schemas of any structure, up to the parser's depth and
+//! beyond.
 
 use proptest::{collection, prelude::*};
 use rdd_patch::{
@@ -13,7 +14,7 @@ use rdd_patch::{
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Words that mean something somewhere, so that random documents go deeper than the first check.
+/// Words with a meaning in some format, so that random documents pass the first checks.
 fn word() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => prop::sample::select(vec![
@@ -98,7 +99,7 @@ proptest! {
     }
 }
 
-/// A document nested so often in objects and lists, and the same with another core.
+/// A document with `core` nested this deep in alternating objects and lists.
 fn nested(depth: usize, core: Value) -> Value {
     (0..depth).fold(core, |inner, level| if level % 2 == 0 { json!({"a": inner}) } else { json!([inner]) })
 }

@@ -6,7 +6,7 @@ use rdd_kubeconfig::{Answer, Doubt, Endpoint, Keep, Probe, Seen, Switch, Verdict
 
 use crate::support::{Folder, NAME, cluster, merge, read, user};
 
-/// Answers as it was told, and remembers that it was asked.
+/// A probe with a fixed answer, which records that it was called.
 struct Told(Answer, Mutex<usize>);
 
 impl Told {
@@ -32,7 +32,7 @@ fn config(cluster: &str, user: &str) -> String {
 
 const LOCAL: &str = "{server: 'https://127.0.0.1:6443'}";
 
-/// Publishes into a file of this text, and looks whether that becomes current.
+/// Publishes into a file with this text, and returns whether our context becomes current.
 async fn decide(text: &str, answer: Answer) -> (Verdict, bool, usize) {
     let folder = Folder::new();
     let path = folder.write("config", text);
@@ -200,7 +200,7 @@ async fn of_several_files_the_first_that_says_something_is_right() {
     assert!(read(&second).contains("current-context: work"), "the first file has precedence, the others stay");
 }
 
-/// Chooses a context while it is asked.
+/// A probe during which the user chooses a context.
 struct Meanwhile(std::path::PathBuf);
 
 impl Probe for Meanwhile {
@@ -221,7 +221,7 @@ async fn a_context_that_was_chosen_while_it_was_looked_is_kept() {
     assert!(read(&path).contains("current-context: chosen"));
 }
 
-/// Holds the answer back until it is told.
+/// A probe that waits until the test releases it.
 struct Slow(tokio::sync::Notify, tokio::sync::Notify);
 
 impl Probe for Slow {

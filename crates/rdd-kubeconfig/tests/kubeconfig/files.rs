@@ -1,4 +1,4 @@
-//! Which file is written, and how.
+//! Tests of which file is written, and how.
 
 use std::{
     fs,

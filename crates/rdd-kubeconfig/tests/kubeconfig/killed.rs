@@ -1,4 +1,4 @@
-//! A writer that is killed at any moment: the file is whole, and the next writer is kept by nothing.
+//! A writer is killed at any moment: the file stays complete, and the next writer is not blocked.
 
 use std::{
     io::{BufRead, BufReader},
@@ -13,7 +13,7 @@ use crate::support::{Folder, NAME, cluster, merge, read, user};
 
 const WRITER: &str = "RDD_TEST_KUBECONFIG_WRITER";
 
-/// Writes for as long as it lives, where it is told to in a process of its own.
+/// The writer process of the test below: writes until it is killed. Without the variable it does nothing.
 #[test]
 fn writer() {
     let Some(path) = std::env::var_os(WRITER).map(PathBuf::from) else { return };

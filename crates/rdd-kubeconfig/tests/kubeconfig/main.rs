@@ -1,4 +1,5 @@
-//! Kubeconfigs on disk: which are written, what of them stays, who else may write, and when the current context is switched.
+//! Tests of kubeconfigs on disk: file selection, preserved content, concurrent writers, and switching the current
+//! context.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 

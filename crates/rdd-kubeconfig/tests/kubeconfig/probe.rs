@@ -1,4 +1,4 @@
-//! The probe against servers that are well, unwell, slow, strange and absent.
+//! Tests of the probe against healthy, unhealthy, slow, invalid and absent servers.
 
 use std::{
     sync::{Arc, Mutex},
@@ -31,7 +31,7 @@ fn signed(issuer: &Issuer, name: &str) -> (rcgen::Certificate, KeyPair) {
     (certificate, key)
 }
 
-/// Serves one request after the other; 200 to who shows the token or needs none.
+/// Serves one request after the other; answers 200 if the request has the token or needs none.
 async fn serve(tls: Option<TlsAcceptor>) -> (u16, Group<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -181,7 +181,7 @@ async fn no_credential_is_sent_over_plain_http() {
     assert!(!format!("{endpoint:?}").contains("hunter2"), "{endpoint:?}");
 }
 
-// Finding A-3: the same through the files, as the daemon goes about it.
+// Finding A-3: the same from kubeconfig files, as the daemon calls it.
 #[tokio::test]
 async fn a_current_context_with_a_plain_http_server_is_asked_anonymously() {
     let (port, received, _server) = record(OK).await;

@@ -1,4 +1,4 @@
-//! Random kubeconfigs in random writing: what is put in and taken out again leaves every byte as it was.
+//! Random kubeconfigs in random styles: publishing and withdrawing leaves every byte as it was.
 
 use proptest::prelude::*;
 use rdd_kubeconfig::{Change, List, Others, edit};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 const NAME: &str = "rancher-desktop-2";
 
-/// One way of writing things.
+/// A random style of YAML.
 #[derive(Debug, Clone)]
 struct Style {
     ends: &'static str,
@@ -43,7 +43,7 @@ fn word() -> impl Strategy<Value = String> {
     ]
 }
 
-/// The items of one list: a word for each, and a shape.
+/// The items of one list: a word for each, and a style.
 fn items() -> impl Strategy<Value = Vec<(String, u8)>> {
     proptest::collection::vec((word(), 0..7_u8), 0..4)
 }

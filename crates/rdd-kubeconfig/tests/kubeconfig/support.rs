@@ -1,4 +1,4 @@
-//! A folder with kubeconfigs, and what is published into them.
+//! A folder with kubeconfigs, and the entries to publish into them.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use rdd_kubeconfig::{Cluster, Merge, Outcome, User};
 
 pub(crate) const NAME: &str = "rancher-desktop-2";
 
-/// A folder that is gone after the test.
+/// A folder that is removed after the test.
 pub(crate) struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -28,7 +28,7 @@ impl Folder {
         path
     }
 
-    /// All names in it, sorted.
+    /// All names in the folder, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(self.0.path())
             .unwrap()

@@ -1,4 +1,4 @@
-//! Several writers at once, kubectl among them: nothing is torn and nobody's change is lost.
+//! Concurrent writers, including kubectl: no file is corrupted and no change is lost.
 
 use std::{
     fs::{self, OpenOptions},
@@ -21,13 +21,13 @@ fn value(path: &Path) -> Value {
     rdd_yaml::read(&read(path)).unwrap().value
 }
 
-/// The server that a cluster has.
+/// The server of a cluster entry.
 fn server(value: &Value, name: &str) -> Option<String> {
     let entry = value["clusters"].as_array()?.iter().find(|entry| entry["name"] == name)?;
     entry["cluster"]["server"].as_str().map(str::to_owned)
 }
 
-/// Writes as kubectl does: with its lock, in place, all of it; gives up when somebody else has the lock.
+/// Writes like kubectl: the whole file in place under its lock. Gives up if the lock is held.
 fn write_as_kubectl(path: &Path, last: usize) -> bool {
     let lock = path.with_extension("lock");
     if OpenOptions::new().write(true).create_new(true).open(&lock).is_err() {
@@ -72,7 +72,7 @@ fn thousands_of_writes_by_two_instances_and_one_like_kubectl_lose_nothing() {
             if write_as_kubectl(&path, number) {
                 number += 1;
                 theirs.fetch_add(1, Ordering::Relaxed);
-                // A kubectl takes longer than this to start; without any pause there would be nobody else.
+                // A real kubectl takes longer than this to start; without a pause the other writers would get no turn.
                 std::thread::park_timeout(Duration::from_millis(2));
             }
         }
@@ -99,8 +99,8 @@ fn view(path: &Path) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// What kubectl wrote is never lost. The other way round it may be for a moment: kubectl reads all before it takes its lock,
-/// and puts back what has changed since, which is why a controller publishes again and again.
+/// A change by kubectl is never lost. A change of ours may be lost for a moment: kubectl reads all files before it
+/// takes its lock, and writes back old values. Controllers therefore publish repeatedly.
 #[test]
 fn the_real_kubectl_and_an_instance_write_at_once_and_nothing_of_kubectl_is_lost() {
     if !require("kubectl") {
@@ -147,7 +147,7 @@ fn the_real_kubectl_and_an_instance_write_at_once_and_nothing_of_kubectl_is_lost
     );
 }
 
-/// What the file holds once kubectl, which writes in place, is not in the middle of it.
+/// The content of the file while kubectl, which writes in place, is not writing.
 fn settled(path: &Path) -> Value {
     rdd_testkit::eventually("the file is whole", Duration::from_secs(10), || {
         let text = fs::read_to_string(path).unwrap_or_default();
@@ -157,7 +157,7 @@ fn settled(path: &Path) -> Value {
     })
 }
 
-/// Finding 361-T2 has the judge; this is that of every other byte: kubectl reads the same values before and after.
+/// The tests of Finding 361-T2 cover the current context; this test covers all other values, as kubectl reads them.
 #[test]
 fn kubectl_reads_the_same_values_before_and_after_outside_of_our_entries() {
     if !require("kubectl") {

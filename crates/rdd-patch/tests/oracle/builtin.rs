@@ -1,4 +1,4 @@
-//! Histories on built-in kinds, by the schemas Kubernetes publishes.
+//! Random histories of built-in kinds, with the schemas that Kubernetes publishes.
 
 use crate::histories::{comparable, spelled};
 use rdd_patch::{
@@ -31,7 +31,7 @@ struct Generator<'a> {
 }
 
 impl Generator<'_> {
-    /// A value with a few of the fields a schema offers.
+    /// A random value with a few of the fields of a schema.
     fn value(&mut self, schema: &Value, depth: usize) -> Value {
         let reference = schema["$ref"].as_str().or(schema["allOf"][0]["$ref"].as_str());
         if let Some(name) = reference.and_then(|reference| reference.rsplit('/').next()) {

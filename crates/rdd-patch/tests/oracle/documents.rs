@@ -1,4 +1,4 @@
-//! JSON patch, merge patch and field sets.
+//! Compares JSON patch, merge patch and field sets with upstream.
 
 use crate::random::{self, NAMES};
 use rdd_patch::{json, merge, ssa::Set};
@@ -31,7 +31,7 @@ fn pointers(document: &Value, prefix: &str, all: &mut Vec<String>) {
 fn pointer(random: &mut SeededRandom, document: &Value) -> String {
     let mut all = Vec::new();
     pointers(document, "", &mut all);
-    // The root is one of many: most operations on it are refused.
+    // Skips the root where there are other pointers, since most operations on it are errors.
     let mut pointer = all[(1 + random.below(all.len())).min(all.len() - 1)].clone();
     if random.chance(15) {
         let ends = [
@@ -129,7 +129,7 @@ fn json_patches_do_what_upstream_does() {
                 assert_eq!(ours.to_string(), *error.as_str().unwrap(), "{document} {patch}");
                 refused += 1;
             }
-            // To upstream a null that this patch added is not the null it finds when it looks deeper, and what it copied is escaped.
+            // Upstream distinguishes a null that the patch added from other nulls, and escapes what it copied.
             (Ok(_), Some(error))
                 if error.to_string().contains("test failed")
                     && ["\"value\":null", "<&>", "\u{2028}"].iter().any(|cause| patch.to_string().contains(cause)) =>

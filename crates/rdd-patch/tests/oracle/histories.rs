@@ -1,4 +1,4 @@
-//! Histories of applies and updates by several managers, through upstream's field manager and through ours.
+//! Random applies and updates by several managers, through upstream's field manager and this crate's.
 
 use crate::{schemas, sorted_lines};
 use rdd_patch::{
@@ -16,7 +16,7 @@ const KIND: &str = "Thing";
 const VERSIONS: [&str; 2] = ["example.io/v1", "example.io/v2"];
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// What one step asked, what we answered, and the question for the oracle.
+/// A step of a history: the request, our result, and the question for the oracle.
 struct Step {
     ours: Value,
     question: Value,
@@ -24,7 +24,7 @@ struct Step {
 
 struct History<'a> {
     random: &'a mut SeededRandom,
-    /// The schema, and what it may become.
+    /// The schema, and the one that it may change to.
     schemas: Vec<Map<String, Value>>,
     schema: usize,
     live: Option<Value>,
@@ -47,7 +47,7 @@ fn object_meta() -> Value {
     }})
 }
 
-/// Definitions of the kind in both versions, which have the same fields.
+/// The definitions of the kind in both versions, which have the same fields.
 fn kind(parts: &Map<String, Value>) -> Map<String, Value> {
     let mut definitions = parts.clone();
     definitions.insert("ObjectMeta".into(), object_meta());
@@ -68,7 +68,7 @@ impl History<'_> {
         schemas::value(self.random, definitions, &definitions[name], 4, self.wrong)
     }
 
-    /// What a client sends, in a version.
+    /// A random request body in a version.
     fn configuration(&mut self, version: &str) -> Value {
         let mut object =
             json!({"apiVersion": version, "kind": KIND, "metadata": {"name": "thing", "namespace": "space"}});
@@ -110,7 +110,7 @@ impl History<'_> {
             object["metadata"]["labels"] = other["metadata"].get("labels").cloned().unwrap_or(json!({}));
         }
         if self.random.chance(35) {
-            // The annotation has what is sent, or what was there, or something else.
+            // The annotation has the sent configuration, the previous one, or another text.
             let specs = [object.get("spec"), live.get("spec"), other.get("spec")];
             let spec: &Option<&Value> = self.random.pick(&specs);
             let mut configuration = json!({"apiVersion": version, "kind": KIND, "metadata": {"name": "thing"}});
@@ -155,7 +155,7 @@ impl History<'_> {
         let manager = self.random.pick(&self.managers.clone()).clone();
         let force = self.random.chance(40);
         let object = match (&self.live, is_apply) {
-            // Where there are many managers, each keeps a field of its own, so that they add up.
+            // With many managers, each has a field of its own, so that the owners add up.
             (Some(live), false) if self.managers.len() > 9 => {
                 let mut object = live.clone();
                 object["apiVersion"] = json!(version);
@@ -163,7 +163,7 @@ impl History<'_> {
                 object
             }
             (Some(live), false) => self.edited(&live.clone(), version),
-            // Appliers repeat themselves, with additions.
+            // Managers often apply their last configuration again, with additions.
             (_, true) if self.applied.contains_key(&manager) && self.random.chance(40) => {
                 let mut object = self.applied[&manager].clone();
                 object["apiVersion"] = json!(version);
@@ -217,7 +217,7 @@ impl History<'_> {
     }
 }
 
-/// Our answer as the oracle spells it.
+/// Our result in the format of the oracle.
 pub(crate) fn spelled(result: Result<Value, Error>) -> Value {
     match result {
         Ok(object) => json!({"object": object}),
@@ -259,7 +259,7 @@ fn history(seed: u64) -> (Vec<Map<String, Value>>, Vec<Step>) {
     (all, steps)
 }
 
-/// Causes and lines in order; an error without a code is upstream's plain error.
+/// Sorts causes and lines. An error without a code is a plain Go error.
 pub(crate) fn comparable(answer: &Value) -> Value {
     let mut answer = integral_numbers(answer);
     if let Some(causes) = answer.get_mut("causes").and_then(Value::as_array_mut) {
@@ -301,7 +301,7 @@ fn objects_and_owners_come_out_as_upstream_has_them() {
                 ancient += usize::from(ours.to_string().contains("ancient-changes"));
                 continue;
             }
-            // Validation stops at the first unknown field that Go's map comes upon; a failed decode prints Go's structs.
+            // Validation stops at the first unknown field in the order of a Go map; decode errors print Go structs.
             let is_error = |answer: &Value| answer.get("error").is_some() && answer.get("code").is_none();
             let schema = usize::try_from(step.question["schema"].as_u64().unwrap()).unwrap();
             assert!(

@@ -1,4 +1,4 @@
-//! Every operation of this crate against upstream's own code, over thousands of generated cases.
+//! Compares every operation of this crate with upstream's own code, over thousands of generated cases.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ mod schemas;
 mod strategic;
 mod typed;
 
-/// An error with its lines in order: upstream lists what it found in the order of Go's maps.
+/// Sorts the lines of an error, since upstream reports them in the order of Go maps.
 fn sorted_lines(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();

@@ -1,4 +1,4 @@
-//! Owners of the replica count between a resource and its scale.
+//! Compares the translation of owners between a resource and its scale with upstream.
 
 use rdd_patch::ssa::{Path, PathElement, ScaleEntries};
 use rdd_testkit::{oracle::ask, random::SeededRandom};
@@ -60,7 +60,7 @@ fn the_replica_count_changes_hands_as_upstream_has_it() {
         let results = ours
             .to_scale()
             .and_then(|to_scale| Ok((to_scale, ours.to_parent(&json!({"metadata": {"managedFields": scale}}))?)));
-        // Two entries may be alike in all that they are sorted by: then Go's order is any.
+        // If two entries are equal in all sort keys, Go's order is arbitrary.
         let sorted = |entries: &Value| {
             let mut entries = entries.as_array().cloned().unwrap_or_default();
             entries.sort_by_key(ToString::to_string);

@@ -1,4 +1,4 @@
-//! SeededRandom OpenAPI schemas, and values that fit them, mostly.
+//! Random OpenAPI schemas, and random values that mostly fit them.
 
 use crate::random;
 use rdd_testkit::random::SeededRandom;
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 const FIELDS: [&str; 6] = ["a", "b", "c", "key", "name", "port"];
 
-/// Definitions with a `Root` and a few types it may refer to.
+/// Random definitions: a `Root` and a few types that it may refer to.
 pub(crate) fn definitions(random: &mut SeededRandom) -> Map<String, Value> {
     let mut definitions = Map::new();
     for name in ["Root", "T0", "T1"] {
@@ -89,7 +89,7 @@ pub(crate) fn schema(random: &mut SeededRandom, depth: usize) -> Value {
     }
 }
 
-/// A value for a schema; in so many of a hundred places one that does not fit.
+/// A random value for a schema; this percentage of its parts does not fit.
 pub(crate) fn value(
     random: &mut SeededRandom,
     definitions: &Map<String, Value>,
@@ -140,7 +140,7 @@ pub(crate) fn value(
     }
 }
 
-/// The schema with one of its lists or maps made atomic, or granular.
+/// The schema with one of its lists or maps made atomic or granular.
 pub(crate) fn changed(random: &mut SeededRandom, schema: &Value) -> Value {
     let mut changed = schema.clone();
     match &mut changed {

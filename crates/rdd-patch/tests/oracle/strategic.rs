@@ -1,4 +1,4 @@
-//! Strategic merge patches on upstream's own types.
+//! Compares strategic merge patches on upstream's own types with upstream.
 
 use crate::random;
 use rdd_patch::{

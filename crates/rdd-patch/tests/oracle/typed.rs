@@ -1,4 +1,4 @@
-//! Operations on values of a random type.
+//! Compares the operations on values of random types with upstream.
 
 use crate::{schemas, sorted_lines};
 use rdd_patch::{
@@ -27,7 +27,7 @@ struct Case {
 fn case(seed: u64) -> Case {
     let random = &mut SeededRandom::new(seed + 3_000_000);
     let old = schemas::definitions(random);
-    // Some field sets were written when the schema was another.
+    // Some field sets were written under another schema.
     let definitions = match (seed % 4, schemas::changed(random, &Value::Object(old.clone()))) {
         (1, Value::Object(changed)) => changed,
         _ => old.clone(),
@@ -46,7 +46,7 @@ fn case(seed: u64) -> Case {
     Case { definitions, preserve, left, right, fields }
 }
 
-/// Our answer, spelled as the oracle spells it.
+/// Our result in the format of the oracle.
 fn ours(case: &Case) -> Value {
     let shape = Definitions::new(case.definitions.clone().into_iter().collect(), case.preserve).shape("Root").unwrap();
     let mut answer = json!({});
@@ -88,7 +88,7 @@ fn ours(case: &Case) -> Value {
     answer
 }
 
-/// Errors by line, the rest as it is.
+/// Splits errors into sorted lines, and leaves everything else as it is.
 fn comparable(answer: &Value) -> Value {
     let mut answer = integral_numbers(answer);
     for (name, value) in answer.as_object_mut().into_iter().flatten() {
