@@ -1,111 +1,112 @@
-//! Why a request to a store failed.
+//! The errors of requests to a store.
 
 use std::{error::Error as StdError, path::PathBuf, sync::Arc};
 
 use crate::{Expect, Revision};
 
-/// A cause that several callers share.
+/// The cause of an error, shared by all callers that get it.
 pub(crate) type Cause = Arc<dyn StdError + Send + Sync>;
 
-/// Why a request to a store failed. It is cheap to clone: one failed disk transaction fails many callers.
+/// Why a request to a store failed. Cheap to clone, because one failed disk transaction fails many callers.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A key was not as the transaction expected. Nothing changed.
+    /// A key was not as the transaction expected. Nothing changed; read again and retry.
     #[error("commit to key {key:?}: expected {expected}, found {}", found(*actual))]
     Conflict {
-        /// Which operation of the transaction.
+        /// The index of the operation in the transaction.
         op: usize,
-        /// Its key.
+        /// The key of the operation.
         key: String,
-        /// What it expected.
+        /// What the operation expected.
         expected: Expect,
-        /// The key's last change; `None` if it is absent.
+        /// The revision of the key's last change; `None` if the key is absent.
         actual: Option<Revision>,
     },
-    /// The events asked for are no longer kept.
+    /// The requested events were compacted; load again.
     #[error("read events: the history before revision {compacted} is gone")]
     Compacted {
         /// Events after this revision can be read.
         compacted: Revision,
     },
-    /// The revision asked for has not happened.
+    /// The requested revision does not exist yet.
     #[error("revision {asked} is in the future, the newest is {head}")]
     FutureRevision {
-        /// What was asked for.
+        /// The requested revision.
         asked: Revision,
         /// The newest revision.
         head: Revision,
     },
-    /// The subscription did not read fast enough and was cut off.
+    /// The subscription was cut off because it did not read fast enough; subscribe again.
     #[error("the subscriber was too slow; it can resume after revision {resume_after}")]
     Lagged {
-        /// Everything up to here was handed out.
+        /// The subscription returned everything up to this revision.
         resume_after: Revision,
     },
-    /// The load was not read on for too long; load again.
+    /// The load was not read for too long; load again.
     #[error("the load was not read for too long and was given up")]
     LoadExpired,
-    /// A key is too long. The same request can never succeed.
+    /// A key exceeds [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX). The same request can never succeed.
     #[error("the key has {bytes} bytes, the limit is {}", crate::KEY_BYTES_MAX)]
     KeyTooLong {
-        /// Its length.
+        /// The length of the key.
         bytes: usize,
     },
-    /// A value is too large. The same request can never succeed.
+    /// A value exceeds [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX). The same request can never succeed.
     #[error("the value has {bytes} bytes, the limit is {}", crate::VALUE_BYTES_MAX)]
     ValueTooLarge {
-        /// Its length.
+        /// The length of the value.
         bytes: usize,
     },
-    /// A transaction that no store could do.
+    /// The transaction breaks another limit or rule. The same request can never succeed.
     #[error("refuse transaction: {reason}")]
     Invalid {
-        /// Why.
+        /// The rule that it breaks.
         reason: String,
     },
-    /// Too many requests are waiting.
+    /// The request queue is full; retry later.
     #[error("the store has too many requests waiting")]
     Overloaded,
-    /// No space is left on the disk. Nothing changed; writes succeed again when there is space.
+    /// The disk is full. Nothing changed; writes succeed again when there is space.
     #[error("write to the store: no space is left on its disk; free space in {}", folder.display())]
     DiskFull {
-        /// Where the store is.
+        /// The folder of the store.
         folder: PathBuf,
-        /// What the database said.
+        /// The database's error.
         #[source]
         source: Cause,
     },
-    /// A write failed in a way that leaves unknown what is on the disk. Reads go on; writes are refused.
+    /// An earlier write failed in a way that leaves the content of the disk unknown. Reads continue; all writes are refused until
+    /// the store is reopened.
     #[error(
         "the store accepts no writes since one failed ({cause}); restart the service to recover what is on the disk"
     )]
     Poisoned {
-        /// What failed then.
+        /// The error of that write.
         cause: String,
     },
-    /// A read failed, or found something damaged.
+    /// A read failed or found a damaged row.
     #[error("{action}")]
     Read {
-        /// What was attempted.
+        /// What the store tried to do.
         action: &'static str,
-        /// What the database said.
+        /// The database's error.
         #[source]
         source: Cause,
     },
-    /// A backup was not made.
+    /// A backup failed.
     #[error("back up the store to {}", target.display())]
     Backup {
-        /// Where to.
+        /// The file that the backup should have been written to.
         target: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: Cause,
     },
-    /// The kind of store has no such thing.
+    /// This store does not support the operation.
     #[error("this store cannot {what}")]
     Unsupported {
-        /// What it cannot.
+        /// The operation.
         what: &'static str,
     },
     /// The store was closed.

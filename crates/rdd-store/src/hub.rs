@@ -1,4 +1,4 @@
-//! Bounded fan-out of committed batches: a slow subscriber is cut off, the writer never waits.
+//! Bounded fan-out of committed batches: the hub cuts off a slow subscriber, and the writer never waits.
 
 use std::sync::{
     Arc,
@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 
 use crate::Batch;
 
-/// The live subscribers of one store. It belongs to the writer.
+/// The live subscribers of one store. The writer owns it.
 #[derive(Debug)]
 pub(crate) struct Hub {
     subscribers: Vec<mpsc::Sender<Arc<Batch>>>,
@@ -18,7 +18,7 @@ pub(crate) struct Hub {
     lagged: u64,
 }
 
-/// A subscriber's end.
+/// A subscriber's receiving end.
 #[derive(Debug)]
 pub(crate) struct Tail {
     pub(crate) receiver: mpsc::Receiver<Arc<Batch>>,
@@ -26,26 +26,27 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// Whether the end of the stream is the store's; otherwise the subscriber was cut off.
+    /// Whether the stream ended because the store was closed; otherwise the hub cut the subscriber off.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 }
 
 impl Hub {
-    /// A hub whose subscribers may be this many batches behind.
+    /// A hub whose subscribers may lag by at most `queue_batches` batches.
     pub(crate) fn new(queue_batches: usize) -> Self {
         Self { subscribers: Vec::new(), queue_batches: queue_batches.max(1), closed: Arc::default(), lagged: 0 }
     }
 
-    /// A subscriber that receives everything published from now on.
+    /// Adds a subscriber, which receives everything published from now on.
     pub(crate) fn join(&mut self) -> Tail {
         let (sender, receiver) = mpsc::channel(self.queue_batches);
         self.subscribers.push(sender);
         Tail { receiver, closed: Arc::clone(&self.closed) }
     }
 
-    /// Hands a batch to everyone. Who has no room left is dropped: it drains its queue and then finds the end.
+    /// Sends a batch to every subscriber. It drops a subscriber whose queue is full; that one still receives what its queue
+    /// holds.
     pub(crate) fn publish(&mut self, batch: &Arc<Batch>) {
         self.subscribers.retain(|subscriber| match subscriber.try_send(Arc::clone(batch)) {
             Ok(()) => true,
@@ -57,8 +58,8 @@ impl Hub {
         });
     }
 
-    /// Hands an empty batch to everyone who has room. Who has none holds batches up to the newest revision in its queue
-    /// already, so the notice would tell it nothing.
+    /// Sends a bookmark to every subscriber whose queue has room. A full queue already ends with a batch of the newest revision,
+    /// so the bookmark would add nothing.
     pub(crate) fn notify(&mut self, batch: &Arc<Batch>) {
         self.subscribers.retain(|subscriber| match subscriber.try_send(Arc::clone(batch)) {
             Ok(()) | Err(TrySendError::Full(_)) => true,

@@ -1,4 +1,4 @@
-//! A store without files: the same writer over a map, for tests and for servers that keep nothing.
+//! A store without files, for tests and for servers that need no persistence: the same writer over a map.
 
 use std::{collections::BTreeMap, ops::ControlFlow, path::Path};
 
@@ -14,12 +14,13 @@ use crate::{
     error::Cause,
 };
 
-/// A store that is gone when it is dropped. In everything else it behaves as the others do; it makes no backups.
+/// A store in memory, lost when it is dropped. It passes the same contract tests as [`sqlite`](crate::sqlite), but makes no
+/// backups.
 #[derive(Debug)]
 pub struct MemoryStore(Handle);
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     ///
     /// # Panics
     /// If the machine cannot start a thread.
@@ -34,7 +35,7 @@ impl MemoryStore {
 
 delegate_store!(MemoryStore);
 
-/// A log that never fails.
+/// A log in a map, which never fails.
 #[derive(Debug, Default)]
 pub(crate) struct Rows(BTreeMap<RowId, Row>);
 
@@ -48,6 +49,7 @@ impl Log for Rows {
     }
 
     fn read(&mut self, after: RowId, upto: RowId, visit: &mut dyn FnMut(Row) -> ControlFlow<()>) -> Result<(), Cause> {
+        // `range` panics on an inverted range.
         if after >= upto {
             return Ok(());
         }

@@ -9,7 +9,7 @@ use std::{
 
 use crate::{Entry, Error, Load, Revision, Subscription, Txn, reader::Piece, reply::Answer};
 
-/// What a caller asks of the writer.
+/// A caller's request to the writer, with the channel for its reply.
 #[derive(Debug)]
 pub(crate) enum Request {
     Commit { txn: Txn, answer: Answer<Revision> },
@@ -33,25 +33,25 @@ impl Request {
         }
     }
 
-    /// Requests that free something, or go on with what was let in before, are never refused for want of room. Each
-    /// reader has one of them under way at most.
+    /// Whether the request is accepted although the queue is full: requests that free something, or that continue what was
+    /// accepted before. Each reader has at most one of them in flight, so their number is bounded.
     fn must_pass(&self) -> bool {
         matches!(self, Self::PullEvents { .. } | Self::PullEntries { .. } | Self::EndLoad { .. } | Self::Close { .. })
     }
 }
 
-/// How long to wait for a request.
+/// How long the writer waits for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// Not at all.
+    /// Return at once.
     No,
-    /// At most this long.
+    /// Wait at most this long.
     AtMost(Duration),
-    /// Until one comes.
+    /// Wait until a request arrives.
     Forever,
 }
 
-/// Bounded by requests and by bytes; full, it refuses with [`Error::Overloaded`].
+/// The request queue, bounded by count and by bytes. When it is full, it refuses requests with [`Error::Overloaded`].
 #[derive(Debug)]
 pub(crate) struct Queue {
     state: Mutex<State>,
@@ -73,7 +73,10 @@ impl Queue {
         Self { state: Mutex::default(), arrived: Condvar::new(), requests_max, bytes_max }
     }
 
-    /// Adds a request, or says why not.
+    /// Enqueues a request.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] after [`close`](Self::close), [`Error::Overloaded`] when the queue is full.
     pub(crate) fn push(&self, request: Request) -> Result<(), Error> {
         let mut state = self.lock();
         if state.closed {
@@ -85,6 +88,7 @@ impl Queue {
         }
         state.bytes += request.bytes();
         state.requests.push_back(request);
+        // Notify only a waiting writer: most pushes find it busy and need no system call.
         if state.waiting {
             state.waiting = false;
             drop(state);
@@ -93,7 +97,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes what is there, at most so many requests, and stops after the one that reaches so many bytes.
+    /// Takes the waiting requests: at most `requests_max`, and none after the one that reaches `bytes_max`.
     pub(crate) fn take(&self, wait: Wait, requests_max: usize, bytes_max: usize) -> Vec<Request> {
         let mut state = self.lock();
         if state.requests.is_empty() && wait != Wait::No {
@@ -121,7 +125,7 @@ impl Queue {
         taken
     }
 
-    /// Refuses everything from now on, and drops what is waiting, which answers it with [`Error::Closed`].
+    /// Refuses all further requests and drops the waiting ones, whose callers get [`Error::Closed`].
     pub(crate) fn close(&self) {
         let dropped = {
             let mut state = self.lock();
@@ -129,6 +133,7 @@ impl Queue {
             state.bytes = 0;
             std::mem::take(&mut state.requests)
         };
+        // Outside the lock: dropping a request replies to its caller.
         drop(dropped);
     }
 

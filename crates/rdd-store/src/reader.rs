@@ -1,41 +1,41 @@
-//! What a caller reads from: subscriptions and loads, pulled in bounded pieces.
+//! The read handles of a store: subscriptions and loads, both pulled in bounded pieces.
 
 use std::{collections::VecDeque, fmt::Debug, sync::Arc};
 
 use crate::{Batch, Entry, Error, Reply, Revision, hub::Tail};
 
-/// Where subscriptions and loads pull from.
+/// The writer as seen by subscriptions and loads, which pull from it.
 pub(crate) trait Source: Debug + Send + Sync {
-    /// The next piece of history after a revision.
+    /// Requests the next piece of history after a revision.
     fn pull_events(&self, after: Revision) -> Reply<Piece>;
-    /// The next entries of a load; none when it is complete.
+    /// Requests the next entries of a load; an empty reply means that the load is complete.
     fn pull_entries(&self, load: u64) -> Reply<Vec<Entry>>;
-    /// The load is over.
+    /// Ends a load, which frees the horizon.
     fn end_load(&self, load: u64);
 }
 
-/// A piece of history. The one that reaches the newest revision comes with the live rest.
+/// A piece of history. The piece that reaches the newest revision brings the live tail.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) batches: Vec<Arc<Batch>>,
     pub(crate) tail: Option<Tail>,
 }
 
-/// An ordered stream of batches, each exactly once.
+/// An ordered stream of batches, each delivered exactly once: history first, then live.
 #[derive(Debug)]
 pub struct Subscription {
     source: Arc<dyn Source>,
     ready: VecDeque<Arc<Batch>>,
     state: State,
-    /// Everything up to here was handed out.
+    /// The revision of the last batch that was returned.
     last: Revision,
 }
 
 #[derive(Debug)]
 enum State {
-    /// More history has to be pulled, after this revision.
+    /// There is more history to pull, after this revision.
     Behind(Revision),
-    /// It is being pulled. Kept here, so that a cancelled `next` loses nothing.
+    /// The next piece is being pulled. The reply is kept here, so that a cancelled `next` loses nothing.
     Pulling(Reply<Piece>),
     Live(Tail),
     Ended(Error),
@@ -48,9 +48,11 @@ impl Subscription {
         subscription
     }
 
-    /// The next batch; an empty one is a notice of progress. The error is the end, and every later call repeats it:
-    /// [`Error::Lagged`] if it read too slowly, [`Error::Compacted`] if history went before it was read,
-    /// [`Error::Closed`]. Nothing is lost when the future is dropped before it is ready.
+    /// Returns the next batch; a batch without events is a bookmark. It is cancel safe: dropping the future loses no batch.
+    ///
+    /// # Errors
+    /// An error ends the subscription, and every later call returns it again: [`Error::Lagged`] if the reader was too slow,
+    /// [`Error::Compacted`] if the history was compacted before it was read, [`Error::Closed`] when the store was closed.
     pub async fn next(&mut self) -> Result<Arc<Batch>, Error> {
         loop {
             if let Some(batch) = self.step()? {
@@ -70,12 +72,13 @@ impl Subscription {
         }
     }
 
-    /// As [`next`](Self::next), blocking this thread. It panics inside an asynchronous task.
+    /// Like [`next`](Self::next), but blocks this thread. Panics in an asynchronous task.
     pub fn next_blocking(&mut self) -> Result<Arc<Batch>, Error> {
         loop {
             if let Some(batch) = self.step()? {
                 return Ok(batch);
             }
+            // The state is moved out because waiting consumes the reply.
             match std::mem::replace(&mut self.state, State::Ended(Error::Closed)) {
                 State::Pulling(reply) => self.pulled(reply.wait()),
                 State::Live(mut tail) => {
@@ -88,7 +91,7 @@ impl Subscription {
         }
     }
 
-    /// What can be done without waiting: hand out what is ready, or ask for more.
+    /// Does what needs no waiting: returns a ready batch, or requests the next piece.
     fn step(&mut self) -> Result<Option<Arc<Batch>>, Error> {
         if let Some(batch) = self.ready.pop_front() {
             self.last = batch.revision;
@@ -115,6 +118,7 @@ impl Subscription {
         match received {
             Some(batch) => self.ready.push_back(batch),
             None => {
+                // The hub drops the sender of a slow subscriber, too; only the flag distinguishes that from a closed store.
                 let closed = matches!(&self.state, State::Live(tail) if tail.is_closed());
                 let error = if closed { Error::Closed } else { Error::Lagged { resume_after: self.last } };
                 self.state = State::Ended(error);
@@ -132,7 +136,7 @@ impl Subscription {
     }
 }
 
-/// All live entries as of the compaction horizon, in pieces. While it lives, the horizon does not move.
+/// All live entries as of the compaction horizon, in pieces. The horizon does not move until the load is dropped or expires.
 #[derive(Debug)]
 pub struct Load {
     source: Arc<dyn Source>,
@@ -146,13 +150,15 @@ impl Load {
         Self { source, id, revision, pulling: None }
     }
 
-    /// The revision as of which the entries are: give it to [`events`](crate::Store::events).
+    /// The revision that the entries are as of: pass it to [`events`](crate::Store::events).
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// The next entries, in the order of their revisions; none when all have been handed out. Nothing is lost when the
-    /// future is dropped before it is ready.
+    /// Returns the next entries, ordered by revision; an empty list when all have been returned. It is cancel safe.
+    ///
+    /// # Errors
+    /// [`Error::LoadExpired`] if the load was not read for too long, [`Error::Read`] if the database fails.
     pub async fn next(&mut self) -> Result<Vec<Entry>, Error> {
         let source = &self.source;
         let reply = self.pulling.get_or_insert_with(|| source.pull_entries(self.id));
@@ -161,7 +167,7 @@ impl Load {
         entries
     }
 
-    /// As [`next`](Self::next), blocking this thread. It panics inside an asynchronous task.
+    /// Like [`next`](Self::next), but blocks this thread. Panics in an asynchronous task.
     pub fn next_blocking(&mut self) -> Result<Vec<Entry>, Error> {
         let reply = self.pulling.take().unwrap_or_else(|| self.source.pull_entries(self.id));
         reply.wait()

@@ -1,4 +1,4 @@
-//! The answer to a request, for tasks and for threads.
+//! The reply to a request, for async tasks and for threads.
 
 use std::{
     future::Future,
@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::Error;
 
-/// The answer to a request. Await it in a task, or [`wait`](Self::wait) for it in a thread.
+/// The pending result of a request. Await it in a task, or [`wait`](Self::wait) for it in a thread.
 #[derive(Debug)]
 #[must_use = "a request's outcome is in its reply"]
 pub struct Reply<T>(State<T>);
@@ -22,12 +22,12 @@ enum State<T> {
     Waiting(oneshot::Receiver<Result<T, Error>>),
 }
 
-/// The other end of a [`Reply`]. Dropped unused, it answers [`Error::Closed`].
+/// The sending half of a [`Reply`]. Dropped unused, it makes the reply [`Error::Closed`].
 #[derive(Debug)]
 pub(crate) struct Answer<T>(oneshot::Sender<Result<T, Error>>);
 
 impl<T> Reply<T> {
-    /// An answer that is known already.
+    /// A reply with a result that is already known.
     pub fn ready(result: Result<T, Error>) -> Self {
         Self(State::Ready(Some(result)))
     }
@@ -37,7 +37,7 @@ impl<T> Reply<T> {
         (Answer(sender), Self(State::Waiting(receiver)))
     }
 
-    /// Blocks this thread until the answer is there. It panics inside an asynchronous task: await it there.
+    /// Blocks this thread until the result is there. Panics in an asynchronous task: await the reply there.
     pub fn wait(self) -> Result<T, Error> {
         match self.0 {
             State::Ready(result) => result.unwrap_or(Err(Error::Closed)),
@@ -47,13 +47,13 @@ impl<T> Reply<T> {
 }
 
 impl<T> Answer<T> {
-    /// Answers. That nobody waits any more is the asker's business.
+    /// Sends the result. It is dropped if the caller has dropped the reply.
     pub(crate) fn send(self, result: Result<T, Error>) {
         let _ = self.0.send(result);
     }
 }
 
-/// Nothing here is pinned in place: the receiver is `Unpin` and a ready value is moved out.
+/// Nothing is pinned structurally: the receiver is `Unpin`, and a ready value is moved out.
 impl<T> Unpin for Reply<T> {}
 
 impl<T> Future for Reply<T> {

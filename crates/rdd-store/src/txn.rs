@@ -1,4 +1,4 @@
-//! Transactions as a caller writes them.
+//! Transactions as a caller writes them: operations with expectations.
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
@@ -6,56 +6,56 @@ use bytes::Bytes;
 
 use crate::{Error, Revision};
 
-/// The most operations one transaction may have.
+/// The maximum number of operations in a transaction.
 pub const OPS_MAX: usize = 128;
-/// The longest key, in bytes.
+/// The maximum length of a key, in bytes.
 pub const KEY_BYTES_MAX: usize = 4096;
-/// The largest value, in bytes.
+/// The maximum size of a value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 8 << 20;
-/// The largest transaction, keys and values together, in bytes.
+/// The maximum size of a transaction, keys and values together, in bytes.
 pub const TXN_BYTES_MAX: usize = 32 << 20;
 
-/// Operations that take effect together or not at all. Its keys are distinct.
+/// Operations that take effect together or not at all. Each key may appear once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Txn {
-    /// In the order in which their events are told.
+    /// The operations; their events are delivered in this order.
     pub ops: Vec<Op>,
 }
 
-/// A change of one key, on a condition.
+/// A conditional change of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Op {
     /// The key.
     pub key: String,
-    /// What must hold for the whole transaction to take effect.
+    /// The condition. If one operation's condition fails, the whole transaction fails.
     pub expect: Expect,
-    /// What to do.
+    /// The change.
     pub action: Action,
 }
 
-/// What a key must be like before a transaction.
+/// The expected state of a key before the transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
-    /// Anything.
+    /// Any state.
     Any,
-    /// Not there.
+    /// The key is absent.
     Absent,
-    /// There, last changed by this revision.
+    /// The key exists, and this revision changed it last.
     Revision(Revision),
 }
 
-/// What to do to a key.
+/// A change of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Give it this value; with a time to live, delete it when that has passed. Without one it stays, also when the
-    /// value it replaces had one.
+    /// Sets the value. With a time to live the key is deleted when that has passed; a put without one removes the time to live of
+    /// the value it replaces.
     Put {
         /// The value.
         value: Bytes,
-        /// How long it lives.
+        /// The time to live.
         ttl: Option<Duration>,
     },
-    /// Remove it.
+    /// Deletes the key.
     Delete,
 }
 
@@ -67,27 +67,27 @@ impl Txn {
         self
     }
 
-    /// Sets one key.
+    /// A transaction that sets one key.
     pub fn put(key: impl Into<String>, expect: Expect, value: impl Into<Bytes>) -> Self {
         Self::default().with(key, expect, Action::Put { value: value.into(), ttl: None })
     }
 
-    /// Sets one key for a time.
+    /// A transaction that sets one key with a time to live.
     pub fn put_for(key: impl Into<String>, expect: Expect, value: impl Into<Bytes>, ttl: Duration) -> Self {
         Self::default().with(key, expect, Action::Put { value: value.into(), ttl: Some(ttl) })
     }
 
-    /// Deletes one key.
+    /// A transaction that deletes one key.
     pub fn delete(key: impl Into<String>, expect: Expect) -> Self {
         Self::default().with(key, expect, Action::Delete)
     }
 
-    /// What the transaction weighs in the queue and in a batch.
+    /// The size that counts against the bounds of the queue and of a batch.
     pub(crate) fn bytes(&self) -> usize {
         self.ops.iter().map(Op::bytes).sum()
     }
 
-    /// Refuses what no store could do.
+    /// Checks the limits before the transaction is queued.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let invalid = |reason: String| Err(Error::Invalid { reason });
         if self.ops.len() > OPS_MAX {
@@ -128,7 +128,7 @@ impl Op {
 }
 
 impl Expect {
-    /// Whether a key whose last change is `actual` (absent: `None`) is as expected.
+    /// Whether the expectation holds for a key whose last change is `actual` (`None` if absent).
     pub fn holds(self, actual: Option<Revision>) -> bool {
         match self {
             Self::Any => true,

@@ -1,15 +1,15 @@
-//! Which revision history reaches back to: by age, rows and bytes.
+//! The compaction policy: which revision history reaches back to, by age, rows and bytes.
 
 use std::collections::VecDeque;
 
 use super::index::Dead;
 
-/// Remembers roughly when revisions were written, in a bounded number of buckets.
+/// When revisions were written, approximately, in a bounded number of buckets.
 #[derive(Debug)]
 pub(crate) struct Ages {
     buckets: VecDeque<Bucket>,
     age: u64,
-    /// The newest revision that is old enough.
+    /// The newest revision that is older than the history age.
     passed: u64,
 }
 
@@ -20,12 +20,12 @@ struct Bucket {
     revision: u64,
 }
 
-/// Buckets per history age: what is kept is at most this fraction older than asked for.
+/// Buckets per history age: history is kept at most this fraction longer than configured.
 const BUCKETS: u64 = 256;
 
 impl Ages {
-    /// Everything up to `head` counts as written `now`: after a restart a client finds what it could resume from
-    /// before, for one more full age, whatever the clocks did meanwhile.
+    /// Counts everything up to `head` as written `now`. After a restart, clients can therefore resume from any retained revision
+    /// for one more full age, even if the clocks changed.
     pub(crate) fn new(age: u64, compacted: u64, head: u64, now: u64) -> Self {
         let mut ages = Self { buckets: VecDeque::new(), age, passed: compacted };
         if head > compacted {
@@ -34,7 +34,7 @@ impl Ages {
         ages
     }
 
-    /// A revision was written.
+    /// Records that a revision was written.
     pub(crate) fn note(&mut self, revision: u64, at: u64) {
         match self.buckets.back_mut() {
             Some(bucket) if at - bucket.first_at < self.age / BUCKETS => {
@@ -45,7 +45,7 @@ impl Ages {
         }
     }
 
-    /// The newest revision that is old enough to go.
+    /// The newest revision that is older than the history age.
     pub(crate) fn passed(&mut self, now: u64) -> u64 {
         while let Some(bucket) = self.buckets.front()
             && bucket.last_at.saturating_add(self.age) <= now
@@ -56,7 +56,7 @@ impl Ages {
         self.passed
     }
 
-    /// When the horizon has somewhere to move from `compacted`; `None` if there is nothing to wait for.
+    /// When the horizon can move beyond `compacted` next; `None` if there is no later revision.
     pub(crate) fn next(&self, compacted: u64) -> Option<u64> {
         if self.passed > compacted {
             return Some(0);
@@ -65,9 +65,9 @@ impl Ages {
     }
 }
 
-/// Up to which revision history must go so that what is kept for it alone is within bounds; 0 if it is.
+/// The revision up to which history must be compacted to keep its rows and bytes within bounds; 0 if they are.
 ///
-/// A little more goes than must, so that a store at its bound does not move its horizon with each commit.
+/// It compacts slightly more than necessary, so that a store at its bound does not move its horizon with each commit.
 pub(crate) fn crowded_out(dead: &VecDeque<Dead>, dead_bytes: u64, rows_max: usize, bytes_max: u64) -> u64 {
     if dead.len() <= rows_max && dead_bytes <= bytes_max {
         return 0;

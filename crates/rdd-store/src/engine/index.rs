@@ -1,4 +1,4 @@
-//! What the store knows without asking the disk: which row each key has, which rows are dead, what expires when.
+//! The index in memory: the row of each key, the dead rows, and the expiry times.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
@@ -8,7 +8,7 @@ use std::{
 use super::row::{RowId, State};
 use crate::Revision;
 
-/// The row a key has now.
+/// The newest row of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Live {
     pub(crate) id: RowId,
@@ -17,7 +17,7 @@ pub(crate) struct Live {
     pub(crate) sum: u32,
 }
 
-/// A row that no longer counts since the revision that killed it. A deletion is dead from the start.
+/// A row that the revision `killer` replaced or deleted. The row of a deletion is dead from the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dead {
     pub(crate) killer: u64,
@@ -26,23 +26,23 @@ pub(crate) struct Dead {
     pub(crate) sum: u32,
 }
 
-/// The index over all rows.
+/// The index over all rows of the log.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     pub(crate) live: HashMap<Arc<str>, Live>,
-    /// Rows that history keeps, in the order in which they died.
+    /// Dead rows that history still keeps, in the order in which they died.
     pub(crate) dead: VecDeque<Dead>,
     pub(crate) dead_bytes: u64,
-    /// Rows that nobody needs any more and that are still there, with their checksums. They are removed in the order
-    /// of their place in the file: that empties whole pages at a time, and a deletion goes after every row it deleted,
-    /// so that a key never comes back.
+    /// Dead rows before the horizon that have not been removed yet, with their checksums. They are removed in the order of their
+    /// ids, which is their order in the file: that empties whole pages at a time. It also removes a deletion after every row that
+    /// it deleted, so that a replay never brings a key back.
     garbage: BTreeMap<RowId, u32>,
     pub(crate) expiries: BTreeSet<(u64, Arc<str>)>,
     pub(crate) head: u64,
     pub(crate) state: State,
 }
 
-/// The part of a row the index needs.
+/// The part of a row that the index needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Note {
     pub(crate) key: Arc<str>,
@@ -51,7 +51,7 @@ pub(crate) struct Note {
 }
 
 impl Index {
-    /// An index of no rows, beside this state.
+    /// The index of a log without rows.
     pub(crate) fn new(state: State) -> Self {
         Self { head: state.floor.max(state.compacted), state, ..Self::default() }
     }
@@ -64,7 +64,7 @@ impl Index {
         Revision(self.state.compacted)
     }
 
-    /// Adds the next row in order. The same function follows a commit and a replay, so that they cannot differ.
+    /// Adds the next row in order. Commits and replays both use it, so the index after a restart is the same.
     pub(crate) fn add(&mut self, note: Note) {
         let killer = note.live.id.revision().0;
         self.head = self.head.max(killer);
@@ -88,19 +88,19 @@ impl Index {
         self.dead.push_back(Dead { killer, id: row.id, bytes: row.bytes, sum: row.sum });
     }
 
-    /// The rows to remove next.
+    /// The rows to remove next, with their checksums.
     pub(crate) fn removable(&self, at_most: usize) -> impl Iterator<Item = (RowId, u32)> {
         self.garbage.iter().take(at_most).map(|(id, sum)| (*id, *sum))
     }
 
-    /// They have been removed.
+    /// Records that the first `count` of [`removable`](Self::removable) were removed.
     pub(crate) fn removed(&mut self, count: usize) {
         for _ in 0..count {
             self.garbage.pop_first();
         }
     }
 
-    /// Lets go of what the horizon has passed.
+    /// Moves dead rows that the horizon has passed to the garbage.
     pub(crate) fn settle(&mut self) {
         while let Some(row) = self.dead.front()
             && row.killer <= self.state.compacted
@@ -116,12 +116,12 @@ impl Index {
         self.garbage.keys().copied().collect()
     }
 
-    /// How many rows wait for their removal.
+    /// How many rows are waiting to be removed.
     pub(crate) fn backlog(&self) -> usize {
         self.garbage.len()
     }
 
-    /// Rows that are not the newest of their key.
+    /// The number of rows that are not the newest of their key.
     pub(crate) fn dead_rows(&self) -> u64 {
         (self.dead.len() + self.garbage.len()) as u64
     }

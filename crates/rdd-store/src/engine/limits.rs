@@ -1,34 +1,34 @@
-//! How much of everything a store takes, keeps and does at once.
+//! The configurable limits of a store: history, queue, batches, readers.
 
 use std::time::Duration;
 
-/// How much of everything a store takes, keeps and does at once. The defaults suit the service; tests narrow them.
+/// The limits of a store. The defaults suit the service; tests use smaller ones.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// History is kept this long.
+    /// How long history is kept.
     pub history_age: Duration,
-    /// At most so many rows are kept for history alone.
+    /// The maximum number of rows that are kept for history only.
     pub history_rows: usize,
-    /// At most so many bytes are kept for history alone.
+    /// The maximum number of bytes that are kept for history only.
     pub history_bytes: u64,
-    /// So many requests may wait.
+    /// The maximum number of requests in the queue.
     pub queue_requests: usize,
-    /// So many bytes may wait.
+    /// The number of bytes in the queue from which it refuses requests.
     pub queue_bytes: usize,
-    /// So many requests share one disk transaction.
+    /// The maximum number of requests in one disk transaction.
     pub batch_requests: usize,
-    /// After so many bytes no further request joins a disk transaction.
+    /// The number of bytes from which no further request joins a disk transaction.
     pub batch_bytes: usize,
-    /// A live subscriber may be so many batches behind.
+    /// How many batches a live subscriber may lag before it is cut off.
     pub subscriber_batches: usize,
-    /// History and loads are read in pieces of about so many bytes.
+    /// The approximate size of the pieces in which history and loads are read, in bytes.
     pub piece_bytes: usize,
-    /// A load that is not read on for this long is given up.
+    /// A load that is not read for this long expires.
     pub load_idle: Duration,
-    /// A load that takes longer than this is given up.
+    /// A load that takes longer than this in total expires.
     pub load_total: Duration,
-    /// Of the time a store was closed, at most this much counts towards times to live. A wall clock that was set forward
-    /// meanwhile looks the same as a long pause, so this bounds what it can cost.
+    /// How much of the time while the store was closed counts towards times to live, at most. The store cannot distinguish a long
+    /// pause from a wall clock that was set forward, so this bounds the effect of the latter.
     pub closed_time: Duration,
 }
 

@@ -1,23 +1,23 @@
-//! Loads under way, and the horizon they hold.
+//! The loads in progress and the compaction horizon that they hold.
 
 use std::collections::{BTreeMap, HashSet};
 
 use super::row::RowId;
 use crate::Revision;
 
-/// A load under way.
+/// A load in progress.
 #[derive(Debug)]
 pub(crate) struct Loading {
     pub(crate) horizon: Revision,
-    /// Rows that were dead at the horizon but still there when the load began.
+    /// Rows that were dead at the horizon but not yet removed when the load began.
     pub(crate) dead: HashSet<RowId>,
-    /// Everything up to here was handed out.
+    /// The last row that was read.
     pub(crate) reached: RowId,
     given_up_at: u64,
     total_until: u64,
 }
 
-/// All loads under way.
+/// All loads in progress.
 #[derive(Debug)]
 pub(crate) struct Loads {
     under_way: BTreeMap<u64, Loading>,
@@ -27,7 +27,7 @@ pub(crate) struct Loads {
 }
 
 impl Loads {
-    /// Loads that may idle and last so many milliseconds.
+    /// Creates the table; `idle` and `total` are the timeouts in milliseconds.
     pub(crate) fn new(idle: u64, total: u64) -> Self {
         Self { under_way: BTreeMap::new(), last: 0, idle, total }
     }
@@ -40,7 +40,7 @@ impl Loads {
         self.last
     }
 
-    /// The load, with its time to idle renewed; `None` if it was given up.
+    /// Returns the load and restarts its idle timeout; `None` if it has expired.
     pub(crate) fn renew(&mut self, load: u64, now: u64) -> Option<&mut Loading> {
         let idle_until = now.saturating_add(self.idle);
         let loading = self.under_way.get_mut(&load)?;
@@ -52,13 +52,13 @@ impl Loads {
         self.under_way.remove(&load);
     }
 
-    /// Whether the horizon must stay. Who has not read for too long no longer counts.
+    /// Removes expired loads; returns whether one is left that holds the horizon.
     pub(crate) fn hold(&mut self, now: u64) -> bool {
         self.under_way.retain(|_, loading| loading.given_up_at > now);
         !self.under_way.is_empty()
     }
 
-    /// When the next one is given up.
+    /// When the next load expires.
     pub(crate) fn next(&self) -> Option<u64> {
         self.under_way.values().map(|loading| loading.given_up_at).min()
     }

@@ -1,4 +1,4 @@
-//! The one writer: it owns the log, orders everything, and tells what was committed.
+//! The store engine: a single writer thread that owns the log, orders all requests and publishes commits.
 
 mod core;
 mod horizon;
@@ -25,7 +25,7 @@ use crate::{
     reply::Answer,
 };
 
-/// Makes a store of a type that wraps a [`Handle`].
+/// Implements [`Store`] for a type that wraps a [`Handle`].
 macro_rules! delegate_store {
     ($store:ty) => {
         impl $crate::Store for $store {
@@ -73,14 +73,14 @@ macro_rules! delegate_store {
 }
 pub(crate) use delegate_store;
 
-/// What callers hold: the queue to the writer, and what it last said of itself.
+/// A caller's handle: the queue to the writer and its latest status. Dropping it closes the store and joins the writer.
 pub(crate) struct Handle {
     shared: Arc<Shared>,
     sizes: Box<dyn Fn() -> u64 + Send + Sync>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the writer and its callers share.
+/// The state that the writer and its callers share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) queue: Queue,
@@ -103,7 +103,7 @@ impl Shared {
         Arc::new(Self { queue: Queue::new(limits.queue_requests, limits.queue_bytes), status: Mutex::new(status) })
     }
 
-    /// Queues a request and gives its reply, which is the refusal if there was no room.
+    /// Queues a request and returns its reply, or the queue's refusal.
     fn ask<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Reply<T> {
         let (answer, reply) = Reply::pair();
         match self.queue.push(request(answer)) {
@@ -123,12 +123,12 @@ impl Source for Shared {
     }
 
     fn end_load(&self, load: u64) {
-        // A closed store has no loads.
+        // A refusal means that the store is closed, and then it has no loads.
         let _ = self.queue.push(Request::EndLoad { load });
     }
 }
 
-/// Refuses all requests when the writer is gone, however it went.
+/// Closes the queue when the writer thread ends, also when it panics.
 struct Closing(Arc<Shared>);
 
 impl Drop for Closing {
@@ -141,7 +141,7 @@ impl Drop for Closing {
 }
 
 impl Handle {
-    /// Starts the writer: `body` runs in its thread and gives back whom to tell that the store is closed.
+    /// Starts the writer thread, which runs `body`. `body` returns the callers that wait for the store to be closed.
     pub(crate) fn start(
         shared: Arc<Shared>,
         sizes: impl Fn() -> u64 + Send + Sync + 'static,
@@ -151,6 +151,7 @@ impl Handle {
         let writer = std::thread::Builder::new().name("rdd-store".to_owned()).spawn(move || {
             let closing = closing;
             let waiting = body();
+            // The queue closes before the replies, so that a caller whose `close` returned gets `Closed` from then on.
             drop(closing);
             for answer in waiting {
                 answer.send(Ok(()));
@@ -211,7 +212,7 @@ impl Store for Handle {
         let (answer, reply) = Reply::pair();
         match self.shared.queue.push(Request::Close { answer: Some(answer) }) {
             Ok(()) => reply,
-            // Only a closed store refuses to close.
+            // Only a closed store refuses this request.
             Err(_) => Reply::ready(Ok(())),
         }
     }

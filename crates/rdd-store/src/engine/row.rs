@@ -1,4 +1,4 @@
-//! A row of the log, the state beside it, and their checksums.
+//! The rows of the log, the state beside them, their checksums, and the trait of a log.
 
 use std::{
     error::Error as StdError,
@@ -11,20 +11,20 @@ use bytes::Bytes;
 
 use crate::{Change, Error, Revision, error::Cause, queue::Wait};
 
-/// The number of a row: its revision, and its place within the revision's transaction in the low bits.
+/// The id of a row: its revision, with the row's place in the transaction in the low bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RowId(pub(crate) i64);
 
 const PLACE_BITS: u32 = 7;
 
 impl RowId {
-    /// Where the row of an operation goes.
+    /// The id of the row that an operation writes.
     pub(crate) fn new(revision: Revision, place: usize) -> Self {
         debug_assert!(place < 1 << PLACE_BITS);
         Self(((revision.0 << PLACE_BITS) | place as u64).cast_signed())
     }
 
-    /// The last place that belongs to a revision or an earlier one.
+    /// The greatest id of a revision.
     pub(crate) fn end_of(revision: Revision) -> Self {
         Self::new(revision, (1 << PLACE_BITS) - 1)
     }
@@ -34,16 +34,16 @@ impl RowId {
     }
 }
 
-/// A change of one key, as it is kept.
+/// A change of one key, as the log stores it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) id: RowId,
     pub(crate) key: Arc<str>,
-    /// When it was written, in milliseconds of the store's time.
+    /// When the row was written, in milliseconds of store time.
     pub(crate) at: u64,
-    /// When its time to live has passed, likewise.
+    /// When its time to live ends, in milliseconds of store time.
     pub(crate) expires: Option<u64>,
-    /// `None` is a deletion.
+    /// The value; `None` for a deletion.
     pub(crate) value: Option<Bytes>,
 }
 
@@ -52,7 +52,7 @@ impl Row {
         row_sum(self.id, &self.key, self.at, self.expires, self.value.as_deref())
     }
 
-    /// What it takes, roughly.
+    /// Its approximate size.
     pub(crate) fn bytes(&self) -> u32 {
         row_bytes(&self.key, self.value.as_deref())
     }
@@ -62,13 +62,13 @@ impl Row {
     }
 }
 
-/// The checksum of everything in a row.
+/// The checksum over all fields of a row.
 pub(crate) fn row_sum(id: RowId, key: &str, at: u64, expires: Option<u64>, value: Option<&[u8]>) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&id.0.to_le_bytes());
     hasher.update(&at.to_le_bytes());
     hasher.update(&expires.map_or(u64::MAX, |expires| expires).to_le_bytes());
-    // The length keeps the key and the value apart; a deletion differs from an empty value.
+    // The length separates the key from the value; the flag distinguishes a deletion from an empty value.
     hasher.update(&(key.len() as u64).to_le_bytes());
     hasher.update(&[u8::from(value.is_some())]);
     hasher.update(key.as_bytes());
@@ -80,20 +80,20 @@ pub(crate) fn row_bytes(key: &str, value: Option<&[u8]>) -> u32 {
     u32::try_from(key.len() + value.map_or(0, <[u8]>::len) + 32).unwrap_or(u32::MAX)
 }
 
-/// What is kept beside the rows and changes with them, in the same disk transaction.
+/// The state beside the rows, written in the same disk transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct State {
     /// The compaction horizon.
     pub(crate) compacted: u64,
-    /// The newest revision is never below this.
+    /// A lower bound of the newest revision; a restore raises it.
     pub(crate) floor: u64,
-    /// The store's time when this was written, in milliseconds.
+    /// The store time of the write, in milliseconds.
     pub(crate) time: u64,
-    /// The wall clock's, likewise.
+    /// The wall-clock time of the write, in milliseconds.
     pub(crate) wall: u64,
-    /// How many rows there are.
+    /// The number of rows.
     pub(crate) rows: u64,
-    /// The exclusive or of their checksums: a row that was lost, or that came back, is found when they are read.
+    /// The exclusive or of all row checksums. With it, a replay detects a row that was lost or that reappeared.
     pub(crate) digest: u32,
 }
 
@@ -107,7 +107,7 @@ impl State {
     }
 }
 
-/// One disk transaction.
+/// One disk transaction: rows to insert, rows to remove, and the new state.
 #[derive(Debug)]
 pub(crate) struct Write<'a> {
     pub(crate) rows: &'a [Row],
@@ -115,43 +115,44 @@ pub(crate) struct Write<'a> {
     pub(crate) state: State,
 }
 
-/// Where rows are kept.
+/// The storage of rows, implemented by SQLite and by a map.
 pub(crate) trait Log {
-    /// Writes all of it durably, or nothing.
+    /// Executes the disk transaction durably, or changes nothing.
     fn write(&mut self, write: &Write<'_>) -> Result<(), Failure>;
 
-    /// Visits the rows after one id up to and including another, in order, until told to stop.
+    /// Visits the rows with `after < id <= upto` in order until `visit` breaks.
     fn read(&mut self, after: RowId, upto: RowId, visit: &mut dyn FnMut(Row) -> ControlFlow<()>) -> Result<(), Cause>;
 
-    /// Upkeep when nothing else is to do; whether there is more of it.
+    /// Does one step of maintenance; returns whether there is more to do.
     fn tidy(&mut self) -> Result<bool, Failure>;
 
-    /// Copies everything to `target`, serving others between the steps, and gives the newest revision of the copy.
+    /// Copies everything to `target`, calling `between` between the steps. Returns the newest revision of the copy.
     fn copy(&mut self, target: &Path, between: &mut Between<'_, Self>) -> Result<Revision, Error>
     where
         Self: Sized;
 
-    /// Nothing may be written any more, not even on the way out.
+    /// Prevents all further writes, including those that closing would do.
     fn seal(&mut self);
 
-    /// Leaves the files as small and as complete as can be.
+    /// Prepares the files for closing: moves the write-ahead log into the main file.
     fn finish(&mut self) -> Result<(), Failure>;
 }
 
-/// Serves whoever asked meanwhile, after waiting so long for it; told to stop, the caller gives up with [`Error::Closed`].
+/// Serves the requests that arrived during a copy, after waiting for them as given. If it breaks, the copy fails with
+/// [`Error::Closed`].
 pub(crate) type Between<'a, L> = dyn FnMut(&mut L, Wait) -> ControlFlow<()> + 'a;
 
-/// Why nothing was written.
+/// Why a disk transaction failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// There is no space. Nothing has changed, and it may be tried again.
+    /// The disk is full. Nothing changed, and a retry is safe.
     Full {
-        /// Where the log is.
+        /// The folder of the log.
         folder: PathBuf,
-        /// What the database said.
+        /// The database's error.
         cause: Cause,
     },
-    /// Something else. What is on the disk is unknown.
+    /// Another failure. It is unknown what is on the disk.
     Broken(Cause),
 }
 

@@ -1,4 +1,4 @@
-//! Transactions against the state they would meet, before anything is written.
+//! Staging: transactions are checked against the state that they will find, before anything is written.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{Action, Batch, Error, Event, OPS_MAX, Op, Revision, Txn};
 
-/// What one disk transaction will hold: the committed index, with the transactions staged so far over it.
+/// The content of the next disk transaction: the staged transactions as an overlay over the committed index.
 #[derive(Debug)]
 pub(crate) struct Staging<'a> {
     index: &'a Index,
@@ -18,7 +18,7 @@ pub(crate) struct Staging<'a> {
     staged: Staged,
 }
 
-/// The outcome of staging.
+/// The result of staging: what to write, and what to publish afterwards.
 #[derive(Debug, Default)]
 pub(crate) struct Staged {
     pub(crate) rows: Vec<Row>,
@@ -35,7 +35,7 @@ impl<'a> Staging<'a> {
         Self { index, now, over: HashMap::new(), staged }
     }
 
-    /// Deletes what has expired, at most so many keys.
+    /// Stages the deletion of keys whose time to live has passed, at most `at_most` of them.
     pub(crate) fn expire(&mut self, at_most: usize) {
         let due = self.index.expiries.iter().take_while(|(expires, _)| *expires <= self.now).take(at_most);
         let keys: Vec<_> = due.map(|(_, key)| Arc::clone(key)).collect();
@@ -48,7 +48,7 @@ impl<'a> Staging<'a> {
         }
     }
 
-    /// Adds a transaction; the revision it gets, or why it fails, if the disk transaction succeeds.
+    /// Stages a transaction. Returns its revision, or its conflict; either is valid only if the disk transaction succeeds.
     pub(crate) fn add(&mut self, txn: Txn) -> Result<Revision, Error> {
         if let Some(conflict) = self.conflict(&txn) {
             self.staged.conflicts += 1;
@@ -98,7 +98,7 @@ impl<'a> Staging<'a> {
         self.over.get(key).copied().unwrap_or_else(|| self.index.live.get(key).copied())
     }
 
-    /// The key as it is kept already, so that it is kept once.
+    /// The shared allocation of a key, so that each key is in memory once.
     fn known_key(&self, key: &str) -> Option<Arc<str>> {
         let kept = self.index.live.get_key_value(key).map(|(key, _)| key);
         kept.or_else(|| self.over.get_key_value(key).map(|(key, _)| key)).cloned()

@@ -1,4 +1,4 @@
-//! The store's own time, which no clock change moves.
+//! Store time: a clock that changes of the wall clock do not affect.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use rdd_stdx::clock::SharedClock;
 
 use super::row::State;
 
-/// Milliseconds that never go back: where the store left off, plus what passed since by the steady clock.
+/// Milliseconds that never go back: the time of the last write plus what passed since by the steady clock.
 #[derive(Debug)]
 pub(crate) struct StoreTime {
     clock: SharedClock,
@@ -15,7 +15,7 @@ pub(crate) struct StoreTime {
 }
 
 impl StoreTime {
-    /// Continues from the last write, counting at most `closed_max` of the time since.
+    /// Continues from the last write. Of the time since, by the wall clock, at most `closed_max` counts.
     pub(crate) fn resume(clock: SharedClock, state: &State, closed_max: Duration) -> Self {
         let base = resumed(state, millis(clock.wall()), millis(closed_max));
         let origin = clock.steady();
@@ -35,7 +35,7 @@ impl StoreTime {
     }
 }
 
-/// A store that was never written to starts at the wall clock's time, so that its times mean something to a person.
+/// A new store starts at the wall-clock time, so that its times are readable.
 fn resumed(state: &State, wall: u64, closed_max: u64) -> u64 {
     if state.time == 0 { wall } else { state.time + wall.saturating_sub(state.wall).min(closed_max) }
 }

@@ -1,4 +1,4 @@
-//! Copying a datastore while it is in use.
+//! Copies a datastore while it is in use.
 
 use std::{
     fs, io,
@@ -16,17 +16,17 @@ use rusqlite::{
 use super::{Error, header, io_error, place, replay, sqlite_error};
 use crate::{Revision, queue::Wait};
 
-/// Pages per step: a quarter of a megabyte, a fraction of a millisecond.
+/// Pages per step: 256 KiB, which takes a fraction of a millisecond.
 const STEP_PAGES: i32 = 64;
-/// While the copy is being verified, requests are awaited this long at a time.
+/// How long each wait for a request is while the copy is being verified.
 const PATIENCE: Duration = Duration::from_millis(2);
 
-/// Why there is no copy.
+/// Why the copy failed.
 #[derive(Debug)]
 pub(super) enum Problem {
-    /// It was told to stop.
+    /// The caller stopped it.
     Stopped,
-    /// It failed.
+    /// An error.
     Failed(Error),
 }
 
@@ -36,7 +36,7 @@ impl From<Error> for Problem {
     }
 }
 
-/// A file that is removed unless it got its real name.
+/// A temporary file, removed on drop.
 struct Staged(PathBuf);
 
 impl Drop for Staged {
@@ -45,8 +45,8 @@ impl Drop for Staged {
     }
 }
 
-/// Copies what `source` holds to a new file, and gives the newest revision in it. What is committed through `source`
-/// between the steps goes into the copy too, so that it never has to begin again.
+/// Copies `source` to a new file and returns the newest revision of the copy, calling `between` between the steps. Commits
+/// through `source` during the copy go into it too, so it never restarts.
 pub(super) fn copy_serving(
     source: &Connection,
     target: &Path,
@@ -79,7 +79,7 @@ pub(super) fn copy_serving(
     Ok(revision)
 }
 
-/// Copies everything at once, replacing an earlier copy.
+/// Copies everything in one step and replaces an earlier copy.
 pub(super) fn copy_whole(source: &Connection, target: &Path) -> Result<(), Error> {
     let staged = stage(target)?;
     let mut copy = open_copy(&staged.0)?;
@@ -101,21 +101,20 @@ fn refuse_existing(target: &Path) -> Result<(), Error> {
 }
 
 fn stage(target: &Path) -> Result<Staged, Error> {
-    // The target may be in a folder that others can write to, where they could plant a link under a name that they
-    // foresee.
+    // A random name: the target's folder may be writable to others, who could plant a link at a predictable one.
     let staged = place::beside(target, &format!(".{:016x}.partial", owned::random()));
     place::create_new_private(&staged).map_err(io_error("create", &staged))?;
     Ok(Staged(staged))
 }
 
-/// The copy needs no journal: until it is synced and named, nobody looks at it.
+/// Opens the copy without a journal: it has no readers until it is synced and renamed.
 fn open_copy(path: &Path) -> Result<Connection, Error> {
     let copy = Connection::open(path).map_err(sqlite_error("create", path))?;
     copy.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF").map_err(sqlite_error("create", path))?;
     Ok(copy)
 }
 
-/// Makes the copy durable and reads it back.
+/// Syncs the copy to disk and verifies it.
 fn verify(path: &Path) -> Result<Revision, Error> {
     place::sync(path)?;
     header::recognise(path)?;
@@ -123,12 +122,12 @@ fn verify(path: &Path) -> Result<Revision, Error> {
     Ok(replay::verify(&copy, path)?.head())
 }
 
-/// Gives the copy its name, unless something has it by now.
+/// Links the copy to its final name; fails if the name exists by now.
 fn publish(staged: &Staged, target: &Path) -> Result<(), Error> {
     match fs::hard_link(&staged.0, target) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(io_error("create", target)(error)),
-        // Some file systems have no links.
+        // Some file systems do not support hard links.
         Err(_) => fs::rename(&staged.0, target).map_err(io_error("create", target))?,
     }
     place::sync_name(target)
@@ -144,7 +143,7 @@ mod tests {
         source
     }
 
-    /// Asserts that the whole copy was synced before its folder was, and its folder with the name of the copy in it.
+    /// Asserts that the copy's content was synced before its folder, and that the folder then had the copy's name.
     fn assert_durable(folder: &Path, target: &Path) {
         let records = sync_journal::of_folder(folder);
         let size = fs::metadata(target).unwrap().len();

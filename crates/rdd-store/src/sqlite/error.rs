@@ -1,112 +1,112 @@
-//! Why a datastore was not opened, inspected or restored.
+//! The errors of opening, inspecting and restoring a datastore.
 
 use std::path::{Path, PathBuf};
 
 use rdd_stdx::{file, lock};
 
-/// Why a datastore was not opened, inspected or restored. Whatever the reason, its files are as they were.
+/// Why a datastore was not opened, inspected or restored. In every case its files are unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Somebody else has it open.
+    /// Another process has it open.
     #[error("datastore {} is in use by {}", path.display(), holder.map_or_else(|| "a process that is not visible from here".to_owned(), |pid| format!("process {pid}")))]
     InUse {
         /// The datastore.
         path: PathBuf,
-        /// Who, where it can be told.
+        /// The id of that process, if it is visible.
         holder: Option<u32>,
     },
-    /// The library is too old to be trusted with data.
+    /// The linked SQLite has known corruption bugs.
     #[error("SQLite {version} can corrupt a datastore; 3.51.3 or newer is needed")]
     OldSqlite {
-        /// What is linked.
+        /// The linked version.
         version: String,
     },
-    /// It is on a network file system.
+    /// The datastore is on a network file system.
     #[error("datastore {} is on a network file system ({kind}), where neither locks nor syncs can be relied on; move it to a local disk", path.display())]
     Network {
         /// The datastore.
         path: PathBuf,
-        /// Which one.
+        /// The type of the file system.
         kind: String,
     },
-    /// It is broken.
+    /// The datastore is damaged.
     #[error("datastore {} is damaged: {reason}; it was left as it is. Restore a backup with `rdd svc restore`, or start afresh with `rdd svc reset`", path.display())]
     Damaged {
         /// The datastore.
         path: PathBuf,
-        /// How.
+        /// What is wrong.
         reason: String,
     },
-    /// A newer version of the program wrote it.
+    /// A newer version of rdd wrote it.
     #[error("datastore {} has format {found}, newer than format {known} of this version; update rdd, or restore a backup made by this version with `rdd svc restore`", path.display())]
     Newer {
         /// The datastore.
         path: PathBuf,
         /// Its format.
         found: u32,
-        /// Ours.
+        /// The newest format that this version knows.
         known: u32,
     },
-    /// It is the original program's.
+    /// The Go version of rdd wrote it, with kine.
     #[error("datastore {} was written by the Go version of rdd and cannot be read by this one; it was left as it is. Move the file away, or start afresh with `rdd svc reset`; to keep its objects, export them with that version and apply them here", path.display())]
     Kine {
         /// The datastore.
         path: PathBuf,
     },
-    /// It is some other database.
+    /// The file is another database.
     #[error("{} is not an rdd datastore: {reason}; it was left as it is. Move the file away, or restore a backup with `rdd svc restore`", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// What the file is.
         reason: String,
     },
-    /// A restore or a reset did not finish.
+    /// A restore or reset was interrupted.
     #[error("a restore or reset of datastore {} was interrupted ({left} is left over); run `rdd svc restore` or `rdd svc reset` again", path.display())]
     Interrupted {
         /// The datastore.
         path: PathBuf,
-        /// What tells so.
+        /// The name of the leftover file.
         left: String,
     },
-    /// An older format could not be brought up to date.
+    /// The upgrade of an older format failed.
     #[error("upgrade datastore {} from format {from}; it was left as it is", path.display())]
     Upgrade {
         /// The datastore.
         path: PathBuf,
         /// Its format.
         from: u32,
-        /// Why.
+        /// The cause.
         #[source]
         source: rusqlite::Error,
     },
     /// SQLite failed.
     #[error("{action} {}", path.display())]
     Sqlite {
-        /// What was attempted.
+        /// What the program tried to do.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: rusqlite::Error,
     },
-    /// The file system failed.
+    /// An operation of the file system failed.
     #[error("{action} {}", path.display())]
     Io {
-        /// What was attempted.
+        /// What the program tried to do.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// The file system failed.
+    /// A file helper failed.
     #[error(transparent)]
     File(#[from] file::Error),
-    /// The lock could not be tried.
+    /// The lock could not be checked.
     #[error(transparent)]
     Lock(lock::Error),
 }
@@ -119,7 +119,7 @@ pub(super) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(std::io
     move |source| Error::Io { action, path: path.to_owned(), source }
 }
 
-/// What SQLite says while a file is being checked is damage, unless it speaks of the machine.
+/// Classifies an SQLite error during verification: it means damage, unless it is about the machine (permissions, memory, I/O).
 pub(super) fn damaged_or(path: &Path, action: &'static str, error: rusqlite::Error) -> Error {
     use rusqlite::ErrorCode as Code;
     let short_read = matches!(&error, rusqlite::Error::SqliteFailure(failure, _)

@@ -1,4 +1,4 @@
-//! What a file is, told from its first bytes without SQLite, which would change it.
+//! Recognises a file by its first bytes, without SQLite, which would modify the file.
 
 use std::{fs::File, io::Read, path::Path};
 
@@ -6,33 +6,36 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::{Error, io_error, place};
 
-/// `rddS`: marks a SQLite file as ours.
+/// `rddS`, the SQLite application id of a datastore.
 pub(super) const APPLICATION_ID: u32 = 0x7264_6453;
 
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const HEADER_BYTES: usize = 100;
 
-/// What is at a path.
+/// What is at the path of a datastore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
-    /// No main file.
+    /// There is no main file.
     Nothing,
-    /// A datastore, of this format at least; a newer one may be in the write-ahead log.
+    /// A datastore of at least this format; the write-ahead log may hold a newer one.
     Ours { version: u32 },
 }
 
-/// The fields of a SQLite header that tell something.
+/// The fields of a SQLite header that matter here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Header {
     page_bytes: u64,
     log_mode: bool,
-    /// `None` if the field is stale.
+    /// The size in pages; `None` if the field is stale.
     pages: Option<u64>,
     user_version: u32,
     application_id: u32,
 }
 
-/// Tells what is at `path`; everything that is not ours, or is ours and cut short, is an error.
+/// Recognises the file at `path`.
+///
+/// # Errors
+/// For any file that is not a datastore, and for a datastore that is truncated.
 pub(super) fn recognise(path: &Path) -> Result<Found, Error> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES);
     let file = match File::open(path) {
@@ -47,7 +50,7 @@ pub(super) fn recognise(path: &Path) -> Result<Found, Error> {
         if is_kine_log(path)? {
             return Err(Error::Kine { path: path.to_owned() });
         }
-        // A file of ours always begins with a header: it is complete before it gets its name.
+        // Our main file always has a header: it is complete before it gets its name.
         return Err(damaged(if length == 0 {
             "it is empty".to_owned()
         } else {
@@ -79,19 +82,19 @@ fn parse(bytes: &[u8]) -> Option<Header> {
         1 => 65_536,
         size => u64::from(size),
     };
-    // The page count is valid if it was written along with the change counter.
+    // The page count is valid only if it was written together with the change counter.
     let pages = (number(24) == number(92)).then(|| u64::from(number(28)));
     let log_mode = bytes[18] == 2 && bytes[19] == 2;
     Some(Header { page_bytes, log_mode, pages, user_version: number(60), application_id: number(68) })
 }
 
-/// With a write-ahead log the main file may rightly be short: a checkpoint that was interrupted is done again.
+/// Why the main file is too short, if it is. With a write-ahead log it may be: SQLite repeats an interrupted checkpoint.
 fn cut_short(header: &Header, length: u64, has_log: bool) -> Option<String> {
     let expected = header.pages? * header.page_bytes;
     (!has_log && length < expected).then(|| format!("it has {length} bytes instead of {expected}"))
 }
 
-/// What a SQLite file that is not ours is.
+/// The error for a SQLite file that is not a datastore.
 fn foreign(path: &Path, header: &Header) -> Result<Error, Error> {
     if has_kine_table(path) || is_kine_log(path)? {
         return Ok(Error::Kine { path: path.to_owned() });
@@ -103,7 +106,7 @@ fn foreign(path: &Path, header: &Header) -> Result<Error, Error> {
     Ok(Error::Foreign { path: path.to_owned(), reason })
 }
 
-/// Looks without touching: SQLite takes an immutable file as it is, without its log and without locks.
+/// Reads without side effects: SQLite opens an immutable file without its log and without locks.
 fn has_kine_table(path: &Path) -> bool {
     open_immutable(path).is_ok_and(|connection| {
         let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'kine'";
@@ -111,7 +114,7 @@ fn has_kine_table(path: &Path) -> bool {
     })
 }
 
-/// The table may be in the log only. Its definition is plain text there.
+/// Whether the write-ahead log creates the table; the main file may not have it yet. SQL definitions are plain text in the log.
 fn is_kine_log(path: &Path) -> Result<bool, Error> {
     let log = place::beside(path, "-wal");
     if !log.exists() {
@@ -129,12 +132,13 @@ fn is_kine_log(path: &Path) -> Result<bool, Error> {
         if needles.iter().any(|needle| kept.windows(needle.len()).any(|window| window == *needle)) {
             return Ok(true);
         }
+        // Keep the end of the chunk: a needle may span two chunks.
         let overlap = kept.len().saturating_sub(64);
         kept.drain(..overlap);
     }
 }
 
-/// Opens a file that nobody writes to, without its log, and without leaving a trace.
+/// Opens a file that no process writes to, without its log and without side effects.
 pub(super) fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
     let mut uri = String::from("file:");
     for byte in std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).as_os_str().as_encoded_bytes() {

@@ -1,4 +1,4 @@
-//! The tables, the settings, and the steps from one format to the next.
+//! The format of a datastore: tables, connection settings, and the upgrades between formats.
 
 use std::{fs, path::Path};
 
@@ -13,13 +13,14 @@ use super::{
     sqlite_error,
 };
 
-/// Brings a datastore from one format to the next, inside a transaction.
+/// Upgrades a datastore from one format to the next, inside a transaction.
 pub(super) type Step = fn(&Connection) -> rusqlite::Result<()>;
 
-/// Step n leads from format n to format n + 1.
+/// The upgrades: step n upgrades format n to format n + 1.
 pub(super) const STEPS: &[Step] = &[create_tables];
 
-/// The tables as SQLite keeps their definitions; a file whose definitions differ is not what it says it is.
+/// The tables with their SQL definitions, exactly as SQLite stores them. [`replay`](super::replay) refuses a file whose
+/// definitions differ.
 pub(super) const TABLES: [(&str, &str); 2] = [
     (
         "log",
@@ -41,7 +42,7 @@ fn create_tables(connection: &Connection) -> rusqlite::Result<()> {
     super::log::insert_state(connection, &crate::engine::row::State::default())
 }
 
-/// The settings of a connection. None of them writes.
+/// Configures a connection. No setting writes to the file.
 pub(super) fn configure(connection: &Connection, synchronous_off: bool) -> rusqlite::Result<()> {
     connection.execute_batch(
         "PRAGMA locking_mode = EXCLUSIVE;
@@ -58,12 +59,12 @@ pub(super) fn configure(connection: &Connection, synchronous_off: bool) -> rusql
     connection.execute_batch(if synchronous_off { "PRAGMA synchronous = OFF" } else { "PRAGMA synchronous = FULL" })
 }
 
-/// Whether closing leaves the write-ahead log, and with it the main file, as they are.
+/// Sets whether closing the connection keeps the write-ahead log and leaves the main file unchanged.
 pub(super) fn keep_log_on_close(connection: &Connection, keep: bool) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep).map(|_| ())
 }
 
-/// Makes a new datastore: complete under another name first, so that no half-made file ever has the real one.
+/// Creates a datastore. It is completed under a staging name first, so an incomplete file never has the real name.
 pub(super) fn create(path: &Path, steps: &[Step]) -> Result<(), Error> {
     let staged = place::stage(path, Purpose::Create)?;
     create_staged(&staged, steps)?;
@@ -71,7 +72,7 @@ pub(super) fn create(path: &Path, steps: &[Step]) -> Result<(), Error> {
     Ok(file::sync_dir(place::folder(path))?)
 }
 
-/// Makes a new datastore at a name that nothing has.
+/// Creates a datastore at a path that does not exist.
 pub(super) fn create_staged(staged: &Path, steps: &[Step]) -> Result<(), Error> {
     place::create_new_private(staged).map_err(io_error("create", staged))?;
     let connection = Connection::open(staged).map_err(sqlite_error("create", staged))?;
@@ -88,7 +89,7 @@ fn build(connection: &Connection, steps: &[Step]) -> rusqlite::Result<()> {
     connection.execute_batch("COMMIT; PRAGMA wal_checkpoint(TRUNCATE)")
 }
 
-/// As [`create`], without another name, where there are no names to change.
+/// Like [`create`], but without a staging name: for a VFS without real files.
 pub(super) fn create_in_place(connection: &Connection, path: &Path) -> Result<(), Error> {
     if version(connection, path)? == 0 {
         build(connection, STEPS).map_err(sqlite_error("create", path))?;
@@ -96,7 +97,7 @@ pub(super) fn create_in_place(connection: &Connection, path: &Path) -> Result<()
     Ok(())
 }
 
-/// The format, as the connection sees it: the log included.
+/// The format as the connection reads it, including what only the log holds.
 pub(super) fn version(connection: &Connection, path: &Path) -> Result<u32, Error> {
     let read = connection.pragma_query_value(None, "user_version", |row| row.get(0));
     read.map_err(|error| damaged_or(path, "read", error))
@@ -111,8 +112,7 @@ pub(super) fn check_version(path: &Path, found: u32, steps: &[Step]) -> Result<(
     }
 }
 
-/// Brings an older datastore up to date, after copying it to `<path>.v<format>-backup`. A step that fails leaves it as
-/// it was.
+/// Upgrades an older datastore, after copying it to `<path>.v<format>-backup`. If a step fails, the datastore stays unchanged.
 pub(super) fn upgrade(connection: &Connection, path: &Path, steps: &[Step]) -> Result<(), Error> {
     let from = version(connection, path)?;
     if from as usize >= steps.len() {

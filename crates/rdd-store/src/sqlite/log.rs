@@ -1,4 +1,4 @@
-//! The log in SQLite: rows in, rows out, and upkeep.
+//! The log in SQLite: writes, reads and maintenance.
 
 use std::{
     ops::ControlFlow,
@@ -19,18 +19,18 @@ use crate::{
 const STATE: &str =
     "REPLACE INTO state(one, compacted, floor, time, wall, rows, digest, sum) VALUES(1, ?, ?, ?, ?, ?, ?, ?)";
 
-/// A write-ahead log beyond this is cut when there is time.
+/// The size from which maintenance truncates the write-ahead log.
 const LOG_BYTES_MAX: u64 = 16 << 20;
-/// Free pages worth giving back: more than this, and more than a quarter of the file.
+/// Maintenance releases free pages if there are more than this and more than a quarter of the file.
 const FREE_PAGES_MIN: i64 = 256;
-/// Pages given back at a time.
+/// How many pages one step of maintenance releases.
 const FREE_PAGES_STEP: u32 = 64;
 
-/// The statements of the writer, prepared once.
+/// The writer's connection with its prepared statements.
 pub(super) struct SqliteLog<'c> {
     pub(super) connection: &'c Connection,
     wal: PathBuf,
-    /// Pages were given back, but the main file is cut only when the log is copied into it.
+    /// Whether pages were released since the last checkpoint; only a checkpoint truncates the main file.
     shrunk: bool,
     begin: Statement<'c>,
     commit: Statement<'c>,
@@ -78,7 +78,8 @@ impl<'c> SqliteLog<'c> {
         Ok(())
     }
 
-    /// A full disk is known before anything is decided; after any other failure nobody knows what the disk holds.
+    /// Classifies a failed write. SQLite reports a full disk before it commits; after any other error the content of the disk is
+    /// unknown.
     fn failure(&self, error: rusqlite::Error) -> Failure {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => {
@@ -98,7 +99,7 @@ impl<'c> SqliteLog<'c> {
             }
             return Ok(false);
         }
-        // The pragma gives back one page per row.
+        // The pragma releases one page per row.
         let mut statement = self.connection.prepare(&format!("PRAGMA incremental_vacuum({FREE_PAGES_STEP})"))?;
         let mut freed = statement.query([])?;
         while freed.next()?.is_some() {}
@@ -151,7 +152,7 @@ impl Log for SqliteLog<'_> {
     }
 
     fn seal(&mut self) {
-        // If even this fails, closing does what it always does; SQLite then finds the same error again.
+        // If this fails too, closing checkpoints as usual and gets the same error from SQLite.
         let _ = layout::keep_log_on_close(self.connection, true);
     }
 
@@ -160,7 +161,7 @@ impl Log for SqliteLog<'_> {
     }
 }
 
-/// Sets the state outside the writer.
+/// Writes the state outside of the writer, for a new or a restored datastore.
 pub(super) fn insert_state(connection: &Connection, state: &State) -> rusqlite::Result<()> {
     put_state(&mut connection.prepare(STATE)?, state)
 }

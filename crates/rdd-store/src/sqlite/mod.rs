@@ -1,4 +1,4 @@
-//! The store in one SQLite file: an append-only log, its index in memory.
+//! The persistent store: an append-only log in one SQLite file, with its index in memory.
 
 mod copy;
 mod error;
@@ -30,30 +30,30 @@ use crate::{
     engine::{Core, Handle, Shared, delegate_store, index::Index},
 };
 
-/// Below this the write-ahead log can be corrupted (sqlite.org/wal.html).
+/// Older versions can corrupt the write-ahead log (sqlite.org/wal.html).
 const OLDEST_SQLITE: i32 = 3_051_003;
 
-/// How a datastore is opened.
+/// Options for opening a datastore.
 #[derive(Clone)]
 pub struct Options {
-    /// Where the time comes from.
+    /// The clock; tests use a manual one.
     pub clock: SharedClock,
-    /// How much of everything.
+    /// The limits of the store.
     pub limits: Limits,
-    /// Open it also on a network file system, whose locks and syncs may not hold.
+    /// Allow a network file system, where locks and fsync may be unreliable.
     pub allow_network: bool,
-    /// For tests of the store itself.
+    /// Options for the store's own tests.
     #[doc(hidden)]
     pub testing: Testing,
 }
 
-/// For tests of the store itself.
+/// Options for the store's own tests.
 #[doc(hidden)]
 #[derive(Debug, Clone, Default)]
 pub struct Testing {
-    /// The SQLite VFS to use. Then there is no lock and no folder, and a new file is made in place.
+    /// The SQLite VFS to use. With one, there is no lock and no folder, and a new file is created in place.
     pub vfs: Option<String>,
-    /// Never wait for the disk: what was acknowledged may be lost.
+    /// Never sync to disk: acknowledged transactions may be lost.
     pub synchronous_off: bool,
 }
 
@@ -74,15 +74,20 @@ impl fmt::Debug for Options {
     }
 }
 
-/// A store in a file. See [`open`].
+/// A store in a SQLite file. [`open`] creates it.
 #[derive(Debug)]
 pub struct SqliteStore(Handle);
 
-/// Opens the datastore at `path`, or makes a new one if there is none.
+/// Opens the datastore at `path`, or creates one if there is none.
 ///
-/// The folder is made private (0700), and so are the files (0600), under any umask. A lock beside the file keeps
-/// everyone else out for as long as the store is open. Everything in the file is read and verified; one that is damaged,
-/// newer, or not ours is refused and left exactly as it is.
+/// # Guarantees
+/// - The folder is private (0700) and so are the files (0600), whatever the umask.
+/// - A lock file beside the datastore excludes other processes for as long as the store is open.
+/// - Every row is read and verified before the store serves requests.
+///
+/// # Errors
+/// A datastore that is damaged, newer, in use or not ours is refused, and its files stay exactly as they are. See [`Error`] for
+/// the remedies.
 pub fn open(path: &Path, options: Options) -> Result<SqliteStore, Error> {
     check_sqlite(rusqlite::version_number(), rusqlite::version())?;
     if options.testing.vfs.is_some() {
@@ -99,7 +104,7 @@ pub fn open(path: &Path, options: Options) -> Result<SqliteStore, Error> {
     start(path, options, connection, index, Some(lock))
 }
 
-/// Everything between the lock and the writer.
+/// Opens and verifies the datastore; the caller holds the lock.
 fn open_locked(path: &Path, options: &Options, steps: &[layout::Step]) -> Result<(Connection, Index), Error> {
     let version = match header::recognise(path)? {
         Found::Nothing => {
@@ -119,13 +124,13 @@ fn open_locked(path: &Path, options: &Options, steps: &[layout::Step]) -> Result
     Ok((connection, index))
 }
 
-/// A connection that has only read so far. Dropped, it leaves no trace.
+/// A connection that has only read so far. Dropped, it leaves the files as they were.
 struct Checking {
     connection: Connection,
     trace: Option<Trace>,
 }
 
-/// An empty write-ahead log that SQLite made although nothing was written.
+/// The path of an empty write-ahead log that SQLite creates even if nothing is written.
 struct Trace(PathBuf);
 
 impl Checking {
@@ -136,7 +141,7 @@ impl Checking {
         Ok(Self { connection, trace })
     }
 
-    /// From now on it may write.
+    /// Accepts the datastore: from now on the connection may write, and closing it checkpoints the log.
     fn accept(mut self) -> Result<Connection, Error> {
         if let Some(trace) = self.trace.take() {
             std::mem::forget(trace);
@@ -149,14 +154,14 @@ impl Checking {
 
 impl Drop for Trace {
     fn drop(&mut self) {
-        // Fields drop in order: the connection is closed by now.
+        // Fields drop in declaration order: the connection is already closed.
         if std::fs::metadata(&self.0).is_ok_and(|meta| meta.len() == 0) {
             let _ = std::fs::remove_file(&self.0);
         }
     }
 }
 
-/// A connection that leaves the log alone when it is closed.
+/// Opens a connection that does not checkpoint the write-ahead log when it is closed.
 fn connect(path: &Path, options: &Options, flags: OpenFlags) -> Result<Connection, Error> {
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = match &options.testing.vfs {
@@ -164,7 +169,7 @@ fn connect(path: &Path, options: &Options, flags: OpenFlags) -> Result<Connectio
         None => Connection::open_with_flags(path, flags),
     };
     let connection = opened.map_err(sqlite_error("open", path))?;
-    // First of all: closing a file that the next line finds damaged would copy its log into it.
+    // First: if the next line finds damage, closing the connection must not copy the log into the main file.
     layout::keep_log_on_close(&connection, true).map_err(sqlite_error("open", path))?;
     layout::configure(&connection, options.testing.synchronous_off).map_err(|error| damaged_or(path, "open", error))?;
     Ok(connection)

@@ -1,4 +1,4 @@
-//! Where the files are: names beside the datastore, private modes, and disks that are none.
+//! The files of a datastore: their names, private modes, syncing, and detection of network file systems.
 
 use std::{
     ffi::OsString,
@@ -15,31 +15,31 @@ use rdd_stdx::{
 
 use super::{Error, io_error};
 
-/// The file that is named like the datastore, with this after it.
+/// The path of a companion file: the datastore's name with a suffix.
 pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     PathBuf::from(name)
 }
 
-/// What the name of a datastore that replaces another one begins with until it is in place: that of the other, and this.
+/// The suffix of the staging name of a datastore that is to replace another one; a random part follows.
 const RESTORING: &str = ".restoring";
-/// As [`RESTORING`], for a datastore where there was none.
+/// Like [`RESTORING`], for a new datastore.
 const NEW: &str = ".new";
-/// What SQLite puts beside a file, and nothing for the file itself.
+/// The suffixes of the files of a SQLite database; the empty one is the main file.
 const ENDINGS: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
-/// What a datastore is staged for.
+/// Why a datastore is staged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// There is none yet.
+    /// To create a datastore where there is none.
     Create,
-    /// It takes the place of another one, which is set aside or removed before.
+    /// To replace a datastore, which is set aside or removed first.
     Replace,
 }
 
 impl Purpose {
-    /// The name that is made random.
+    /// The staging name without its random part.
     fn base(self, path: &Path) -> PathBuf {
         beside(
             path,
@@ -51,8 +51,8 @@ impl Purpose {
     }
 }
 
-/// A random name beside the datastore, after what interrupted attempts for the same purpose left is removed. The caller holds
-/// the lock of the datastore, so no other attempt is under way.
+/// Returns a random staging path beside the datastore, and removes what interrupted attempts with the same purpose left. The
+/// caller holds the datastore's lock, so no other attempt is in progress.
 pub(super) fn stage(path: &Path, purpose: Purpose) -> Result<PathBuf, Error> {
     let base = purpose.base(path);
     let name = base.file_name().unwrap_or_default();
@@ -61,7 +61,7 @@ pub(super) fn stage(path: &Path, purpose: Purpose) -> Result<PathBuf, Error> {
     Ok(folder(path).join(owned::staging_name(name)))
 }
 
-/// The datastore that an interrupted restore or reset would have put in place, if there is one.
+/// The staged datastore that an interrupted restore or reset left, if there is one.
 fn interrupted(path: &Path) -> Result<Option<PathBuf>, Error> {
     let base = Purpose::Replace.base(path);
     let name = base.file_name().unwrap_or_default();
@@ -70,7 +70,7 @@ fn interrupted(path: &Path) -> Result<Option<PathBuf>, Error> {
     Ok(found.into_iter().next().map(|name| folder(path).join(name)))
 }
 
-/// The folder a file is in.
+/// The folder that contains a file.
 pub(super) fn folder(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -79,7 +79,10 @@ pub(super) fn size(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |meta| meta.len())
 }
 
-/// Makes the folder, private, and refuses one on a network file system.
+/// Creates the private folder of the datastore.
+///
+/// # Errors
+/// [`Error::Network`] if it is on a network file system, unless `allow_network`.
 pub(super) fn prepare_folder(path: &Path, allow_network: bool) -> Result<(), Error> {
     let folder = folder(path);
     file::create_dir_private(folder)?;
@@ -89,9 +92,8 @@ pub(super) fn prepare_folder(path: &Path, allow_network: bool) -> Result<(), Err
     }
 }
 
-/// Refuses a datastore of which another user owns a file, or of which a file is a link. None is opened: closing it
-/// again would
-/// drop a lock that this process holds on it.
+/// Refuses a datastore if another user owns one of its files or if one is a symbolic link. It does not open the files: closing a
+/// file would release a POSIX lock that this process holds on it.
 pub(super) fn check_owner(path: &Path) -> Result<(), Error> {
     for suffix in ENDINGS {
         let file = beside(path, suffix);
@@ -100,7 +102,7 @@ pub(super) fn check_owner(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// A main file that is missing while others are there is not a new datastore.
+/// Refuses to create a datastore where only the main file is missing: that is an interrupted restore or reset.
 pub(super) fn check_not_interrupted(path: &Path) -> Result<(), Error> {
     let wal = beside(path, "-wal");
     let left = if wal.exists() { Some(wal) } else { interrupted(path)? };
@@ -109,8 +111,8 @@ pub(super) fn check_not_interrupted(path: &Path) -> Result<(), Error> {
     Err(Error::Interrupted { path: path.to_owned(), left })
 }
 
-/// Makes the empty private file of a lock unless something is there. A file that is there is not even opened: closing it again
-/// would drop a lock that this process holds on it.
+/// Creates the empty private lock file unless the path exists. It does not open an existing file: closing it would release a lock
+/// that this process holds on it.
 pub(super) fn create_private(path: &Path) -> Result<(), Error> {
     match create_new_private(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -118,13 +120,14 @@ pub(super) fn create_private(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Makes an empty private file where there was nothing, not even a link.
+/// Creates an empty private file at a path that does not exist, not even as a link.
 pub(super) fn create_new_private(path: &Path) -> io::Result<()> {
     let created = OpenOptions::new().write(true).create_new(true).mode(file::PRIVATE).open(path)?;
+    // The umask may have removed bits from the mode given to `open`.
     created.set_permissions(Permissions::from_mode(file::PRIVATE))
 }
 
-/// Tightens the modes of files that were laxer.
+/// Makes existing files private.
 pub(super) fn make_private(path: &Path) -> Result<(), Error> {
     for path in [path.to_owned(), beside(path, "-wal")] {
         match fs::metadata(&path) {
@@ -140,7 +143,7 @@ pub(super) fn make_private(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes a file's content durable.
+/// Syncs the content of a file to disk.
 pub(super) fn sync(path: &Path) -> Result<(), Error> {
     let synced = fs::File::open(path).and_then(|file| file.sync_all()).map_err(io_error("sync", path));
     #[cfg(test)]
@@ -148,7 +151,7 @@ pub(super) fn sync(path: &Path) -> Result<(), Error> {
     synced
 }
 
-/// Makes the name of a file durable: fsync of its folder.
+/// Syncs the folder of a file, which makes the file's name durable.
 pub(super) fn sync_name(path: &Path) -> Result<(), Error> {
     let synced = file::sync_dir(folder(path));
     #[cfg(test)]
@@ -156,7 +159,7 @@ pub(super) fn sync_name(path: &Path) -> Result<(), Error> {
     Ok(synced?)
 }
 
-/// What was synced and how it looked at that moment: no test can see from outside whether fsync was called.
+/// Records each sync and what it covered, because a test cannot observe fsync from outside.
 #[cfg(test)]
 pub(super) mod sync_journal {
     use std::{
@@ -171,9 +174,9 @@ pub(super) mod sync_journal {
     #[derive(Debug, Clone)]
     pub(in crate::sqlite) struct SyncRecord {
         pub(in crate::sqlite) path: PathBuf,
-        /// Of a file: its size when it was synced.
+        /// For a file: its size when it was synced.
         pub(in crate::sqlite) bytes: u64,
-        /// Of a folder: the names in it when it was synced.
+        /// For a folder: the names in it when it was synced.
         pub(in crate::sqlite) names: Vec<String>,
     }
 
@@ -187,7 +190,7 @@ pub(super) mod sync_journal {
         RECORDS.lock().unwrap().push(record);
     }
 
-    /// The records of `folder` and of files in it, oldest first. Tests run in parallel, each in its own folder.
+    /// The records of `folder` and of the files in it, oldest first. Tests run in parallel, each in its own folder.
     pub(in crate::sqlite) fn of_folder(folder: &Path) -> Vec<SyncRecord> {
         let records = RECORDS.lock().unwrap();
         records.iter().filter(|record| record.path.starts_with(folder)).cloned().collect()
@@ -196,7 +199,7 @@ pub(super) mod sync_journal {
 
 #[cfg(target_os = "linux")]
 fn network(folder: &Path) -> io::Result<Option<String>> {
-    // The width and sign of the field differ between machines; the magic numbers have 32 bits.
+    // The width and sign of the field differ between architectures; the magic numbers have 32 bits.
     #[allow(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "only the low 32 bits mean anything")]
     let magic = rustix::fs::statfs(folder)?.f_type as u32;
     Ok(network_kind(magic).map(str::to_owned))
@@ -207,7 +210,7 @@ fn network(_folder: &Path) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-/// The network file system that has this magic number (statfs(2) and the kernel's `magic.h`).
+/// The name of the network file system with this magic number (statfs(2) and the kernel's `magic.h`).
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "other systems have no magic numbers"))]
 fn network_kind(magic: u32) -> Option<&'static str> {
     Some(match magic {

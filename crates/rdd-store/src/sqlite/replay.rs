@@ -1,4 +1,4 @@
-//! Reading everything once: what is found is verified, and becomes the index.
+//! Replay: reads and verifies every row at startup and builds the index.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use crate::engine::{
     row::{RowId, State, row_bytes, row_sum},
 };
 
-/// The columns of a row, in the order [`decode`] expects them.
+/// The columns of a row, in the order that [`decode`] expects.
 pub(super) const COLUMNS: &str = "id, key, op, at, expires, sum, val";
 
-/// A row as it lies in SQLite's memory.
+/// A row that borrows its data from SQLite.
 #[derive(Debug)]
 pub(super) struct Stored<'a> {
     pub(super) id: RowId,
@@ -24,7 +24,7 @@ pub(super) struct Stored<'a> {
     pub(super) sum: u32,
 }
 
-/// Why a row cannot be trusted.
+/// Why a row is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("row {id} {problem}")]
 pub(super) struct BadRow {
@@ -32,7 +32,10 @@ pub(super) struct BadRow {
     problem: &'static str,
 }
 
-/// Checks that everything is there and as it was written, and builds the index. It writes nothing.
+/// Verifies tables, structure, checksums and row count, and builds the index. It only reads.
+///
+/// # Errors
+/// [`Error::Damaged`] with the first problem found.
 pub(super) fn verify(connection: &Connection, path: &Path) -> Result<Index, Error> {
     let damaged = |reason: String| Error::Damaged { path: path.to_owned(), reason };
     let failed = |error| damaged_or(path, "read", error);
@@ -61,7 +64,7 @@ fn note(stored: &Stored<'_>) -> Note {
     Note { key: stored.key.into(), live, deletion: stored.value.is_none() }
 }
 
-/// Takes a row apart and compares its checksum.
+/// Decodes a row and checks its checksum.
 pub(super) fn decode<'a>(row: &'a Row<'_>) -> Result<Stored<'a>, BadRow> {
     let id = row.get(0).unwrap_or(-1);
     let bad = |problem| BadRow { id, problem };
@@ -91,7 +94,7 @@ fn check_tables(connection: &Connection) -> rusqlite::Result<Result<(), String>>
     Ok(if same { Ok(()) } else { Err("its tables are not those of a datastore".to_owned()) })
 }
 
-/// The structure of the file: a torn page, or one used twice, would be found out only when it is too late.
+/// Checks the file structure with SQLite: without it, a torn or doubly used page would be found only later.
 pub(super) fn quick_check(connection: &Connection, path: &Path) -> Result<(), Error> {
     let checked = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
     match checked.map_err(|error| damaged_or(path, "check", error))? {

@@ -1,4 +1,4 @@
-//! Putting a backup in the place of a datastore, and looking at one that nobody has open.
+//! Restores a backup over a datastore, resets a datastore, and inspects one that is not open.
 
 use std::{
     fs,
@@ -20,32 +20,32 @@ use crate::{
     engine::{index::Index, row::State},
 };
 
-/// Where revisions go on after the store was replaced: beyond whatever a client may have seen of the old one, so that its
-/// watch is told to start over instead of being fed another history.
+/// The revision from which a replaced store continues: beyond every revision that a client may have seen of the old store, so
+/// that its watch gets [`Error::Compacted`](crate::Error::Compacted) and starts over instead of continuing in another history.
 ///
-/// The old store may be damaged or gone, and the same backup may be restored twice, so what the files say is not enough.
-/// The time in microseconds is: no store takes a million revisions a second for as long as it lives. What the files say
-/// counts too, for a clock that was set back.
+/// The old store may be damaged or missing, and the same backup may be restored twice, so the revisions in the files are not
+/// enough. The wall-clock time in microseconds is: no store commits a million transactions per second over its lifetime. The
+/// revisions in the files count too, for the case that the clock was set back.
 fn floor_beyond(heads: [u64; 2], options: &Options) -> u64 {
     let microseconds = u64::try_from(options.clock.wall().as_micros()).unwrap_or(u64::MAX).min(REVISION_MAX);
     heads.into_iter().fold(microseconds, |floor, head| floor.max(head + 1))
 }
 
-/// A clock beyond this is wrong; half of what fits into a row's id.
+/// The limit for a wrong clock: half of what fits into a row id.
 const REVISION_MAX: u64 = 1 << 55;
 
-/// What a restore did.
+/// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
-    /// The newest revision now.
+    /// The newest revision of the restored datastore.
     pub revision: Revision,
     /// Keys that have a value.
     pub live_keys: u64,
-    /// Where the datastore that was there is now; its log, if it had one, is beside it.
+    /// The new path of the datastore that was replaced; its write-ahead log, if it had one, is beside it.
     pub set_aside: Option<PathBuf>,
 }
 
-/// What a datastore holds.
+/// The content of a datastore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
     /// Its format.
@@ -60,7 +60,7 @@ pub struct Inspection {
     pub file_bytes: u64,
 }
 
-/// The moments of a restore between which a crash may fall.
+/// The points in a restore at which tests simulate a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Moment {
     Prepared,
@@ -69,7 +69,10 @@ enum Moment {
     Done,
 }
 
-/// Verifies a datastore that nobody has open, and tells what it holds. The files stay exactly as they are.
+/// Verifies a datastore that is not open and describes it. The files stay exactly as they are.
+///
+/// # Errors
+/// [`Error::InUse`] if a process has it open, and the errors of [`open`](super::open).
 pub fn inspect(path: &Path, options: &Options) -> Result<Inspection, Error> {
     if let Found::Nothing = header::recognise(path)? {
         return Err(io_error("open", path)(std::io::ErrorKind::NotFound.into()));
@@ -85,11 +88,16 @@ pub fn inspect(path: &Path, options: &Options) -> Result<Inspection, Error> {
     })
 }
 
-/// Puts the backup in the place of the datastore at `path`, which nobody may have open.
+/// Replaces the datastore at `path`, which must not be open, with the backup.
 ///
-/// The backup is verified first and is not changed. What was there is set aside as `<path>.before-restore-<time>`.
-/// Revisions leap ahead, and there is no history: every client starts over. A crash at any point leaves either the old
-/// datastore, or the new one, or a state that [`open`](super::open) refuses with the advice to restore again.
+/// # Flow
+/// Verify a copy of the backup; set the old datastore aside as `<path>.before-restore-<time>`; rename the copy to `path`. The
+/// backup stays unchanged.
+///
+/// # Guarantees
+/// - Revisions jump ahead and there is no history, so every client starts over.
+/// - A crash at any point leaves the old datastore, the new one, or a state that [`open`](super::open) refuses with the advice to
+///   restore again.
 pub fn restore(backup: &Path, path: &Path, options: &Options) -> Result<Restored, Error> {
     restore_until(backup, path, options, &mut |_| ControlFlow::Continue(()))
 }
@@ -118,7 +126,7 @@ fn restore_until(
     if main {
         fs::rename(path, &set_aside).map_err(io_error("set aside", path))?;
         restored.set_aside = Some(set_aside.clone());
-        // In this order also on the disk: a main file without its log would open, and lack what the log holds.
+        // Sync before the log is moved: after a crash, a main file without its log would open and lack the log's transactions.
         file::sync_dir(place::folder(path))?;
     }
     if reached(Moment::MainSetAside).is_break() {
@@ -139,7 +147,7 @@ fn restore_until(
     Ok(restored)
 }
 
-/// Copies the backup, with its log if it has one, verifies the copy and lets it leap ahead.
+/// Copies the backup and its log to the staging path, verifies the copy and makes its revisions jump ahead.
 fn prepare(backup: &Path, staged: &Path, present: u64, options: &Options) -> Result<(Revision, u64), Error> {
     for suffix in ["", "-wal"] {
         let (from, to) = (place::beside(backup, suffix), place::beside(staged, suffix));
@@ -176,11 +184,10 @@ fn leap(staged: &Path, present: u64, options: &Options) -> Result<(Revision, u64
     Ok((Revision(floor), index.live.len() as u64))
 }
 
-/// Puts an empty datastore in the place of whatever is at `path`, which nobody may have open, and tells its revision.
+/// Replaces the datastore at `path`, which must not be open, with an empty one. Returns the new revision.
 ///
-/// Revisions leap ahead, as after a restore. What was there is removed, whoever wrote it and in whatever state it is. A
-/// crash at any point leaves the old datastore, the new one, or a state that [`open`](super::open) refuses with the
-/// advice to do it again.
+/// Revisions jump ahead, as after a restore. The old files are removed, whatever wrote them and whatever their state. A crash at
+/// any point leaves the old datastore, the new one, or a state that [`open`](super::open) refuses with the advice to reset again.
 pub fn reset(path: &Path, options: &Options) -> Result<Revision, Error> {
     place::prepare_folder(path, options.allow_network)?;
     let _lock = acquire(path)?;
@@ -190,7 +197,7 @@ pub fn reset(path: &Path, options: &Options) -> Result<Revision, Error> {
     let (revision, _) = leap(&staged, present, options)?;
     for left in [path.to_owned(), place::beside(path, "-wal"), place::beside(path, "-shm")] {
         file::remove_if_present(&left)?;
-        // In this order also on the disk: a main file without its log would open, and lack what the log holds.
+        // Sync after each removal: after a crash, a main file without its log would open and lack the log's transactions.
         file::sync_dir(place::folder(path))?;
     }
     fs::rename(&staged, path).map_err(io_error("put in place", path))?;
@@ -198,7 +205,7 @@ pub fn reset(path: &Path, options: &Options) -> Result<Revision, Error> {
     Ok(revision)
 }
 
-/// What is wrong with the copy is wrong with the backup.
+/// Makes errors about the copy name the backup.
 fn about(error: Error, backup: &Path) -> Error {
     match error {
         Error::Damaged { reason, .. } => Error::Damaged { path: backup.to_owned(), reason },
@@ -207,7 +214,7 @@ fn about(error: Error, backup: &Path) -> Error {
     }
 }
 
-/// Verifies a datastore without a trace.
+/// Verifies a datastore without changing its files; returns its format and index.
 fn examine(path: &Path, options: &Options) -> Result<(u32, Index), Error> {
     header::recognise(path)?;
     let checking = Checking::begin(path, options)?;
@@ -216,7 +223,7 @@ fn examine(path: &Path, options: &Options) -> Result<(u32, Index), Error> {
     Ok((version, replay::verify(&checking.connection, path)?))
 }
 
-/// The file that an interrupted restore set aside without its log.
+/// The main file that an interrupted restore set aside without its log.
 fn orphaned(path: &Path) -> Option<PathBuf> {
     let prefix = place::beside(path, ".before-restore-").file_name()?.to_string_lossy().into_owned();
     let names = fs::read_dir(place::folder(path)).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -225,17 +232,17 @@ fn orphaned(path: &Path) -> Option<PathBuf> {
     (!place::beside(&newest, "-wal").exists()).then_some(newest)
 }
 
-/// A name with the time in it that nothing has yet.
+/// An unused file name with the time in it.
 fn set_aside_name(path: &Path, options: &Options) -> PathBuf {
     let name = place::beside(path, &format!(".before-restore-{}", utc(options.clock.wall().as_secs())));
     let numbered = (2..).map(|number| place::beside(&name, &format!(".{number}")));
     std::iter::once(name.clone()).chain(numbered).find(|name| !name.exists()).unwrap_or(name)
 }
 
-/// `20260314T150926Z`.
+/// Formats a time as in `20260314T150926Z`.
 fn utc(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Counted from the 1st of March of year 0, so that leap days come last; 719468 days before 1970.
+    // Counted from 1 March of year 0, so that leap days come last; that is 719468 days before 1970.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -257,7 +264,7 @@ mod tests {
         store.commit(Txn::put(key, Expect::Any, "value")).wait().unwrap();
     }
 
-    /// As [`filled`], with a log beside the main file, as a crash leaves it.
+    /// Like [`filled`], with a log beside the main file, as after a crash.
     fn crashed(path: &Path, key: &str) {
         let dir = tempfile::tempdir().unwrap();
         let living = dir.path().join("state.db");

@@ -1,4 +1,4 @@
-//! What a commit promises.
+//! The contract of commits: atomicity, expectations, revisions, limits.
 
 use std::sync::Arc;
 

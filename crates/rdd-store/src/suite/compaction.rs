@@ -1,4 +1,4 @@
-//! What history keeps, and what it lets go.
+//! The contract of compaction: which history is kept, and how loads hold the horizon.
 
 use std::{sync::Arc, time::Duration};
 
@@ -56,7 +56,7 @@ pub fn what_is_dead_at_the_horizon_is_not_loaded(subject: &dyn Subject) {
         }
     }
     let head = store.status().head;
-    // Asked for together, so that the load begins before all of it can have been removed.
+    // Requested together, so that the load begins before all garbage can have been removed.
     let (compacted, load) = (store.compact(head), store.load());
     assert_eq!(within(compacted).unwrap(), head);
     let mut load = within(load).unwrap();

@@ -1,4 +1,4 @@
-//! What a subscription promises.
+//! The contract of subscriptions: order, completeness, lag.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{Subject, clock, fresh, next, until, within};
 use crate::{Change, Error, Expect, Limits, Revision, Store, Txn};
 
 pub fn history_and_live_events_join_without_a_gap_or_a_repeat(subject: &dyn Subject) {
-    // Pieces so small that catching up takes many.
+    // Small pieces, so that catching up takes many of them.
     let limits = Limits { piece_bytes: 100, ..Limits::default() };
     let store = subject.open(limits, clock());
     for number in 1..=100_u32 {
@@ -76,7 +76,7 @@ pub fn a_slow_subscriber_is_cut_off_and_can_resume(subject: &dyn Subject) {
     let store = subject.open(limits, clock() as SharedClock);
     let mut slow = within(store.events(Revision(0))).unwrap();
     for number in 1..=100_u32 {
-        // Each commit is acknowledged although one subscriber reads nothing: nobody waits for it.
+        // Every commit is acknowledged although one subscriber does not read: the writer never waits.
         within(store.commit(Txn::put("k", Expect::Any, number.to_string()))).unwrap();
     }
     assert_eq!(store.status().lagged, 1);

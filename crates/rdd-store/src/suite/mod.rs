@@ -18,16 +18,16 @@ use rdd_stdx::clock::{ManualClock, SharedClock};
 
 use crate::{Batch, Change, Error, Limits, Revision, Store, Subscription};
 
-/// A place for one store, which it opens as often as it is asked to.
+/// One place for a store, which the tests open repeatedly.
 pub trait Subject {
-    /// Opens the store. An earlier one of the same subject has been closed.
+    /// Opens the store. The tests have closed an earlier one of this subject.
     fn open(&self, limits: Limits, clock: SharedClock) -> Box<dyn Store>;
 
-    /// Whether what was written is there when it is opened again.
+    /// Whether data persists when the store is reopened.
     fn keeps(&self) -> bool;
 }
 
-/// Makes a test of each rule of the contract, for the subject that the expression makes.
+/// Generates one test per rule of the contract, for the subject that the expression creates.
 #[macro_export]
 macro_rules! contract {
     ($subject:expr) => {
@@ -62,7 +62,7 @@ macro_rules! contract {
     };
 }
 
-/// Waits at most this long for what must happen.
+/// The timeout for everything that must happen.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn within<T>(future: impl Future<Output = T>) -> T {
@@ -79,7 +79,7 @@ fn fresh(subject: &dyn Subject) -> (Box<dyn Store>, Arc<ManualClock>) {
     (subject.open(Limits::default(), Arc::clone(&clock) as SharedClock), clock)
 }
 
-/// The next batch that is not a notice of progress.
+/// The next batch that is not a bookmark.
 fn next(events: &mut Subscription) -> Result<Arc<Batch>, Error> {
     loop {
         let batch = within(events.next())?;
@@ -89,7 +89,7 @@ fn next(events: &mut Subscription) -> Result<Arc<Batch>, Error> {
     }
 }
 
-/// Everything up to a revision.
+/// All batches up to a revision.
 fn until(events: &mut Subscription, revision: Revision) -> Vec<Arc<Batch>> {
     let mut batches = Vec::new();
     loop {
@@ -102,7 +102,7 @@ fn until(events: &mut Subscription, revision: Revision) -> Vec<Arc<Batch>> {
     }
 }
 
-/// All live keys with their values, by loading and following up to the newest revision.
+/// All live keys and values, from a load and the events up to the newest revision.
 fn contents(store: &dyn Store) -> BTreeMap<String, Vec<u8>> {
     let mut load = within(store.load()).expect("a load");
     let mut events = within(store.events(load.revision())).expect("events");
@@ -128,7 +128,7 @@ fn contents(store: &dyn Store) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// Asks again until it holds. Each time the store is woken, so that it sees a clock that was moved by hand.
+/// Polls until the condition holds. Each poll wakes the writer, so that it notices a manually advanced clock.
 fn eventually(store: &dyn Store, what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = std::time::Instant::now() + PATIENCE;
     while !holds() {

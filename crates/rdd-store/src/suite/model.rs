@@ -1,4 +1,4 @@
-//! Random transactions, compactions, pauses and restarts, compared with a model that keeps everything.
+//! A model test: random transactions, compactions, pauses and restarts, compared with a model that keeps all history.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -11,17 +11,17 @@ use crate::{Action, Change, Error, Expect, Limits, Revision, Store, Txn};
 #[derive(Debug, Clone)]
 enum Step {
     Commit(Vec<Drawn>),
-    /// This share of the history, in percent.
+    /// Compact this percentage of the history.
     Compact(u8),
     Pause(u16),
     Restart,
     Check,
 }
 
-/// A key, what is expected of it, and what it is set to and for how long; or its deletion.
+/// A key, its expectation, and its new value with a time to live; or its deletion.
 type Drawn = (u8, Guess, Option<(u8, Option<u16>)>);
 
-/// What a transaction expects of a key.
+/// The expectation of a drawn operation.
 #[derive(Debug, Clone, Copy)]
 enum Guess {
     Any,
@@ -47,7 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
 type Entries = BTreeMap<String, (u64, Vec<u8>)>;
 type Changes = Vec<(String, Option<Vec<u8>>)>;
 
-/// Everything that ever happened: revision n is at place n - 1.
+/// All batches so far: revision n is at index n - 1.
 #[derive(Debug, Default)]
 struct Model {
     history: Vec<Changes>,
@@ -146,7 +146,7 @@ impl Model {
 }
 
 pub fn load_and_events_are_what_was_committed(subject: &dyn Subject) {
-    // One store per subject: each case goes on from where the last one left it, or from nothing if nothing is kept.
+    // One store per subject: each case continues from the last one, or starts empty if the store does not persist.
     let clock = clock();
     let limits = Limits { piece_bytes: 300, ..Limits::default() };
     let open = || subject.open(limits.clone(), Arc::clone(&clock) as SharedClock);

@@ -1,4 +1,4 @@
-//! Times to live, history, and clocks that jump.
+//! The contract of time: times to live, history age, and jumping clocks.
 
 use std::{sync::Arc, time::Duration};
 
@@ -93,7 +93,7 @@ pub fn times_to_live_and_history_survive_a_restart(subject: &dyn Subject) {
     assert_eq!(revisions, [1, 2, 3], "history is resumed over the restart");
     within(store.close()).unwrap();
 
-    // Back to before it was written: nothing expires, nothing is forgotten, revisions go on.
+    // Back to before the write: nothing expires, no history is compacted, revisions continue.
     clock.jump_to(Duration::from_secs(1));
     let store = open();
     within(store.progress()).unwrap();

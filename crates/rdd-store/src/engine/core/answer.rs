@@ -1,4 +1,4 @@
-//! What the writer answers from the index and the log, between its writes.
+//! Reads and subscriptions, which the writer serves from the index and the log between its writes.
 
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -47,7 +47,8 @@ impl Core {
         Ok(Subscription::new(Arc::clone(&self.shared) as Arc<dyn Source>, after, piece))
     }
 
-    /// The next piece of history, of whole revisions; when it reaches the newest one, the live rest joins in this step.
+    /// Reads the next piece of history, in whole revisions. The piece that reaches the newest revision also subscribes to the
+    /// hub: both happen in one step of the writer, so no batch is lost or repeated.
     fn pull_events<L: Log>(&mut self, log: &mut L, after: Revision) -> Result<Piece, Error> {
         if after < self.index.compacted() {
             return Err(Error::Compacted { compacted: self.index.compacted() });
@@ -70,7 +71,7 @@ impl Core {
         read.map_err(|source| Error::Read { action: "read the history of the store", source })?;
         let head = self.index.head();
         if complete && batches.last().map_or(after, |batch| batch.revision) < head {
-            // A restored store is ahead of its newest row.
+            // After a restore the newest revision is ahead of the newest row.
             batches.push(Batch { revision: head, events: Vec::new() });
         }
         let tail = complete.then(|| self.hub.join());

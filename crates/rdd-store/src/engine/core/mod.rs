@@ -1,4 +1,4 @@
-//! The writer's loop: batches in, one disk transaction, batches and answers out.
+//! The writer's loop: it takes requests in batches, writes one disk transaction per batch, publishes it, and replies.
 
 mod answer;
 
@@ -22,20 +22,20 @@ use crate::{
     reply::Answer,
 };
 
-/// Rows removed with a commit beyond twice its own, and when there is nothing else to do.
+/// How many rows are removed with a commit beyond twice its own, and when the store is idle.
 const REMOVE_EXTRA: usize = 16;
 const REMOVE_IDLE: usize = 1_024;
-/// Rows that gather before a busy store removes any, per live key and within bounds.
+/// How many garbage rows a busy store accumulates before it removes any: per live key, within bounds.
 const GATHER_PER_KEY: usize = 4;
 const GATHER_MIN: usize = 1_024;
 const GATHER_MAX: usize = 16_384;
-/// A store is quiet when nobody has written for this long.
+/// The store counts as quiet this long after the last commit.
 const QUIET_AFTER_MS: u64 = 500;
-/// Keys that expire in one disk transaction.
+/// The maximum number of keys that expire in one disk transaction.
 const EXPIRE_AT_ONCE: usize = 512;
-/// A write of the store's own that found no space is tried again after this.
+/// The delay before the store retries a write of its own after a full disk.
 const RETRY_MS: u64 = 1_000;
-/// Upkeep begins this long after a write, and goes on at this pace.
+/// The delay between a write and maintenance, and between two steps of maintenance.
 const TIDY_AFTER_MS: u64 = 1_000;
 const TIDY_PACE_MS: u64 = 20;
 
@@ -51,14 +51,14 @@ pub(crate) struct Core {
     commits: Commits,
     poisoned: Option<Error>,
     full: Option<Error>,
-    /// The horizon that was asked for.
+    /// The horizon that callers requested.
     wish: u64,
-    /// Writes of the store's own wait until then.
+    /// The store does no writes of its own before this time.
     retry_at: u64,
-    /// The horizon of a quiet store moves at most this often.
+    /// The horizon of a quiet store does not advance by age before this time.
     advance_at: u64,
     tidy_at: Option<u64>,
-    /// From then on nobody has written for a while.
+    /// From this time on the store counts as quiet.
     quiet_at: u64,
     backups: VecDeque<(PathBuf, Answer<Revision>)>,
     closing: bool,
@@ -94,7 +94,7 @@ impl Core {
         }
     }
 
-    /// Serves until told to close; gives back whom to tell when the files are given up.
+    /// Serves requests until one closes the store. Returns the callers that wait for it to be closed.
     pub(crate) fn run<L: Log>(mut self, log: &mut L) -> Vec<Answer<()>> {
         while !self.closing {
             let wait = self.wait();
@@ -107,7 +107,7 @@ impl Core {
         self.close_answers
     }
 
-    /// Takes what is waiting and deals with it: commits first, in one disk transaction, then the rest.
+    /// Takes the waiting requests and executes them: commits first, in one disk transaction, then the others.
     fn round<L: Log>(&mut self, log: &mut L, wait: Wait) {
         let requests = self.shared.queue.take(wait, self.limits.batch_requests, self.limits.batch_bytes);
         let idle = requests.is_empty();
@@ -118,13 +118,13 @@ impl Core {
                 Request::Compact { upto, answer } => match self.check_not_future(upto) {
                     Ok(()) => {
                         self.wish = self.wish.max(upto.0);
-                        // Who asks for it wants the space now.
+                        // A caller that compacts wants the space now, so removal does not wait for a quiet store.
                         self.quiet_at = 0;
                         compacts.push(answer);
                     }
                     Err(error) => answer.send(Err(error)),
                 },
-                // At once: who let go of a load and then compacts expects the horizon to be free.
+                // At once: a caller that drops a load and then compacts expects a free horizon.
                 Request::EndLoad { load } => self.loads.end(load),
                 other => others.push(other),
             }
@@ -143,7 +143,9 @@ impl Core {
         self.report();
     }
 
-    /// One disk transaction with the commits, what has expired, and some of what history no longer needs.
+    /// Writes one disk transaction with the commits, the expired keys, and some rows that history no longer needs.
+    ///
+    /// With `own`, the store may also write without a commit, to advance the horizon.
     fn write<L: Log>(&mut self, log: &mut L, now: u64, commits: Vec<Commit>, own: bool) -> Result<(), Error> {
         if let Some(error) = self.poisoned.clone() {
             for (_, answer) in commits {
@@ -165,10 +167,10 @@ impl Core {
                 self.hub.publish(batch);
             }
         }
-        // Before the answers: who has one and asks for the status finds its commit there.
+        // Before the replies: a caller with a reply must find its commit in the status.
         self.report();
         for (answer, result) in answers {
-            // A conflict may be one with a transaction that failed just now, so it fails along with it.
+            // A conflict may be with a transaction that failed just now, so it fails with the same error.
             answer.send(outcome.clone().and(result));
         }
         outcome
@@ -178,7 +180,7 @@ impl Core {
         let own = own && now >= self.retry_at;
         let compacted = self.horizon(now, own);
         let remove: Vec<_> = self.index.removable(self.removals(now, staged.rows.len(), own)).collect();
-        // After a full disk the state alone is written now and then: that tells whether there is space again.
+        // After a full disk, writing the state alone from time to time probes whether there is space again.
         let due = own && (compacted != self.index.state.compacted || self.full.is_some());
         if staged.rows.is_empty() && remove.is_empty() && !due {
             return Ok(());
@@ -214,10 +216,10 @@ impl Core {
         Ok(())
     }
 
-    /// How many rows that nobody needs go with a disk transaction of so many rows.
+    /// How many garbage rows to remove with a disk transaction of `rows` rows.
     ///
-    /// While the store is busy some are left to gather, about as many as there are keys: then their neighbours are dead
-    /// too when their turn comes, and a page is written once instead of once for each of its rows. When it is quiet all go.
+    /// While the store is busy, garbage accumulates, about as much as there are keys: by the time a row is removed, its
+    /// neighbours are dead too, and its page is written once instead of once per row. A quiet store removes all.
     fn removals(&self, now: u64, rows: usize, own: bool) -> usize {
         let slack =
             (GATHER_PER_KEY * self.index.live.len()).clamp(GATHER_MIN, GATHER_MAX).min(self.limits.history_rows);
@@ -229,7 +231,7 @@ impl Core {
         }
     }
 
-    /// Where the horizon should be. It stays where a load holds it.
+    /// The new compaction horizon. A load in progress keeps the current one.
     fn horizon(&mut self, now: u64, own: bool) -> u64 {
         let current = self.index.state.compacted;
         if self.loads.hold(now) {
@@ -255,7 +257,7 @@ impl Core {
         self.commits.longest = self.commits.longest.max(took);
     }
 
-    /// What callers are told of a failed write, and what follows from it.
+    /// Records a failed write and returns the error for the callers. A broken log is poisoned: the store writes nothing more.
     fn failed<L: Log>(&mut self, log: &mut L, now: u64, failure: &Failure) -> Error {
         self.retry_at = now + RETRY_MS;
         let (error, known) = match failure {
@@ -277,7 +279,7 @@ impl Core {
         error
     }
 
-    /// Copies the store, serving everyone between the steps.
+    /// Copies the store, serving requests between the steps.
     fn back_up<L: Log>(&mut self, log: &mut L, target: PathBuf, answer: Answer<Revision>) {
         let copied = log.copy(&target, &mut |log, wait| {
             self.round(log, wait);
@@ -300,7 +302,7 @@ impl Core {
         };
     }
 
-    /// How long there is nothing to do unless someone asks. A store with nothing ahead of it sleeps until then.
+    /// How long the writer may sleep if no request arrives. Without pending work it sleeps until one does.
     fn wait(&mut self) -> Wait {
         let now = self.time.now();
         let holding = self.loads.hold(now);
@@ -349,7 +351,7 @@ impl Core {
         };
     }
 
-    /// The last word on time, so that it continues from here; then the files as complete as can be.
+    /// Writes the current time, so that store time continues from here, and completes the files.
     fn shut_down<L: Log>(&mut self, log: &mut L) {
         if self.poisoned.is_some() {
             return;

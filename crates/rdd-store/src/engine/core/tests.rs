@@ -1,4 +1,4 @@
-//! When the writer wakes, and when it sleeps.
+//! Tests of the writer's schedule: when it wakes and when it sleeps.
 
 use rdd_stdx::clock::ManualClock;
 
@@ -12,7 +12,7 @@ use crate::{
     memory::Rows,
 };
 
-/// A log that fails when it is told to.
+/// A log that fails on demand.
 struct Failing {
     rows: Rows,
     next: Option<Failure>,
@@ -42,7 +42,7 @@ impl Log for Failing {
     }
 }
 
-/// A writer that is run by hand.
+/// A writer that the test drives by hand.
 fn by_hand() -> (Core, Rows, Arc<ManualClock>) {
     let clock = ManualClock::shared(Duration::from_secs(1_000));
     let index = Index::new(State::default());
@@ -58,7 +58,7 @@ fn commit(core: &mut Core, rows: &mut Rows, txn: Txn) {
     reply.wait().unwrap();
 }
 
-/// Lets the writer do what it wants to do, and counts how often it wakes until it wants nothing more.
+/// Runs the writer until it has no pending work; returns how often it woke up.
 fn wakes_until_asleep(core: &mut Core, rows: &mut Rows, clock: &ManualClock) -> usize {
     for wakes in 0..1_000 {
         match core.wait() {
@@ -109,7 +109,7 @@ fn a_failed_batch_fails_all_its_callers_and_leaves_nothing_behind() {
         reply
     };
     let created = ask(Txn::put("k", Expect::Absent, "1"));
-    // It would conflict with the first, which nobody is to know of: it was never committed.
+    // It would conflict with the first, but that one was never committed, so the caller must not see a conflict.
     let conflicting = ask(Txn::put("k", Expect::Absent, "2"));
     let unchanged = ask(Txn::delete("gone", Expect::Any));
     let mut tail = core.hub.join();
