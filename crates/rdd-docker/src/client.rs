@@ -1,4 +1,4 @@
-//! One engine: connecting to it, and doing something to what it has.
+//! The client of one engine: connecting, and actions on containers, images and volumes.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -22,10 +22,23 @@ use crate::{
     transport::{HOST, LONGEST, Transport},
 };
 
-/// How long the first question may take.
+/// The timeout of a ping.
 const PING: Duration = Duration::from_secs(5);
 
-/// A container engine that answered. Cheap to clone; all clones share their connections.
+/// A connected container engine; the seam between the controllers and Docker. Cheap to clone; clones share one connection pool.
+///
+/// # Flow
+/// [`connect`](Self::connect) pings the engine and negotiates the API version. A mirror takes [`now`](Self::now), opens
+/// [`events`](Self::events) from that time, and then lists: events that happen during the list are in the stream.
+///
+/// # Guarantees
+/// - Reads tolerate unknown fields and enum values.
+/// - Removing an object that does not exist succeeds.
+/// - Names that could change the path of a request are refused before anything is sent.
+///
+/// # Errors
+/// [`Error::was_never_sent`] distinguishes requests that certainly had no effect. After [`Error::Broken`] and [`Error::TimedOut`]
+/// the engine may have executed the request.
 #[derive(Debug, Clone)]
 pub struct Engine {
     pub(crate) transport: Transport,
@@ -34,10 +47,10 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Asks the engine behind `socket` whether it is there, and agrees on a version of its API.
+    /// Pings the engine behind `socket` and negotiates the API version.
     ///
     /// # Errors
-    /// Nobody answers within five seconds, or the engine is older than [`ApiVersion::OLDEST`].
+    /// When the engine does not answer within five seconds, or supports only versions older than [`ApiVersion::OLDEST`].
     pub async fn connect(socket: &Path, clock: SharedClock) -> Result<Self, Error> {
         let transport = Transport::new(socket);
         let (newest, _) = ping(&transport).await?;
@@ -52,33 +65,33 @@ impl Engine {
         Ok(Self { transport, docker, clock })
     }
 
-    /// Where it listens.
+    /// The path of the engine's socket.
     pub fn socket(&self) -> &Path {
         self.transport.socket()
     }
 
-    /// The version of its API that is spoken.
+    /// The negotiated API version.
     pub fn version(&self) -> ApiVersion {
         self.transport.version()
     }
 
-    /// Whether it still answers.
+    /// Checks that the engine still answers.
     ///
     /// # Errors
-    /// It does not, within five seconds.
+    /// When it does not answer within five seconds.
     pub async fn ping(&self) -> Result<(), Error> {
         ping(&self.transport).await.map(drop)
     }
 
-    /// How late it is for the engine: what its events are to be asked for with, whatever this machine's clock says.
+    /// The current time on the engine's clock, the right `since` for [`events`](Self::events) whatever this machine's clock says.
     ///
     /// # Errors
-    /// It says it in no way.
+    /// When the engine reports its time neither in `/info` nor in the date of an answer.
     pub async fn now(&self) -> Result<EngineTime, Error> {
         if let Ok(Some(time)) = self.system_time().await {
             return Ok(time.floor());
         }
-        // The date of its answers has whole seconds, which is enough.
+        // The `Date` header has whole seconds, which is precise enough.
         let (_, date) = ping(&self.transport).await?;
         date.ok_or_else(|| Error::Broken {
             what: "ask the engine for the time".to_owned(),
@@ -86,15 +99,15 @@ impl Engine {
         })
     }
 
-    /// How far a moment of the engine's clock, which it has just told, is from now on this machine's.
+    /// The offset of the engine's clock from this machine's, given a time that the engine has just reported.
     pub fn skew(&self, now: EngineTime) -> Skew {
         now.skew(self.clock.wall())
     }
 
-    /// Does something to a container. It returns when it is done, which for a stop can take as long as the container was given.
+    /// Acts on a container. Returns when the action is complete; a stop can take as long as the container's grace period.
     ///
     /// # Errors
-    /// The engine refused, or its answer is not known.
+    /// When the engine refuses, or when its answer is lost.
     pub async fn act(&self, action: Action, id: &str) -> Result<(), Error> {
         let id = name("container", id)?;
         let done = match action {
@@ -107,10 +120,10 @@ impl Engine {
         done.map_err(|error| self.error(format!("{} container {id}", action.as_str()), error))
     }
 
-    /// Removes a container, running or not; its volumes stay. Gone is gone.
+    /// Removes a container, running or not, but not its volumes. Succeeds if it does not exist.
     ///
     /// # Errors
-    /// It is still there, or that is not known.
+    /// When the container still exists, or when that is unknown.
     pub async fn remove_container(&self, id: &str) -> Result<(), Error> {
         let id = name("container", id)?;
         let options: RemoveContainerOptions = RemoveContainerOptionsBuilder::default().force(true).v(false).build();
@@ -118,10 +131,10 @@ impl Engine {
         gone(done.map_err(|error| self.error(format!("remove container {id}"), error)))
     }
 
-    /// Removes a tag of an image, or with its last tag (or by its ID) the image, if no container needs it. Gone is gone.
+    /// Removes a tag of an image; the last tag, or the ID, removes the image itself. Succeeds if it does not exist.
     ///
     /// # Errors
-    /// It is still there, or that is not known; [`Error::is_conflict`] if it is in use.
+    /// When it still exists, or when that is unknown; [`Error::is_conflict`] if a container uses it.
     pub async fn remove_image(&self, reference: &str) -> Result<(), Error> {
         let reference = name("image", reference)?;
         let options: RemoveImageOptions = RemoveImageOptionsBuilder::default().force(false).noprune(true).build();
@@ -129,10 +142,10 @@ impl Engine {
         gone(done.map_err(|error| self.error(format!("remove image {reference}"), error)))
     }
 
-    /// Removes a volume and what is in it, if no container needs it. Gone is gone.
+    /// Removes a volume with its data. Succeeds if it does not exist.
     ///
     /// # Errors
-    /// It is still there, or that is not known; [`Error::is_conflict`] if it is in use.
+    /// When it still exists, or when that is unknown; [`Error::is_conflict`] if a container uses it.
     pub async fn remove_volume(&self, volume: &str) -> Result<(), Error> {
         let volume = name("volume", volume)?;
         let options: RemoveVolumeOptions = RemoveVolumeOptionsBuilder::default().force(true).build();
@@ -152,7 +165,8 @@ fn gone(done: Result<(), Error>) -> Result<(), Error> {
     }
 }
 
-/// A text that can stand in a path as it is. Engines give out no others; an object that somebody wrote by hand may hold anything.
+/// Checks that a name can be part of a path without escaping. All names from an engine can; an object written by hand may contain
+/// any text.
 pub(crate) fn name<'a>(kind: &'static str, text: &'a str) -> Result<&'a str, Error> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-:/@+".contains(&byte);
     let fits = !text.is_empty()
@@ -161,7 +175,7 @@ pub(crate) fn name<'a>(kind: &'static str, text: &'a str) -> Result<&'a str, Err
     if fits { Ok(text) } else { Err(Error::Name { kind, name: text.to_owned() }) }
 }
 
-/// The newest version that the engine speaks, and how late it is there, as far as it says so.
+/// Pings the engine. Returns the newest API version and the time that it reports, as far as it does.
 async fn ping(transport: &Transport) -> Result<(Option<ApiVersion>, Option<EngineTime>), Error> {
     let what = || "ping the engine".to_owned();
     let request = Request::builder().method(Method::GET).uri(format!("{HOST}/_ping")).body(Empty::<Bytes>::new());
@@ -181,7 +195,7 @@ async fn ping(transport: &Transport) -> Result<(Option<ApiVersion>, Option<Engin
     Ok((version, time.map(|seconds| EngineTime { seconds, nanoseconds: 0 })))
 }
 
-/// What our own half of the connection says.
+/// Converts an error of the transport.
 pub(crate) fn sending(what: String, transport: &Transport, error: std::io::Error) -> Error {
     match error.kind() {
         std::io::ErrorKind::NotConnected => {
@@ -191,7 +205,7 @@ pub(crate) fn sending(what: String, transport: &Transport, error: std::io::Error
     }
 }
 
-/// Keeps the type checker honest about what can be shared between tasks.
+/// Asserts at compile time that an engine can be shared between tasks.
 const _: fn() = || {
     fn shared<T: Send + Sync + 'static>() {}
     shared::<Arc<Engine>>();

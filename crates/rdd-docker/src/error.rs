@@ -1,4 +1,4 @@
-//! Why an engine could not be asked, and what that means for who asked.
+//! The errors of requests to an engine, and what they mean for the caller.
 
 use std::{io, path::PathBuf, time::Duration};
 
@@ -6,80 +6,80 @@ use rdd_stdx::chain::Chain;
 
 use crate::ApiVersion;
 
-/// Any error that can cross threads.
+/// An error that can cross threads.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why the engine did not do what was asked.
+/// Why a request to the engine failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Nobody answers at the socket: nothing of the request was sent.
+    /// The connection failed; nothing of the request was sent.
     #[error("{what}: connect to the engine at {}", socket.display())]
     Connect {
-        /// What was attempted.
+        /// The attempted action.
         what: String,
-        /// Where.
+        /// The path of the socket.
         socket: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: BoxError,
     },
-    /// The engine answered, and said no.
+    /// The engine answered with an error status.
     #[error("{what}: Error response from daemon: {message}")]
     Refused {
-        /// What was attempted.
+        /// The attempted action.
         what: String,
-        /// The status of the answer.
+        /// The status code.
         status: u16,
-        /// In the engine's words.
+        /// The engine's message.
         message: String,
     },
-    /// The engine is too old for us.
+    /// The engine supports only API versions that are too old.
     #[error("the engine speaks API version {theirs} at most, and {oldest} is the oldest that is supported")]
     TooOld {
-        /// The newest that it speaks.
+        /// The newest version that the engine supports.
         theirs: ApiVersion,
-        /// The oldest that we do.
+        /// The oldest version that this client supports.
         oldest: ApiVersion,
     },
-    /// The connection broke in the middle; what was asked may have been done.
+    /// The connection broke during the request; the engine may have executed it.
     #[error("{what}")]
     Broken {
-        /// What was attempted.
+        /// The attempted action.
         what: String,
-        /// What happened.
+        /// The cause.
         #[source]
         source: BoxError,
     },
-    /// The answer is not what such an answer looks like.
+    /// The answer could not be parsed.
     #[error("{what}: read the answer")]
     Unreadable {
-        /// What was attempted.
+        /// The attempted action.
         what: String,
-        /// What is wrong with it.
+        /// The parse error.
         #[source]
         source: serde_json::Error,
     },
-    /// No answer came in time; what was asked may have been done.
+    /// The request timed out; the engine may have executed it.
     #[error("{what}: no answer within {after:?}")]
     TimedOut {
-        /// What was attempted.
+        /// The attempted action.
         what: String,
-        /// For how long it was waited.
+        /// The timeout.
         after: Duration,
     },
-    /// This cannot be the name of anything that an engine has.
+    /// The name is not valid for any object of an engine.
     #[error("{name:?} is no name of a {kind}")]
     Name {
-        /// What it was to name.
+        /// The kind of object.
         kind: &'static str,
-        /// The text.
+        /// The name.
         name: String,
     },
 }
 
 impl Error {
-    /// What the engine answered, if it did.
+    /// The status code, if the engine answered.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Refused { status, .. } => Some(*status),
@@ -87,22 +87,22 @@ impl Error {
         }
     }
 
-    /// The engine knows no such thing.
+    /// Whether the object does not exist.
     pub fn is_not_found(&self) -> bool {
         self.status() == Some(404)
     }
 
-    /// Something stands in the way, such as a container that uses the image.
+    /// Whether another object prevents the action, such as a container that uses the image.
     pub fn is_conflict(&self) -> bool {
         self.status() == Some(409)
     }
 
-    /// The engine has certainly heard nothing of it.
+    /// Whether the engine certainly received nothing of the request.
     pub fn was_never_sent(&self) -> bool {
         matches!(self, Self::Connect { .. } | Self::Name { .. })
     }
 
-    /// Without what was attempted: as the docker command line words it.
+    /// The message without the attempted action, as the docker CLI prints it.
     pub fn answer(&self) -> String {
         match self {
             Self::Refused { message, .. } => format!("Error response from daemon: {message}"),
@@ -110,7 +110,7 @@ impl Error {
         }
     }
 
-    /// What `bollard` says, in our words.
+    /// Converts an error of `bollard`.
     pub(crate) fn of(what: impl Into<String>, socket: &std::path::Path, error: bollard::errors::Error) -> Self {
         use bollard::errors::Error as Theirs;
         let what = what.into();

@@ -1,4 +1,4 @@
-//! What happens in the engine, as it tells it, from a moment of its own clock on.
+//! The engine's event stream, from a given time on the engine's own clock.
 
 use std::{
     collections::VecDeque,
@@ -15,13 +15,13 @@ use serde::Deserialize;
 
 use crate::{Engine, EngineTime, Error, logs::encoded, map::or_default};
 
-/// No event is longer than this: its labels are in it.
+/// The maximum length of an event, which includes the object's labels.
 const LINE_BYTES_MAX: usize = 16 << 20;
-/// How long the engine may take to begin.
+/// How long the engine may take to start the stream.
 const PATIENCE: Duration = Duration::from_secs(10);
 const WHAT: &str = "follow the engine's events";
 
-/// What an event is about.
+/// The kind of object that an event is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventKind {
     /// A container.
@@ -32,20 +32,20 @@ pub enum EventKind {
     Volume,
 }
 
-/// Something happened.
+/// An event of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// To what.
+    /// The kind of the object.
     pub kind: EventKind,
-    /// In the engine's words, such as `start`.
+    /// The action in the engine's terms, such as `start`.
     pub action: String,
-    /// The ID of the container or image (for a pull: the reference that was pulled), the name of the volume.
+    /// The ID of the container or image (for a pull: the reference that was pulled), or the name of the volume.
     pub id: String,
-    /// When, by the engine's clock.
+    /// The time on the engine's clock.
     pub time: Option<EngineTime>,
 }
 
-/// The stream of [`Engine::events`]. It ends when the engine does; dropping it hangs up.
+/// The stream of [`Engine::events`]. It ends when the engine closes it; dropping it closes the connection.
 pub struct Events {
     body: Pin<Box<Incoming>>,
     lines: Lines,
@@ -59,11 +59,11 @@ impl fmt::Debug for Events {
 }
 
 impl Engine {
-    /// What happens to containers, images and volumes from `since` on, which is a moment of the engine's clock ([`Engine::now`]). What has happened
-    /// since then comes first, as far as the engine remembers it (some hundreds of events).
+    /// Follows the events of containers, images and volumes from `since` on, a time on the engine's clock ([`Engine::now`]). Past
+    /// events come first, as far as the engine remembers them (some hundreds), then live ones.
     ///
     /// # Errors
-    /// The engine refused, or did not answer.
+    /// When the engine refuses or does not answer.
     pub async fn events(&self, since: EngineTime) -> Result<Events, Error> {
         let filters = encoded(r#"{"type":{"container":true,"image":true,"volume":true}}"#);
         let path = format!("/events?since={since}&filters={filters}");
@@ -101,7 +101,7 @@ impl Stream for Events {
                     Ok(Ok(())) | Err(_) => continue,
                 },
             };
-            // What came before it is told first.
+            // Deliver the events before the error first; the error itself is then dropped and the stream ends.
             self.is_over = true;
             if self.lines.ready.is_empty() {
                 return Poll::Ready(Some(Err(ended)));
@@ -110,7 +110,7 @@ impl Stream for Events {
     }
 }
 
-/// Bytes as they come, until they are lines.
+/// Splits the stream into lines, independent of where its frames end.
 #[derive(Debug, Default)]
 struct Lines {
     bytes: BytesMut,
@@ -119,6 +119,7 @@ struct Lines {
 
 impl Lines {
     fn take(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        // The bytes before this have been searched for a newline already.
         let mut searched = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
         while let Some(end) = self.bytes[searched..].iter().position(|byte| *byte == b'\n') {
@@ -138,7 +139,7 @@ impl Lines {
     }
 }
 
-/// What is read of an event.
+/// The fields of an event that are read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Said {

@@ -1,7 +1,9 @@
-//! Talks to a container engine over its socket: what it has, what happens to it, what is done to it.
+//! A client of a container engine over its Docker socket: lists and inspects objects, follows events and logs, and acts on
+//! objects.
 //!
-//! [`Engine`] is the whole of it. Reading is lenient and in structs of ours (see [`map`]): `bollard`'s models know every field, and refuse an answer in which one
-//! word is new; its streams of events and logs hold back what is complete. What changes anything goes through `bollard`. All share one pool of connections.
+//! [`Engine`] is the whole API. Reads parse leniently into structs of our own (see [`map`]): `bollard`'s models list every field
+//! and reject an answer with one unknown enum value, and its event and log streams buffer items that are already complete. Writes
+//! go through `bollard`. Both share one connection pool.
 
 mod client;
 pub mod context;

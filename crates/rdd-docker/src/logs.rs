@@ -1,4 +1,4 @@
-//! What a container prints: bytes as they come, of two streams that are told apart unless it has a terminal.
+//! Container logs: a stream of bytes, demultiplexed into stdout and stderr unless the container has a TTY.
 
 use std::{
     fmt,
@@ -12,19 +12,19 @@ use hyper::body::{Body as _, Incoming};
 
 use crate::{Container, Engine, Error, client::name};
 
-/// The header of each piece of a stream that is two.
+/// The length of a frame header in a multiplexed stream.
 const HEADER_BYTES: usize = 8;
 
-/// Which part of the log is wanted.
+/// Which part of the log to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogOptions {
-    /// Whether to go on when the end is reached.
+    /// Whether to continue with new output at the end.
     pub follow: bool,
-    /// The last so many lines, or `all`.
+    /// The number of last lines, or `all`.
     pub tail: Option<String>,
-    /// From this time on, as the engine reads it: seconds since the epoch, with a fraction or not.
+    /// The start time in the engine's format: seconds since the epoch, optionally with a fraction.
     pub since: Option<String>,
-    /// Whether each line begins with its time.
+    /// Whether to prefix each line with its time.
     pub timestamps: bool,
 }
 
@@ -34,27 +34,27 @@ impl Default for LogOptions {
     }
 }
 
-/// Where a piece of a log was printed to.
+/// The output stream of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// To its terminal.
+    /// The terminal of a container with a TTY.
     Terminal,
-    /// To its standard output.
+    /// Standard output.
     Out,
-    /// To its standard error.
+    /// Standard error.
     Error,
 }
 
-/// A piece of a log. Where it begins and ends means nothing.
+/// A piece of a log. Its boundaries have no meaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
-    /// Where it was printed to.
+    /// The output stream.
     pub output: Output,
-    /// What was printed.
+    /// The bytes.
     pub bytes: Bytes,
 }
 
-/// The stream of [`Engine::logs`]. It reads no more than it is asked for; dropping it hangs up.
+/// The stream of [`Engine::logs`]. It reads from the connection only when polled; dropping it closes the connection.
 pub struct Logs {
     body: Pin<Box<Incoming>>,
     split: Option<Splitter>,
@@ -69,10 +69,10 @@ impl fmt::Debug for Logs {
 }
 
 impl Engine {
-    /// The log of a container, which [`Engine::container`] has told of; `None` if it is gone meanwhile.
+    /// Opens the log of a container that [`Engine::container`] returned; `None` if it no longer exists.
     ///
     /// # Errors
-    /// The engine refused, or did not answer.
+    /// When the engine refuses or does not answer.
     pub async fn logs(&self, container: &Container, options: &LogOptions) -> Result<Option<Logs>, Error> {
         let id = name("container", &container.id)?;
         let mut path = format!("/containers/{id}/logs?stdout=1&stderr=1");
@@ -91,7 +91,7 @@ impl Engine {
     }
 }
 
-/// As the value of a query.
+/// Percent-encodes the value of a query parameter.
 pub(crate) fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -135,12 +135,13 @@ impl Stream for Logs {
     }
 }
 
-/// Takes two streams apart. It holds no more than what came last: a piece is handed on as it arrives, however long it says that it is.
+/// Demultiplexes a stream of frames. It passes bytes on as they arrive, whatever length the frame header announces, and buffers
+/// at most a header.
 #[derive(Debug, Default)]
 struct Splitter {
     header: BytesMut,
     bytes: Bytes,
-    /// Whose piece it is that is being read, and how much of it is missing.
+    /// The current frame's output and how many of its bytes are missing.
     piece: Option<(Output, usize)>,
 }
 
@@ -188,7 +189,7 @@ mod tests {
         [&[stream, 0, 0, 0], &length[..], text.as_bytes()].concat()
     }
 
-    /// What comes out, pieces of the same output put together, when the stream arrives in parts of this size.
+    /// The output for a stream that arrives in parts of this size, with adjacent pieces of the same output joined.
     fn split(stream: &[u8], part: usize) -> Vec<(Output, String)> {
         let mut splitter = Splitter::default();
         let mut read: Vec<(Output, String)> = Vec::new();

@@ -1,4 +1,4 @@
-//! What the engine has, in structs of ours: only what is needed, and nothing that a new word could break.
+//! Listing and inspecting objects, with lenient parsing: only the fields that are needed, and unknown values are tolerated.
 
 use std::time::Duration;
 
@@ -16,40 +16,40 @@ use crate::{
     transport::HOST,
 };
 
-/// How long an answer may take.
+/// The timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the engine may take to say how it is.
+/// The timeout of `GET /info`.
 const SHORT: Duration = Duration::from_secs(5);
-/// No list is longer than this; it is some hundred thousand containers.
+/// The maximum size of an answer: a list of some hundred thousand containers.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
-/// What an error may say.
+/// The maximum size of an error message.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
 
-/// A container, as it is now.
+/// The inspected state of a container.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Container {
-    /// All of its ID.
+    /// The full ID.
     pub id: String,
-    /// Whether its output is a terminal's: one raw stream, instead of two that are told apart.
+    /// Whether it has a TTY: its output is one raw stream instead of multiplexed stdout and stderr.
     pub tty: bool,
-    /// When it was last started and when it ended, by which two moments of its life can be told apart.
+    /// The start and end times of its last run, which distinguish one run from another.
     pub runs: Runs,
-    /// What its mirror says.
+    /// The status of its mirror.
     pub status: ContainerStatus,
 }
 
-/// Which run of a container this is, in the engine's own words and to the nanosecond.
+/// Identifies one run of a container, with the timestamps as the engine writes them, to the nanosecond.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Runs {
-    /// When it was last started.
+    /// When it last started.
     pub started_at: String,
-    /// When it last ended.
+    /// When it last finished.
     pub finished_at: String,
 }
 
 impl Container {
-    /// What the engine calls its state.
+    /// The engine's state of the container.
     pub fn state(&self) -> ContainerState {
         self.status.status
     }
@@ -58,26 +58,26 @@ impl Container {
 /// An image in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageListed {
-    /// Its ID.
+    /// The image's ID.
     pub id: String,
-    /// Its tags; none if it is dangling.
+    /// The image's tags; empty if it is dangling.
     pub tags: Vec<String>,
 }
 
-/// An image, as it is now.
+/// The inspected state of an image.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Image {
-    /// Its ID.
+    /// The image's ID.
     pub id: String,
-    /// What its mirrors say: one for each tag, or one without.
+    /// The statuses of its mirrors: one per tag, or one without a tag.
     pub statuses: Vec<ImageStatus>,
 }
 
 impl Engine {
-    /// The IDs of all containers, running or not.
+    /// Lists the IDs of all containers, running or not.
     ///
     /// # Errors
-    /// There was no answer that could be read.
+    /// When the engine does not answer, refuses, or sends an invalid answer.
     pub async fn containers(&self) -> Result<Vec<String>, Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "PascalCase")]
@@ -88,39 +88,39 @@ impl Engine {
         Ok(list.into_iter().map(|listed| listed.id).collect())
     }
 
-    /// A container, if there is one of this ID.
+    /// Inspects a container; `None` if it does not exist.
     ///
     /// # Errors
-    /// There was no answer that could be read.
+    /// When the engine does not answer, refuses, or sends an invalid answer.
     pub async fn container(&self, id: &str) -> Result<Option<Container>, Error> {
         let path = format!("/containers/{}/json", name("container", id)?);
         let found: Option<map::container::Inspected> = self.get(&format!("inspect container {id}"), &path).await?;
         Ok(found.map(|found| map::container::container(&found)))
     }
 
-    /// All images, with their tags.
+    /// Lists all images with their tags.
     ///
     /// # Errors
-    /// There was no answer that could be read.
+    /// When the engine does not answer, refuses, or sends an invalid answer.
     pub async fn images(&self) -> Result<Vec<ImageListed>, Error> {
         let list: Vec<map::image::Listed> = self.list("list images", "/images/json?all=1").await?;
         Ok(list.into_iter().map(map::image::listed).collect())
     }
 
-    /// An image by its ID or by one of its tags.
+    /// Inspects an image, given its ID or a tag; `None` if it does not exist.
     ///
     /// # Errors
-    /// There was no answer that could be read.
+    /// When the engine does not answer, refuses, or sends an invalid answer.
     pub async fn image(&self, reference: &str) -> Result<Option<Image>, Error> {
         let path = format!("/images/{}/json", name("image", reference)?);
         let found: Option<map::image::Inspected> = self.get(&format!("inspect image {reference}"), &path).await?;
         Ok(found.map(|found| map::image::image(&found)))
     }
 
-    /// All volumes, with what their mirrors say.
+    /// Lists all volumes with the statuses of their mirrors.
     ///
     /// # Errors
-    /// There was no answer that could be read.
+    /// When the engine does not answer, refuses, or sends an invalid answer.
     pub async fn volumes(&self) -> Result<Vec<VolumeStatus>, Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "PascalCase")]
@@ -133,17 +133,17 @@ impl Engine {
         Ok(list.volumes.unwrap_or_default().iter().map(map::volume::volume).collect())
     }
 
-    /// A volume, if there is one of this name.
+    /// Inspects a volume by name; `None` if it does not exist.
     ///
     /// # Errors
-    /// There was no answer that could be read.
+    /// When the engine does not answer, refuses, or sends an invalid answer.
     pub async fn volume(&self, volume: &str) -> Result<Option<VolumeStatus>, Error> {
         let path = format!("/volumes/{}", name("volume", volume)?);
         let found: Option<map::volume::Inspected> = self.get(&format!("inspect volume {volume}"), &path).await?;
         Ok(found.as_ref().map(map::volume::volume))
     }
 
-    /// How late the engine says it is, if it does.
+    /// The engine's clock from `GET /info`, if the engine reports it.
     pub(crate) async fn system_time(&self) -> Result<Option<EngineTime>, Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "PascalCase")]
@@ -163,7 +163,7 @@ impl Engine {
         Ok(list.ok_or_else(|| missing(what))?.unwrap_or_default())
     }
 
-    /// Reads an answer; `None` if the engine knows no such thing.
+    /// Sends a GET request and parses the answer; `None` if the engine answers 404.
     async fn get<T: DeserializeOwned>(&self, what: &str, path: &str) -> Result<Option<T>, Error> {
         let reading = async {
             let Some(answer) = self.open(what, path).await? else { return Ok(None) };
@@ -175,7 +175,7 @@ impl Engine {
         read.map_err(|_| Error::TimedOut { what: what.to_owned(), after: PATIENCE })?
     }
 
-    /// The beginning of an answer that is well; `None` if the engine knows no such thing.
+    /// Sends a GET request and returns the successful response, before its body; `None` if the engine answers 404.
     pub(crate) async fn open(&self, what: &str, path: &str) -> Result<Option<Response<Incoming>>, Error> {
         let request = Request::builder().method(Method::GET).uri(format!("{HOST}{path}")).body(Empty::<Bytes>::new());
         let request = request.map_err(|error| Error::Broken { what: what.to_owned(), source: Box::new(error) })?;
@@ -192,7 +192,7 @@ impl Engine {
     }
 }
 
-/// What an error says, if it is written as engines write errors.
+/// The message of an error response: Docker's JSON field, or the body as text.
 fn message(body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Said {

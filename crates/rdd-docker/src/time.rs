@@ -1,19 +1,19 @@
-//! The engine's own clock, which is the only one by which its events can be asked for.
+//! Times on the engine's own clock, the only clock that its event stream understands.
 
 use std::{fmt, time::Duration};
 
 use jiff::Timestamp;
 
-/// A moment on the engine's clock.
+/// A time on the engine's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EngineTime {
     /// Whole seconds since the Unix epoch.
     pub seconds: i64,
-    /// And nanoseconds.
+    /// The nanoseconds within the second.
     pub nanoseconds: u32,
 }
 
-/// How far the engine's clock is from this machine's.
+/// The offset of the engine's clock from this machine's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Skew {
     /// The engine is ahead by this much.
@@ -23,23 +23,23 @@ pub enum Skew {
 }
 
 impl EngineTime {
-    /// Reads what the engine writes, such as `2026-11-15T18:42:03.123456789Z`.
+    /// Parses the engine's format, as in `2026-11-15T18:42:03.123456789Z`.
     pub fn parse(text: &str) -> Option<Self> {
         text.parse::<Timestamp>().ok().map(Self::from)
     }
 
-    /// Nanoseconds since the epoch, as events carry them.
+    /// From nanoseconds since the epoch, as in events.
     pub(crate) fn from_nanoseconds(nanoseconds: i64) -> Self {
         let (seconds, rest) = (nanoseconds.div_euclid(1_000_000_000), nanoseconds.rem_euclid(1_000_000_000));
         Self { seconds, nanoseconds: u32::try_from(rest).unwrap_or(0) }
     }
 
-    /// The whole second in which this is, at its beginning: what was known when the engine said how late it is.
+    /// Rounds down to the whole second, so that an event stream from there misses nothing.
     pub(crate) fn floor(self) -> Self {
         Self { nanoseconds: 0, ..self }
     }
 
-    /// How far this is from a time of this machine, given since the Unix epoch.
+    /// The offset from a time of this machine, given since the Unix epoch.
     pub fn skew(self, wall: Duration) -> Skew {
         let theirs = i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nanoseconds);
         let ours = i128::try_from(wall.as_nanos()).unwrap_or(i128::MAX);
@@ -55,7 +55,7 @@ impl From<Timestamp> for EngineTime {
     }
 }
 
-/// As the engine reads it in `since`.
+/// The format of the `since` parameter.
 impl fmt::Display for EngineTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:09}", self.seconds, self.nanoseconds)
@@ -63,7 +63,7 @@ impl fmt::Display for EngineTime {
 }
 
 impl Skew {
-    /// How much it is, whichever way.
+    /// The size of the offset in either direction.
     pub fn size(self) -> Duration {
         match self {
             Self::Ahead(size) | Self::Behind(size) => size,

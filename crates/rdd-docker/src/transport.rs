@@ -1,4 +1,4 @@
-//! The connection: a pool of HTTP connections to one unix socket, with the negotiated version in every path.
+//! The transport: a pool of HTTP connections to one unix socket, which adds the negotiated version to every path.
 
 use std::{
     fmt, io,
@@ -28,17 +28,17 @@ use tokio::net::UnixStream;
 
 use crate::{ApiVersion, error::BoxError};
 
-/// How long anything may take that is not a stream: a stop waits for the grace that its container was given.
+/// The timeout of everything that is not a stream; a stop waits for the container's grace period.
 pub(crate) const LONGEST: Duration = Duration::from_mins(5);
-/// How many connections are kept open while nothing is asked, and for how long.
+/// How many idle connections the pool keeps, and for how long.
 const IDLE_MAX: usize = 32;
 const IDLE: Duration = Duration::from_secs(30);
-/// The host in the address of requests. A socket has none, and HTTP wants one.
+/// The host in the URI of requests. A unix socket has none, but HTTP requires one.
 pub(crate) const HOST: &str = "http://localhost";
 
 type Body = UnsyncBoxBody<Bytes, BoxError>;
 
-/// A pool of connections. Cheap to clone.
+/// A connection pool. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Transport {
     client: Client<Connector, Body>,
@@ -67,7 +67,7 @@ impl Transport {
         &self.socket
     }
 
-    /// From now on this is spoken. The first call decides.
+    /// Sets the version of all further requests. Only the first call has an effect.
     pub(crate) fn speak(&self, version: ApiVersion) {
         let _ = self.version.set(version);
     }
@@ -76,7 +76,7 @@ impl Transport {
         self.version.get().copied().unwrap_or(ApiVersion::OLDEST)
     }
 
-    /// Sends a request; an error of the kind `NotConnected` says that nothing of it left this process.
+    /// Sends a request. An error of kind `NotConnected` means that nothing of it was sent.
     pub(crate) async fn send<B>(&self, request: Request<B>) -> io::Result<Response<Incoming>>
     where
         B: hyper::body::Body<Data = Bytes> + Send + 'static,
@@ -94,7 +94,7 @@ impl Transport {
     }
 }
 
-/// `bollard` drops the version from the paths that it makes, so that an engine would answer in whatever form is newest to it.
+/// Adds the version to the path. `bollard` omits it from its paths, and the engine would then answer in its newest format.
 fn versioned(uri: &Uri, version: ApiVersion) -> io::Result<Uri> {
     let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
     let has_one = path.strip_prefix("/v").is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()));
@@ -104,7 +104,7 @@ fn versioned(uri: &Uri, version: ApiVersion) -> io::Result<Uri> {
     format!("{HOST}/v{version}{path}").parse().map_err(io::Error::other)
 }
 
-/// Connects to the socket, whatever the address says.
+/// Connects to the socket and ignores the URI.
 #[derive(Clone)]
 struct Connector {
     socket: Arc<PathBuf>,

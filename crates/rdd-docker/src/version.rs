@@ -1,31 +1,35 @@
-//! Which version of the engine's API is spoken: the newest that both sides know.
+//! Negotiation of the Docker API version: the newest that client and engine both support.
 
 use std::fmt;
 
 use crate::Error;
 
-/// A version of the engine's API, such as 1.41.
+/// A version of the Docker API, as in 1.41.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ApiVersion {
-    /// Before the dot.
+    /// The number before the dot.
     pub major: u16,
-    /// After the dot.
+    /// The number after the dot.
     pub minor: u16,
 }
 
 impl ApiVersion {
-    /// The oldest that is spoken; that of Debian's engine.
+    /// The oldest version that this client supports; that of Debian's engine.
     pub const OLDEST: Self = Self { major: 1, minor: 41 };
-    /// The newest that is spoken; engines that know newer ones speak it too.
+    /// The newest version that this client uses; newer engines still support it.
     pub const NEWEST: Self = Self { major: 1, minor: 53 };
 
-    /// Reads `1.41`.
+    /// Parses a version such as `1.41`.
     pub fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.trim().split_once('.')?;
         Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
     }
 
-    /// What is spoken with an engine whose newest version this is. One that says nothing is taken to be as old as we speak.
+    /// The version to use with an engine whose newest version this is. An engine that does not announce one gets
+    /// [`OLDEST`](Self::OLDEST).
+    ///
+    /// # Errors
+    /// [`Error::TooOld`] if the engine does not support [`OLDEST`](Self::OLDEST).
     pub(crate) fn negotiate(newest: Option<Self>) -> Result<Self, Error> {
         match newest {
             None => Ok(Self::OLDEST),

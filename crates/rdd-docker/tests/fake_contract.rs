@@ -1,4 +1,4 @@
-//! The fake keeps the contract of a container engine.
+//! Runs the engine contract against the fake engine.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Docker's own engine keeps the contract, so what the fake does is what engines do.
+//! Runs the engine contract against a real dockerd, which proves that the fake behaves like a real engine.
 #![cfg(target_os = "linux")]
 
 mod room;

@@ -1,4 +1,4 @@
-//! The user's `config.json`: which context it names as the current one, and that one value changed in place.
+//! The user's Docker `config.json`: reads the current context and changes only that value, in place.
 
 use std::{
     fs, io,
@@ -13,27 +13,27 @@ use super::{
     replace::{self, Original},
 };
 
-/// The key of the context that docker uses when nothing else says which.
+/// The key of the current context.
 const KEY: &str = "currentContext";
-/// A longer file is none that docker wrote.
+/// The maximum size of a file that docker could have written.
 const BYTES_MAX: u64 = 4 << 20;
-/// How often somebody else may write the file while we do before we give up.
+/// How many concurrent writes of other programs to tolerate before giving up.
 const ATTEMPTS: usize = 20;
 
-/// Why the file is left as it is.
+/// Why the file is left unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Doubt {
-    /// It could not be read.
+    /// The file could not be read.
     #[error("read {}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// It is a folder, a pipe or the like, or a link to nothing.
+    /// The path is a folder, a pipe or the like, or a dangling link.
     #[error("{} is {what}", path.display())]
     Irregular {
         /// The file.
@@ -41,56 +41,56 @@ pub enum Doubt {
         /// What it is.
         what: &'static str,
     },
-    /// It is not what docker takes for its configuration.
+    /// The file is not a valid Docker configuration.
     #[error("{} cannot be understood", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The parse error.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Its current context could mean one thing or another.
+    /// The current context is ambiguous.
     #[error("{} {what}", path.display())]
     Ambiguous {
         /// The file.
         path: PathBuf,
-        /// How.
+        /// Why.
         what: &'static str,
     },
-    /// Its owner does not want it changed.
+    /// The file is read-only.
     #[error("{} is read-only", .0.display())]
     ReadOnly(PathBuf),
-    /// It could not be written, or nobody could be kept from writing it.
+    /// The file could not be written or locked.
     #[error("write {}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What went wrong.
+        /// The cause.
         #[source]
         source: replace::Error,
     },
-    /// Somebody else writes it all the time.
+    /// Another program keeps writing the file.
     #[error("{} is written by somebody else over and over", .0.display())]
     Busy(PathBuf),
 }
 
-/// What the file says.
+/// The file as it was read.
 #[derive(Debug)]
 pub(super) struct Config {
     path: PathBuf,
-    /// Nothing, if there is no file.
+    /// The content; `None` if there is no file.
     original: Option<Original>,
 }
 
 impl Config {
-    /// Reads it. That there is none is fine; links are followed. A file of another user is refused.
+    /// Reads the file and follows links. A missing file is accepted; a file of another user is refused.
     pub(super) fn read(path: &Path) -> Result<Self, Doubt> {
         let failed = |source| Doubt::Read { path: path.to_owned(), source };
         if let Ok(meta) = fs::symlink_metadata(path)
             && meta.is_symlink()
         {
-            // The user may keep the file elsewhere. A link of another user would have root write where they like.
+            // The user may keep the file elsewhere. Following another user's link would make root write wherever that user likes.
             owned::check_link(path, &meta).map_err(failed)?;
         }
         let target = match fs::canonicalize(path) {
@@ -117,7 +117,7 @@ impl Config {
         Ok(Self { path: target, original: Some(original) })
     }
 
-    /// The name of the current context; empty if none is named.
+    /// The name of the current context; empty if there is none.
     pub(super) fn current(&self) -> Result<String, Doubt> {
         let Some(object) = self.object()? else { return Ok(String::new()) };
         let ambiguous = |what| Doubt::Ambiguous { path: self.path.clone(), what };
@@ -131,7 +131,7 @@ impl Config {
         }
     }
 
-    /// The object in it; nothing where docker takes the file for empty.
+    /// The JSON object in the file; `None` where docker treats the file as empty.
     fn object(&self) -> Result<Option<Object<'_>>, Doubt> {
         let Some(original) = self.original.as_ref().filter(|original| !original.content.trim_ascii().is_empty()) else {
             return Ok(None);
@@ -140,7 +140,7 @@ impl Config {
         Object::parse(&original.content).map(Some).map_err(malformed)
     }
 
-    /// The text that names this context, or none; nothing if there is no need for a file.
+    /// The file content with this current context, or without one; `None` if no file is needed.
     fn naming(&self, name: Option<&str>) -> Result<Option<Vec<u8>>, Doubt> {
         let object = self.object()?;
         let value = name.map(quoted);
@@ -151,7 +151,7 @@ impl Config {
             (None, Some(value)) => object.inserted(KEY, &value),
             (Some(member), None) => {
                 let text = object.removed(member);
-                // What we wrote for want of a file goes with it.
+                // If we created the file only for this value, remove the whole file.
                 if self.content() == fresh(&String::from_utf8_lossy(object.value(member))) {
                     return Ok(None);
                 }
@@ -174,10 +174,10 @@ impl Config {
     }
 }
 
-/// Makes `to` the current context, or none, if `from` is it now; says whether it did.
+/// Changes the current context from `from` to `to`, or to none; returns false if `from` is not current.
 ///
-/// Every other byte of the file stays as it is, and so do its mode and its owner. A reader sees the old file or the new one; what docker
-/// or an editor writes at the same time is never lost: it is looked at again instead.
+/// Every other byte of the file stays the same, and so do its mode and owner. Readers see the old file or the new one. A
+/// concurrent write by docker or an editor is never lost: the function reads the file again and retries.
 pub(super) fn switch(path: &Path, from: &str, to: Option<&str>) -> Result<bool, Doubt> {
     for _ in 0..ATTEMPTS {
         let config = Config::read(path)?;
@@ -202,7 +202,7 @@ pub(super) fn switch(path: &Path, from: &str, to: Option<&str>) -> Result<bool, 
     Err(Doubt::Busy(path.to_owned()))
 }
 
-/// A file of our own, where there was none. Docker's own files do not end in a new line, which is how we know ours again.
+/// The content of a file that we create. Docker's own files do not end in a newline, which identifies ours.
 fn fresh(value: &str) -> Vec<u8> {
     format!("{{\n\t\"{KEY}\": {value}\n}}\n").into_bytes()
 }

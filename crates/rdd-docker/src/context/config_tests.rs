@@ -1,4 +1,4 @@
-//! What becomes of users' files, odd ones included, and beside others who write them.
+//! Tests of edits to users' `config.json` files: odd ones, and with concurrent writers.
 
 use std::{os::unix::fs::symlink, sync::Arc};
 
@@ -38,7 +38,7 @@ impl Case {
         names
     }
 
-    /// It is refused, for this reason, and nothing changes.
+    /// Asserts that the file is refused for this reason and stays unchanged.
     #[track_caller]
     fn is_left_alone(&self, why: &str) {
         let before = fs::read(self.path()).unwrap();
@@ -166,7 +166,7 @@ fn what_is_planted_beside_the_file_is_neither_followed_nor_in_the_way_and_leftov
         let outside = tempfile::tempdir().unwrap();
         let victim = outside.path().join("victim");
         fs::write(&victim, "victim").unwrap();
-        // The name that was always taken once, and one of a write that was interrupted.
+        // The fixed staging name of earlier versions, and one of an interrupted write.
         let (planted, left) = (
             case.folder.path().join(".config.json.rdd.tmp"),
             case.folder.path().join(".config.json.0123456789abcdef.tmp"),
@@ -200,7 +200,7 @@ fn a_file_or_a_link_of_another_user_is_neither_read_nor_replaced() {
     case.is_left_alone("it belongs to user ");
 }
 
-/// As docker saves its settings: a new file beside the old one, then a rename.
+/// Saves like docker: a new file beside the old one, then a rename.
 fn save(path: &Path, text: &str) {
     let staged = path.with_extension("theirs");
     fs::write(&staged, text).unwrap();
@@ -216,7 +216,7 @@ fn what_others_write_at_the_same_time_is_never_lost() {
         std::thread::spawn(move || {
             for count in 1..=rounds {
                 save(&case.path(), &format!("{{\"count\":{count}}}"));
-                // For the moment that it takes to put it back, what we wrote over it may be there.
+                // Our content may be visible for the moment until the exchange puts theirs back.
                 rdd_testkit::eventually("what was written", SOON, || {
                     let text = case.text();
                     if text.contains(&format!("\"count\":{count}")) { Ok(()) } else { Err(text) }

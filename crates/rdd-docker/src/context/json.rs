@@ -1,41 +1,41 @@
-//! JSON text that is changed in place: where the members of its object are, and edits that leave every other byte alone.
+//! In-place edits of a JSON object's text, which leave all other bytes unchanged.
 
 use std::ops::Range;
 
 use serde::de::IgnoredAny;
 
-/// The text of one JSON object, and where its members are.
+/// The text of a JSON object with the positions of its members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Object<'t> {
     text: &'t [u8],
-    /// Just behind the brace that opens it.
+    /// The offset after the opening brace.
     inside: usize,
     members: Vec<Member>,
 }
 
-/// Where a member is: both with their quotes, if they have any.
+/// The ranges of a member's key and value, including quotes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Member {
     key: Range<usize>,
     value: Range<usize>,
 }
 
-/// Why a text is not taken for a JSON object.
+/// Why a text is not a JSON object.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(super) enum NotAnObject {
-    /// It is not JSON.
+    /// The text is not JSON.
     #[error("it is not JSON")]
     Malformed(#[source] serde_json::Error),
-    /// It is another kind of value.
+    /// The text is another JSON value.
     #[error("it is JSON, but not an object")]
     OtherValue,
 }
 
 impl<'t> Object<'t> {
-    /// Finds the members. The whole text is checked first, so that no edit is made to what a reader would refuse.
+    /// Parses the text. It is validated as a whole first, so that no invalid file is edited.
     pub(super) fn parse(text: &'t [u8]) -> Result<Self, NotAnObject> {
-        // It neither recurses nor builds anything, however deep the text is nested.
+        // Validation neither recurses nor allocates, however deeply the text is nested.
         serde_json::from_slice::<IgnoredAny>(text).map_err(NotAnObject::Malformed)?;
         let open = skip_space(text, 0);
         if text.get(open) != Some(&b'{') {
@@ -45,22 +45,22 @@ impl<'t> Object<'t> {
         Ok(Self { text, inside, members: members(text, inside) })
     }
 
-    /// The members that a reader in Go takes for this name, which is ASCII: capitals make no difference to it.
+    /// The members that a Go reader would decode into this (ASCII) name: Go ignores case.
     pub(super) fn find(&self, name: &str) -> Vec<&Member> {
         self.members.iter().filter(|member| self.key(member).eq_ignore_ascii_case(name)).collect()
     }
 
-    /// The text of the value of a member.
+    /// The text of a member's value.
     pub(super) fn value(&self, member: &Member) -> &'t [u8] {
         &self.text[member.value.clone()]
     }
 
-    /// The text with another value in this place.
+    /// The text with a new value for the member.
     pub(super) fn replaced(&self, member: &Member, value: &str) -> Vec<u8> {
         splice(self.text, member.value.clone(), value.as_bytes())
     }
 
-    /// The text without this member. What [`inserted`](Self::inserted) put in is taken out without a trace.
+    /// The text without the member. Removing what [`inserted`](Self::inserted) added restores the original text.
     pub(super) fn removed(&self, member: &Member) -> Vec<u8> {
         let index = self.members.iter().position(|other| other == member).unwrap_or_default();
         let range = match (index.checked_sub(1).map(|before| &self.members[before]), self.members.get(index + 1)) {
@@ -71,7 +71,7 @@ impl<'t> Object<'t> {
         splice(self.text, range, b"")
     }
 
-    /// The text with one member more, behind the others and laid out like the first of them.
+    /// The text with another member at the end, formatted like the first one.
     pub(super) fn inserted(&self, name: &str, value: &str) -> Vec<u8> {
         let (Some(first), Some(last)) = (self.members.first(), self.members.last()) else {
             return splice(self.text, self.inside..self.inside, format!("\"{name}\": {value}").as_bytes());
@@ -83,13 +83,13 @@ impl<'t> Object<'t> {
         splice(self.text, last.value.end..last.value.end, &member)
     }
 
-    /// The name of a member; one that is no text, such as half of a surrogate pair, is nobody's name.
+    /// The decoded name of a member; empty if it is not valid Unicode, such as half a surrogate pair.
     fn key(&self, member: &Member) -> String {
         serde_json::from_slice(&self.text[member.key.clone()]).unwrap_or_default()
     }
 }
 
-/// The members of an object in a text that is known to be JSON.
+/// Finds the members of an object in valid JSON.
 fn members(text: &[u8], inside: usize) -> Vec<Member> {
     let mut members = Vec::new();
     let mut at = skip_space(text, inside);
@@ -112,7 +112,7 @@ fn skip_space(text: &[u8], from: usize) -> usize {
     from + rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')).count()
 }
 
-/// Where the value that begins here ends.
+/// The end of the value that begins at this offset.
 fn skip_value(text: &[u8], from: usize) -> usize {
     let (mut at, mut depth) = (from, 0_usize);
     loop {

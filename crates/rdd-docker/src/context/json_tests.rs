@@ -1,4 +1,4 @@
-//! Edits of JSON texts, by table and at random: bytes that are not ours never change.
+//! Tests of JSON edits, by table and at random: foreign bytes never change.
 
 use proptest::{collection::vec, prelude::*};
 
@@ -61,7 +61,7 @@ fn what_is_no_object_is_refused_however_deep_it_is() {
     assert_eq!(Object::parse(nested.as_bytes()).unwrap().members.len(), 1);
 }
 
-/// White space, as people and programs leave it.
+/// White space as people and programs write it.
 fn space() -> impl Strategy<Value = String> {
     "[ \t\r\n]{0,3}"
 }

@@ -1,8 +1,9 @@
-//! The instance's docker context: described while its engine runs, made the current one only where that surely helps, and gone afterwards.
+//! The instance's Docker context: published while its engine runs, made current only if the user's current context is certainly
+//! broken, and removed afterwards.
 //!
-//! The docker command keeps its settings in a folder of the user's. Of ours there is one description in its store, and at times one value
-//! in `config.json`; everything else in there stays as it is, byte for byte. What cannot be understood is left alone, with a line in
-//! the log that says why.
+//! The docker CLI keeps its configuration in a folder of the user. We own one context in its store and, at times, one value in
+//! `config.json`; everything else in that folder stays as it is, byte for byte. A file that cannot be parsed is left alone, and a
+//! log line gives the reason.
 
 mod config;
 mod json;
@@ -20,62 +21,62 @@ use tokio_util::sync::CancellationToken;
 use self::{config::Config, probe::Health, store::Named};
 pub use self::{config::Doubt, replace::Error as ReplaceError};
 
-/// Docker's name for no context at all.
+/// Docker's name for the context without an entry in the store.
 const DEFAULT: &str = "default";
 
-/// Why the context is not as it should be.
+/// Why the context could not be published or removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The folder of docker's settings depends on where one stands.
+    /// Docker's configuration folder is a relative path.
     #[error("docker's settings are in {}, which is not an absolute path", .0.display())]
     RelativeFolder(PathBuf),
-    /// The description could not be written or removed.
+    /// The context could not be written or removed.
     #[error("bring docker context {name} into order")]
     Store {
         /// The name of the context.
         name: String,
-        /// What went wrong.
+        /// The cause.
         #[source]
         source: file::Error,
     },
-    /// What was to be done in the background came to nothing.
+    /// The background task failed.
     #[error("bring docker context {name} into order: its task did not end: {why}")]
     Task {
         /// The name of the context.
         name: String,
-        /// What became of it.
+        /// The cause.
         why: String,
     },
 }
 
-/// What became of the user's current context.
+/// The decision about the user's current context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// It is the instance's already.
+    /// The current context is already the instance's.
     Ours,
-    /// It was broken, and is the instance's now.
+    /// The current context was broken; the instance's is current now.
     Switched,
-    /// It is the user's, and stays.
+    /// The user's current context stays.
     Kept,
 }
 
-/// Whether docker finds a description of the instance's context in its store.
+/// Whether Docker's store has the instance's context.
 pub fn is_described(cli: &DockerCli) -> bool {
     store::file(&cli.folder, &cli.context).exists()
 }
 
-/// The docker context of one instance. Cheap to clone; all clones are one.
+/// The Docker context of one instance. Cheap to clone; clones share their state.
 #[derive(Clone)]
 pub struct DockerContext {
     cli: Arc<DockerCli>,
     looking: Arc<Mutex<Looking>>,
 }
 
-/// The look at the user's current context, which takes a moment.
+/// The background check of the user's current context.
 #[derive(Default)]
 struct Looking {
-    /// It has been looked at since the context was described.
+    /// Whether the check was started since the context was published.
     done: bool,
     task: Group<()>,
     stop: CancellationToken,
@@ -88,20 +89,21 @@ impl fmt::Debug for DockerContext {
 }
 
 impl DockerContext {
-    /// The context of the instance that this is about. Nothing is looked at yet.
+    /// A handle for the context; it reads and writes nothing yet.
     pub fn new(cli: DockerCli) -> Self {
         Self { cli: Arc::new(cli), looking: Arc::default() }
     }
 
-    /// Whether anything of the context is there: what an orderly end leaves nothing of, and a killed daemon may.
+    /// Whether the store has anything of the context. A clean shutdown leaves nothing; a killed daemon may.
     pub fn is_published(&self) -> bool {
         store::folder(&self.cli.folder, &self.cli.context).exists()
     }
 
-    /// Describes the context, and looks in the background whether the user's current one is broken: the engine is ready before that is known.
+    /// Publishes the context and checks the user's current context in the background, so that a slow check does not delay the
+    /// engine's readiness.
     ///
-    /// It may be repeated: what is right is not written again, and the current context is looked at once until the next [`remove`](Self::remove),
-    /// so that a user who chooses another one later is not overruled.
+    /// Idempotent: it does not rewrite a correct context, and it checks the current context only once until the next
+    /// [`remove`](Self::remove), so that it never overrides a context that the user chooses later.
     pub async fn ensure(&self) -> Result<(), Error> {
         let mut looking = self.looking.lock().await;
         self.blocking(DockerContext::publish).await??;
@@ -115,7 +117,7 @@ impl DockerContext {
         Ok(())
     }
 
-    /// Removes the context; a current one that is ours is cleared first. A look that is under way is over when this returns.
+    /// Removes the context, and first clears the current context if it is ours. Cancels a running check and waits for it.
     pub async fn remove(&self) -> Result<(), Error> {
         let mut looking = self.looking.lock().await;
         looking.stop.cancel();
@@ -128,13 +130,13 @@ impl DockerContext {
         self.blocking(DockerContext::remove_now).await?
     }
 
-    /// As [`remove`](Self::remove), for a program that only cleans up after a daemon that is gone.
+    /// Like [`remove`](Self::remove), for cleaning up after a daemon that no longer runs.
     pub fn remove_now(&self) -> Result<(), Error> {
         if !self.cli.folder.is_absolute() {
             return Ok(());
         }
         if let Err(error) = store::check_owner(&self.cli.folder) {
-            // Nothing in there is ours: a context is not described in a folder of another user.
+            // We never publish a context in another user's folder, so nothing in there is ours.
             tracing::warn!(error = %Chain(&error), context = self.cli.context, "docker's settings are left as they are");
             return Ok(());
         }
@@ -149,7 +151,7 @@ impl DockerContext {
         self.store(store::withdraw(&self.cli.folder, &self.cli.context))
     }
 
-    /// Decides about the user's current context, and changes it if that is surely broken.
+    /// Checks the user's current context and switches to ours if it is certainly broken. `stop` cancels the check.
     pub async fn choose(&self, stop: &CancellationToken) -> Choice {
         if let Some(variable) = self.cli.overridden_by {
             tracing::info!(variable, "docker's current context is kept: a variable says where docker goes");
@@ -206,7 +208,7 @@ impl DockerContext {
         }
     }
 
-    /// Describes the context, and leaves the current one alone.
+    /// Publishes the context and leaves the current context alone.
     pub fn publish(&self) -> Result<(), Error> {
         if !self.cli.folder.is_absolute() {
             return Err(Error::RelativeFolder(self.cli.folder.clone()));
@@ -222,7 +224,7 @@ impl DockerContext {
         self.cli.folder.join("config.json")
     }
 
-    /// Files are waited for beside the runtime. What has begun is finished, also if nobody waits for it any more.
+    /// Runs blocking file operations off the runtime. Once started they run to completion, even if the caller is cancelled.
     async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Self) -> T + Send + 'static) -> Result<T, Error> {
         let context = self.clone();
         let done = tokio::task::spawn_blocking(move || work(&context)).await;

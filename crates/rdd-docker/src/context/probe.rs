@@ -1,4 +1,4 @@
-//! Whether something listens where a context leads: only what surely does not is called broken.
+//! Probes the address of a context; only one where certainly nothing listens counts as broken.
 
 use std::{io, path::Path, time::Duration};
 
@@ -8,24 +8,24 @@ use tokio::{
     time::timeout,
 };
 
-/// How long the other side may take.
+/// The timeout of a probe.
 pub(super) const TAKES: Duration = Duration::from_secs(3);
 
-/// What is said to a container engine.
+/// The request that a probe sends.
 const PING: &[u8] = b"GET /_ping HTTP/1.1\r\nHost: docker\r\nConnection: close\r\n\r\n";
 
-/// What is at the other end.
+/// The result of a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Health {
-    /// Something answers.
+    /// An engine or a server answers.
     Well,
-    /// Surely nothing, and how that is known.
+    /// Certainly nothing listens, with the evidence.
     Broken(String),
-    /// Nobody can tell, and why.
+    /// Unknown, with the reason.
     Doubtful(String),
 }
 
-/// Asks at the address of a context.
+/// Probes the address of a context.
 pub(super) async fn probe(host: &str) -> Health {
     let asked = async {
         match host.split_once("://") {
@@ -38,7 +38,7 @@ pub(super) async fn probe(host: &str) -> Health {
     timeout(TAKES, asked).await.unwrap_or_else(|_| late())
 }
 
-/// Whoever answers at all, be it with an error, is there.
+/// Pings an engine on a unix socket. Any HTTP answer counts, even an error.
 async fn ping(path: &Path) -> Health {
     let mut stream = match UnixStream::connect(path).await {
         Ok(stream) => stream,
@@ -57,7 +57,7 @@ async fn ping(path: &Path) -> Health {
     }
 }
 
-/// That somebody takes the connection is enough: whether its certificates are right is not ours to judge.
+/// Connects to a TCP address. An accepted connection is enough; TLS is not checked.
 async fn connect(address: &str) -> Health {
     let address = address.trim_end_matches('/');
     if address.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
@@ -69,8 +69,8 @@ async fn connect(address: &str) -> Health {
     }
 }
 
-/// No socket, or a socket that nobody listens at. A name that does not resolve, a network that is not there or a permission that
-/// is missing may be otherwise in a minute, or for the command that the user types.
+/// Classifies a failed connection. A missing socket and a refused connection are certain. A name that does not resolve, a network
+/// that is down or a missing permission may be different in a minute, or for the command that the user types.
 fn unreachable(error: &io::Error) -> Health {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Health::Broken(error.to_string()),

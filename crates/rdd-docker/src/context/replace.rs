@@ -1,4 +1,4 @@
-//! A file of somebody else's replaced by a newer one, without losing what they write at the same time.
+//! Replaces a file that other programs also write, without losing their concurrent writes.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -18,32 +18,32 @@ use rustix::{
     io::Errno,
 };
 
-/// How long another instance of ours may hold the lock of a folder.
+/// How long to wait for another of our instances to release the folder's lock.
 const LOCK_TAKES: Duration = Duration::from_secs(5);
-/// How often it is tried for.
+/// The interval between attempts to lock.
 const LOCK_TURN: Duration = Duration::from_millis(10);
-/// How often two files are put back into their order before the last writer has it.
+/// How many times to exchange two files until the last writer's content is in place.
 const SETTLES: usize = 10;
 
 /// Why a file was not replaced.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Another instance of ours holds on to the folder.
+    /// Another of our instances holds the folder's lock.
     #[error("another instance has had {} locked for too long", .0.display())]
     Locked(PathBuf),
-    /// The operating system refused.
+    /// A system call failed.
     #[error("{action} {}", path.display())]
     Io {
-        /// What was attempted.
+        /// The attempted action.
         action: &'static str,
-        /// On which path.
+        /// The path.
         path: PathBuf,
-        /// What it said.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The folder could not be brought into order.
+    /// The folder could not be created or synced.
     #[error(transparent)]
     File(#[from] file::Error),
 }
@@ -52,7 +52,7 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error 
     move |source| Error::Io { action, path: path.to_owned(), source }
 }
 
-/// A file as it was read.
+/// The content and metadata of a file as it was read.
 #[derive(Debug)]
 pub(super) struct Original {
     pub(super) content: Vec<u8>,
@@ -60,7 +60,7 @@ pub(super) struct Original {
 }
 
 impl Original {
-    /// Reads a regular file of the effective user.
+    /// Reads a regular file that the effective user owns.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
         Self::read_from(owned::open_file(path, OFlags::RDONLY)?)
     }
@@ -77,9 +77,9 @@ impl Original {
     }
 }
 
-/// The folder of a file, locked against our other instances for as long as this lives.
+/// The folder of a file, locked against our other instances until this is dropped.
 ///
-/// The folder itself is what is locked, so that nothing of ours is left in a place of the user's.
+/// The lock is on the folder itself, so that no lock file is left in the user's folder.
 #[derive(Debug)]
 pub(super) struct Locked {
     folder: TrustedFolder,
@@ -89,8 +89,10 @@ pub(super) struct Locked {
 }
 
 impl Locked {
-    /// Waits for the lock, up to a bound, and removes what writes of ours left that were interrupted. A folder of another
-    /// user is refused.
+    /// Locks the folder of `path`, waiting up to a timeout, and removes what our interrupted writes left.
+    ///
+    /// # Errors
+    /// When another user owns the folder, and when the lock is not free in time.
     pub(super) fn folder_of(path: &Path) -> Result<Self, Error> {
         let parent = parent(path);
         let folder = TrustedFolder::open(parent).map_err(failed("use", parent))?;
@@ -105,7 +107,7 @@ impl Locked {
             }
         }
         let locked = Self { folder, path: parent.to_owned(), lock };
-        // Only the holder of the lock has such files. What cannot be removed is in nobody's way.
+        // Only the lock holder has staging files. A leftover that cannot be removed does no harm.
         let _ = locked.folder.remove_staging(name(path), &[""]);
         Ok(locked)
     }
@@ -118,7 +120,7 @@ impl Locked {
         unlinkat(&self.folder, name, AtFlags::empty()).map_err(|errno| failed("remove", &self.path(name))(errno.into()))
     }
 
-    /// Gives a file a second name; whether that name was free.
+    /// Creates a hard link; returns false if the name exists.
     fn link(&self, from: &OsStr, to: &OsStr) -> Result<bool, Error> {
         match linkat(&self.folder, from, &self.folder, to, AtFlags::empty()) {
             Ok(()) => Ok(true),
@@ -128,10 +130,10 @@ impl Locked {
     }
 }
 
-/// Puts `text` in the place of `original`; `false` if something else is there by now, which then stays.
+/// Replaces `original` by `text`; returns false if the file has changed since, and then the newer content stays.
 ///
-/// The two change places in one step, so that what was there is in our hands and can be compared: a check before a rename would leave
-/// a moment in between.
+/// An atomic rename exchanges the two files, so that the old file can be compared afterwards: a check before a plain rename would
+/// race with other writers.
 pub(super) fn exchange(path: &Path, original: &Original, text: &[u8]) -> Result<bool, Error> {
     let (folder, name) = (Locked::folder_of(path)?, name(path));
     if !original.is_in(&folder, name) {
@@ -139,7 +141,7 @@ pub(super) fn exchange(path: &Path, original: &Original, text: &[u8]) -> Result<
     }
     let staged = stage(&folder, name, text, Some(&original.meta))?;
     let outcome = swap_in(&folder, name, &staged, original, text);
-    // Ours alone; if it cannot be removed, the outcome is still what it is.
+    // The staging file is ours alone; failing to remove it does not change the outcome.
     let _ = folder.remove(&staged);
     file::sync_dir(parent(path))?;
     outcome
@@ -150,9 +152,9 @@ fn swap_in(folder: &Locked, name: &OsStr, staged: &OsStr, original: &Original, t
     let swap = || renameat_with(&folder.folder, staged, &folder.folder, name, RenameFlags::EXCHANGE);
     match swap() {
         Ok(()) => {}
-        // Somebody removed it just now.
+        // Another program removed the file just now.
         Err(Errno::NOENT) => return Ok(false),
-        // A file system that cannot: the moment between check and rename is as short as it gets.
+        // The file system cannot exchange files: check right before the rename, which leaves only a short race.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
             if !original.is_in(folder, name) {
                 return Ok(false);
@@ -165,7 +167,7 @@ fn swap_in(folder: &Locked, name: &OsStr, staged: &OsStr, original: &Original, t
     if original.is_in(folder, staged) {
         return Ok(true);
     }
-    // What came out is newer than what we looked at: it goes back, and so does whatever is written while that happens.
+    // The file changed after we read it: exchange again to put it back, and repeat for writes that happen meanwhile.
     let staged_path = folder.path(staged);
     let read = || fs::read(&staged_path).map_err(failed("read", &staged_path));
     let (mut put, mut held) = (text.to_vec(), read()?);
@@ -184,7 +186,7 @@ fn swap_in(folder: &Locked, name: &OsStr, staged: &OsStr, original: &Original, t
     Ok(false)
 }
 
-/// Makes the file; `false` if there is one by now.
+/// Creates the file; returns false if it exists by now.
 pub(super) fn create(path: &Path, text: &[u8]) -> Result<bool, Error> {
     if !parent(path).exists() {
         file::create_dir_private(parent(path))?;
@@ -192,7 +194,7 @@ pub(super) fn create(path: &Path, text: &[u8]) -> Result<bool, Error> {
     let folder = Locked::folder_of(path)?;
     let staged = stage(&folder, name(path), text, None)?;
     let linked = folder.link(&staged, name(path));
-    // As after an exchange.
+    // The staging file is ours alone, as in an exchange.
     let _ = folder.remove(&staged);
     if matches!(linked, Ok(true)) {
         file::sync_dir(parent(path))?;
@@ -200,10 +202,10 @@ pub(super) fn create(path: &Path, text: &[u8]) -> Result<bool, Error> {
     linked
 }
 
-/// Removes the file; `false` if it is another one by now.
+/// Removes the file; returns false if it has changed since it was read, and then it stays.
 pub(super) fn remove(path: &Path, original: &Original) -> Result<bool, Error> {
     let (folder, name) = (Locked::folder_of(path)?, name(path));
-    // Renamed away first, so that what is removed is what was compared.
+    // Rename first, so that the file that is compared is the file that is removed.
     let staged = owned::staging_name(name);
     match renameat(&folder.folder, name, &folder.folder, &staged) {
         Ok(()) => {}
@@ -212,7 +214,7 @@ pub(super) fn remove(path: &Path, original: &Original) -> Result<bool, Error> {
     }
     let is_original = original.is_in(&folder, &staged);
     if !is_original {
-        // Unless a newer one is there already, which then has it.
+        // Put it back, unless a newer file has the name by now.
         let _ = folder.link(&staged, name);
     }
     folder.remove(&staged)?;
@@ -220,7 +222,7 @@ pub(super) fn remove(path: &Path, original: &Original) -> Result<bool, Error> {
     Ok(is_original)
 }
 
-/// A file beside the other one with this content, and with the mode and owner of the one that it is to replace.
+/// Creates a staging file with this content, and with the mode and owner of the file that it replaces.
 fn stage(folder: &Locked, name: &OsStr, text: &[u8], like: Option<&Metadata>) -> Result<OsString, Error> {
     let (staged, mut file) =
         folder.folder.create_staging(name).map_err(failed("create a file beside", &folder.path(name)))?;

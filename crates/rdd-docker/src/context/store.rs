@@ -1,4 +1,4 @@
-//! Docker's store of contexts: where one is, what it says, ours written and removed.
+//! Docker's context store: locating and reading contexts, publishing and withdrawing ours.
 
 use std::{
     fs, io,
@@ -9,12 +9,12 @@ use rdd_stdx::{file, owned};
 use ring::digest;
 use serde::{Deserialize, Serialize};
 
-/// The longest description of a context that is read.
+/// The maximum size of a context file that is read.
 const BYTES_MAX: u64 = 1 << 20;
 /// The name of the endpoint that docker's own commands use.
 const ENDPOINT: &str = "docker";
 
-/// The description of a context, as docker writes it.
+/// The content of a context's `meta.json`, as docker writes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Description<'a> {
@@ -42,31 +42,31 @@ struct Endpoint<'a> {
     skip_tls_verify: bool,
 }
 
-/// What a named context leads to.
+/// The result of reading a context from the store.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Named {
-    /// There is no such context.
+    /// The store has no such context.
     Missing,
-    /// To this address.
+    /// The context's address.
     Host(String),
-    /// Nobody can tell, for this reason.
+    /// The context could not be read, for this reason.
     Unclear(String),
 }
 
-/// The folder of the context of this name.
+/// The folder of the context with this name: the SHA-256 hash of the name.
 pub(super) fn folder(config_folder: &Path, name: &str) -> PathBuf {
     let digest = digest::digest(&digest::SHA256, name.as_bytes());
     let id: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     config_folder.join("contexts").join("meta").join(id)
 }
 
-/// Where the context of this name is described.
+/// The `meta.json` of the context with this name.
 pub(super) fn file(config_folder: &Path, name: &str) -> PathBuf {
     folder(config_folder, name).join("meta.json")
 }
 
-/// Refuses docker's folder, or its store in it, if another user owns one of them: they could exchange what is in there, and
-/// say where this user's docker goes. Absent ones are fine.
+/// Refuses docker's folder, or the store in it, if another user owns one of them: that user could replace the files and redirect
+/// this user's docker. Missing folders are accepted.
 pub(super) fn check_owner(config_folder: &Path) -> Result<(), file::Error> {
     let contexts = config_folder.join("contexts");
     let meta = contexts.join("meta");
@@ -75,14 +75,14 @@ pub(super) fn check_owner(config_folder: &Path) -> Result<(), file::Error> {
             Err(source) if owned::is_refusal(&source) => {
                 return Err(file::Error { action: "use", path: folder.to_owned(), source });
             }
-            // Whoever goes on to use the folder gets any other error as well, and reports it with what it was about to do.
+            // Other errors recur when the caller uses the folder, which reports them with more context.
             _ => {}
         }
     }
     Ok(())
 }
 
-/// Describes the context of this name; what is right already is not written again.
+/// Writes the context with this name, unless it is already correct.
 pub(super) fn publish(config_folder: &Path, name: &str, host: &str) -> Result<(), file::Error> {
     check_owner(config_folder)?;
     let text = description(name, host);
@@ -94,11 +94,11 @@ pub(super) fn publish(config_folder: &Path, name: &str, host: &str) -> Result<()
     file::write_atomic(&path, &text, file::PRIVATE)
 }
 
-/// Removes the context of this name, and the folders around it that are empty then.
+/// Removes the context with this name, and the folders around it if they are then empty.
 pub(super) fn withdraw(config_folder: &Path, name: &str) -> Result<(), file::Error> {
     let folder = folder(config_folder, name);
     file::remove_dir_if_present(&folder)?;
-    // They are docker's; those that hold anything refuse.
+    // These folders belong to docker; removing a folder that is not empty fails, as it should.
     for folder in folder.ancestors().skip(1).take(3) {
         if fs::remove_dir(folder).is_err() {
             break;
@@ -107,7 +107,7 @@ pub(super) fn withdraw(config_folder: &Path, name: &str) -> Result<(), file::Err
     Ok(())
 }
 
-/// Reads where the context of this name leads.
+/// Reads the address of the context with this name.
 pub(super) fn read(config_folder: &Path, name: &str) -> Named {
     let path = file(config_folder, name);
     let unclear = |why: String| Named::Unclear(format!("{}: {why}", path.display()));
@@ -137,7 +137,7 @@ pub(super) fn read(config_folder: &Path, name: &str) -> Named {
     }
 }
 
-/// A context is missing if docker's store can be looked at and does not have it. A store that cannot be reached proves nothing.
+/// Distinguishes a missing context from an unreadable store: only a readable store proves that the context is missing.
 fn missing(config_folder: &Path, path: &Path) -> Named {
     let store = config_folder.join("contexts").join("meta");
     match fs::read_dir(&store) {

@@ -1,4 +1,4 @@
-//! When the user's current context is switched and when it is kept: each doubt has its row.
+//! Tests of when the user's current context is switched and when it is kept; each reason has its row.
 
 use std::{fs, os::unix::net::UnixListener, path::Path};
 
@@ -40,7 +40,7 @@ impl Case {
         fs::read_to_string(self.context.config_file()).unwrap_or_default()
     }
 
-    /// A context of the user's.
+    /// Publishes a context of the user and makes it current.
     fn named(&self, name: &str, host: &str) {
         store::publish(self.folder(), name, host).unwrap();
         self.write(&format!("{{\"currentContext\":\"{name}\"}}"));
@@ -50,7 +50,7 @@ impl Case {
         self.context.choose(&CancellationToken::new()).await
     }
 
-    /// It is kept, and the file too.
+    /// Asserts that the current context is kept and the file stays unchanged.
     async fn is_kept(&self) {
         let before = self.text();
         assert_eq!(self.choose().await, Choice::Kept);
@@ -144,7 +144,7 @@ async fn a_read_only_file_keeps_it() {
     case.is_kept().await;
 }
 
-// The switch goes on by itself, and needs a thread for that while this one waits.
+// The switch runs in a background task, which needs a thread while this one waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_there_after_a_start_is_gone_after_the_end() {
     let case = Case::new();
@@ -227,7 +227,7 @@ async fn a_context_that_cannot_be_written_says_so() {
     fs::write(case.folder(), "a file where the folder should be").unwrap();
     let error = case.context.ensure().await.unwrap_err();
     assert!(error.to_string().contains("rancher-desktop-2"), "{error}");
-    // What failed first is told, and not what could not work after it.
+    // The first failure is reported, not the ones that follow from it.
     assert!(Chain(&error).to_string().contains("create folder"), "{}", Chain(&error));
 }
 

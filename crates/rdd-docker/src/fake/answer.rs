@@ -1,4 +1,4 @@
-//! From a request to its answer.
+//! The fake engine's request handler: from a request to its response.
 
 use std::{
     collections::BTreeMap,
@@ -25,15 +25,15 @@ use super::{
     world::{Status, World},
 };
 
-/// The longest body that is read; images that are imported are thrown away unread beyond it.
+/// The maximum size of a body that is read; the rest of an imported archive is discarded.
 const BODY_BYTES_MAX: usize = 64 << 20;
 
-/// The connection ends without an answer.
+/// The connection closes without an answer.
 #[derive(Debug, thiserror::Error)]
 #[error("the fake engine hangs up")]
 pub(super) struct HungUp;
 
-/// What is asked for.
+/// A parsed request.
 struct Asked {
     target: Target,
     query: Query,
@@ -43,7 +43,7 @@ struct Asked {
 
 type Answer = Result<Response<Body>, Refusal>;
 
-/// Answers a request, with the faults that are meant for it.
+/// Handles a request and applies its faults.
 pub(super) async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<Body>, HungUp> {
     let target = Target::of(request.method(), request.uri().path());
     let query = Query::parse(request.uri().query().unwrap_or_default());
@@ -81,7 +81,7 @@ pub(super) async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> R
     let (_, newest) = *lock(&shared.versions);
     let date = SystemTime::from(shared.look(|world| world.time()));
     let headers = response.headers_mut();
-    // Said by us, since it is the engine's clock that it tells.
+    // Set here, because the header must show the engine's clock.
     if let Ok(date) = httpdate::fmt_http_date(date).parse() {
         headers.insert(http::header::DATE, date);
     }
@@ -95,7 +95,7 @@ pub(super) async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> R
     Ok(response)
 }
 
-/// The minor version that a client speaks, if the engine does.
+/// The minor API version of a request, if the engine supports it.
 fn minor(shared: &Shared, target: &Target) -> Result<u32, Refusal> {
     let (oldest, newest) = *lock(&shared.versions);
     match target.version {
@@ -133,7 +133,7 @@ fn version(shared: &Shared) -> Value {
     })
 }
 
-/// What is answered out of the world as it is now.
+/// Handles a request that needs only the current state.
 fn at_once(world: &mut World, asked: &Asked) -> Answer {
     let (object, query) = (asked.target.object.as_str(), &asked.query);
     match asked.target.route {
@@ -241,7 +241,7 @@ fn volumes(anonymous: &Value, host: &Value) -> Vec<(String, String)> {
     let places = anonymous.as_object().into_iter().flat_map(|map| map.keys());
     let mut volumes: Vec<(String, String)> = places.map(|place| (String::new(), place.clone())).collect();
     for bind in list_of_strings(&host["Binds"]) {
-        // A path is a folder of the host, not a volume.
+        // An absolute path is a bind mount, not a volume.
         if let Some((name, place)) = bind.split_once(':').filter(|(name, _)| !name.starts_with('/')) {
             volumes.push((name.to_owned(), place.split(':').next().unwrap_or_default().to_owned()));
         }

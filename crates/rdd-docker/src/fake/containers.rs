@@ -1,4 +1,4 @@
-//! What can be done to containers.
+//! The fake engine's operations on containers.
 
 use std::collections::BTreeMap;
 
@@ -8,29 +8,29 @@ use super::{
     world::{Container, Line, Mount, State, Status, World, is_name},
 };
 
-/// What a new container should be.
+/// The options of a new container.
 #[derive(Debug, Clone, Default)]
 pub struct NewContainer {
-    /// Its name; one is made up if it is empty.
+    /// The name; generated if empty.
     pub name: String,
-    /// Its image.
+    /// The image.
     pub image: String,
-    /// Its program and arguments; it sleeps if there are none.
+    /// The program and its arguments; sleeps if empty.
     pub command: Vec<String>,
-    /// Its labels.
+    /// The labels.
     pub labels: BTreeMap<String, String>,
-    /// Its ports, such as `80/tcp`, with addresses and ports of the host.
+    /// The ports, such as `80/tcp`, with addresses and ports of the host.
     pub ports: BTreeMap<String, Vec<(String, String)>>,
-    /// Whether it has a terminal.
+    /// Whether it has a TTY.
     pub tty: bool,
-    /// Removed when it ends.
+    /// Whether it is removed when it exits.
     pub auto_remove: bool,
-    /// Volumes and where they are; a name is made up for one that has none.
+    /// The volumes with their mount points; an empty volume name is generated.
     pub volumes: Vec<(String, String)>,
 }
 
 impl NewContainer {
-    /// One with a name and an image that sleeps when it is started.
+    /// A named container that sleeps when started.
     pub fn sleeper(name: &str, image: &str) -> Self {
         let command = ["sleep", "600"].map(str::to_owned).to_vec();
         Self { name: name.to_owned(), image: image.to_owned(), command, ..Self::default() }
@@ -38,7 +38,7 @@ impl NewContainer {
 }
 
 impl World {
-    /// The ID of a container by ID, name, or the beginning of its ID.
+    /// Finds a container by ID, name, or prefix of the ID; returns its ID.
     pub fn find_container(&self, reference: &str) -> Result<String, Refusal> {
         let name = reference.strip_prefix('/').unwrap_or(reference);
         if self.containers.contains_key(name) {
@@ -52,7 +52,7 @@ impl World {
         near.next().map(|(id, _)| id.clone()).ok_or_else(|| Refusal::no_container(reference))
     }
 
-    /// Makes a container and returns its ID.
+    /// Creates a container and returns its ID.
     pub fn create_container(&mut self, new: NewContainer) -> Result<String, Refusal> {
         let image_id = self.find_image(&new.image)?;
         let id = self.next_id();
@@ -68,7 +68,7 @@ impl World {
         for (volume, destination) in new.volumes {
             let anonymous = volume.is_empty();
             let volume = if anonymous { self.next_id() } else { volume };
-            // Told as a creation also if it is there already, as dockerd does.
+            // Emits a create event even if the volume exists, as dockerd does.
             self.create_volume(&volume, BTreeMap::new(), BTreeMap::new())?;
             volumes.push(Mount { volume, destination, anonymous });
         }
@@ -99,7 +99,7 @@ impl World {
         Ok(id)
     }
 
-    /// Starts one.
+    /// Starts a container.
     pub fn start_container(&mut self, reference: &str) -> Result<Done, Refusal> {
         let id = self.find_container(reference)?;
         match self.status(&id) {
@@ -109,7 +109,7 @@ impl World {
         }
     }
 
-    /// Stops one; a paused one too.
+    /// Stops a container, also a paused one.
     pub fn stop_container(&mut self, reference: &str) -> Result<Done, Refusal> {
         let id = self.find_container(reference)?;
         if !self.status(&id).is_alive() {
@@ -119,7 +119,7 @@ impl World {
         Ok(Done::Changed)
     }
 
-    /// Stops one, if it runs, and starts it.
+    /// Stops a container if it runs, and starts it.
     pub fn restart_container(&mut self, reference: &str) -> Result<Done, Refusal> {
         let id = self.find_container(reference)?;
         if self.status(&id).is_alive() {
@@ -130,7 +130,7 @@ impl World {
         Ok(Done::Changed)
     }
 
-    /// Kills its program.
+    /// Kills a container's process.
     pub fn kill_container(&mut self, reference: &str, signal: &str) -> Result<Done, Refusal> {
         let prefixed = |refusal: Refusal| Refusal {
             message: format!("Cannot kill container: {reference}: {}", refusal.message),
@@ -145,7 +145,7 @@ impl World {
         Ok(Done::Changed)
     }
 
-    /// Freezes one.
+    /// Pauses a container.
     pub fn pause_container(&mut self, reference: &str) -> Result<Done, Refusal> {
         let id = self.find_container(reference)?;
         match self.status(&id) {
@@ -160,7 +160,7 @@ impl World {
         Ok(Done::Changed)
     }
 
-    /// Lets one go on.
+    /// Unpauses a container.
     pub fn unpause_container(&mut self, reference: &str) -> Result<Done, Refusal> {
         let id = self.find_container(reference)?;
         if self.status(&id) != Status::Paused {
@@ -172,7 +172,7 @@ impl World {
         Ok(Done::Changed)
     }
 
-    /// Gives one another name.
+    /// Renames a container.
     pub fn rename_container(&mut self, reference: &str, name: &str) -> Result<Done, Refusal> {
         let name = name.strip_prefix('/').unwrap_or(name);
         if name.is_empty() {
@@ -200,7 +200,7 @@ impl World {
         Ok(Done::Changed)
     }
 
-    /// Removes one; with `volumes`, also those of its volumes that nobody named.
+    /// Removes a container; with `volumes`, its anonymous volumes too.
     pub fn remove_container(&mut self, reference: &str, force: bool, volumes: bool) -> Result<Done, Refusal> {
         let id = self.find_container(reference)?;
         match self.status(&id) {
@@ -218,14 +218,14 @@ impl World {
             }
             Status::Created | Status::Exited => {}
         }
-        // One that removes itself when it ends is gone by now.
+        // A container with auto-remove was removed when it exited.
         if self.containers.contains_key(&id) {
             self.destroy(&id, volumes);
         }
         Ok(Done::Changed)
     }
 
-    /// Writes a line, as the program of a container would.
+    /// Writes a line to the container's log, as its process would.
     pub fn write_log(&mut self, reference: &str, output: Output, text: &str) -> Result<(), Refusal> {
         let id = self.find_container(reference)?;
         let at = self.now();
@@ -235,7 +235,7 @@ impl World {
         Ok(())
     }
 
-    /// Ends the program of a container that runs, as if it had ended by itself.
+    /// Makes the process of a running container exit by itself.
     pub fn exit_container(&mut self, reference: &str, code: i32) -> Result<(), Refusal> {
         let id = self.find_container(reference)?;
         if self.status(&id).is_alive() {
@@ -275,7 +275,7 @@ impl World {
             container.state.error.clone_from(&message);
             container.state.exit_code = 127;
         }
-        // As dockerd 20.10, which tells nobody.
+        // Without an event, like dockerd 20.10.
         Refusal::bad(message)
     }
 
@@ -311,7 +311,7 @@ impl World {
         let Some(container) = self.containers.remove(id) else { return };
         self.names.remove(&container.name);
         for mount in container.volumes.iter().filter(|mount| volumes && mount.anonymous) {
-            // Another container that uses it keeps it.
+            // A volume stays if another container uses it.
             let _ = self.remove_volume(&mount.volume, false);
         }
     }

@@ -1,4 +1,4 @@
-//! What a test lets go wrong, and what it counts.
+//! Fault injection and request counters of the fake engine.
 
 use std::{
     collections::BTreeMap,
@@ -12,57 +12,57 @@ use std::{
 
 use super::{refusal::Refusal, route::Route, world::World};
 
-/// What becomes of a request instead of, or before, its answer.
+/// The effect of a fault on a request.
 #[derive(Debug, Clone)]
 pub enum Effect {
-    /// It is refused.
+    /// The engine refuses it.
     Refuse(Refusal),
-    /// It is answered later than usual.
+    /// The answer is delayed; the request takes effect after the delay.
     Delay(Duration),
-    /// It is never answered.
+    /// The request is never answered.
     Hang,
-    /// The connection ends without an answer. What was asked for is not done.
+    /// The connection closes without an answer, and the request has no effect.
     HangUp,
-    /// What was asked for is done; then the connection ends without an answer.
+    /// The request takes effect, then the connection closes without an answer.
     DoAndHangUp,
-    /// What was asked for is done; the answer comes later than usual.
+    /// The request takes effect; the answer is delayed.
     Stall(Duration),
 }
 
-/// For which requests, and how often, something goes wrong.
+/// A fault: which requests it applies to, and how often.
 #[derive(Debug, Clone)]
 pub struct Fault {
-    /// Which requests.
+    /// The route.
     pub route: Route,
-    /// Those about this object alone, as they name it; about all, if it is left out.
+    /// Only requests for this object, as they name it; all if `None`.
     pub object: Option<String>,
-    /// How often; always, if it is left out.
+    /// How many requests it applies to; all if `None`.
     pub times: Option<usize>,
-    /// What happens.
+    /// The effect.
     pub effect: Effect,
 }
 
 impl Fault {
-    /// Something that goes wrong with all requests to this route.
+    /// A fault of every request to this route.
     pub fn always(route: Route, effect: Effect) -> Self {
         Self { route, object: None, times: None, effect }
     }
 
-    /// Something that goes wrong with the next request to this route.
+    /// A fault of the next request to this route.
     pub fn once(route: Route, effect: Effect) -> Self {
         Self { times: Some(1), ..Self::always(route, effect) }
     }
 
-    /// The same, but only for requests about this object.
+    /// Restricts the fault to requests for this object.
     pub fn about(self, object: impl Into<String>) -> Self {
         Self { object: Some(object.into()), ..self }
     }
 }
 
-/// Called before a request is answered, with the object that it is about.
+/// A function that runs before a request is handled, with the name of its object.
 pub(super) type Hook = Arc<dyn Fn(&mut World, &str) + Send + Sync>;
 
-/// Faults, hooks and counts.
+/// Faults, hooks and counters.
 #[derive(Default)]
 pub(super) struct Faults {
     faults: Mutex<Vec<Fault>>,
@@ -76,7 +76,7 @@ impl fmt::Debug for Faults {
     }
 }
 
-/// How often a route was asked.
+/// The counters of a route.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) requests: usize,
@@ -102,7 +102,7 @@ impl Faults {
         lock(&self.hooks).iter().filter(|(of, _)| *of == route).map(|(_, hook)| Arc::clone(hook)).collect()
     }
 
-    /// What happens to a request now; what happens a number of times has happened once more.
+    /// The effects that apply to this request; counts down the faults that are limited.
     pub(super) fn take(&self, route: Route, object: &str) -> Vec<Effect> {
         let mut faults = lock(&self.faults);
         let mut effects = Vec::new();
@@ -117,7 +117,7 @@ impl Faults {
         effects
     }
 
-    /// Counts a request until what is returned is dropped.
+    /// Counts a request as in flight until the guard is dropped.
     pub(super) fn enter(self: &Arc<Self>, route: Route) -> Entered {
         let mut counts = lock(&self.counts);
         let count = counts.entry(route).or_default();
@@ -139,7 +139,7 @@ impl Faults {
     }
 }
 
-/// A request that is being answered.
+/// The guard of a request in flight.
 pub(super) struct Entered {
     faults: Arc<Faults>,
     route: Route,
@@ -153,7 +153,7 @@ impl Drop for Entered {
     }
 }
 
-/// How many connections there are.
+/// The counter of connections.
 #[derive(Debug, Default)]
 pub(super) struct Connections(pub(super) AtomicUsize);
 
@@ -163,7 +163,7 @@ impl Connections {
     }
 }
 
-/// A test that fails while it holds a lock must not fail others that look at the same engine.
+/// Ignores poisoning: a test that panics with a lock must not fail others that use the same engine.
 pub(super) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

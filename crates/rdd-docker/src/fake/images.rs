@@ -1,4 +1,4 @@
-//! What can be done to images and volumes.
+//! The fake engine's operations on images and volumes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +10,12 @@ use super::{
 };
 
 impl World {
-    /// The ID of an image by ID, the beginning of it, or tag.
+    /// Finds an image by ID, prefix of the ID, or tag; returns its ID.
     pub fn find_image(&self, reference: &str) -> Result<String, Refusal> {
         self.look_up_image(reference).map(|(id, _)| id)
     }
 
-    /// The ID of an image, and the tag if that was how it was found.
+    /// Finds an image; returns its ID, and the tag if it was found by tag.
     fn look_up_image(&self, reference: &str) -> Result<(String, Option<String>), Refusal> {
         if self.images.contains_key(reference) {
             return Ok((reference.to_owned(), None));
@@ -32,7 +32,7 @@ impl World {
             .ok_or_else(|| Refusal::no_image(if reference.starts_with("sha256:") { reference } else { &tag }))
     }
 
-    /// Makes an image, under a tag if there is one, and returns its ID.
+    /// Creates an image, tagged if there is a tag, and returns its ID.
     pub fn import_image(&mut self, tag: Option<&str>, labels: BTreeMap<String, String>) -> Result<String, Refusal> {
         let id = format!("sha256:{}", self.next_id());
         let tag = tag.map(reference).transpose()?;
@@ -47,7 +47,7 @@ impl World {
         Ok(id)
     }
 
-    /// Gives an image a tag. Another image that had it loses it, and nobody is told of that.
+    /// Tags an image. An image that had the tag loses it, without an event.
     pub fn tag_image(&mut self, image: &str, tag: &str) -> Result<(), Refusal> {
         let id = self.find_image(image)?;
         let tag = reference(tag)?;
@@ -56,7 +56,7 @@ impl World {
         Ok(())
     }
 
-    /// Removes a tag, and the image with its last one; by ID, all of its tags. Returns what Docker lists.
+    /// Removes a tag, and the image with its last tag; given an ID, all of its tags. Returns Docker's list of what was removed.
     pub fn remove_image(&mut self, reference: &str, force: bool) -> Result<Value, Refusal> {
         let (id, tag) = self.look_up_image(reference)?;
         let tags = self.images.get(&id).map(|image| image.tags.clone()).unwrap_or_default();
@@ -119,7 +119,7 @@ impl World {
         }
     }
 
-    /// A container that uses an image, and whether it runs; one that runs before one that does not.
+    /// A container that uses the image and whether it runs; prefers a running one.
     fn user_of(&self, image: &str) -> Option<(String, bool)> {
         let users = self.containers.values().filter(|container| container.image_id == image);
         let with_state = users.map(|container| (container.id.clone(), container.state.status.is_alive()));
@@ -143,7 +143,7 @@ impl World {
         self.tell("image", action, id, &said);
     }
 
-    /// Makes a volume, or finds the one of that name. Either is told.
+    /// Creates a volume or finds an existing one, with a create event in both cases.
     pub fn create_volume(
         &mut self,
         name: &str,
@@ -164,7 +164,7 @@ impl World {
         Ok(volume)
     }
 
-    /// Removes a volume; with `force`, also one that is not there.
+    /// Removes a volume; with `force`, succeeds if it does not exist.
     pub fn remove_volume(&mut self, name: &str, force: bool) -> Result<Done, Refusal> {
         if !self.volumes.contains_key(name) {
             return if force { Ok(Done::Already) } else { Err(Refusal::no_volume(name)) };
@@ -188,7 +188,7 @@ fn reference_is_tag(reference: &str, tags: &BTreeSet<String>) -> bool {
     tags.contains(&familiar(reference))
 }
 
-/// A reference as Docker shows it: without its own registry, with a tag.
+/// The short form of a reference as Docker shows it: without the default registry, with a tag.
 pub(super) fn familiar(reference: &str) -> String {
     let short = reference.strip_prefix("docker.io/").unwrap_or(reference);
     let short = short.strip_prefix("library/").unwrap_or(short);
@@ -196,7 +196,7 @@ pub(super) fn familiar(reference: &str) -> String {
     if has_tag { short.to_owned() } else { format!("{short}:latest") }
 }
 
-/// The reference, if it is one.
+/// Validates a reference.
 fn reference(text: &str) -> Result<String, Refusal> {
     let repository = text.rsplit_once(':').map_or(text, |(repository, _)| repository);
     let broken = http::StatusCode::INTERNAL_SERVER_ERROR;

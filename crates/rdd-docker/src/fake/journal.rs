@@ -1,4 +1,4 @@
-//! What happened, in order: the last of it for those who ask late, all of it for those who listen.
+//! The fake engine's event journal: the latest events for late clients, live events for listeners.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -9,35 +9,35 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
-/// How many events the engine remembers, as dockerd does: who asks for older ones does not get them, and is not told.
+/// How many events the engine remembers, like dockerd. Clients that ask for older events do not get them, without any notice.
 pub const REMEMBERED: usize = 256;
-/// How many events may wait for one listener. A slower one loses the oldest, and is not told.
+/// How many events may be queued for one listener. A slower listener loses the oldest, without any notice.
 const WAITING: usize = 1024;
 
-/// Something that happened to an object.
+/// An event of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// `container`, `image` or `volume`.
     pub kind: &'static str,
-    /// What happened.
+    /// The action.
     pub action: &'static str,
     /// The object's ID, or the volume's name.
     pub id: String,
-    /// What else is said of it.
+    /// The other attributes.
     pub attributes: BTreeMap<String, String>,
-    /// When, on the engine's clock.
+    /// The time on the engine's clock.
     pub at: Timestamp,
 }
 
 impl Event {
-    /// As it is sent to a client that speaks this minor version of API 1.
+    /// The event in the format of this minor API version.
     pub(super) fn to_wire(&self, minor: u32) -> Value {
         let mut wire = json!({
             "Type": self.kind, "Action": self.action, "scope": "local",
             "Actor": {"ID": self.id, "Attributes": self.attributes},
             "time": self.at.as_second(), "timeNano": nanoseconds(self.at),
         });
-        // Until 1.52 the old names were there as well, but not for volumes.
+        // Versions before 1.52 have the old field names too, but not for volumes.
         if minor < 52 && self.kind != "volume" {
             wire["status"] = self.action.into();
             wire["id"] = self.id.clone().into();
@@ -53,17 +53,17 @@ fn nanoseconds(at: Timestamp) -> i64 {
     i64::try_from(at.as_nanosecond()).unwrap_or(i64::MAX)
 }
 
-/// What a listener hears.
+/// A message to the listeners.
 #[derive(Debug, Clone)]
 pub(super) enum Heard {
     Event(Arc<Event>),
-    /// The stream ends as if the engine had closed it.
+    /// The stream ends cleanly.
     End,
-    /// The stream ends in the middle of nowhere.
+    /// The connection breaks.
     Break,
 }
 
-/// The engine's memory of events, and its listeners.
+/// The remembered events and the listeners.
 #[derive(Debug)]
 pub(super) struct Journal {
     remembered: VecDeque<Arc<Event>>,
@@ -87,11 +87,11 @@ impl Journal {
     }
 
     pub(super) fn tell(&self, heard: Heard) {
-        // Nobody listening is fine.
+        // Sending fails without listeners, which is fine.
         let _ = self.listeners.send(heard);
     }
 
-    /// What is remembered since a time, and what happens from now on, without a gap between them.
+    /// The remembered events since a time, and a receiver of live ones, without a gap in between.
     pub(super) fn since(&self, since: Option<Timestamp>) -> (Vec<Arc<Event>>, broadcast::Receiver<Heard>) {
         let past = since.map_or_else(Vec::new, |since| {
             self.remembered.iter().filter(|event| event.at >= since).map(Arc::clone).collect()

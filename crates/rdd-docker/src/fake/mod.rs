@@ -1,4 +1,4 @@
-//! An engine in memory that speaks Docker's protocol on a real socket, and does what a test tells it to.
+//! A fake container engine in memory that speaks Docker's protocol on a real socket, with fault injection for tests.
 //!
 //! ```text
 //! let engine = FakeEngine::start(&folder.join("docker.sock"))?;
@@ -8,9 +8,8 @@
 //! assert_eq!(engine.requests(Route::ContainerList), 1);
 //! ```
 //!
-//! It answers as dockerd does, down to what dockerd does not tell: a tag that moves to another image leaves no event of the
-//! image that had it, and only the last [`REMEMBERED`] events can be asked for. The contract in [`crate::suite`] is run
-//! against both.
+//! It behaves like dockerd, including dockerd's gaps: moving a tag to another image emits no event for the image that had it, and
+//! only the last [`REMEMBERED`] events can be queried. The contract in [`crate::suite`] runs against both.
 
 mod answer;
 mod containers;
@@ -51,17 +50,17 @@ pub use refusal::{Done, Refusal};
 pub use route::Route;
 pub use world::{Container, Image, Line, Mount, State, Status, Volume, World};
 
-/// The versions of the API that it speaks unless it is told otherwise: 1.41 and all later ones that are known.
+/// The default minor API versions: 1.41 and all later ones that are known.
 const VERSIONS: (u32, u32) = (41, 54);
 
-/// What the server and the handle share.
+/// The state that the server and the handle share.
 #[derive(Debug)]
 struct Shared {
     world: Mutex<World>,
     faults: Arc<Faults>,
     /// The oldest and the newest minor version of API 1.
     versions: Mutex<(u32, u32)>,
-    /// Whether event streams withhold what happens.
+    /// Whether event streams are held back.
     silent: watch::Sender<bool>,
     connections: Connections,
 }
@@ -72,7 +71,7 @@ impl Shared {
     }
 }
 
-/// A fake engine. Dropping it ends it and removes its socket.
+/// A fake engine. Dropping it stops the server and removes the socket.
 #[derive(Debug)]
 pub struct FakeEngine {
     shared: Arc<Shared>,
@@ -81,18 +80,18 @@ pub struct FakeEngine {
 }
 
 impl FakeEngine {
-    /// Starts an engine without anything in it. It runs on a thread of its own, so it can be used from any runtime and from none.
+    /// Starts an empty engine. It runs on its own thread, so it works with any runtime and without one.
     ///
     /// # Errors
-    /// When the socket cannot be made.
+    /// When the socket cannot be created.
     pub fn start(socket: &Path) -> io::Result<Self> {
         Self::start_with(socket, 1)
     }
 
-    /// The same, with IDs that follow from a seed.
+    /// Like [`start`](Self::start), with IDs that are derived from a seed.
     ///
     /// # Errors
-    /// When the socket cannot be made.
+    /// When the socket cannot be created.
     pub fn start_with(socket: &Path, seed: u64) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             world: Mutex::new(World::new(SystemClock::shared(), seed)),
@@ -105,20 +104,20 @@ impl FakeEngine {
         Ok(Self { shared, socket: socket.to_owned(), server })
     }
 
-    /// Where it listens.
+    /// The path of the socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Looks at what the engine has, or changes it, as somebody else's request would.
+    /// Reads or changes the engine's objects, as another client's request would.
     pub fn change<T>(&self, change: impl FnOnce(&mut World) -> T) -> T {
         self.shared.look(change)
     }
 
-    /// Makes as many containers, stopped, and images as this, each container with the image of its number modulo the images; nobody is told.
+    /// Creates that many stopped containers and images without events. Container n uses image n modulo the number of images.
     ///
     /// # Errors
-    /// When one of their names is taken.
+    /// When a name is taken.
     pub fn fill(&self, containers: usize, images: usize) -> Result<(), Refusal> {
         self.change(|world| {
             for number in 0..images {
@@ -134,76 +133,76 @@ impl FakeEngine {
         })
     }
 
-    /// Lets something go wrong from now on.
+    /// Injects a fault.
     pub fn fault(&self, fault: Fault) {
         self.shared.faults.add(fault);
     }
 
-    /// Calls a function before every request to a route is answered, with the world and the object that the request names: what
-    /// happens between a list and an inspect, for one.
+    /// Runs a function before every request to a route is handled, with the world and the object that the request names. With it,
+    /// a test changes something between a list and an inspect.
     pub fn before(&self, route: Route, hook: impl Fn(&mut World, &str) + Send + Sync + 'static) {
         self.shared.faults.hook(route, Arc::new(hook));
     }
 
-    /// Lets nothing go wrong any more and forgets what is to be called.
+    /// Removes all faults and hooks.
     pub fn heal(&self) {
         self.shared.faults.clear();
         self.shared.silent.send_replace(false);
     }
 
-    /// How many requests a route got since the start, or since [`FakeEngine::forget_requests`].
+    /// How many requests a route received since the start, or since [`FakeEngine::forget_requests`].
     pub fn requests(&self, route: Route) -> usize {
         self.shared.faults.counts().get(&route).map_or(0, |count| count.requests)
     }
 
-    /// How many requests each route got that got any.
+    /// The number of requests of each route that received any.
     pub fn all_requests(&self) -> BTreeMap<Route, usize> {
         let counts = self.shared.faults.counts().into_iter();
         counts.map(|(route, count)| (route, count.requests)).filter(|(_, requests)| *requests > 0).collect()
     }
 
-    /// How many requests to a route were under way at once, at most.
+    /// The maximum number of concurrent requests to a route.
     pub fn peak(&self, route: Route) -> usize {
         self.shared.faults.counts().get(&route).map_or(0, |count| count.peak)
     }
 
-    /// Counts from zero.
+    /// Resets the counters.
     pub fn forget_requests(&self) {
         self.shared.faults.forget_counts();
     }
 
-    /// How many connections there were since the start.
+    /// The number of connections since the start.
     pub fn connections(&self) -> usize {
         self.shared.connections.opened()
     }
 
-    /// Sets its clock ahead of the machine's, or behind it.
+    /// Sets the offset of the engine's clock from the machine's.
     pub fn set_clock_ahead(&self, ahead: SignedDuration) {
         self.change(|world| world.ahead = ahead);
     }
 
-    /// Speaks only these versions of the API: 1.`oldest` to 1.`newest`.
+    /// Restricts the supported API versions to 1.`oldest` to 1.`newest`.
     pub fn set_versions(&self, oldest: u32, newest: u32) {
         *lock(&self.shared.versions) = (oldest, newest);
     }
 
-    /// Ends all event streams in good order.
+    /// Ends all event streams cleanly.
     pub fn end_events(&self) {
         self.change(|world| world.journal.tell(Heard::End));
     }
 
-    /// Breaks all event streams off.
+    /// Breaks all event streams.
     pub fn break_events(&self) {
         self.change(|world| world.journal.tell(Heard::Break));
     }
 
-    /// Event streams withhold what happens, until [`FakeEngine::heal`] or this with `false`. Then all of it is sent, as far as
-    /// it is remembered.
+    /// Holds back all events until [`FakeEngine::heal`] or a call with `false`. Then they are sent, as far as they are
+    /// remembered.
     pub fn silence_events(&self, silent: bool) {
         self.shared.silent.send_replace(silent);
     }
 
-    /// Ends as if killed: all connections break off, and the socket is gone. What it has stays, but for the events.
+    /// Crashes: breaks all connections and removes the socket. Objects stay, events are lost.
     pub fn crash(&mut self) {
         self.server = None;
         self.change(World::forget_events);
@@ -212,7 +211,7 @@ impl FakeEngine {
     /// Listens again after [`FakeEngine::crash`].
     ///
     /// # Errors
-    /// When the socket cannot be made.
+    /// When the socket cannot be created.
     pub fn revive(&mut self) -> io::Result<()> {
         if self.server.is_none() {
             self.server = Some(Server::start(&self.socket, &self.shared)?);

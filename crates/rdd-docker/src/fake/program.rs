@@ -1,6 +1,6 @@
-//! What a container of the fake does when it is started: the few words of a shell that tests use.
+//! The fake process of a container: an interpreter for the few shell commands that tests use.
 
-/// Where a line went.
+/// The output stream of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
     /// Standard output.
@@ -9,19 +9,20 @@ pub enum Output {
     Stderr,
 }
 
-/// How a program begins: what it writes at once, and whether it then goes on.
+/// The start of a process: what it writes at once, and whether it keeps running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Beginning {
     pub(super) lines: Vec<(Output, String)>,
-    /// What it ends with, if it ends at once.
+    /// The exit code, if it exits at once.
     pub(super) exit_code: Option<i32>,
 }
 
 const PROGRAMS: &[&str] = &["sh", "/bin/sh", "sleep", "/bin/sleep", "cat", "true", "false", "/bin/busybox", "busybox"];
 
-/// What this command does; `None` if the image has no such program.
+/// Starts a command; `None` if the image has no such program.
 ///
-/// Known are `sh -c` with `echo`, `echo … >&2`, `exit` and what goes on (`sleep`, `exec`, `trap`, `while`), `sleep`, `true`, `false`.
+/// Supported are `sh -c` with `echo`, `echo … >&2`, `exit` and long-running commands (`sleep`, `exec`, `trap`, `while`), and
+/// `sleep`, `true`, `false`.
 pub(super) fn run(path: &str, arguments: &[String]) -> Option<Beginning> {
     if !PROGRAMS.contains(&path) {
         return None;

@@ -1,4 +1,4 @@
-//! The query of a request, as Go reads it.
+//! The query string of a request, parsed like Go does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::refusal::Refusal;
 
-/// Names and values, decoded; of a name that is there twice, the first.
+/// Decoded names and values; for a repeated name, the first value.
 #[derive(Debug, Default)]
 pub(super) struct Query(BTreeMap<String, String>);
 
@@ -25,12 +25,12 @@ impl Query {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// As Docker reads a flag: anything but a few words is a yes.
+    /// Parses a flag like Docker: anything but a few words is true.
     pub(super) fn is_set(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| !matches!(value.to_ascii_lowercase().trim(), "0" | "no" | "false" | "none"))
     }
 
-    /// A time in seconds, with or without a fraction.
+    /// Parses a time in seconds, with or without a fraction.
     pub(super) fn time(&self, name: &str) -> Result<Option<Timestamp>, Refusal> {
         let Some(text) = self.get(name) else { return Ok(None) };
         if let Ok(time) = text.parse::<Timestamp>() {
@@ -45,7 +45,7 @@ impl Query {
         time.map(Some).ok_or_else(|| Refusal::bad(format!("invalid value for \"{name}\": {text:?} is no time")))
     }
 
-    /// Filters by name, in both forms: `{"type":["image"]}` and `{"type":{"image":true}}`.
+    /// Parses filters in both forms: `{"type":["image"]}` and `{"type":{"image":true}}`.
     pub(super) fn filters(&self) -> Result<BTreeMap<String, BTreeSet<String>>, Refusal> {
         let Some(text) = self.get("filters") else { return Ok(BTreeMap::new()) };
         let filters: BTreeMap<String, Value> =
@@ -59,7 +59,7 @@ impl Query {
     }
 }
 
-/// Text without its percent signs; what is no encoding stays as it is.
+/// Decodes percent-encoding; invalid sequences stay unchanged.
 pub(super) fn decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());

@@ -1,19 +1,19 @@
-//! What the engine answers when it does not do what it is asked, in Docker's words.
+//! The fake engine's error responses, in Docker's wording.
 
 use http::StatusCode;
 
-/// An answer that says no: what a client sees as `Error response from daemon: …`.
+/// An error response, which a client sees as `Error response from daemon: …`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// The status of the answer.
+    /// The status code.
     pub status: StatusCode,
-    /// Its message.
+    /// The message.
     pub message: String,
 }
 
 impl Refusal {
-    /// One with this status and message.
+    /// An error with this status code and message.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
@@ -48,6 +48,6 @@ impl Refusal {
 pub enum Done {
     /// It did.
     Changed,
-    /// All was as asked for already.
+    /// The object was already in the requested state.
     Already,
 }

@@ -1,10 +1,10 @@
-//! Which request it is, and about which object.
+//! Routing: which operation a request is, and on which object.
 
 use http::Method;
 
 use super::query::decode;
 
-/// The requests that the fake knows.
+/// The routes of the fake engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Route {
     /// `GET` or `HEAD /_ping`
@@ -61,17 +61,17 @@ pub enum Route {
     VolumeInspect,
     /// `DELETE /volumes/{name}`
     VolumeRemove,
-    /// Anything else; it is answered with 404.
+    /// Any other request; answered with 404.
     Unknown,
 }
 
-/// A request's path, taken apart.
+/// A parsed path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) route: Route,
-    /// The object, if the path names one, as it is named there.
+    /// The name of the object in the path; empty if there is none.
     pub(super) object: String,
-    /// The version in the path: major and minor.
+    /// The API version in the path: major and minor.
     pub(super) version: Option<(u32, u32)>,
 }
 
@@ -117,7 +117,7 @@ fn route<'p>(method: &Method, path: &'p str) -> (Route, &'p str) {
     (known, "")
 }
 
-/// `{name}/{verb}`; a name of an image may have slashes.
+/// Parses `{name}/{verb}`; an image name may contain slashes.
 fn verb<'p>(method: &Method, collection: &str, rest: &'p str) -> (Route, &'p str) {
     let Some((object, verb)) = rest.rsplit_once('/') else { return (Route::Unknown, "") };
     let route = match (method.as_str(), collection, verb) {

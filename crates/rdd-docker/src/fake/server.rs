@@ -1,4 +1,4 @@
-//! The socket, and a thread that answers on it.
+//! The fake engine's server: a thread that answers on the socket.
 
 use std::{
     io,
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Shared, answer};
 
-/// A running server. Dropping it breaks all connections off.
+/// A running server. Dropping it breaks all connections.
 #[derive(Debug)]
 pub(super) struct Server {
     socket: PathBuf,
@@ -26,7 +26,7 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn start(socket: &Path, shared: &Arc<Shared>) -> io::Result<Self> {
-        // What an earlier one left, if it was killed.
+        // Remove the socket of an earlier server that was killed.
         match std::fs::remove_file(socket) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -38,7 +38,7 @@ impl Server {
         let ends = end.clone();
         let serve = move || {
             runtime.block_on(async {
-                // A listener that cannot be registered answers nobody, which every test notices.
+                // If registering the listener fails, no request is answered, and every test fails visibly.
                 if let Ok(listener) = UnixListener::from_std(listener) {
                     tokio::select! { () = accept(&listener, &shared) => {}, () = ends.cancelled() => {} }
                 }
@@ -53,14 +53,14 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.end.cancel();
         if let Some(thread) = self.thread.take() {
-            // One that panicked has said so.
+            // A panic of the thread was already printed.
             let _ = thread.join();
         }
         let _ = std::fs::remove_file(&self.socket);
     }
 }
 
-/// Answers whoever connects. The connections end with this future.
+/// Accepts and serves connections. Dropping the future closes them.
 async fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
     let mut connections: Group<()> = Group::default();
     loop {
@@ -77,6 +77,6 @@ async fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
 
 async fn serve(stream: UnixStream, shared: Arc<Shared>) {
     let service = service_fn(move |request| answer::answer(Arc::clone(&shared), request));
-    // A client that goes away, or that a fault hangs up on, is how connections end here.
+    // Errors are expected: clients disconnect, and faults close connections.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }

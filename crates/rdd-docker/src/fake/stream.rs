@@ -1,4 +1,4 @@
-//! Answers that go on: events and logs.
+//! Streaming responses of the fake engine: events and logs.
 
 use std::{collections::VecDeque, io, sync::Arc, time::Duration};
 
@@ -20,10 +20,10 @@ use super::{
 
 pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// How often a log that is followed is looked at.
+/// The polling interval of a followed log.
 const LOOKS: Duration = Duration::from_millis(10);
 
-/// Which events a client wants.
+/// A client's event filter.
 #[derive(Debug)]
 struct Wanted {
     filters: std::collections::BTreeMap<String, std::collections::BTreeSet<String>>,
@@ -55,7 +55,7 @@ impl Wanted {
     }
 }
 
-/// A stream of events from here on.
+/// An open event stream.
 struct Listening {
     past: VecDeque<Arc<Event>>,
     heard: broadcast::Receiver<Heard>,
@@ -66,7 +66,7 @@ struct Listening {
     over: bool,
 }
 
-/// What happened since a time, and what happens, until the client or the engine has enough.
+/// Streams events since a time, then live ones, until the client closes the stream or the requested end time has passed.
 pub(super) fn events(shared: &Shared, query: &Query, minor: u32) -> Result<Body, Refusal> {
     let wanted = Wanted::of(query)?;
     let (since, until) = (query.time("since")?, query.time("until")?);
@@ -93,7 +93,7 @@ impl Listening {
             if self.over {
                 return None;
             }
-            // What is withheld is sent once the engine speaks again.
+            // Events that are held back are sent when the engine is no longer silent.
             self.silent.wait_for(|silent| !silent).await.ok()?;
             let event = match self.past.pop_front() {
                 Some(event) => event,
@@ -116,7 +116,7 @@ impl Listening {
         }
     }
 
-    /// The next thing that happens; `None` when the time is up.
+    /// Waits for the next message; `None` at the end time.
     async fn hear(&mut self) -> Option<Heard> {
         loop {
             let heard = match self.until {
@@ -125,7 +125,7 @@ impl Listening {
             };
             match heard {
                 Ok(heard) => return Some(heard),
-                // As dockerd: who is too slow misses what was too much, and is not told.
+                // Like dockerd: a slow listener loses events, without any notice.
                 Err(broadcast::error::RecvError::Lagged(_)) => {}
                 Err(broadcast::error::RecvError::Closed) => return None,
             }
@@ -133,7 +133,7 @@ impl Listening {
     }
 }
 
-/// Which lines of a log a client wants.
+/// A client's selection of log lines.
 #[derive(Debug, Clone)]
 struct Choice {
     stdout: bool,
@@ -150,7 +150,7 @@ impl Choice {
             Output::Stdout => self.stdout,
             Output::Stderr => self.stderr,
         };
-        // A terminal has one stream only.
+        // A TTY has one stream only.
         (stream || (self.tty && self.stdout))
             && self.since.is_none_or(|since| line.at >= since)
             && self.until.is_none_or(|until| line.at <= until)
@@ -174,7 +174,7 @@ impl Choice {
     }
 }
 
-/// What a container wrote, and with `follow` what it writes until it ends. Returns whether it has a terminal as well.
+/// Streams a container's log, with `follow` until the container exits. Also returns whether it has a TTY.
 pub(super) fn logs(shared: &Arc<Shared>, reference: &str, query: &Query) -> Result<(Body, bool), Refusal> {
     let (stdout, stderr) = (query.is_set("stdout"), query.is_set("stderr"));
     let look_up = |world: &mut super::World| -> Result<Container, Refusal> {
@@ -209,7 +209,7 @@ pub(super) fn logs(shared: &Arc<Shared>, reference: &str, query: &Query) -> Resu
     Ok((BodyExt::boxed_unsync(StreamBody::new(frames)), tty))
 }
 
-/// A log that is being read.
+/// A log that is being streamed.
 struct Reading {
     shared: Arc<Shared>,
     id: String,
@@ -238,7 +238,7 @@ impl Reading {
         }
     }
 
-    /// Takes what was written since the last look; whether there may be more.
+    /// Reads the lines since the last poll; returns whether there may be more.
     fn look(&mut self) -> bool {
         let (id, seen) = (self.id.clone(), self.seen);
         let found = self.shared.look(|world| {

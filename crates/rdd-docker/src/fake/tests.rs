@@ -1,4 +1,4 @@
-//! What only the fake does: what a test lets go wrong, and what it counts.
+//! Tests of the fake engine's own features: faults and counters.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Objects as Docker writes them, in the version that a client speaks.
+//! Serialization of objects in Docker's JSON, per API version.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -7,7 +7,7 @@ use super::world::{Container, Image, Status, Volume, World};
 
 const NEVER: &str = "0001-01-01T00:00:00Z";
 
-/// A container in a list.
+/// A list entry of a container.
 pub(super) fn container_row(container: &Container) -> Value {
     let mut command = vec![container.path.as_str()];
     command.extend(container.args.iter().map(String::as_str));
@@ -28,7 +28,7 @@ fn said(container: &Container) -> String {
     }
 }
 
-/// All of a container.
+/// An inspected container.
 pub(super) fn container(container: &Container) -> Value {
     let state = &container.state;
     let exposed: Map<String, Value> = container.ports.keys().map(|port| (port.clone(), json!({}))).collect();
@@ -52,7 +52,7 @@ pub(super) fn container(container: &Container) -> Value {
     })
 }
 
-/// Where its ports are published; nothing while it does not run.
+/// The published ports; empty while the container does not run.
 fn ports(container: &Container) -> Value {
     if !container.state.status.is_alive() {
         return json!({});
@@ -77,10 +77,10 @@ fn time(at: Option<Timestamp>) -> String {
     at.map_or_else(|| NEVER.to_owned(), |at| at.to_string())
 }
 
-/// An image in a list.
+/// A list entry of an image.
 pub(super) fn image_row(image: &Image, minor: u32) -> Value {
     let (mut tags, mut digests) = (json!(image.tags), json!(image.digests));
-    // Until 1.42 a list said in words that there is nothing.
+    // Lists before 1.43 have placeholders for missing tags and digests.
     if minor < 43 && image.tags.is_empty() && image.digests.is_empty() {
         (tags, digests) = (json!(["<none>:<none>"]), json!(["<none>@<none>"]));
     } else if minor < 43 && image.digests.is_empty() {
@@ -97,7 +97,7 @@ pub(super) fn image_row(image: &Image, minor: u32) -> Value {
     row
 }
 
-/// All of an image.
+/// An inspected image.
 pub(super) fn image(image: &Image, minor: u32) -> Value {
     let labels = if image.labels.is_empty() { Value::Null } else { json!(image.labels) };
     let mut whole = json!({
@@ -128,7 +128,7 @@ fn mountpoint(volume: &str) -> String {
     format!("/var/lib/fake/volumes/{volume}/_data")
 }
 
-/// What `docker info` asks for.
+/// The answer to `GET /info`.
 pub(super) fn info(world: &World) -> Value {
     let count = |status: fn(Status) -> bool| {
         world.containers().values().filter(|container| status(container.state.status)).count()
@@ -143,5 +143,5 @@ pub(super) fn info(world: &World) -> Value {
     })
 }
 
-/// The engine's version, which nothing depends on.
+/// The engine's version; nothing depends on it.
 pub(super) const VERSION: &str = "29.0.0-fake";

@@ -1,4 +1,4 @@
-//! What the fake engine has: containers, images and volumes, under a clock of its own.
+//! The fake engine's objects: containers, images and volumes, with the engine's own clock.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,18 +10,18 @@ use super::{
     program::Output,
 };
 
-/// Everything that the engine knows. Its methods do what the requests of the same names do, and leave the same events.
+/// The whole state of the engine. Its methods do what the requests of the same names do, and emit the same events.
 #[derive(Debug)]
 pub struct World {
     pub(super) containers: BTreeMap<String, Container>,
-    /// Names to IDs, since looking through thousands for a name is slow.
+    /// Index from name to ID, because a scan over thousands of containers is slow.
     pub(super) names: HashMap<String, String>,
     pub(super) images: BTreeMap<String, Image>,
-    /// Tags to IDs, for the same reason.
+    /// Index from tag to ID, for the same reason.
     pub(super) tags: HashMap<String, String>,
     pub(super) volumes: BTreeMap<String, Volume>,
     pub(super) journal: Journal,
-    /// How far the engine's clock is ahead of the machine's.
+    /// The offset of the engine's clock from the machine's.
     pub(super) ahead: SignedDuration,
     clock: SharedClock,
     latest: Timestamp,
@@ -34,72 +34,72 @@ pub struct World {
 pub struct Container {
     /// 64 hexadecimal digits.
     pub id: String,
-    /// Its name, without the slash.
+    /// The name, without the leading slash.
     pub name: String,
-    /// The image as it was asked for.
+    /// The image reference of the create request.
     pub image: String,
     /// The image's ID.
     pub image_id: String,
-    /// Its program.
+    /// The program.
     pub path: String,
-    /// The arguments of its program.
+    /// The arguments of the program.
     pub args: Vec<String>,
-    /// Its labels, those of its image included.
+    /// The labels, including those of the image.
     pub labels: BTreeMap<String, String>,
-    /// Its ports, such as `80/tcp`, and where they are published while it runs.
+    /// The ports, such as `80/tcp`, and where they are published while the container runs.
     pub ports: BTreeMap<String, Vec<(String, String)>>,
-    /// Whether it has a terminal, and so only one stream of output.
+    /// Whether it has a TTY, and thus one output stream only.
     pub tty: bool,
-    /// Removed when it ends.
+    /// Whether it is removed when it exits.
     pub auto_remove: bool,
-    /// The volumes that it uses.
+    /// The mounted volumes.
     pub volumes: Vec<Mount>,
-    /// When it was made.
+    /// The creation time.
     pub created: Timestamp,
-    /// What it is doing.
+    /// The state of the process.
     pub state: State,
-    /// What it wrote.
+    /// The log.
     pub log: Vec<Line>,
 }
 
-/// A volume in a container.
+/// A volume mounted into a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
     /// The volume's name.
     pub volume: String,
-    /// Where it is in the container.
+    /// The mount point in the container.
     pub destination: String,
-    /// Nobody gave it a name, so it goes with the container if that is asked for.
+    /// Whether the volume is anonymous; removing the container can remove it too.
     pub anonymous: bool,
 }
 
-/// What a container wrote.
+/// A line of a container's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Where to.
+    /// The output stream.
     pub output: Output,
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// What, without the end of the line.
+    /// The text without the newline.
     pub text: String,
 }
 
-/// What a container is doing.
+/// The status of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Status {
     /// Never started.
     #[default]
     Created,
-    /// Its program runs.
+    /// Its process runs.
     Running,
-    /// Its program is frozen.
+    /// Its process is paused.
     Paused,
-    /// Its program ended.
+    /// Its process exited.
     Exited,
 }
 
 impl Status {
-    /// Docker's word for it.
+    /// Docker's name of the status.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -115,20 +115,20 @@ impl Status {
     }
 }
 
-/// What is known of a container's program.
+/// The state of a container's process.
 #[derive(Debug, Clone, Default)]
 pub struct State {
-    /// What it is doing.
+    /// The status.
     pub status: Status,
-    /// Its process; 0 if there is none.
+    /// The process ID; 0 without a process.
     pub pid: u32,
-    /// What it ended with last.
+    /// The last exit code.
     pub exit_code: i32,
-    /// Why it could not be started.
+    /// Why the last start failed.
     pub error: String,
-    /// When it was started last.
+    /// When it last started.
     pub started: Option<Timestamp>,
-    /// When it ended last.
+    /// When it last finished.
     pub finished: Option<Timestamp>,
 }
 
@@ -137,13 +137,13 @@ pub struct State {
 pub struct Image {
     /// `sha256:` and 64 hexadecimal digits.
     pub id: String,
-    /// `repository:tag`, each; none if it dangles.
+    /// The tags, `repository:tag`; empty if the image is dangling.
     pub tags: BTreeSet<String>,
-    /// `repository@digest`, each.
+    /// The digests, `repository@digest`.
     pub digests: BTreeSet<String>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// When it was made.
+    /// The creation time.
     pub created: Timestamp,
     /// Its size in bytes.
     pub size: u64,
@@ -158,12 +158,12 @@ pub struct Volume {
     pub labels: BTreeMap<String, String>,
     /// The options of its driver.
     pub options: BTreeMap<String, String>,
-    /// When it was made.
+    /// The creation time.
     pub created: Timestamp,
 }
 
 impl World {
-    /// An empty one, whose IDs follow from the seed.
+    /// An empty world whose IDs are derived from the seed.
     pub fn new(clock: SharedClock, seed: u64) -> Self {
         Self {
             containers: BTreeMap::new(),
@@ -180,17 +180,17 @@ impl World {
         }
     }
 
-    /// The engine's time.
+    /// The engine's current time.
     pub fn time(&self) -> Timestamp {
         let machine = SignedDuration::try_from(self.clock.wall()).unwrap_or_default();
         Timestamp::UNIX_EPOCH.saturating_add(machine + self.ahead).unwrap_or(Timestamp::MAX)
     }
 
-    /// The engine's time, later than all times that it gave before unless its clock was set back.
+    /// The engine's current time, strictly increasing unless its clock was set back.
     pub(super) fn now(&mut self) -> Timestamp {
         let time = self.time();
         let next = self.latest.saturating_add(SignedDuration::from_nanos(1)).unwrap_or(time);
-        // One that is far ahead is of a clock that was set back since.
+        // If the next time is far ahead, the clock was set back since.
         let near = next.duration_since(time) < SignedDuration::from_millis(1);
         self.latest = if time < next && near { next } else { time };
         self.latest
@@ -211,12 +211,12 @@ impl World {
         &self.volumes
     }
 
-    /// The events that are still remembered.
+    /// The remembered events.
     pub fn events(&self) -> Vec<Event> {
         self.journal.all().map(|event| (**event).clone()).collect()
     }
 
-    /// Forgets all events, as an engine that was started again does.
+    /// Forgets all events, like an engine that restarts.
     pub fn forget_events(&mut self) {
         self.journal.forget();
     }
@@ -227,7 +227,7 @@ impl World {
         self.journal.write(Event { kind, action, id: id.to_owned(), attributes, at });
     }
 
-    /// 64 hexadecimal digits that were never given before.
+    /// A new ID of 64 hexadecimal digits.
     pub(super) fn next_id(&mut self) -> String {
         self.made += 1;
         let words = (0..4).map(|word| mix(self.seed ^ (self.made * 4 + word)));
@@ -240,7 +240,7 @@ impl World {
     }
 }
 
-/// One step of splitmix64: numbers that look like chance and are the same each time.
+/// One step of splitmix64, a deterministic pseudo-random generator.
 fn mix(number: u64) -> u64 {
     let mut word = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -248,13 +248,13 @@ fn mix(number: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// The first twelve digits of an ID, which is how messages name it.
+/// The first twelve digits of an ID, as in messages.
 pub(super) fn short(id: &str) -> &str {
     let digits = id.strip_prefix("sha256:").unwrap_or(id);
     digits.get(..12).unwrap_or(digits)
 }
 
-/// Whether Docker takes this for the name of a container or volume.
+/// Whether Docker accepts this name for a container or volume.
 pub(super) fn is_name(name: &str) -> bool {
     let mut letters = name.chars();
     letters.next().is_some_and(|first| first.is_ascii_alphanumeric())

@@ -1,4 +1,4 @@
-//! Containers.
+//! Maps an inspected container to the status of its mirror.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::{Words, or_default, time, words};
 use crate::{Container, Runs};
 
-/// What is read of an answer.
+/// The fields that are read of an inspected container.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct Inspected {
@@ -72,7 +72,7 @@ struct Binding {
     host_port: String,
 }
 
-/// A container, with what its mirror says.
+/// Maps the container and its status.
 pub(crate) fn container(found: &Inspected) -> Container {
     let (namespace, name) = names(&found.name);
     let state = &found.state;
@@ -97,7 +97,7 @@ pub(crate) fn container(found: &Inspected) -> Container {
     Container { id: found.id.clone(), tty: found.config.tty, runs, status }
 }
 
-/// Namespace and name: a name with a slash in it begins with its namespace.
+/// Splits a container name into namespace and name; a name without a slash is in moby's namespace.
 fn names(name: &str) -> (&str, &str) {
     let name = name.strip_prefix('/').unwrap_or(name);
     name.split_once('/').unwrap_or((MOBY, name))

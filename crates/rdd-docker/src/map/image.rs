@@ -1,4 +1,4 @@
-//! Images, one mirror for each tag.
+//! Maps an image to the statuses of its mirrors, one per tag.
 
 use rdd_types::containers::{ImageStatus, MOBY};
 use serde::Deserialize;
@@ -6,10 +6,10 @@ use serde::Deserialize;
 use super::{Words, or_default, time, words};
 use crate::{Image, ImageListed};
 
-/// What old engines write instead of leaving a tag out.
+/// The placeholder for a missing tag in the lists of old engines.
 const NO_TAG: &str = "<none>:<none>";
 
-/// What is read of an entry of a list.
+/// The fields that are read of a list entry.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct Listed {
@@ -18,7 +18,7 @@ pub(crate) struct Listed {
     repo_tags: Vec<String>,
 }
 
-/// What is read of an answer.
+/// The fields that are read of an inspected image.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct Inspected {
@@ -44,7 +44,7 @@ struct Config {
     labels: Words,
 }
 
-/// Sorted, each once, and only those that are tags.
+/// Removes placeholders and duplicates, and sorts.
 fn tags(mut tags: Vec<String>) -> Vec<String> {
     tags.retain(|tag| !tag.is_empty() && tag != NO_TAG);
     tags.sort_unstable();
@@ -52,12 +52,12 @@ fn tags(mut tags: Vec<String>) -> Vec<String> {
     tags
 }
 
-/// An entry of a list.
+/// Maps a list entry.
 pub(crate) fn listed(found: Listed) -> ImageListed {
     ImageListed { id: found.id, tags: tags(found.repo_tags) }
 }
 
-/// What the mirrors of an image say.
+/// Maps an image and the statuses of its mirrors.
 pub(crate) fn image(found: &Inspected) -> Image {
     let mut repo_digests = found.repo_digests.clone();
     repo_digests.retain(|digest| !digest.starts_with("<none>@"));

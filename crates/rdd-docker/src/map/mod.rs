@@ -1,4 +1,4 @@
-//! From the engine's answers to what mirrors say, without IO: one file per kind, and the names of mirrors.
+//! Pure mapping from the engine's answers to the statuses of mirrors: one file per kind, and the names of mirrors.
 
 pub(crate) mod container;
 pub(crate) mod image;
@@ -13,26 +13,26 @@ use serde::{Deserialize, Deserializer};
 
 pub use self::name::{image_name, is_container_name, is_image_name, is_volume_name, volume_name};
 
-/// Names and values, where an engine may write null for none.
+/// A map of labels or options; an engine may write null for an empty one.
 pub(crate) type Words = Option<BTreeMap<String, Option<String>>>;
 
-/// As mirrors have them. An option without a value has an empty one.
+/// Converts to the mirror's form, where an option without a value has an empty one.
 pub(crate) fn words(words: &Words) -> BTreeMap<String, String> {
     let words = words.iter().flatten();
     words.map(|(key, value)| (key.clone(), value.clone().unwrap_or_default())).collect()
 }
 
-/// A moment as the engine writes it, in whole seconds; nothing where it writes the zero of its language, or no moment at all.
+/// Parses a time of the engine, rounded down to whole seconds; `None` for Go's zero time and for anything that is not a time.
 pub(crate) fn time(text: &str) -> Option<Time> {
     let time: Timestamp = text.parse().ok()?;
-    // Down, also before the epoch, where `as_second` rounds up.
+    // Rounds down also before the epoch, where `as_second` would round up.
     let seconds = i64::try_from(time.as_nanosecond().div_euclid(1_000_000_000)).ok()?;
-    // The year 1 in UTC, which is what an engine writes for never.
+    // The year 1 in UTC, Go's zero time, which an engine writes for "never".
     let never = -62_135_596_800;
     (seconds > never).then(|| Timestamp::from_second(seconds).ok().map(Time)).flatten()
 }
 
-/// What is left out and what is null are both the default.
+/// Deserializes an absent and a null field to the default.
 pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(reader: D) -> Result<T, D::Error> {
     Option::<T>::deserialize(reader).map(Option::unwrap_or_default)
 }

@@ -1,13 +1,13 @@
-//! What mirrors are called.
+//! The names of mirror objects.
 
 use ring::digest::{SHA256, digest};
 
-/// What the name of an image's mirror begins with.
+/// The prefix of the names of image mirrors.
 const IMAGE: &str = "img-";
-/// What the name of a volume's mirror begins with.
+/// The prefix of the names of volume mirrors.
 const VOLUME: &str = "vol-";
 
-/// The name of the mirror of an image under one of its tags, or of one without.
+/// The name of the mirror of an image with one of its tags, or of an untagged image.
 pub fn image_name(id: &str, tag: Option<&str>) -> String {
     let text = match tag {
         Some(tag) => format!("{id}\0{tag}"),
@@ -21,17 +21,17 @@ pub fn volume_name(volume: &str) -> String {
     hashed(VOLUME, volume)
 }
 
-/// Whether a mirror of a container could be called so: it has the container's ID.
+/// Whether this can be the name of a container's mirror, which is the container's ID.
 pub fn is_container_name(name: &str) -> bool {
     is_hash(name)
 }
 
-/// Whether a mirror of an image could be called so.
+/// Whether this can be the name of an image's mirror.
 pub fn is_image_name(name: &str) -> bool {
     name.strip_prefix(IMAGE).is_some_and(is_hash)
 }
 
-/// Whether a mirror of a volume could be called so.
+/// Whether this can be the name of a volume's mirror.
 pub fn is_volume_name(name: &str) -> bool {
     name.strip_prefix(VOLUME).is_some_and(is_hash)
 }

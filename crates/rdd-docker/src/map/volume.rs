@@ -1,4 +1,4 @@
-//! Volumes.
+//! Maps a volume to the status of its mirror.
 
 use jiff::Timestamp;
 use rdd_types::{
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{Words, or_default, time, words};
 
-/// What is read of an answer.
+/// The fields that are read of an inspected volume.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct Inspected {
@@ -26,10 +26,10 @@ pub(crate) struct Inspected {
     options: Words,
 }
 
-/// What the mirror of a volume says.
+/// Maps the status of the volume's mirror.
 pub(crate) fn volume(found: &Inspected) -> VolumeStatus {
     VolumeStatus {
-        // Plugins may not tell; the field has to be there.
+        // The field is required, but volume plugins may omit the time.
         created_at: Some(time(&found.created_at).unwrap_or(Time(Timestamp::UNIX_EPOCH))),
         driver: found.driver.clone(),
         labels: words(&found.labels),

@@ -1,4 +1,4 @@
-//! A client of an engine that knows nothing but HTTP, so that what it sees is what is on the wire.
+//! A bare HTTP client of an engine, so that the contract tests see exactly what is on the wire.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,39 +14,39 @@ use rdd_stdx::task::Group;
 use serde_json::Value;
 use tokio::net::UnixStream;
 
-/// No answer of an engine takes longer in a test.
+/// The timeout of every answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An engine that is asked.
+/// A client of one engine.
 #[derive(Debug, Clone)]
 pub struct Ask {
     socket: PathBuf,
-    /// In front of every path, such as `/v1.41`.
+    /// The prefix of every path, such as `/v1.41`.
     version: String,
 }
 
-/// What an engine answered.
+/// A response of an engine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
-    /// Its status.
+    /// The status code.
     pub status: u16,
-    /// Its body as JSON; null if it is none.
+    /// The body as JSON; null if it is not JSON.
     pub json: Value,
-    /// Its body.
+    /// The body.
     pub bytes: Bytes,
-    /// Its `Api-Version`.
+    /// The `Api-Version` header.
     pub api_version: String,
-    /// Its `Content-Type`.
+    /// The `Content-Type` header.
     pub content_type: String,
 }
 
 impl Answer {
-    /// Why the engine refuses.
+    /// The error message.
     pub fn message(&self) -> &str {
         self.json["message"].as_str().unwrap_or_default()
     }
 
-    /// Itself, if the status is this one.
+    /// Asserts the status code.
     #[track_caller]
     pub fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.bytes));
@@ -55,37 +55,37 @@ impl Answer {
 }
 
 impl Ask {
-    /// Asks the engine behind this socket in the oldest version that we support.
+    /// A client of the engine behind this socket, with the oldest supported API version.
     pub fn new(socket: &Path) -> Self {
         Self { socket: socket.to_owned(), version: "/v1.41".to_owned() }
     }
 
-    /// Asks in another version; without any, if it is empty.
+    /// The same client with another API version; without any if empty.
     pub fn speaking(&self, version: &str) -> Self {
         Self { version: version.to_owned(), ..self.clone() }
     }
 
-    /// A request without a body.
+    /// Sends a GET request.
     pub async fn get(&self, path: &str) -> Answer {
         self.send(Method::GET, path, "", Bytes::new()).await
     }
 
-    /// A request that does something.
+    /// Sends a POST request without a body.
     pub async fn post(&self, path: &str) -> Answer {
         self.send(Method::POST, path, "", Bytes::new()).await
     }
 
-    /// The same, with JSON.
+    /// Sends a POST request with JSON.
     pub async fn post_json(&self, path: &str, body: &Value) -> Answer {
         self.send(Method::POST, path, "application/json", body.to_string().into()).await
     }
 
-    /// The same, with an archive.
+    /// Sends a POST request with an archive.
     pub async fn post_tar(&self, path: &str, body: &Bytes) -> Answer {
         self.send(Method::POST, path, "application/x-tar", body.clone()).await
     }
 
-    /// A request that removes something.
+    /// Sends a DELETE request.
     pub async fn delete(&self, path: &str) -> Answer {
         self.send(Method::DELETE, path, "", Bytes::new()).await
     }
@@ -94,7 +94,7 @@ impl Ask {
         self.try_send(method, path, kind, body).await.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// A request of any kind; the error is of the connection, after which nobody knows whether the engine did what it was asked.
+    /// Sends a request. An error means that the connection failed and that the effect of the request is unknown.
     ///
     /// # Errors
     /// When there is no answer.
@@ -141,18 +141,18 @@ impl Ask {
         Ok((response, connections))
     }
 
-    /// An answer that goes on.
+    /// Opens a streaming response.
     ///
     /// # Panics
-    /// When there is none.
+    /// When there is no successful response.
     pub async fn stream(&self, path: &str) -> Stream {
         self.try_stream(path).await.unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    /// An answer that goes on.
+    /// Opens a streaming response.
     ///
     /// # Errors
-    /// When there is none.
+    /// When there is no successful response.
     pub async fn try_stream(&self, path: &str) -> Result<Stream, String> {
         let (response, connections) = self.open(Method::GET, path, "", Bytes::new()).await?;
         if response.status() != 200 {
@@ -162,7 +162,7 @@ impl Ask {
     }
 }
 
-/// An answer that is read piece by piece.
+/// A streaming response.
 #[derive(Debug)]
 pub struct Stream {
     body: Incoming,
@@ -171,7 +171,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The next line as JSON; `None` at the end. An error breaks off.
+    /// Returns the next line as JSON; `None` at the end or after an error.
     pub async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
@@ -186,7 +186,7 @@ impl Stream {
         }
     }
 
-    /// All that is still to come, to the end.
+    /// Reads the rest of the stream.
     pub async fn rest(mut self) -> Bytes {
         while let Some(frame) =
             tokio::time::timeout(PATIENCE, self.body.frame()).await.expect("a stream that goes on or ends")
@@ -197,7 +197,7 @@ impl Stream {
         self.rest.freeze()
     }
 
-    /// The next event of this object, as its action; others are passed over.
+    /// Returns the action of the next event of this object; skips others.
     pub async fn action_of(&mut self, id: &str) -> Option<String> {
         loop {
             let event = self.next().await?;

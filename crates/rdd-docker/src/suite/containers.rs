@@ -1,10 +1,10 @@
-//! Rules about containers.
+//! The contract of containers.
 
 use serde_json::{Value, json};
 
 use super::Room;
 
-/// A container's row in the list of all.
+/// The container's entry in the list of all containers.
 async fn row(room: &Room, id: &str) -> Option<Value> {
     let list = room.ask.get("/containers/json?all=1").await.expect(200).json;
     list.as_array().unwrap().iter().find(|row| row["Id"] == id).cloned()
@@ -22,7 +22,7 @@ pub async fn a_container_goes_through_its_states_and_list_and_inspect_agree(room
         (&made["State"]["Pid"], &made["State"]["ExitCode"], &made["State"]["Error"]),
         (&json!(0), &json!(0), &json!(""))
     );
-    // A time that never was is year one, not nothing.
+    // A missing time is Go's zero time, not an empty string.
     assert_eq!(made["State"]["StartedAt"], "0001-01-01T00:00:00Z");
     made["Created"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
 
@@ -93,7 +93,7 @@ pub async fn a_container_that_cannot_be_started_says_why(room: &Room) {
     let state = room.container(&id).await["State"].clone();
     assert_eq!((&state["Status"], &state["ExitCode"]), (&json!("created"), &json!(127)));
     assert_eq!(state["Error"], refused.message());
-    // It need not be told: dockerd 20.10 says nothing, so who waits for an event does not see the error.
+    // No event is required: dockerd 20.10 emits none, so a client that waits for an event does not see the error.
     room.ask.delete(&format!("/containers/{id}")).await.expect(204);
     let mut events = room.events(&now, &["container"]).await;
     let mut seen = Vec::new();

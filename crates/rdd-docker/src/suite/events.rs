@@ -1,4 +1,4 @@
-//! Rules about what the engine tells, and when.
+//! The contract of the event stream: which events, and when.
 
 use serde_json::json;
 
@@ -23,7 +23,7 @@ pub async fn every_change_of_a_container_is_told_in_order(room: &Room) {
         let said = &event["Actor"]["Attributes"];
         assert_eq!((&said["image"], &said["a"]), (&json!("told:1"), &json!("b")), "{event}");
         let action = event["Action"].as_str().unwrap().to_owned();
-        // What a stop sends is its own affair.
+        // Which signals a stop sends is up to the engine.
         if action != "kill" {
             seen.push(action.clone());
         }
@@ -37,7 +37,7 @@ pub async fn every_change_of_a_container_is_told_in_order(room: &Room) {
     room.ask.get(&format!("/images/{image}/json")).await.expect(404);
 }
 
-/// An inspect after an event shows at least what the event is about.
+/// An inspect after an event shows at least the event's change.
 pub async fn what_is_told_can_be_seen(room: &Room) {
     room.import("seen:1").await;
     let now = room.now().await;
@@ -52,7 +52,7 @@ pub async fn what_is_told_can_be_seen(room: &Room) {
         ("kill", "die", "exited"),
     ] {
         let path = format!("/containers/{id}/{verb}");
-        // The event is waited for while the request is still being answered.
+        // Wait for the event while the request is still being answered.
         let asked = room.ask.post(&path);
         let told = async {
             events.until(&id, action).await;
@@ -77,7 +77,7 @@ pub async fn what_is_told_can_be_seen(room: &Room) {
     tokio::join!(removed, told).0.expect(200);
 }
 
-/// Finding 295-S1: a cursor on the engine's clock loses nothing.
+/// Finding 295-S1: resuming from a time of the engine's clock loses nothing.
 pub async fn what_happened_since_a_time_is_told_again_and_then_what_happens(room: &Room) {
     let make = async |name: &str| {
         room.ask.post_json("/volumes/create", &json!({"Name": name})).await.expect(201);
@@ -93,7 +93,7 @@ pub async fn what_happened_since_a_time_is_told_again_and_then_what_happens(room
         seen.push(event["Actor"]["ID"].as_str().unwrap().to_owned());
     }
     assert_eq!(seen, ["since", "after"]);
-    // Whole seconds, which is what a client may keep, tell some of it again rather than leave any out.
+    // Whole seconds, which a client may store, repeat some events rather than lose any.
     let whole = now.split('.').next().unwrap();
     let mut events = room.events(whole, &["volume"]).await;
     events.until("since", "create").await;
@@ -122,14 +122,14 @@ pub async fn filters_keep_others_out_and_until_ends_the_stream(room: &Room) {
     };
     assert_eq!(asked(&filter("type", &["volume"])).await, ["volume create", "volume destroy"]);
     assert_eq!(asked(&filter("event", &["destroy", "delete"])).await, ["volume destroy", "image delete"]);
-    // The other way to write a filter.
+    // The other form of a filter.
     assert_eq!(asked("%7B%22type%22%3A%5B%22volume%22%5D%7D").await, ["volume create", "volume destroy"]);
     assert_eq!(asked("").await.len(), 6, "{image}");
     let broken = room.ask.get("/events?filters=x&until=1").await;
     assert!(broken.status >= 400, "{}", broken.status);
 }
 
-/// Whoever asks for more has lost something, and is not told: a full look has to come after the stream is open.
+/// A client that needs older events has lost them without notice: it must list after the stream is open.
 pub async fn only_the_last_256_events_are_remembered(room: &Room) {
     let now = room.now().await;
     let made = REMEMBERED + 44;

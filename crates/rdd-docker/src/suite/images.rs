@@ -1,4 +1,4 @@
-//! Rules about images and their tags.
+//! The contract of images and tags.
 
 use serde_json::{Value, json};
 
@@ -29,14 +29,14 @@ pub async fn an_image_goes_with_its_last_tag(room: &Room) {
     let deleted = room.ask.delete("/images/other/tags:2?noprune=1").await.expect(200).json;
     assert_eq!((&deleted[0], &deleted[1]), (&json!({"Untagged": "other/tags:2"}), &json!({"Deleted": id})));
     assert_eq!(row(room, &id).await, None);
-    // The order in which it was told. `untag` does not say which tag it was.
+    // The order of the events. `untag` does not name the tag.
     let mut events = room.events(&now, &["image"]).await;
     for expected in ["tag", "import", "tag", "untag", "untag", "delete"] {
         assert_eq!(events.action_of(&id).await.unwrap(), expected);
     }
 }
 
-/// The mirror has to ask about the other image by itself, for no event names it.
+/// The mirror must inspect the other image by itself, because no event names it.
 pub async fn an_image_loses_its_tag_to_another_without_a_word(room: &Room) {
     let now = room.now().await;
     let first = room.import("moves:1").await;
@@ -45,12 +45,12 @@ pub async fn an_image_loses_its_tag_to_another_without_a_word(room: &Room) {
     assert_eq!(tags(room, &first).await, json!([]));
     assert_eq!(tags(room, &second).await, json!(["moves:1"]));
     let dangling = row(room, &first).await.unwrap();
-    // In 1.41 a list says so in words, and an inspect does not.
+    // In 1.41 a list has placeholders; an inspect has none.
     assert_eq!(
         (&dangling["RepoTags"], &dangling["RepoDigests"]),
         (&json!(["<none>:<none>"]), &json!(["<none>@<none>"]))
     );
-    // Back by a tag, which again leaves the other without one.
+    // Retag the first image, which again untags the other.
     room.ask.post(&format!("/images/{first}/tag?repo=moves&tag=1")).await.expect(201);
     assert_eq!((tags(room, &first).await, tags(room, &second).await), (json!(["moves:1"]), json!([])));
     let mut events = room.events(&now, &["image"]).await;
@@ -83,7 +83,7 @@ pub async fn an_image_in_use_stays_until_its_container_is_gone(room: &Room) {
     let refused = room.ask.delete(&format!("/images/{id}?force=1")).await.expect(409);
     let why = format!("(cannot be forced) - image is being used by running container {user}");
     assert_eq!(refused.message(), format!("conflict: unable to delete {image} {why}"));
-    // By force the tag goes; the image stays, and dangles.
+    // Force removes the tag; the image stays as dangling.
     assert_eq!(room.ask.delete("/images/used:1?force=1").await.expect(200).json, json!([{"Untagged": "used:1"}]));
     assert_eq!(tags(room, &id).await, json!([]));
     room.clear(&[&container], &[]).await;
@@ -104,7 +104,7 @@ pub async fn an_image_under_several_names_cannot_go_by_its_id(room: &Room) {
     assert_eq!(row(room, &id).await, None);
 }
 
-/// The order of tags is no one's promise.
+/// Engines do not guarantee the order of tags.
 trait Sorted {
     fn sorted(self) -> Value;
 }

@@ -1,11 +1,11 @@
-//! Rules about what containers write.
+//! The contract of container logs.
 
 use bytes::Bytes;
 use serde_json::json;
 
 use super::Room;
 
-/// The frames of a log: the number of the stream and the text.
+/// The frames of a log: stream number and text.
 fn frames(mut bytes: &[u8]) -> Vec<(u8, String)> {
     let mut frames = Vec::new();
     while let [stream, 0, 0, 0, a, b, c, d, rest @ ..] = bytes {
@@ -17,7 +17,7 @@ fn frames(mut bytes: &[u8]) -> Vec<(u8, String)> {
     frames
 }
 
-/// A container that wrote this and ended.
+/// Creates a container that wrote this and exited.
 async fn written(room: &Room, name: &str, script: &str) -> String {
     room.import(&format!("{name}:1")).await;
     let now = room.now().await;
@@ -34,7 +34,7 @@ async fn log(room: &Room, id: &str, query: &str) -> Bytes {
 pub async fn both_streams_are_told_apart_and_can_be_chosen(room: &Room) {
     let id = written(room, "streams", "echo out; echo err >&2; exit 0").await;
     let mut both = frames(&log(room, &id, "stdout=1&stderr=1").await);
-    // They are two pipes: which is read first is chance.
+    // stdout and stderr are two pipes, so the order between them is random.
     both.sort();
     assert_eq!(both, [(1, "out\n".to_owned()), (2, "err\n".to_owned())]);
     assert_eq!(frames(&log(room, &id, "stdout=1").await), [(1, "out\n".to_owned())]);
@@ -87,7 +87,7 @@ pub async fn a_log_that_is_followed_ends_with_its_container(room: &Room) {
 }
 
 impl super::ask::Ask {
-    /// Kills a container once its log has something in it.
+    /// Kills a container once its log is not empty.
     async fn post_when_written(&self, id: &str) -> super::ask::Answer {
         loop {
             let log = self.get(&format!("/containers/{id}/logs?stdout=1")).await.expect(200);

@@ -1,4 +1,4 @@
-//! Rules about how an engine answers, whatever it is asked.
+//! The contract of the engine itself: versions, clock and errors.
 
 use super::Room;
 
@@ -21,7 +21,7 @@ pub async fn the_engine_says_its_newest_version_and_speaks_the_oldest_and_the_ne
     assert!(said["MinAPIVersion"].is_string(), "{said}");
 }
 
-/// Finding 295-S1: its clock is what events are asked for by.
+/// Finding 295-S1: events are queried by the engine's clock.
 pub async fn the_engine_says_how_late_it_is(room: &Room) {
     let first = room.now().await;
     let event = room.ask.post_json("/volumes/create", &serde_json::json!({"Name": "late"})).await.expect(201);

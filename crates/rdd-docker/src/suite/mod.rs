@@ -1,4 +1,4 @@
-//! The contract of a container engine that the mirror relies on, as tests that are run for the fake and for a real one.
+//! The contract of a container engine that the mirror relies on, as tests for the fake and for a real engine.
 //!
 //! ```text
 //! rdd_docker::contract!(make_subject);                 // a test of each rule, each with an engine of its own
@@ -22,16 +22,16 @@ use serde_json::{Value, json};
 
 use ask::Ask;
 
-/// An engine under test. Rules make objects under names of their own, and remove them.
+/// An engine under test. Rules create objects under their own names and remove them.
 pub trait Subject: Sync {
-    /// Where it listens.
+    /// The path of the socket.
     fn socket(&self) -> PathBuf;
 
-    /// An archive of a root folder with `sh`, `sleep`, `true` and `false` in `/bin`.
+    /// A tar archive of a root folder with `sh`, `sleep`, `true` and `false` in `/bin`.
     fn archive(&self) -> Bytes;
 }
 
-/// Makes a test of each rule of the contract. The argument is the name of a function that makes a subject.
+/// Generates one test per rule of the contract. The argument is the name of a function that creates a subject.
 #[macro_export]
 macro_rules! contract {
     ($subject:ident) => {
@@ -75,14 +75,14 @@ macro_rules! contract {
     };
 }
 
-/// Runs every rule of the contract, one after the other.
+/// Runs every rule of the contract in sequence.
 ///
 /// # Panics
-/// When one is broken.
+/// When a rule fails.
 pub fn keep_all(subject: &dyn Subject) {
     let mut broken: Vec<&'static str> = Vec::new();
     let mut keep = |name: &'static str, rule: std::pin::Pin<Box<dyn Future<Output = ()> + '_>>| {
-        // The others are run all the same: what one engine does otherwise is best seen at once.
+        // Run the other rules too: all differences of an engine are best seen at once.
         if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(name, rule))).is_err() {
             broken.push(name);
         }
@@ -92,13 +92,13 @@ pub fn keep_all(subject: &dyn Subject) {
     assert!(broken.is_empty(), "these rules are broken: {broken:#?}");
 }
 
-/// The longest that one rule may take.
+/// The timeout of one rule.
 const RULE_TAKES: Duration = Duration::from_secs(120);
 
-/// Runs one rule to its end.
+/// Runs one rule.
 ///
 /// # Panics
-/// When the rule is broken, or takes too long.
+/// When the rule fails or times out.
 #[allow(clippy::print_stderr, reason = "the captured output of a failing test says which rule it was")]
 pub fn run(name: &str, rule: impl Future<Output = ()>) {
     eprintln!("rule: {name}");
@@ -107,21 +107,21 @@ pub fn run(name: &str, rule: impl Future<Output = ()>) {
     assert!(ended.is_ok(), "{name} takes longer than {RULE_TAKES:?}");
 }
 
-/// What a rule works with.
+/// The test context of a rule.
 #[derive(Debug)]
 pub struct Room {
-    /// The engine.
+    /// The client.
     pub ask: Ask,
     archive: Bytes,
 }
 
 impl Room {
-    /// The room of a subject.
+    /// The test context for a subject.
     pub fn of(subject: &dyn Subject) -> Self {
         Self { ask: Ask::new(&subject.socket()), archive: subject.archive() }
     }
 
-    /// Makes an image under this tag, or under none if it is empty, and returns its ID.
+    /// Imports an image with this tag, or untagged if it is empty; returns its ID.
     pub async fn import(&self, tag: &str) -> String {
         let (repository, tag) = tag.split_once(':').unwrap_or((tag, ""));
         let path = format!("/images/create?fromSrc=-&repo={repository}&tag={tag}");
@@ -129,14 +129,14 @@ impl Room {
         answer.json["status"].as_str().expect("the image's ID").to_owned()
     }
 
-    /// Makes a container that does this.
+    /// Creates a container with this command.
     pub async fn create(&self, name: &str, image: &str, command: &[&str]) -> String {
         self.create_with(name, image, command, json!({})).await
     }
 
-    /// The same, with more of its configuration.
+    /// Creates a container with more configuration.
     pub async fn create_with(&self, name: &str, image: &str, command: &[&str], more: Value) -> String {
-        // Nothing of the contract needs a network. A program without handlers of its own ignores the usual signal.
+        // The contract needs no network. A process without signal handlers ignores the usual stop signal as PID 1.
         let mut body =
             json!({"Image": image, "Cmd": command, "StopSignal": "SIGKILL", "HostConfig": {"NetworkMode": "none"}});
         for (key, value) in more.as_object().into_iter().flatten() {
@@ -149,24 +149,24 @@ impl Room {
         answer.json["Id"].as_str().expect("the container's ID").to_owned()
     }
 
-    /// Makes a container that sleeps, and starts it.
+    /// Creates and starts a container that sleeps.
     pub async fn sleeper(&self, name: &str, image: &str) -> String {
         let id = self.create(name, image, &["sleep", "600"]).await;
         self.ask.post(&format!("/containers/{id}/start")).await.expect(204);
         id
     }
 
-    /// All of a container.
+    /// Inspects a container.
     pub async fn container(&self, id: &str) -> Value {
         self.ask.get(&format!("/containers/{id}/json")).await.expect(200).json
     }
 
-    /// What a container is doing.
+    /// The status of a container.
     pub async fn status(&self, id: &str) -> String {
         self.container(id).await["State"]["Status"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Removes containers and images, as far as they are there.
+    /// Removes containers and images if they exist.
     pub async fn clear(&self, containers: &[&str], images: &[&str]) {
         for id in containers {
             self.ask.delete(&format!("/containers/{id}?force=1&v=1")).await;
@@ -176,20 +176,20 @@ impl Room {
         }
     }
 
-    /// A time that is not after anything that happens from now on.
+    /// A time on the engine's clock that is not after any later event.
     pub async fn now(&self) -> String {
         let info = self.ask.get("/info").await.expect(200);
         let time: jiff::Timestamp = info.json["SystemTime"].as_str().unwrap().parse().unwrap();
         format!("{}.{:09}", time.as_second(), time.subsec_nanosecond())
     }
 
-    /// Events of these kinds from a time on.
+    /// Opens the stream of events of these kinds from a time on.
     pub async fn events(&self, since: &str, kinds: &[&str]) -> ask::Stream {
         self.ask.stream(&format!("/events?since={since}&filters={}", filter("type", kinds))).await
     }
 }
 
-/// A filter, encoded.
+/// A percent-encoded filter.
 fn filter(name: &str, values: &[&str]) -> String {
     let quoted: Vec<String> = values.iter().map(|value| format!("%22{value}%22%3Atrue")).collect();
     format!("%7B%22{name}%22%3A%7B{}%7D%7D", quoted.join("%2C"))

@@ -1,4 +1,4 @@
-//! The rule about volumes.
+//! The contract of volumes.
 
 use serde_json::json;
 
@@ -34,7 +34,7 @@ pub async fn a_volume_is_made_once_and_goes_unless_it_is_in_use(room: &Room) {
         room.ask.delete(&format!("/volumes/{volume}")).await.expect(204);
     }
     let mut events = room.events(&now, &["volume"]).await;
-    // Also what is there already is told as created, by whoever asks for it or uses it.
+    // Creating or using an existing volume emits a create event too.
     for expected in ["create", "create", "create", "destroy"] {
         assert_eq!(events.action_of("kept").await.unwrap(), expected);
     }

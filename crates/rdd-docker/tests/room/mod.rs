@@ -1,4 +1,4 @@
-//! A dockerd of a test's own, in namespaces of its own, so that it meets no other engine.
+//! Runs a test with its own dockerd in its own namespaces, isolated from other engines.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
@@ -16,12 +16,12 @@ use rdd_testkit::{
     eventually,
 };
 
-/// Says that a test is inside already.
+/// The variable that is set inside the namespaces.
 const INSIDE: &str = "RDD_TEST_ROOM";
 const TEST_TAKES: Duration = Duration::from_secs(300);
 const COMMAND_TAKES: Duration = Duration::from_secs(60);
 
-/// Whether a test can go on. The first time it cannot: the whole test is run again, alone and inside of a room.
+/// Whether the test can continue. Outside of the namespaces it cannot: this runs the whole test again, alone and inside them.
 pub(crate) fn enter(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         run("mount", &["-t", "tmpfs", "tmpfs", "/run"]);
@@ -53,7 +53,7 @@ fn run(program: &str, arguments: &[&str]) -> String {
     }
 }
 
-/// A running dockerd. Dropping it ends it.
+/// A running dockerd. Dropping it stops it.
 pub(crate) struct Dockerd {
     folder: tempfile::TempDir,
     socket: PathBuf,
@@ -96,7 +96,7 @@ impl Drop for Dockerd {
     }
 }
 
-/// A root folder with a static busybox under some names.
+/// An archive of a root folder with a static busybox under several names.
 pub(crate) fn archive() -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let bin = folder.path().join("root/bin");
