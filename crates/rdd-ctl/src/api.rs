@@ -1,4 +1,4 @@
-//! Requests to the server: one connection, answers as values, watches as callbacks.
+//! The API client of the verbs: one connection, blocking calls that return JSON, and watches with callbacks.
 
 use std::{
     cell::RefCell,
@@ -19,30 +19,30 @@ use crate::{
     error::{Error, Refusal, Result},
 };
 
-/// How large an answer may be.
+/// The maximum size of a response body.
 const BODY_BYTES_MAX: usize = 1 << 30;
-/// How large one event of a watch may be.
+/// The maximum size of a watch event.
 const EVENT_BYTES_MAX: usize = 64 << 20;
 
-/// One request.
+/// A request.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     /// The method.
     pub(crate) method: Method,
-    /// The path, without its query.
+    /// The path without the query.
     pub(crate) path: String,
-    /// The query, in order.
+    /// The query parameters in order.
     pub(crate) query: Vec<(String, String)>,
-    /// What kind of answer is wanted.
+    /// The `Accept` header.
     pub(crate) accept: &'static str,
-    /// The body and its type.
+    /// The body with its media type.
     pub(crate) body: Option<(&'static str, Vec<u8>)>,
-    /// Whether the path is to be used as it is, query and all.
+    /// Whether to send the path unescaped, with the query in it.
     pub(crate) is_raw: bool,
 }
 
 impl Call {
-    /// Asks for a path.
+    /// A GET request.
     pub(crate) fn get(path: impl Into<String>) -> Self {
         Self::new(Method::GET, path)
     }
@@ -52,7 +52,7 @@ impl Call {
         Self { method, path: path.into(), query: Vec::new(), accept: "application/json", body: None, is_raw: false }
     }
 
-    /// With a parameter, unless its value is empty.
+    /// Adds a query parameter, unless its value is empty.
     #[must_use]
     pub(crate) fn query(mut self, name: &str, value: impl Into<String>) -> Self {
         let value = value.into();
@@ -62,14 +62,14 @@ impl Call {
         self
     }
 
-    /// With a body.
+    /// Adds a body.
     #[must_use]
     pub(crate) fn body(mut self, media_type: &'static str, body: Vec<u8>) -> Self {
         self.body = Some((media_type, body));
         self
     }
 
-    /// With a JSON body.
+    /// Adds a JSON body.
     #[must_use]
     pub(crate) fn json(self, value: &Value) -> Self {
         let body = rdd_meta::go_json::to_string(value).into_bytes();
@@ -91,7 +91,7 @@ impl Call {
     }
 }
 
-/// Percent-encodes all but letters, digits and these.
+/// Percent-encodes everything but letters, digits and the characters in `kept`.
 fn escape(text: &str, kept: &[u8]) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -104,39 +104,39 @@ fn escape(text: &str, kept: &[u8]) -> String {
     escaped
 }
 
-/// An event of a watch.
+/// A watch event.
 #[derive(Debug, Clone)]
 pub(crate) struct Event {
     /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
     pub(crate) kind: String,
-    /// What it happened to.
+    /// The object.
     pub(crate) object: Value,
 }
 
-/// How a watch came to its end.
+/// Why a watch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WatchEnd {
-    /// Whoever watched has seen enough.
+    /// The callback ended it.
     Seen,
     /// The server closed it.
     Closed,
-    /// The time was over.
+    /// The timeout passed.
     Late,
 }
 
-/// A server, and a connection to it.
+/// A client of one server with its current connection.
 #[derive(Debug)]
 pub(crate) struct Api {
     source: ClientSource,
     runtime: Runtime,
-    /// With the number of the client that opened it.
+    /// The connection with the generation of the client that opened it.
     connection: RefCell<Option<(u64, Connection)>>,
     warnings: RefCell<Vec<String>>,
     timeout: Option<Duration>,
 }
 
 impl Api {
-    /// Talks through clients of this source; a request takes at most this long, if there is a bound.
+    /// Creates a client. `timeout` bounds each request.
     pub(crate) fn new(source: ClientSource, timeout: Option<Duration>) -> Result<Self> {
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -150,24 +150,30 @@ impl Api {
         self.source.url()
     }
 
-    /// Warnings that came with answers since this was asked last.
+    /// Takes the warnings of the responses since the last call.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut self.warnings.borrow_mut())
     }
 
-    /// Lets time pass.
+    /// Sleeps.
     pub(crate) fn pause(&self, time: Duration) {
         self.runtime.block_on(async { tokio::time::sleep(time).await });
     }
 
-    /// The answer as a value; a refusal is an error.
+    /// Sends a request and parses the response as JSON.
+    ///
+    /// # Errors
+    /// When the server is unreachable, when it returns an error status, and when the body is not JSON.
     pub(crate) fn call(&self, call: &Call) -> Result<Value> {
         let body = self.bytes(call)?;
         serde_json::from_slice(&body)
             .map_err(|error| Error::text(format!("couldn't read the answer of {}: {error}", call.path)))
     }
 
-    /// The answer as it came; a refusal is an error.
+    /// Sends a request and returns the response body.
+    ///
+    /// # Errors
+    /// When the server is unreachable, and when it returns an error status.
     pub(crate) fn bytes(&self, call: &Call) -> Result<Bytes> {
         self.runtime.block_on(async {
             let Some(bound) = self.timeout else { return self.exchange(call).await };
@@ -196,11 +202,11 @@ impl Api {
         if status.is_success() { Ok(body) } else { Err(refused(call, status.as_u16(), &body)) }
     }
 
-    /// On the connection that is open, or on a new one when the server has closed it meanwhile.
+    /// Sends a request on the open connection, or on a new one if the server has closed it.
     async fn send(&self, call: &Call) -> Result<(u64, Connection, http::Response<Incoming>)> {
         let (client, generation) = self.source.client()?;
         let kept = self.connection.borrow_mut().take();
-        // A connection that was opened with earlier credentials goes with them.
+        // A connection that was opened with earlier credentials is not reused.
         let mut kept = kept.filter(|(opened_by, _)| *opened_by == generation).map(|(_, connection)| connection);
         if let Some(connection) = &mut kept
             && !connection.is_usable().await
@@ -250,7 +256,7 @@ impl Api {
         Error::Unreachable(format!("Unable to connect to the server: {why}"))
     }
 
-    /// Follows a watch until whoever listens has seen enough, the server closes it, or the time is over.
+    /// Watches until the callback breaks, the server closes the watch, or the time is over.
     pub(crate) fn watch(
         &self,
         call: &Call,
@@ -309,7 +315,7 @@ fn refused(call: &Call, code: u16, body: &[u8]) -> Error {
     Error::Refused(Box::new(Refusal::read(code, body, call.method.as_str(), &resource, &name)))
 }
 
-/// The resource and the name in a path, for words about answers that are no `Status`.
+/// The resource and name in a path, for error messages about responses that are not a `Status`.
 fn subject(path: &str) -> (String, String) {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let (group, rest) = match parts.as_slice() {
@@ -326,7 +332,7 @@ fn subject(path: &str) -> (String, String) {
     (resource, names.first().map(|name| (*name).to_owned()).unwrap_or_default())
 }
 
-/// The text of `299 - "text"`.
+/// The text of a warning header, `299 - "text"`.
 fn warning_text(header: &str) -> Option<String> {
     let quoted = header.strip_prefix("299 ")?.split_once(' ')?.1.strip_prefix('"')?;
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! What a program writes to standard output, within bounds of time and size.
+//! Captures the standard output of a program, with a timeout and a size limit.
 
 use std::{
     io::{self, Read},
@@ -11,25 +11,26 @@ use rustix::{
     io::Errno,
 };
 
-/// How often it is looked whether a program has ended that has closed its output.
+/// The polling interval for the exit of a program that has closed its output.
 const END_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Why the output of a program could not be captured.
 #[derive(Debug)]
 pub(crate) enum CaptureError {
-    /// It could not be started.
+    /// The program could not be started.
     Start(io::Error),
-    /// Its output could not be read.
+    /// The output could not be read.
     Read(io::Error),
-    /// It took too long, and was killed.
+    /// The program exceeded the timeout and was killed.
     TimedOut,
-    /// It wrote too much, and was killed.
+    /// The output exceeded the limit, and the program was killed.
     TooLarge,
 }
 
-/// Runs a command to its end, and returns how it ended and what it wrote to standard output. Blocks.
+/// Runs a command until it exits; returns its exit status and its standard output. Blocks.
 ///
-/// Its other streams are what the command says. It is killed when it has not ended, or its output is still open, after
+/// The caller configures the other streams. The program is killed if it is still running, or its output is still open, after
+/// `timeout`, and if it writes more than `bytes_max`.
 /// `timeout`, and when it writes more than `bytes_max`.
 pub(crate) fn capture_stdout(
     command: &mut Command,
@@ -39,7 +40,7 @@ pub(crate) fn capture_stdout(
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(CaptureError::Start)?;
     let captured = capture(&mut child, Instant::now() + timeout, bytes_max);
     if captured.is_err() {
-        // Best effort: it may have ended meanwhile.
+        // Best effort: the program may have exited by now.
         let _ = child.kill();
         let _ = child.wait();
     }
@@ -66,7 +67,7 @@ fn capture(child: &mut Child, deadline: Instant, bytes_max: usize) -> Result<(Ex
             return Err(CaptureError::TooLarge);
         }
     }
-    // Nearly every program ends right after it closes its output.
+    // Nearly every program exits right after it closes its output.
     loop {
         match child.try_wait().map_err(CaptureError::Read)? {
             Some(status) => return Ok((status, written)),

@@ -1,7 +1,7 @@
-//! Clients of any cluster, from the user's kubeconfigs and the flags of the command line.
+//! Clients for any cluster, configured by the user's kubeconfigs and the command-line flags.
 //!
-//! A client is made when the first request needs one, and again when its credentials are over, so that a verb that asks
-//! nothing runs no plugin and opens no connection.
+//! A client is created for the first request, and again when its credentials expire. A verb that sends no request therefore runs
+//! no credential plugin and opens no connection.
 
 use std::{cell::RefCell, ffi::OsString};
 
@@ -22,40 +22,40 @@ use crate::{
     plugin::{PluginCredential, get_credential},
 };
 
-/// What of the user's surroundings decides which cluster is meant and how it is reached.
+/// The parts of the user's environment that determine the cluster and how to connect to it.
 #[derive(Clone)]
 pub struct ClusterEnvironment {
-    /// The kubeconfigs; `--kubeconfig` names another one.
+    /// The kubeconfig files; `--kubeconfig` overrides them.
     pub files: ConfigFiles,
-    /// `PATH`, where credential plugins are looked for.
+    /// `PATH`, the search path for credential plugins.
     pub path: Option<OsString>,
     /// `HTTPS_PROXY`
     pub https_proxy: Option<String>,
     /// `NO_PROXY`
     pub no_proxy: Option<String>,
-    /// Whether a credential plugin could ask something.
+    /// Whether a credential plugin can prompt the user.
     pub stdin_is_terminal: bool,
 }
 
 impl std::fmt::Debug for ClusterEnvironment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The proxy may have a password.
+        // The proxy URL may contain a password.
         f.debug_struct("ClusterEnvironment").field("files", &self.files).finish_non_exhaustive()
     }
 }
 
-/// Where the requests of a command go.
+/// The server that a command's requests go to.
 #[derive(Debug)]
 pub(crate) enum ClientSource {
-    /// To one server, with credentials that do not end.
+    /// One server, with credentials that do not expire.
     Fixed(Box<Client>),
-    /// To the cluster of a kubeconfig.
+    /// The cluster of a kubeconfig.
     Cluster(Box<ClusterSource>),
-    /// Nowhere: the verb concerns kubeconfigs only.
+    /// No server: the verb only uses kubeconfigs.
     Nowhere,
 }
 
-/// A cluster, and the client of it that was made last.
+/// A cluster with its current client.
 #[derive(Debug)]
 pub(crate) struct ClusterSource {
     connection: ClusterConnection,
@@ -67,14 +67,14 @@ pub(crate) struct ClusterSource {
 #[derive(Debug, Default)]
 struct Held {
     client: Option<Client>,
-    /// When the credentials of the client end.
+    /// When the client's credentials expire.
     expires: Option<Timestamp>,
-    /// Counts the clients, so that a connection of an earlier one is not used with later credentials.
+    /// The number of the client, so that a connection of an earlier client is not reused with later credentials.
     generation: u64,
 }
 
 impl ClientSource {
-    /// A client whose credentials are good now, and a number that changes with them.
+    /// A client with valid credentials, and its generation.
     pub(crate) fn client(&self) -> Result<(Client, u64)> {
         match self {
             Self::Fixed(client) => Ok((client.as_ref().clone(), 0)),
@@ -83,7 +83,7 @@ impl ClientSource {
         }
     }
 
-    /// The server did not accept the credentials: those of a plugin are got again for the next request.
+    /// Discards a plugin's credentials after the server rejected them; the next request gets new ones.
     pub(crate) fn reject_credentials(&self) {
         if let Self::Cluster(cluster) = self
             && cluster.connection.credentials.exec.is_some()
@@ -103,14 +103,14 @@ impl ClientSource {
 }
 
 impl ClusterSource {
-    /// The cluster that flags and kubeconfigs name. Nothing is connected yet.
+    /// Resolves the cluster that the flags and kubeconfigs name. It does not connect.
     pub(crate) fn resolve(flags: &Flags, environment: ClusterEnvironment, clock: SharedClock) -> Result<Self> {
         let config = MergedConfig::load(&environment.files)?;
         let connection = config.resolve(&overrides(flags))?;
         Ok(Self { connection, environment, clock, held: RefCell::default() })
     }
 
-    /// The namespace of the context.
+    /// The namespace of the kubeconfig context.
     pub(crate) fn namespace(&self) -> Option<&str> {
         self.connection.namespace.as_deref()
     }
@@ -162,7 +162,7 @@ impl ClusterSource {
         })
     }
 
-    /// The proxy of the cluster, or else the one of the environment, which is for https and not for this machine.
+    /// The proxy of the kubeconfig, or else the one of the environment, which applies to https and not to this machine.
     fn proxy(&self) -> Result<Option<ProxyServer>> {
         if let Some(url) = &self.connection.proxy_url {
             return ProxyServer::parse(url).map(Some).map_err(|error| Error::text(error.to_string()));
@@ -213,7 +213,7 @@ fn add_impersonation(headers: &mut HeaderMap, impersonation: &Impersonation) -> 
     Ok(())
 }
 
-/// Percent-encodes what the name of a header cannot have.
+/// Percent-encodes the characters that a header name cannot contain.
 fn escape_header_key(key: &str) -> String {
     let mut escaped = String::new();
     for byte in key.bytes() {
@@ -226,7 +226,7 @@ fn escape_header_key(key: &str) -> String {
     escaped
 }
 
-/// What the flags say about the server and the user.
+/// The flags that override the kubeconfig's server and user.
 fn overrides(flags: &Flags) -> ConnectionOverrides {
     let text = |name: &str| flags.given(name).map(str::to_owned);
     let path = |name: &str| flags.given(name).map(Into::into);

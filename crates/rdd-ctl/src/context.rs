@@ -1,4 +1,4 @@
-//! What every verb is given: the server, the flags, the streams and the namespace.
+//! The context of a verb: server, flags, streams and namespace.
 
 use std::{
     cell::RefCell,
@@ -19,7 +19,7 @@ use crate::{
 use rdd_kubeconfig::client_config::ConfigFiles;
 use serde_json::Value;
 
-/// Where words come from and go to.
+/// The standard streams of a command.
 pub struct Streams<'a> {
     /// Standard output.
     pub out: &'a mut dyn Write,
@@ -35,7 +35,7 @@ impl std::fmt::Debug for Streams<'_> {
     }
 }
 
-/// The surroundings of a verb.
+/// The context that every verb gets.
 #[derive(Debug)]
 pub(crate) struct Ctl<'a> {
     /// The server.
@@ -44,15 +44,15 @@ pub(crate) struct Ctl<'a> {
     pub(crate) config: ConfigFiles,
     /// The namespace of the context.
     pub(crate) context_namespace: Option<String>,
-    /// How this program was called, for hints: `rdd ctl` or `rdd kubectl`.
+    /// The name of the program for hints: `rdd ctl` or `rdd kubectl`.
     pub(crate) program: &'static str,
-    /// What was given on the command line.
+    /// The parsed command line.
     pub(crate) flags: Flags,
-    /// What the server has.
+    /// The server's resources.
     pub(crate) discovery: Discovery,
-    /// Where the time comes from.
+    /// The clock.
     pub(crate) clock: SharedClock,
-    /// `kubectl get`, for messages.
+    /// The command for messages, such as `kubectl get`.
     pub(crate) command: String,
     streams: RefCell<Streams<'a>>,
     warned: RefCell<Vec<String>>,
@@ -60,7 +60,7 @@ pub(crate) struct Ctl<'a> {
 }
 
 impl<'a> Ctl<'a> {
-    /// The surroundings of a verb of `rdd ctl`, which knows no namespace of a context.
+    /// The context of an `rdd ctl` verb, without the namespace of a kubeconfig context.
     pub(crate) fn new(
         api: Api,
         config: ConfigFiles,
@@ -84,29 +84,29 @@ impl<'a> Ctl<'a> {
         }
     }
 
-    /// The namespace that is meant.
+    /// The namespace of the command: the flag, the kubeconfig context, or `default`.
     pub(crate) fn namespace(&self) -> &str {
         self.flags.given("namespace").or(self.context_namespace.as_deref()).unwrap_or("default")
     }
 
-    /// Whether it was chosen on the command line.
+    /// Whether the command line names a namespace.
     pub(crate) fn is_namespace_explicit(&self) -> bool {
         self.flags.given("namespace").is_some()
     }
 
-    /// Now.
+    /// The current time.
     pub(crate) fn now(&self) -> Timestamp {
         let now = self.clock.wall();
         Timestamp::new(i64::try_from(now.as_secs()).unwrap_or(i64::MAX), now.subsec_nanos())
     }
 
-    /// A moment that far from now.
+    /// The instant after this time.
     pub(crate) fn after(&self, time: Duration) -> Instant {
         let now = Instant::now();
         now.checked_add(time).unwrap_or_else(|| now + Duration::from_secs(1 << 30))
     }
 
-    /// Writes data. A reader that went away ends the work silently.
+    /// Writes to standard output. If the reader has gone away, the verb ends silently.
     pub(crate) fn print(&self, text: &str) -> Result<()> {
         let streams = &mut *self.streams.borrow_mut();
         match streams.out.write_all(text.as_bytes()).and_then(|()| streams.out.flush()) {
@@ -118,18 +118,18 @@ impl<'a> Ctl<'a> {
         }
     }
 
-    /// Whether the reader of our output went away.
+    /// Whether the reader of standard output has gone away.
     pub(crate) fn is_reader_gone(&self) -> bool {
         *self.broken.borrow()
     }
 
-    /// Writes a message, newline and all. Nobody can be told that nobody can be told.
+    /// Writes a message to standard error. A failure is ignored: there is no other place to report it.
     pub(crate) fn tell(&self, text: &str) {
         let streams = &mut *self.streams.borrow_mut();
         let _ = streams.err.write_all(text.as_bytes()).and_then(|()| streams.err.flush());
     }
 
-    /// All of standard input.
+    /// Reads all of standard input.
     pub(crate) fn read_input(&self) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let streams = &mut *self.streams.borrow_mut();
@@ -138,7 +138,7 @@ impl<'a> Ctl<'a> {
         Ok(bytes)
     }
 
-    /// One line of standard input, of sensible length.
+    /// Reads a line of standard input, up to a limit.
     pub(crate) fn read_line(&self) -> Result<String> {
         let mut line = Vec::new();
         let streams = &mut *self.streams.borrow_mut();
@@ -149,14 +149,14 @@ impl<'a> Ctl<'a> {
         Ok(String::from_utf8_lossy(&line).into_owned())
     }
 
-    /// Asks the server, and passes on what it warns of, each warning once.
+    /// Sends a request and prints its warnings, each warning once.
     pub(crate) fn call(&self, call: &Call) -> Result<Value> {
         let answered = self.api.call(call);
         self.pass_warnings();
         answered
     }
 
-    /// What a word of the command line means.
+    /// Resolves a resource argument.
     pub(crate) fn find(&self, word: &str) -> Result<Rc<Mapping>> {
         self.discovery.find(&self.api, word, &|warning| self.warn(warning))
     }
@@ -168,14 +168,14 @@ impl<'a> Ctl<'a> {
         }
     }
 
-    /// Tells the warnings that came with the last answers.
+    /// Prints the warnings of the last responses.
     pub(crate) fn pass_warnings(&self) {
         for warning in self.api.take_warnings() {
             self.warn(&warning);
         }
     }
 
-    /// Wrong usage, with kubectl's way out.
+    /// A usage error with kubectl's hint.
     pub(crate) fn usage(&self, text: &str) -> Error {
         Error::text(format!("{text}\nSee '{} -h' for help and examples", self.command))
     }

@@ -1,4 +1,4 @@
-//! Which resources the server has, asked for only as far as a name needs it.
+//! API discovery: the server's resources, fetched only as far as a name requires.
 
 use std::{cell::OnceCell, rc::Rc};
 
@@ -10,30 +10,30 @@ use crate::{
     error::{Error, Result},
 };
 
-/// As client-go asks: servers since 1.30 answer the first, those since 1.26 the second, older ones the last.
+/// The media types that client-go sends: servers since 1.30 support the first, those since 1.26 the second, older ones the last.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
      application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 
 /// A resource of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mapping {
-    /// The group; empty for the core.
+    /// The API group; empty for the core group.
     pub(crate) group: String,
     /// The version.
     pub(crate) version: String,
-    /// The kind of its objects.
+    /// The kind.
     pub(crate) kind: String,
-    /// Its plural name.
+    /// The plural name.
     pub(crate) resource: String,
-    /// Its singular name.
+    /// The singular name.
     pub(crate) singular: String,
-    /// Whether its objects live in namespaces.
+    /// Whether the resource is namespaced.
     pub(crate) namespaced: bool,
-    /// What can be done with it.
+    /// The supported verbs.
     pub(crate) verbs: Vec<String>,
-    /// Other names.
+    /// The short names.
     pub(crate) short_names: Vec<String>,
-    /// Groups of resources that it belongs to.
+    /// The categories.
     pub(crate) categories: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ impl Mapping {
         path
     }
 
-    /// As Go prints a `GroupVersionResource`.
+    /// Go's formatting of a `GroupVersionResource`.
     pub(crate) fn resource_string(&self) -> String {
         format!("{}/{}, Resource={}", self.group, self.version, self.resource)
     }
@@ -82,12 +82,12 @@ pub(crate) fn join_group_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-/// The two parts of an `apiVersion`.
+/// Splits an `apiVersion` into group and version.
 pub(crate) fn split_group_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
 
-/// Resources with this order: groups as the server has them, versions by preference.
+/// The cached resources: groups in the server's order, versions by preference.
 #[derive(Debug, Default)]
 pub(crate) struct Discovery {
     core: OnceCell<Vec<Rc<Mapping>>>,
@@ -95,7 +95,7 @@ pub(crate) struct Discovery {
 }
 
 impl Discovery {
-    /// The resources of the core.
+    /// The resources of the core group.
     pub(crate) fn core(&self, api: &Api) -> Result<&[Rc<Mapping>]> {
         load(&self.core, api, "/api")
     }
@@ -105,15 +105,15 @@ impl Discovery {
         load(&self.groups, api, "/apis")
     }
 
-    /// All of them.
+    /// The resources of all groups.
     pub(crate) fn all(&self, api: &Api) -> Result<Vec<Rc<Mapping>>> {
         Ok([self.core(api)?, self.groups(api)?].concat())
     }
 
-    /// What a word of the command line means: `cm`, `configmap`, `ConfigMap`, `deployments.apps`, `deployments.v1.apps`.
-    /// What else a short name could mean is told to `warn`.
+    /// Resolves a resource argument: `cm`, `configmap`, `ConfigMap`, `deployments.apps`, `deployments.v1.apps`. Calls `warn` if a
+    /// short name is ambiguous.
     pub(crate) fn find(&self, api: &Api, word: &str, warn: &dyn Fn(&str)) -> Result<Rc<Mapping>> {
-        // Most people ask for what the core has, and then nothing else has to be asked for: it comes first anyway.
+        // The core group has the highest priority, so a match there saves the request for the other groups.
         if !word.contains('.')
             && let Some(found) = find_in(self.core(api)?, word)
             && !found.short_names.iter().any(|name| name == word)
@@ -132,7 +132,7 @@ impl Discovery {
         Ok(found)
     }
 
-    /// The resource of an object; `None` if the server has none.
+    /// Finds the resource of a kind; `None` if the server does not have it.
     pub(crate) fn of_kind(&self, api: &Api, api_version: &str, kind: &str) -> Result<Option<Rc<Mapping>>> {
         let (group, version) = split_group_version(api_version);
         let all = if group.is_empty() { self.core(api)? } else { self.groups(api)? };
@@ -141,7 +141,7 @@ impl Discovery {
         Ok(all.iter().find(is_it).cloned())
     }
 
-    /// The resources of a category, by name.
+    /// The names of the resources in a category.
     pub(crate) fn category(&self, api: &Api, word: &str) -> Result<Vec<String>> {
         let mut names: Vec<String> = Vec::new();
         for mapping in self.all(api)?.iter().filter(|mapping| mapping.categories.iter().any(|name| name == word)) {
@@ -156,7 +156,7 @@ impl Discovery {
         Ok(names)
     }
 
-    /// Whether the core has a resource of this name.
+    /// Whether the core group has a resource of this name.
     pub(crate) fn is_in_core(&self, api: &Api, word: &str) -> Result<bool> {
         Ok(!word.contains('.') && find_in(self.core(api)?, word).is_some())
     }
@@ -176,7 +176,7 @@ fn load<'a>(cell: &'a OnceCell<Vec<Rc<Mapping>>>, api: &Api, path: &str) -> Resu
     Ok(cell.get_or_init(|| mappings))
 }
 
-/// Asks an older server for the resources of each version. A group whose server does not answer has none, as for kubectl.
+/// Queries an older server version by version. Like kubectl, it skips a group whose server does not respond.
 fn read_one_by_one(api: &Api, told: &Value) -> Vec<Rc<Mapping>> {
     let mut mappings = Vec::new();
     for (group, version) in group_versions(told) {
@@ -188,7 +188,7 @@ fn read_one_by_one(api: &Api, told: &Value) -> Vec<Rc<Mapping>> {
     mappings
 }
 
-/// The versions of an `APIVersions` or an `APIGroupList`, the one that the server prefers first.
+/// The versions in an `APIVersions` or `APIGroupList`, the preferred version of each group first.
 fn group_versions(told: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let core = items(&told["versions"]).iter().map(|version| (String::new(), text(version)));
@@ -202,7 +202,7 @@ fn group_versions(told: &Value) -> Vec<(String, String)> {
     versions
 }
 
-/// The resources of an `APIResourceList`, without subresources.
+/// The resources in an `APIResourceList`, without subresources.
 fn read_resources(group: &str, version: &str, list: &Value) -> Vec<Rc<Mapping>> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let texts = |value: &Value| items(value).iter().map(text).collect();
@@ -257,7 +257,7 @@ fn mapping(group: &str, version: &str, resource: &Value) -> Mapping {
     }
 }
 
-/// Whether a short name could have meant the other one.
+/// Whether the short name could also mean the other resource.
 fn is_rival(found: &Mapping, other: &Mapping, word: &str) -> bool {
     let has = |mapping: &Mapping| mapping.short_names.iter().any(|name| name == word);
     has(found) && has(other) && (found.group != other.group || found.resource != other.resource)
@@ -291,7 +291,7 @@ fn by_name(all: &[Rc<Mapping>], name: &str, version: Option<&str>, group: &str) 
     };
     let exact =
         |mapping: &&Rc<Mapping>| named(mapping) && (mapping.group == group || (group.is_empty() && version.is_none()));
-    // A group may be cut off at its end.
+    // kubectl accepts a prefix of the group name.
     let prefix = |mapping: &&Rc<Mapping>| version.is_none() && named(mapping) && mapping.group.starts_with(group);
     all.iter().find(exact).or_else(|| all.iter().find(prefix)).cloned()
 }

@@ -1,65 +1,65 @@
-//! What can go wrong with a verb, and the words that kubectl has for it.
+//! The errors of verbs, formatted like kubectl's.
 
 use serde_json::Value;
 
-/// Why a verb did not do its work.
+/// Why a verb failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Error {
-    /// Something about the command line, a file or an answer.
+    /// An error about the command line, a file or a response.
     #[error("{0}")]
     Text(String),
-    /// A message that stands for itself, without `error:` before it.
+    /// A message that is printed without the prefix `error:`.
     #[error("{0}")]
     Bare(String),
-    /// The server refused.
+    /// The server returned an error.
     #[error("{}", .0.message)]
     Refused(Box<Refusal>),
-    /// The server cannot be talked to.
+    /// The server is unreachable.
     #[error("{0}")]
     Unreachable(String),
-    /// Several of them.
+    /// Several errors.
     #[error("[{}]", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
     Many(Vec<Error>),
-    /// Everything was said already.
+    /// The verb has already reported everything.
     #[error("exit")]
     Silent,
 }
 
-/// What verbs give back.
+/// The result of a verb.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A `Status` that is a failure, as far as it is shown.
+/// The fields of a failure `Status` that are shown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Refusal {
     /// The HTTP code.
     pub(crate) code: u64,
-    /// One word, or empty.
+    /// The reason, one word; may be empty.
     pub(crate) reason: String,
-    /// The sentence.
+    /// The message.
     pub(crate) message: String,
-    /// What was concerned, if the server says.
+    /// The details, if the server sent them.
     pub(crate) details: Option<Details>,
 }
 
-/// What a refusal is about.
+/// The details of a `Status`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Details {
     /// The kind.
     pub(crate) kind: String,
     /// The name.
     pub(crate) name: String,
-    /// Fields and what is wrong with them.
+    /// The causes: field and message.
     pub(crate) causes: Vec<(String, String)>,
 }
 
 impl Error {
-    /// An error with these words.
+    /// An error with this text.
     pub(crate) fn text(words: impl Into<String>) -> Self {
         Self::Text(words.into())
     }
 
-    /// Nothing, the one error, or all of them.
+    /// Combines errors: `Ok` for none, the error itself for one, [`Many`](Self::Many) for several.
     pub(crate) fn aggregate(mut errors: Vec<Self>) -> Result<()> {
         match errors.len() {
             0 => Ok(()),
@@ -68,17 +68,17 @@ impl Error {
         }
     }
 
-    /// Whether the server says that there is no such thing.
+    /// Whether the server returned `NotFound`.
     pub(crate) fn is_not_found(&self) -> bool {
         self.is_reason("NotFound")
     }
 
-    /// Whether the server gave this reason.
+    /// Whether the server returned this reason.
     pub(crate) fn is_reason(&self, reason: &str) -> bool {
         matches!(self, Self::Refused(refusal) if refusal.reason == reason)
     }
 
-    /// The same error, with words before its message; the kind of error stays.
+    /// Prefixes the message; an error of the server stays one.
     #[must_use]
     pub(crate) fn prefixed(self, prefix: &str) -> Self {
         match self {
@@ -90,7 +90,7 @@ impl Error {
         }
     }
 
-    /// What failed in a file: `error when creating "x.yaml": …`.
+    /// Adds the source file to the message: `error when creating "x.yaml": …`.
     #[must_use]
     pub(crate) fn when(self, doing: &str, source: &str) -> Self {
         match source {
@@ -99,7 +99,7 @@ impl Error {
         }
     }
 
-    /// One line of several: without `error:` before words of our own.
+    /// The message as one line of several.
     fn message(&self) -> String {
         match self {
             Self::Refused(refusal) => refusal.line(),
@@ -107,7 +107,7 @@ impl Error {
         }
     }
 
-    /// All that is shown of it, with its last newline.
+    /// The full text to print, with the final newline.
     pub(crate) fn report(&self) -> String {
         let text = match self {
             Self::Silent => return String::new(),
@@ -123,7 +123,7 @@ impl Error {
 }
 
 impl Refusal {
-    /// Reads an answer that is a failure; a body that is no `Status` gets the words that client-go has for its code.
+    /// Parses an error response; for a body that is not a `Status`, uses client-go's message for the code.
     pub(crate) fn read(code: u16, body: &[u8], verb: &str, resource: &str, name: &str) -> Self {
         let status: Option<Value> = serde_json::from_slice(body).ok();
         match status {
@@ -132,7 +132,7 @@ impl Refusal {
         }
     }
 
-    /// From a `Status` object.
+    /// Converts a `Status` object.
     pub(crate) fn of_status(status: &Value, code: u16) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let details = status["details"].as_object().map(|_| Details {

@@ -1,4 +1,4 @@
-//! Flags as pflag reads them, from tables of names, kinds and defaults.
+//! A parser for command-line flags, compatible with pflag, driven by tables of flags.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,55 +7,55 @@ use std::{
 
 use rdd_meta::{go_duration, go_text};
 
-/// What a flag's value is.
+/// The type of a flag's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// True or false; without a value, true.
+    /// A boolean; true without a value.
     Bool,
-    /// Any text.
+    /// A string.
     Text,
-    /// Text that may be left out, and then is this.
+    /// A string whose value may be omitted and is then this one.
     Optional(&'static str),
-    /// Texts between commas, or the flag several times.
+    /// A comma-separated list; may be repeated.
     List,
-    /// The flag several times, its value taken whole.
+    /// A string per occurrence of the flag, not split at commas.
     Array,
-    /// A duration of Go's.
+    /// A Go duration.
     Duration,
-    /// A number.
+    /// An integer.
     Number,
 }
 
-/// One flag.
+/// A flag.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flag {
-    /// After `--`.
+    /// The long name, after `--`.
     pub(crate) long: &'static str,
-    /// After `-`.
+    /// The short name, after `-`.
     pub(crate) short: Option<char>,
-    /// What its value is.
+    /// The type of the value.
     pub(crate) kind: Kind,
-    /// Its value when it is not given.
+    /// The default value.
     pub(crate) default: &'static str,
 }
 
 impl Flag {
-    /// A flag that is off unless given.
+    /// A boolean flag that defaults to false.
     pub(crate) const fn switch(long: &'static str) -> Self {
         Self { long, short: None, kind: Kind::Bool, default: "false" }
     }
 
-    /// A flag with a text.
+    /// A string flag without a default.
     pub(crate) const fn value(long: &'static str) -> Self {
         Self { long, short: None, kind: Kind::Text, default: "" }
     }
 
-    /// Of this kind, with this default.
+    /// A flag of this type with this default.
     pub(crate) const fn of(long: &'static str, kind: Kind, default: &'static str) -> Self {
         Self { long, short: None, kind, default }
     }
 
-    /// With a letter too.
+    /// Adds a short name.
     #[must_use]
     pub(crate) const fn short(mut self, letter: char) -> Self {
         self.short = Some(letter);
@@ -87,7 +87,7 @@ impl Flag {
     }
 }
 
-/// A truth value as Go's `strconv.ParseBool` reads it.
+/// Parses a boolean like Go's `strconv.ParseBool`.
 fn parse_bool(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
@@ -96,18 +96,18 @@ fn parse_bool(text: &str) -> Result<bool, String> {
     }
 }
 
-/// The flags of one command.
+/// The flags of a command.
 #[derive(Debug, Clone)]
 pub(crate) struct Table(Vec<Flag>);
 
 impl Table {
-    /// All flags of these groups.
+    /// The table of all flags in these groups.
     pub(crate) fn of(groups: &[&[Flag]]) -> Self {
         Self(groups.iter().flat_map(|group| group.iter().copied()).collect())
     }
 
     fn long(&self, name: &str) -> Option<&Flag> {
-        // kubectl takes underscores for hyphens.
+        // kubectl accepts underscores for hyphens.
         let name = name.replace('_', "-");
         self.0.iter().find(|flag| flag.long == name)
     }
@@ -116,7 +116,7 @@ impl Table {
         self.0.iter().find(|flag| flag.short == Some(letter))
     }
 
-    /// Where the first word is that is neither a flag nor a flag's value.
+    /// The index of the first word that is neither a flag nor a flag's value.
     pub(crate) fn first_word(&self, words: &[String]) -> Option<usize> {
         let mut index = 0;
         while let Some(word) = words.get(index) {
@@ -142,7 +142,10 @@ impl Table {
         flag.is_some_and(|flag| flag.is_value_optional().is_none())
     }
 
-    /// Reads flags and words in any order, until `--`. What is wrong is told in pflag's words.
+    /// Parses flags and arguments in any order, until `--`.
+    ///
+    /// # Errors
+    /// A message in pflag's wording.
     pub(crate) fn read(&self, words: Vec<String>) -> Result<Flags, String> {
         let mut flags = Flags { table: self.0.clone(), ..Flags::default() };
         let mut words = words.into_iter();
@@ -226,15 +229,15 @@ fn go_character(letter: char) -> String {
     format!("'{letter}'")
 }
 
-/// What was given.
+/// The parsed flags and arguments.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Flags {
     table: Vec<Flag>,
     values: BTreeMap<&'static str, Vec<String>>,
     given: BTreeSet<&'static str>,
-    /// Everything that is no flag.
+    /// The positional arguments.
     pub(crate) args: Vec<String>,
-    /// Whether `--help` is among them.
+    /// Whether `--help` was given.
     pub(crate) help: bool,
 }
 
@@ -253,49 +256,49 @@ impl Flags {
         Ok(())
     }
 
-    /// Whether it was on the command line.
+    /// Whether the flag was given on the command line.
     pub(crate) fn is_given(&self, long: &str) -> bool {
         self.given.contains(long)
     }
 
-    /// Its text, or its default.
+    /// The value of a flag, or its default.
     pub(crate) fn text(&self, long: &str) -> &str {
         let default = || self.table.iter().find(|flag| flag.long == long).map_or("", |flag| flag.default);
         self.values.get(long).and_then(|values| values.last()).map_or_else(default, String::as_str)
     }
 
-    /// Its text if it was given and is not empty.
+    /// The value of a flag if it was given and is not empty.
     pub(crate) fn given(&self, long: &str) -> Option<&str> {
         Some(self.text(long)).filter(|text| self.is_given(long) && !text.is_empty())
     }
 
-    /// Whether it is on.
+    /// Whether a boolean flag is true.
     pub(crate) fn is_on(&self, long: &str) -> bool {
         parse_bool(self.text(long)).unwrap_or(false)
     }
 
-    /// All its values.
+    /// All values of a list flag.
     pub(crate) fn list(&self, long: &str) -> &[String] {
         self.values.get(long).map_or(&[], Vec::as_slice)
     }
 
-    /// Its number.
+    /// The value of an integer flag.
     pub(crate) fn number(&self, long: &str) -> i64 {
         go_text::parse_int(self.text(long)).unwrap_or(0)
     }
 
-    /// Its nanoseconds.
+    /// The value of a duration flag in nanoseconds.
     pub(crate) fn nanoseconds(&self, long: &str) -> i64 {
         go_duration::parse(self.text(long)).unwrap_or(0)
     }
 
-    /// Its duration; a negative one is none.
+    /// The value of a duration flag; zero if it is negative.
     pub(crate) fn duration(&self, long: &str) -> Duration {
         Duration::from_nanos(u64::try_from(self.nanoseconds(long)).unwrap_or(0))
     }
 }
 
-/// Between commas, as a line of CSV: a part in double quotes may hold commas.
+/// Splits a list at commas, as a line of CSV: a quoted part may contain commas.
 fn split_list(text: &str) -> Vec<String> {
     if text.is_empty() {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Help on the verbs, generated from their table.
+//! The help texts, generated from the table of verbs.
 
 use crate::{
     Program,
@@ -6,7 +6,7 @@ use crate::{
     table::{CONNECTION, GLOBAL, VERBS, Verb},
 };
 
-/// All verbs, one line each.
+/// The overview of all verbs.
 pub(crate) fn overview(program: Program) -> String {
     let lines = lines_of(&|verb| program == Program::Ctl || !verb.is_ours());
     let (about, others) = match program {
@@ -26,7 +26,7 @@ pub(crate) fn overview(program: Program) -> String {
     )
 }
 
-/// The verbs that begin with a word.
+/// The help on a group of verbs with the same first word.
 pub(crate) fn group(word: &str, program: Program) -> String {
     let prefix = format!("{word} ");
     let lines = lines_of(&|verb| verb.path.starts_with(&prefix));
@@ -40,7 +40,7 @@ fn lines_of(is_shown: &dyn Fn(&Verb) -> bool) -> String {
     shown.iter().map(|verb| format!("  {:width$}  {}\n", verb.path, verb.about)).collect()
 }
 
-/// One verb, with its flags.
+/// The help on one verb with its flags.
 pub(crate) fn of(verb: &Verb, program: Program) -> String {
     let flags = |flags: &mut dyn Iterator<Item = &Flag>| flags.map(line).collect::<String>();
     let own = flags(&mut verb.flags.iter().flat_map(|group| group.iter()));

@@ -1,8 +1,8 @@
-//! The daily verbs of kubectl, spoken natively to one daemon or to any cluster: kubectl's words, output and exit codes.
+//! The most used verbs of kubectl, built in, with kubectl's flags, output and exit codes.
 //!
-//! [`read`] says what a command line asks for: a verb of ours, help on one, or something that is left to kubectl.
-//! [`Command::run`] does it, on a daemon (`rdd ctl`) or on the cluster of the user's kubeconfigs (`rdd kubectl`). Nothing
-//! is kept on disk: what the server has is asked for as far as a command needs it.
+//! [`read`] parses a command line: a built-in verb, a request for help, or a command for kubectl itself. [`Command::run`]
+//! executes a verb against a daemon (`rdd ctl`) or the cluster of the user's kubeconfigs (`rdd kubectl`). There is no discovery
+//! cache on disk: each command fetches only the discovery documents that it needs.
 
 mod api;
 mod capture;
@@ -39,32 +39,32 @@ pub use context::Streams;
 use flags::Flags;
 use table::Verb;
 
-/// What a command line asks for.
+/// The result of parsing a command line.
 #[derive(Debug)]
 pub enum Asked {
-    /// A verb of ours.
+    /// A built-in verb.
     Native(Command),
-    /// Something that needs no daemon, such as help: this.
+    /// Output that needs no server, such as help.
     Text(String),
-    /// Wrong usage of a verb of kubectl's, told in these words, newline and all.
+    /// A usage error of a kubectl verb, formatted like kubectl's, with the final newline.
     Wrong(String),
-    /// Wrong usage of a verb of our own, to be told as every other failure of ours.
+    /// A usage error of a verb of our own, which the caller reports like its other errors.
     Failed(String),
-    /// Something that only kubectl itself can do. The words of its verb, such as `create deployment`, if there is one.
+    /// A command that only kubectl supports, with the words of its verb, such as `create deployment`; empty without a verb.
     Other(String),
 }
 
-/// Which program speaks.
+/// The program that the user called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
-    /// `rdd ctl`: the server is known, flags that name another one are left to kubectl.
+    /// `rdd ctl`: the server is the daemon; commands with flags for another server go to kubectl.
     Ctl,
-    /// `rdd kubectl`: the server is that of the user's kubeconfigs and of the flags.
+    /// `rdd kubectl`: the kubeconfigs and flags determine the server.
     Kubectl,
 }
 
 impl Program {
-    /// Its words on a command line.
+    /// The name as on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ctl => "rdd ctl",
@@ -73,49 +73,49 @@ impl Program {
     }
 }
 
-/// Where a command goes.
+/// The server that a command runs against.
 #[derive(Debug)]
 pub enum Target {
-    /// To a daemon.
+    /// A daemon.
     Service {
-        /// A client of it.
+        /// A client of the daemon.
         client: Box<Client>,
-        /// Its kubeconfig, which the verbs of `config` concern.
+        /// The daemon's kubeconfig, which the `config` verbs use.
         files: ConfigFiles,
     },
-    /// To the cluster that the user's kubeconfigs and the flags name.
+    /// The cluster of the user's kubeconfigs and flags.
     Cluster(ClusterEnvironment),
 }
 
-/// How a verb ended.
+/// The outcome of a verb.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// As it should.
+    /// Success.
     Well,
-    /// Not well, and that was told in kubectl's words: exit code 1.
+    /// Failure, already reported like kubectl does: exit code 1.
     Told,
-    /// Not well, and these words of a verb of our own are yet to be told.
+    /// Failure of a verb of our own, with the message that the caller has to report.
     Failed(String),
 }
 
-/// A verb and what was given to it.
+/// A parsed verb with its flags.
 #[derive(Debug)]
 pub struct Command {
     verb: &'static Verb,
     flags: Flags,
 }
 
-/// Reads the words after `ctl` or `kubectl`.
+/// Parses the words after `ctl` or `kubectl`.
 pub fn read(words: Vec<String>, program: Program) -> Asked {
     table::read(words, program)
 }
 
-/// Whether a verb is built in, whatever flags come with it.
+/// Whether a verb is built in, whatever its flags.
 pub fn is_built_in(verb: &str) -> bool {
     table::is_built_in(verb)
 }
 
-/// What `rdd kubectl` says about a verb that is not built in, where there is no kubectl to pass it on to.
+/// The error of `rdd kubectl` for a verb that is not built in when kubectl is not installed.
 pub fn explain_missing(verb: &str) -> String {
     let error = match verb {
         "" => error::Error::text(
@@ -137,17 +137,17 @@ pub fn explain_missing(verb: &str) -> String {
 }
 
 impl Command {
-    /// The context of the kubeconfig to use; `None` for the current one.
+    /// The kubeconfig context to use; `None` for the current one.
     pub fn context(&self) -> Option<&str> {
         self.flags.given("context")
     }
 
-    /// Does it.
+    /// Executes the verb.
     pub fn run(self, target: Target, clock: SharedClock, streams: Streams<'_>) -> Ended {
         let prepared = match self.prepare(target, &clock) {
             Ok(prepared) => prepared,
             Err(error) => {
-                // Nobody can be told that nobody can be told.
+                // A failure to write is ignored: there is no other place to report it.
                 let _ = streams.err.write_all(error.report().as_bytes());
                 return Ended::Told;
             }
@@ -189,7 +189,7 @@ impl Command {
     }
 }
 
-/// What a command needs to run.
+/// The prepared parts of a command.
 struct Prepared {
     api: Api,
     files: ConfigFiles,
@@ -197,7 +197,7 @@ struct Prepared {
     program: Program,
 }
 
-/// `0` is no bound; a number alone is seconds.
+/// Parses `--request-timeout`: `0` means no timeout, a plain number is in seconds.
 fn request_timeout(text: &str) -> Result<Option<Duration>, error::Error> {
     let invalid = || {
         error::Error::text(

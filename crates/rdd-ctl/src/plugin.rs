@@ -1,7 +1,7 @@
 //! Exec credential plugins: programs that a kubeconfig names to get a token or a client certificate.
 //!
-//! The protocol is `client.authentication.k8s.io` v1 and v1beta1. The program is run by its arguments, never by a shell, its
-//! messages go to our standard error, and neither its time nor its output is without bound.
+//! The protocol is `client.authentication.k8s.io` v1 and v1beta1. The plugin is executed directly, never through a shell; its
+//! standard error is ours; its run time and output are bounded.
 
 use std::{
     ffi::OsStr,
@@ -19,21 +19,21 @@ use serde_json::Value;
 
 use crate::capture::{CaptureError, capture_stdout};
 
-/// How long a plugin may take: somebody may have to log in with a browser.
+/// The timeout of a plugin; long, because the user may have to log in with a browser.
 const PLUGIN_TIMEOUT: Duration = Duration::from_secs(300);
-/// How large its answer may be.
+/// The maximum size of a plugin's output.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// The variable in which a plugin is told what is wanted.
+/// The environment variable with the `ExecCredential` request.
 const EXEC_INFO: &str = "KUBERNETES_EXEC_INFO";
 
-/// What a plugin gave.
+/// The credentials that a plugin returned.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct PluginCredential {
     /// A bearer token.
     pub(crate) token: Option<String>,
-    /// A certificate and its key, both PEM.
+    /// A client certificate and its key, both in PEM.
     pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
-    /// When both end.
+    /// When they expire.
     pub(crate) expires: Option<Timestamp>,
 }
 
@@ -43,7 +43,7 @@ impl std::fmt::Debug for PluginCredential {
     }
 }
 
-/// Runs a plugin. `path` is where a bare name is looked for. Errors are in the words of client-go and quote no output.
+/// Runs a plugin; `path` is the search path for a bare command name. Errors use client-go's wording and never quote the output.
 pub(crate) fn get_credential(
     plugin: &ExecPlugin,
     path: Option<&OsStr>,
@@ -83,12 +83,12 @@ fn is_interactive(mode: InteractiveMode, stdin_is_terminal: bool) -> Result<bool
     }
 }
 
-/// Without needless dots and slashes, as messages show it.
+/// Normalizes a path for messages.
 fn clean(command: &str) -> String {
     Path::new(command).components().collect::<PathBuf>().to_string_lossy().into_owned()
 }
 
-/// A path as it is; a bare name in a folder of `PATH`, but never in one that depends on the working folder.
+/// Resolves the command: a path stays as it is, a bare name is searched in `PATH`, but never in relative folders.
 fn find(command: &str, path: Option<&OsStr>) -> Option<PathBuf> {
     if command.contains('/') {
         return Some(PathBuf::from(command));
@@ -110,7 +110,7 @@ fn not_found(name: &str, hint: &str) -> String {
     )
 }
 
-/// A hint from a kubeconfig must not draw on the terminal.
+/// Escapes control characters: a hint from a kubeconfig must not manipulate the terminal.
 fn without_control(text: &str) -> String {
     let mut shown = String::new();
     for character in text.chars() {
@@ -123,7 +123,7 @@ fn without_control(text: &str) -> String {
     shown
 }
 
-/// The `ExecCredential` that the plugin is given.
+/// The `ExecCredential` request for the plugin.
 fn exec_info(plugin: &ExecPlugin, is_interactive: bool) -> String {
     let cluster = plugin.cluster.as_ref().map(|cluster| format!("\"cluster\":{},", go_json::to_string(cluster)));
     format!(
@@ -133,13 +133,13 @@ fn exec_info(plugin: &ExecPlugin, is_interactive: bool) -> String {
     )
 }
 
-/// The `ExecCredential` that the plugin wrote.
+/// Parses the plugin's `ExecCredential` response.
 fn read_answer(answer: &[u8], api_version: &str) -> Result<PluginCredential, String> {
     let undecodable = |why: &str| format!("decoding stdout: {why}");
     let text = std::str::from_utf8(answer).map_err(|_| undecodable("it is not UTF-8"))?;
     let value: Value = match serde_json::from_str(text) {
         Ok(value) => value,
-        // What is wrong is not quoted: it may be half of a token.
+        // The error does not quote the output, which may contain a part of a token.
         Err(_) => rdd_yaml::read(text).map_err(|_| undecodable("it is neither JSON nor YAML"))?.value,
     };
     if value["kind"] != "ExecCredential" {

@@ -1,4 +1,4 @@
-//! `--sort-by`: objects in the order of one of their fields.
+//! `--sort-by`: sorts objects by one of their fields.
 
 use std::cmp::Ordering;
 
@@ -32,7 +32,7 @@ pub(crate) fn sort_by<T>(items: &mut [T], path: &str, object: impl Fn(&T) -> &Va
     Ok(())
 }
 
-/// Moves `order[i]` to `i`.
+/// Permutes in place: moves the item at `order[i]` to `i`.
 fn apply<T>(items: &mut [T], mut order: Vec<usize>) {
     for place in 0..items.len() {
         let mut from = order[place];
@@ -44,7 +44,7 @@ fn apply<T>(items: &mut [T], mut order: Vec<usize>) {
     }
 }
 
-/// What is missing comes first.
+/// Compares two values; a missing one sorts first.
 fn compare(left: Option<&Value>, right: Option<&Value>) -> Ordering {
     let (left, right) = match (left, right) {
         (None, None) => return Ordering::Equal,
@@ -68,7 +68,7 @@ fn compare(left: Option<&Value>, right: Option<&Value>) -> Ordering {
     }
 }
 
-/// `500m`, `2Gi`, `1e3`.
+/// Parses a quantity such as `500m`, `2Gi` or `1e3`.
 fn quantity(text: &str) -> Option<f64> {
     let end = text.find(|letter: char| !matches!(letter, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);

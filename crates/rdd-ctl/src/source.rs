@@ -1,4 +1,4 @@
-//! Objects from files, folders and standard input: YAML and JSON, several documents each.
+//! Reads objects from files, folders and standard input: YAML and JSON, with several documents each.
 
 use std::{
     fs,
@@ -16,44 +16,44 @@ use crate::{
     print::go_io,
 };
 
-/// The longest input.
+/// The maximum size of an input.
 pub(crate) const BYTES_MAX: u64 = 1 << 30;
-/// How deep folders may lie in each other.
+/// The maximum depth of nested folders.
 const FOLDERS_MAX: usize = 64;
-/// What kubectl calls standard input.
+/// kubectl's name of standard input.
 const STDIN: &str = "STDIN";
 
-/// Flags of every verb that reads files.
+/// The flags of every verb that reads files.
 pub(crate) const FLAGS: &[Flag] = &[
     Flag::of("filename", Kind::List, "").short('f'),
     Flag::value("kustomize").short('k'),
     Flag::switch("recursive").short('R'),
 ];
 
-/// One document, and where it was found.
+/// A document and its source.
 #[derive(Debug)]
 pub(crate) struct Document {
-    /// The name of the file, or `STDIN`.
+    /// The file name, or `STDIN`.
     pub(crate) source: String,
-    /// What it holds, or why it cannot be read.
+    /// The object, or why it could not be read.
     pub(crate) content: Result<Value>,
 }
 
-/// What `-f` leads to.
+/// The documents that `-f` names.
 #[derive(Debug, Default)]
 pub(crate) struct Documents {
-    /// In order.
+    /// The documents in order.
     pub(crate) all: Vec<Document>,
-    /// Whether one file was named, and not a folder or standard input.
+    /// Whether `-f` names exactly one file, not a folder or standard input.
     pub(crate) is_single_file: bool,
 }
 
-/// Whether the command line names files at all.
+/// Whether the command line names files.
 pub(crate) fn is_given(ctl: &Ctl<'_>) -> bool {
     !ctl.flags.list("filename").is_empty() || !ctl.flags.text("kustomize").is_empty()
 }
 
-/// Everything that `-f` leads to.
+/// Reads everything that `-f` names.
 pub(crate) fn read(ctl: &Ctl<'_>) -> Result<Documents> {
     if !ctl.flags.text("kustomize").is_empty() {
         return Err(Error::text(format!(
@@ -120,7 +120,7 @@ fn read_place(ctl: &Ctl<'_>, place: Option<PathBuf>, all: &mut Vec<Document>) {
     }
 }
 
-/// The files of a name, and whether it is a folder. A name that does not exist may be a pattern.
+/// Expands a name to files; also returns whether it is a folder. A name that does not exist may be a glob pattern.
 fn expand(name: &str, recursive: bool) -> Result<(Vec<PathBuf>, bool)> {
     let missing = || Error::text(format!("the path {} does not exist", quote(name)));
     let path = Path::new(name);
@@ -174,7 +174,7 @@ fn walk(folder: &Path, recursive: bool, depth: usize, files: &mut Vec<PathBuf>) 
     Ok(())
 }
 
-/// Files that match a pattern whose stars stand in the last part only, in order.
+/// The sorted files that match a pattern with wildcards in the last component.
 fn glob(pattern: &Path) -> Vec<PathBuf> {
     let (Some(name), folder) = (pattern.file_name().and_then(|name| name.to_str()), pattern.parent()) else {
         return Vec::new();
@@ -194,7 +194,7 @@ fn glob(pattern: &Path) -> Vec<PathBuf> {
 }
 
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    // The usual two-finger walk: linear for one star, quadratic at worst.
+    // Greedy matching with backtracking to the last star: linear for one star, quadratic at worst.
     let (mut at, mut from, mut star, mut mark) = (0, 0, None, 0);
     while from < name.len() {
         if at < pattern.len() && (pattern[at] == b'?' || pattern[at] == name[from]) && pattern[at] != b'*' {
@@ -215,7 +215,7 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     pattern[at..].iter().all(|byte| *byte == b'*')
 }
 
-/// Windows' tools write UTF-16 with a mark at the front.
+/// Decodes UTF-8, or UTF-16 with a byte order mark, as some Windows tools write it.
 fn decode(bytes: &[u8]) -> String {
     let units = |read: fn([u8; 2]) -> u16, bytes: &[u8]| -> Vec<u16> {
         bytes.chunks_exact(2).map(|pair| read([pair[0], pair[1]])).collect()
@@ -228,7 +228,7 @@ fn decode(bytes: &[u8]) -> String {
     }
 }
 
-/// The documents of a text that are not empty. After one that cannot be read nothing more is.
+/// The non-empty documents of a text. It stops after the first one that cannot be parsed.
 pub(crate) fn documents(text: &str, source: &str) -> Vec<Result<Value>> {
     let failed = |why: String| Error::text(format!("error parsing {source}: {why}"));
     if text.trim_start().starts_with('{') {
@@ -257,7 +257,7 @@ fn json_documents(text: &str) -> Vec<Result<Value, String>> {
             Ok(value) => all.push(Ok(value)),
             Err(error) => {
                 let offset = stream.byte_offset();
-                // What follows JSON may be YAML.
+                // YAML documents may follow JSON ones.
                 let rest = &text[offset..];
                 if offset > 0 && rest.trim_start().starts_with("---") {
                     let read = split(rest).into_iter().map(|document| {
@@ -274,19 +274,19 @@ fn json_documents(text: &str) -> Vec<Result<Value, String>> {
     all
 }
 
-/// As Go's decoder would put it, as far as we can tell.
+/// The message of Go's decoder, as closely as possible.
 fn json_problem(text: &str, error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "unexpected EOF".to_owned();
     }
-    // What is not JSON although it begins like it may be YAML in flow style.
+    // Text that starts like JSON may be YAML in flow style.
     match rdd_yaml::read(text) {
         Err(problem) => format!("error converting YAML to JSON: {problem}"),
         Ok(_) => error.to_string(),
     }
 }
 
-/// At lines that begin with three hyphens.
+/// Splits at lines that begin with `---`.
 fn split(text: &str) -> Vec<String> {
     let mut documents = vec![String::new()];
     for line in text.split_inclusive('\n') {

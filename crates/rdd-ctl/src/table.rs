@@ -1,4 +1,4 @@
-//! The table of verbs, and how the words of a command line find one of them.
+//! The table of built-in verbs, and the parser that finds the verb of a command line.
 
 use crate::{
     Asked, Command, Program,
@@ -13,27 +13,27 @@ use crate::{
     },
 };
 
-/// A verb.
+/// A built-in verb.
 pub(crate) struct Verb {
-    /// Its words.
+    /// Its words on the command line.
     pub(crate) path: &'static str,
-    /// Other words for it.
+    /// Aliases.
     pub(crate) aliases: &'static [&'static str],
-    /// What it does, in one line.
+    /// A one-line description.
     pub(crate) about: &'static str,
-    /// What may follow it.
+    /// The arguments for the usage line.
     pub(crate) usage: &'static str,
     pub(crate) flags: &'static [&'static [Flag]],
     pub(crate) run: fn(&Ctl<'_>) -> Result<()>,
 }
 
 impl Verb {
-    /// Whether kubectl does not have it, so that its failures are told as ours.
+    /// Whether the verb is our own and not kubectl's, so that the caller reports its errors.
     pub(crate) fn is_ours(&self) -> bool {
         self.path == "wait-condition"
     }
 
-    /// Whether it concerns kubeconfigs only.
+    /// Whether the verb only uses kubeconfigs.
     pub(crate) fn needs_no_server(&self) -> bool {
         self.path.starts_with("config ")
     }
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Verb {
     }
 }
 
-/// Flags of every verb.
+/// The flags of every verb.
 pub(crate) const GLOBAL: &[Flag] = &[
     Flag::value("namespace").short('n'),
     Flag::value("context"),
@@ -62,7 +62,7 @@ pub(crate) const GLOBAL: &[Flag] = &[
     Flag::value("kuberc"),
 ];
 
-/// Flags that say where the server is or who asks. `rdd ctl` knows both; with one of these it is another server that is meant.
+/// The flags that name a server or a user. `rdd ctl` has both already; with one of these flags a command is for another server.
 pub(crate) const CONNECTION: &[Flag] = &[
     Flag::value("kubeconfig"),
     Flag::value("server").short('s'),
@@ -82,7 +82,7 @@ pub(crate) const CONNECTION: &[Flag] = &[
     Flag::switch("insecure-skip-tls-verify"),
 ];
 
-/// Words after a verb that make it another one, which is kubectl's.
+/// Subcommands of built-in verbs that only kubectl supports.
 const OTHERS: &[(&str, &[&str])] = &[
     (
         "create",
@@ -116,7 +116,7 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("config", &["set", "set-cluster", "set-credentials", "unset"]),
 ];
 
-/// Verbs of kubectl that are not built in at all.
+/// The verbs of kubectl that are not built in.
 const OTHER_VERBS: &[&str] = &[
     "alpha",
     "attach",
@@ -401,7 +401,7 @@ pub(crate) const VERBS: &[Verb] = &[
     },
 ];
 
-/// Reads the words after `ctl` or `kubectl`.
+/// Parses the words after `ctl` or `kubectl`.
 pub(crate) fn read(mut words: Vec<String>, program: Program) -> Asked {
     let global = Table::of(&[GLOBAL, CONNECTION]);
     let Some(mut first) = global.first_word(&words) else {
@@ -441,13 +441,13 @@ pub(crate) fn read(mut words: Vec<String>, program: Program) -> Asked {
     }
 }
 
-/// Whether flags name a server or a user other than those of `rdd ctl`. For `config` most of them are values of its own.
+/// Whether flags of `rdd ctl` name another server or user. For `config`, most of these flags are ordinary values.
 fn is_for_another_server(verb: &Verb, flags: &Flags, program: Program) -> bool {
     let mut given = CONNECTION.iter().filter(|flag| flags.is_given(flag.long));
     program == Program::Ctl && given.any(|flag| !verb.needs_no_server() || flag.long == "kubeconfig")
 }
 
-/// The words of a verb, for messages: two where the first one alone is none.
+/// The words of a verb for messages: two words if the first is only a group.
 fn name_of(global: &Table, words: &[String], first: usize) -> String {
     let mut rest = words.to_vec();
     let name = rest.remove(first);
@@ -461,24 +461,24 @@ fn name_of(global: &Table, words: &[String], first: usize) -> String {
     }
 }
 
-/// Whether a word is not a verb itself, but the beginning of several.
+/// Whether a word is only a group of verbs.
 fn is_group(word: &str) -> bool {
     !word.contains(' ') && named(word).is_none() && VERBS.iter().any(|verb| verb.path.starts_with(&format!("{word} ")))
 }
 
-/// Whether a verb, or one that begins with it, is built in.
+/// Whether a verb, or a verb in this group, is built in.
 pub(crate) fn is_built_in(verb: &str) -> bool {
     named(verb).is_some() || VERBS.iter().any(|known| known.path.starts_with(&format!("{verb} ")))
 }
 
-/// Whether kubectl has a verb that is not built in.
+/// Whether kubectl has the verb but it is not built in.
 pub(crate) fn is_known_elsewhere(verb: &str) -> bool {
     let (first, second) = verb.split_once(' ').unwrap_or((verb, ""));
     let is_other = OTHERS.iter().any(|(group, others)| *group == first && others.contains(&second));
     OTHER_VERBS.contains(&first) || is_other || named(verb).is_some_and(|verb| !verb.is_ours())
 }
 
-/// The verb that the words name, and all other words.
+/// Finds the verb; returns it with all other words.
 fn find(global: &Table, mut words: Vec<String>, first: usize) -> Option<(&'static Verb, Vec<String>)> {
     let mut path = words.remove(first);
     let mut verb = named(&path);
@@ -513,7 +513,7 @@ fn named(path: &str) -> Option<&'static Verb> {
     VERBS.iter().find(|verb| verb.path == path || verb.aliases.contains(&path))
 }
 
-/// Whether some verb begins with these words.
+/// Whether these words are the beginning of a verb.
 fn candidates_after(path: &str) -> bool {
     let prefix = format!("{path} ");
     let mut paths = VERBS.iter().flat_map(|verb| std::iter::once(&verb.path).chain(verb.aliases));

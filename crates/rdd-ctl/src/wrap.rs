@@ -1,6 +1,6 @@
-//! Text in lines of a width, broken at blanks.
+//! Wraps text at spaces to a line width.
 
-/// Breaks lines at blanks so that they are at most this wide; words that are wider stay whole.
+/// Wraps lines at spaces; words that are longer than the width stay whole.
 pub(crate) fn wrap(width: usize, text: &str) -> String {
     let mut wrapped = String::with_capacity(text.len());
     let mut current = 0;
@@ -47,7 +47,7 @@ pub(crate) fn wrap(width: usize, text: &str) -> String {
     wrapped
 }
 
-/// Puts blanks before every line.
+/// Indents every line.
 pub(crate) fn indent(amount: usize, text: &str) -> String {
     let blanks = " ".repeat(amount);
     format!("{blanks}{}", text.replace('\n', &format!("\n{blanks}")))

@@ -1,4 +1,4 @@
-//! What the verbs that change something share: dry runs, validation, managers of fields, the annotation of `apply`.
+//! Shared parts of the verbs that write: dry runs, validation, field managers, the last-applied annotation.
 
 use http::Method;
 use rdd_meta::{go_json, go_text::quote, metadata::MetadataMut};
@@ -13,27 +13,27 @@ use crate::{
     selection::Info,
 };
 
-/// Where `apply` keeps what it applied last.
+/// The annotation with the last applied configuration.
 pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Flags of every verb that changes something.
+/// The flag of every verb that writes.
 pub(crate) const DRY_RUN: Flag = Flag::of("dry-run", Kind::Optional("unchanged"), "none");
-/// How strict the server is to be.
+/// The flag for the server's field validation.
 pub(crate) const VALIDATE: Flag = Flag::of("validate", Kind::Optional("strict"), "strict");
 
-/// How far a change goes.
+/// The mode of `--dry-run`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DryRun {
-    /// It is made.
+    /// The change is made.
     None,
-    /// The server is not even asked.
+    /// No write request is sent.
     Client,
-    /// The server does everything but keep it.
+    /// The server processes the request without storing it.
     Server,
 }
 
 impl DryRun {
-    /// What `--dry-run` says.
+    /// Parses `--dry-run`.
     pub(crate) fn of(ctl: &Ctl<'_>) -> Result<Self> {
         let said = ctl.flags.text("dry-run");
         match said {
@@ -58,7 +58,7 @@ impl DryRun {
         }
     }
 
-    /// What was done, and that it was not.
+    /// The operation, marked as a dry run if it is one.
     pub(crate) fn worded(self, operation: &str) -> String {
         match self {
             Self::None => operation.to_owned(),
@@ -67,13 +67,13 @@ impl DryRun {
         }
     }
 
-    /// For the query of a request.
+    /// The query parameter.
     pub(crate) fn query(self) -> &'static str {
         if self == Self::Server { "All" } else { "" }
     }
 }
 
-/// What `--validate` says, for the query of a request.
+/// The query parameter for `--validate`.
 pub(crate) fn field_validation(ctl: &Ctl<'_>) -> Result<&'static str> {
     match ctl.flags.text("validate") {
         "strict" | "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok("Strict"),
@@ -86,20 +86,20 @@ pub(crate) fn field_validation(ctl: &Ctl<'_>) -> Result<&'static str> {
     }
 }
 
-/// A printer of what was done.
+/// A printer of the result.
 pub(crate) fn printer(ctl: &Ctl<'_>, dry_run: DryRun, operation: &str) -> Result<Printer> {
     let format = Format::of(&ctl.flags, false)?;
     Ok(Printer::new(format, &ctl.flags, &dry_run.worded(operation)))
 }
 
-/// How to make a change.
+/// The options of a write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Manner<'a> {
-    /// Whether it is kept.
+    /// The dry-run mode.
     pub(crate) dry_run: DryRun,
-    /// Who makes it.
+    /// The field manager.
     pub(crate) field_manager: &'a str,
-    /// How strict the server is to be; empty for its default.
+    /// The field validation; empty for the server's default.
     pub(crate) field_validation: &'a str,
 }
 
@@ -110,7 +110,7 @@ impl Manner<'_> {
             .query("fieldValidation", self.field_validation)
     }
 
-    /// Creates an object. What only the server may set is taken off first.
+    /// Creates an object, without the fields that only the server may set.
     pub(crate) fn create(&self, ctl: &Ctl<'_>, info: &Info) -> Result<Value> {
         let mut object = info.object().clone();
         if let Some(mut metadata) = MetadataMut::of(&mut object)
@@ -122,7 +122,7 @@ impl Manner<'_> {
         ctl.call(&self.of_call(call))
     }
 
-    /// Patches an object, or a part of it.
+    /// Patches an object or a subresource.
     pub(crate) fn patch(
         &self,
         ctl: &Ctl<'_>,
@@ -142,7 +142,7 @@ impl Manner<'_> {
     }
 }
 
-/// The object as it was given, as text for the annotation: without that annotation, and with its annotations even if empty.
+/// The last-applied configuration of an object: its JSON without that annotation, with the annotations even if empty.
 pub(crate) fn configuration(object: &Value) -> String {
     let mut object = object.clone();
     if let Some(mut metadata) = MetadataMut::of(&mut object) {
@@ -156,7 +156,7 @@ pub(crate) fn configuration(object: &Value) -> String {
     format!("{}\n", go_json::to_string(&object))
 }
 
-/// Notes in the object how it was given.
+/// Sets the last-applied annotation.
 pub(crate) fn annotate_configuration(object: &mut Value) {
     let text = configuration(object);
     if let Some(mut metadata) = MetadataMut::of(object) {
@@ -164,7 +164,7 @@ pub(crate) fn annotate_configuration(object: &mut Value) {
     }
 }
 
-/// Whether `create --save-config` or an earlier `apply` noted it.
+/// Whether the object has the last-applied annotation.
 pub(crate) fn is_annotated(object: &Value) -> bool {
     rdd_meta::metadata::Metadata::of(object).annotation(LAST_APPLIED).is_some()
 }

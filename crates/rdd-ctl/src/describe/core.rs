@@ -1,4 +1,4 @@
-//! The kinds that kubectl describes in a way of their own.
+//! Descriptions of the core kinds that kubectl formats specially.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use rdd_meta::metadata::Metadata;
@@ -48,7 +48,7 @@ pub(super) fn secret(object: &Value, page: &mut Page) {
     page.write(0, "\nData\n====\n");
     for (key, value) in object["data"].as_object().into_iter().flatten() {
         let bytes = bytes_of(value);
-        // A token is shown to whoever asks for it by name; everything else only by its size.
+        // kubectl shows service account tokens in full, and of all other values only the size.
         if key == "token" && kind == "kubernetes.io/service-account-token" {
             page.write(0, &format!("{key}:\t{}\n", String::from_utf8_lossy(&bytes)));
         } else {
@@ -84,7 +84,7 @@ pub(super) fn namespace(ctl: &Ctl<'_>, object: &Value, page: &mut Page) -> Resul
     Ok(())
 }
 
-/// All of a collection; `None` if the server has no such resource.
+/// Lists a collection; `None` if the server does not have the resource.
 fn listed(ctl: &Ctl<'_>, path: &str) -> Result<Option<Vec<Value>>> {
     match ctl.call(&Call::get(path)) {
         Ok(mut list) => Ok(Some(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default())),
@@ -214,7 +214,7 @@ fn service_port(port: &Value, slices: &[Value], page: &mut Page) {
     page.write(0, &format!("Endpoints:\t{}\n", endpoints(slices, name)));
 }
 
-/// The first three addresses behind a port, and how many more there are.
+/// The first three addresses behind a port, and the number of others.
 fn endpoints(slices: &[Value], name: &str) -> String {
     if slices.is_empty() {
         return "<none>".to_owned();
@@ -240,7 +240,7 @@ fn endpoints(slices: &[Value], name: &str) -> String {
     if found.len() > 3 { format!("{first} + {} more...", found.len() - 3) } else { first }
 }
 
-/// `2024-01-02T03:04:05Z` as mails have it.
+/// Formats a time like RFC 1123.
 fn rfc1123(text: &str) -> String {
     let Ok(time) = rdd_meta::time::Timestamp::parse_time(text) else { return text.to_owned() };
     let days = time.seconds().div_euclid(86_400);

@@ -1,4 +1,4 @@
-//! What happened to an object.
+//! The events section of a description.
 
 use rdd_meta::{metadata::Metadata, time::Timestamp};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Page, text_at};
 use crate::{api::Call, context::Ctl, error::Result};
 
-/// The events that speak of an object, on all pages.
+/// Lists all events about an object, over all pages.
 pub(super) fn find(ctl: &Ctl<'_>, object: &Value) -> Result<Vec<Value>> {
     let metadata = Metadata::of(object);
     let (name, namespace) = (metadata.name(), metadata.namespace());

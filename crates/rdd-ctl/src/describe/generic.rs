@@ -1,4 +1,4 @@
-//! Objects of any kind: every field with a label made of its name.
+//! The description of any other kind: every field with a label derived from its name.
 
 use rdd_meta::go_text::plain;
 use serde_json::{Map, Value};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{Page, events};
 use crate::context::Ctl;
 
-/// Told already, or of no interest.
+/// Fields that the head of the page shows already, or that are of no interest.
 const SKIPPED: [&str; 5] =
     [".metadata.managedFields", ".metadata.name", ".metadata.namespace", ".metadata.labels", ".metadata.annotations"];
 
@@ -22,7 +22,7 @@ pub(super) fn any(ctl: &Ctl<'_>, object: &Value, page: &mut Page) {
     }
 }
 
-/// As deep as JSON that was read, which has a bound.
+/// Writes the fields recursively. The recursion is bounded, because the JSON parser bounds nesting.
 fn content(fields: &Map<String, Value>, level: usize, prefix: &str, page: &mut Page) {
     for (name, value) in fields {
         let path = format!("{prefix}.{name}");
@@ -49,7 +49,7 @@ fn content(fields: &Map<String, Value>, level: usize, prefix: &str, page: &mut P
     }
 }
 
-/// `apiVersion` is `API Version`.
+/// The label of a field: `apiVersion` becomes `API Version`.
 fn label(name: &str) -> String {
     if name.chars().any(|letter| !letter.is_alphabetic() && letter != '-') {
         return name.to_owned();
@@ -70,7 +70,7 @@ fn title(word: &str) -> String {
         .unwrap_or_default()
 }
 
-/// At changes between small letters, capitals and hyphens; the last capital of several belongs to what follows.
+/// Splits at changes between lower case, upper case and other characters; the last of several capitals belongs to the next word.
 fn camel_case(name: &str) -> Vec<String> {
     let class = |letter: char| match letter {
         letter if letter.is_lowercase() => 1,

@@ -1,4 +1,4 @@
-//! What `describe` writes of an object: labels, annotations, fields and events.
+//! The `describe` output of an object: labels, annotations, fields and events.
 
 mod core;
 mod events;
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::{api::Call, context::Ctl, error::Result, print::tabs::Tabs, selection::Info};
 
-/// Annotations that are longer are told on lines of their own, and cut.
+/// Longer annotations are written on their own lines and truncated.
 const ANNOTATION_MAX: usize = 140;
 
-/// The description of one object.
+/// Describes one object.
 pub(crate) fn describe(ctl: &Ctl<'_>, info: &Info) -> Result<String> {
     let object = ctl.call(&Call::get(info.path()))?;
     let mut page = Page::default();
@@ -32,7 +32,7 @@ pub(crate) fn describe(ctl: &Ctl<'_>, info: &Info) -> Result<String> {
     Ok(page.text())
 }
 
-/// A text of columns that grows.
+/// A page of text with aligned columns.
 #[derive(Debug)]
 struct Page {
     text: String,
@@ -46,12 +46,12 @@ impl Default for Page {
 }
 
 impl Page {
-    /// Adds text at a level of indentation.
+    /// Adds text at an indentation level.
     fn write(&mut self, level: usize, text: &str) {
         self.tabs.push(&rdd_meta::terminal::escape(&format!("{}{text}", "  ".repeat(level))));
     }
 
-    /// What comes next has columns of its own.
+    /// Ends the current columns: the following text is aligned separately.
     fn flush(&mut self) {
         let text = self.tabs.flush();
         self.text.push_str(&text);
@@ -113,7 +113,7 @@ fn shorten(text: &str, length: usize) -> String {
     format!("{}...", &text[..end])
 }
 
-/// A text at a path of names, or nothing.
+/// The string at a path of field names, or an empty one.
 fn text_at<'a>(object: &'a Value, path: &[&str]) -> &'a str {
     path.iter().fold(object, |value, name| &value[*name]).as_str().unwrap_or_default()
 }

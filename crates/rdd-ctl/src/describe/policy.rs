@@ -1,11 +1,11 @@
-//! Roles, who has them, and quotas, as kubectl describes them.
+//! Descriptions of roles, bindings and quotas.
 
 use rdd_meta::metadata::Metadata;
 use serde_json::Value;
 
 use super::{Page, list_at, text_at};
 
-/// One line of a role: at most one group, one resource and one name, or one path that is no resource.
+/// One line of a role: at most one group, resource and name, or one non-resource URL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Rule {
     groups: Vec<String>,
@@ -16,19 +16,19 @@ struct Rule {
 }
 
 impl Rule {
-    /// What Go writes of a list of texts.
+    /// Go's formatting of a string list.
     fn list(texts: &[String]) -> String {
         format!("[{}]", texts.join(" "))
     }
 
-    /// The order of lines is that of Go's text of a rule.
+    /// The sort key of a line: Go's text of the rule.
     fn order(&self) -> String {
         let [verbs, groups, resources, names, paths] =
             [&self.verbs, &self.groups, &self.resources, &self.names, &self.paths].map(|texts| Self::list(texts));
         format!("Verbs:{verbs},APIGroups:{groups},Resources:{resources},ResourceNames:{names},NonResourceURLs:{paths},")
     }
 
-    /// `deployments.apps/status`
+    /// The resource column, such as `deployments.apps/status`.
     fn target(&self) -> String {
         let Some(resource) = self.resources.first() else { return String::new() };
         let (resource, subresource) = match resource.split_once('/') {
@@ -51,7 +51,7 @@ fn texts(rule: &Value, field: &str) -> Vec<String> {
     list_at(rule, &[field]).iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// A rule as rules with one verb and one target each.
+/// Splits a rule into rules with one verb and one target each.
 fn broken_down(rule: &Value) -> Vec<Rule> {
     let [groups, resources, verbs, names, paths] =
         ["apiGroups", "resources", "verbs", "resourceNames", "nonResourceURLs"].map(|field| texts(rule, field));
@@ -75,7 +75,7 @@ fn broken_down(rule: &Value) -> Vec<Rule> {
     rules
 }
 
-/// The lines of a role: what is allowed to one target stands on one.
+/// The lines of a role: one per target, with all its verbs.
 fn lines(rules: &[Value]) -> Vec<Rule> {
     let mut lines: Vec<Rule> = Vec::new();
     for rule in rules.iter().flat_map(broken_down) {
@@ -116,7 +116,7 @@ pub(super) fn binding(object: &Value, page: &mut Page) {
     }
 }
 
-/// What a scope means, in kubectl's words.
+/// kubectl's explanation of a scope.
 fn meaning(scope: &str) -> Option<&'static str> {
     Some(match scope {
         "Terminating" => {
@@ -138,7 +138,7 @@ fn meaning(scope: &str) -> Option<&'static str> {
     })
 }
 
-/// The scopes of a quota, if it has any, and what they mean.
+/// Writes the scopes of a quota with their explanations.
 pub(super) fn scopes(quota: &Value, (level, bullet): (usize, &str), page: &mut Page) {
     let mut scopes: Vec<&str> = list_at(quota, &["spec", "scopes"]).iter().filter_map(Value::as_str).collect();
     scopes.sort_unstable();

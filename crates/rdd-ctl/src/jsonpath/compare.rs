@@ -1,4 +1,4 @@
-//! Comparisons inside filters, by the rules of Go's templates.
+//! Comparison operators in filters, with the semantics of Go templates.
 
 use std::cmp::Ordering;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Error;
 
-/// Whether `left operator right` holds.
+/// Evaluates `left operator right`.
 pub(super) fn holds(left: &Value, operator: &str, right: &Value) -> Result<bool, Error> {
     let equal = || equal(left, right);
     let order = || order(left, right);

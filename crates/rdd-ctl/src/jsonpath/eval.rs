@@ -1,4 +1,4 @@
-//! A template, used on a value.
+//! Evaluates a template on a JSON value.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::{
     parse::{Bound, Node},
 };
 
-/// One use of a template. Ranges are counted as client-go counts them, odd nestings included.
+/// The state of one evaluation. It counts ranges like client-go does, including client-go's behaviour for unbalanced ones.
 pub(super) struct Run<'t> {
     template: &'t Template,
     begun: usize,
@@ -28,7 +28,7 @@ impl<'t> Run<'t> {
         self.find_from(0, Cow::Borrowed(value))
     }
 
-    /// The parts from this one on, until the end of the range that we are in.
+    /// Evaluates the nodes from `first` to the end of the current range.
     fn find_from<'v>(&mut self, first: usize, value: Cow<'v, Value>) -> Result<Vec<Found<'v>>, Error> {
         let nodes = &self.template.nodes;
         let mut all = Vec::new();
@@ -184,7 +184,7 @@ fn children(value: Cow<'_, Value>) -> Found<'_> {
     }
 }
 
-/// Every value that holds others, from the outside in. As deep as JSON that was read, which has a bound.
+/// Collects every object and list recursively, outermost first. The recursion is bounded, because the JSON parser bounds nesting.
 fn descend<'v>(input: Found<'v>, found: &mut Found<'v>) -> Result<(), Error> {
     for value in input {
         let inner = children(value.clone());
@@ -215,7 +215,7 @@ fn array(input: Found<'_>, bounds: [Bound; 3]) -> Result<Found<'_>, Error> {
     Ok(found)
 }
 
-/// From which to which item, and how far apart; `None` for an empty slice.
+/// Resolves slice bounds to start, end and step; `None` for an empty slice.
 fn range(bounds: [Bound; 3], length: usize) -> Result<Option<(usize, usize, usize)>, Error> {
     let size = i64::try_from(length).unwrap_or(i64::MAX);
     let mut from = if bounds[0].known { bounds[0].value } else { 0 };

@@ -1,4 +1,4 @@
-//! Templates of kubectl's `jsonpath`: text with paths in braces, ranges, filters, unions and slices.
+//! kubectl's JSONPath templates: text with paths in braces, ranges, filters, unions and slices.
 
 mod compare;
 mod eval;
@@ -11,14 +11,14 @@ use serde_json::Value;
 
 use parse::Node;
 
-/// The longest template.
+/// The maximum length of a template.
 const TEMPLATE_BYTES_MAX: usize = 64 * 1024;
-/// How deep filters may lie in each other.
+/// The maximum nesting of filters and ranges.
 const DEPTH_MAX: usize = 32;
-/// How many values one step may give.
+/// The maximum number of values that an evaluation may produce.
 const RESULTS_MAX: usize = 1_000_000;
 
-/// A template that cannot be read, or that does not fit what it is used on. The words are client-go's.
+/// A template that cannot be parsed or evaluated. The messages are client-go's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Error(String);
@@ -29,10 +29,10 @@ impl Error {
     }
 }
 
-/// What one part of a template gave.
+/// The values that one node of a template produced.
 pub(crate) type Found<'v> = Vec<Cow<'v, Value>>;
 
-/// A template, ready to be used.
+/// A parsed template.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
     nodes: Vec<Node>,
@@ -40,7 +40,7 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// Reads a template. A key that is not there is an error, until [`Self::allow_missing_keys`].
+    /// Parses a template. A missing key is an error, unless [`Self::allow_missing_keys`] is set.
     pub(crate) fn parse(text: &str) -> Result<Self, Error> {
         if text.len() > TEMPLATE_BYTES_MAX {
             return Err(Error::new("the template is too long"));
@@ -48,19 +48,19 @@ impl Template {
         Ok(Self { nodes: parse::parse(text, 0)?, allow_missing_keys: false })
     }
 
-    /// Whether a key that is not there gives nothing instead of an error.
+    /// Whether a missing key produces no value instead of an error.
     #[must_use]
     pub(crate) fn allow_missing_keys(mut self, allowed: bool) -> Self {
         self.allow_missing_keys = allowed;
         self
     }
 
-    /// What each part gives, in order.
+    /// Evaluates the template; returns the values of each node in order.
     pub(crate) fn find<'v>(&self, value: &'v Value) -> Result<Vec<Found<'v>>, Error> {
         eval::Run::new(self).find(value)
     }
 
-    /// The text that the template makes of a value.
+    /// Evaluates the template to text.
     pub(crate) fn render(&self, value: &Value) -> Result<String, Error> {
         let mut text = String::new();
         for results in self.find(value)? {
@@ -78,7 +78,7 @@ impl Template {
         Ok(text)
     }
 
-    /// The results of each part as an indented JSON list.
+    /// Evaluates the template; returns each node's values as an indented JSON list.
     pub(crate) fn render_json(&self, value: &Value) -> Result<String, Error> {
         let mut text = String::new();
         for results in self.find(value)? {
@@ -90,7 +90,7 @@ impl Template {
     }
 }
 
-/// A path as people write it, `metadata.name`, `.metadata.name` or in braces, as a template.
+/// Converts a path in any accepted notation (`metadata.name`, `.metadata.name`, or in braces) to a template.
 pub(crate) fn relaxed(path: &str) -> Result<String, Error> {
     let bare = |text: &str| !text.is_empty() && !text.contains(['{', '}']);
     let braced = path.strip_prefix('{').and_then(|path| path.strip_suffix('}'));

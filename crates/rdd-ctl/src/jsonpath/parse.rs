@@ -1,17 +1,17 @@
-//! From the text of a template to its parts.
+//! Parses the text of a template into nodes.
 
 use super::{DEPTH_MAX, Error, unquote::unquote};
 
-/// A bound of a slice.
+/// A bound of an array slice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Bound {
     pub(super) value: i64,
     pub(super) known: bool,
-    /// Whether it follows from the first one: `[3]` ends before 4.
+    /// Whether it was derived from the first bound: `[3]` means `[3:4]`.
     pub(super) derived: bool,
 }
 
-/// One part of a template.
+/// A node of a template.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Node {
     Text(String),
@@ -28,7 +28,7 @@ pub(super) enum Node {
     Filter { left: Vec<Node>, operator: String, right: Vec<Node> },
 }
 
-/// The parts of a template.
+/// Parses a template. `depth` is the nesting of filters and unions around it.
 pub(super) fn parse(text: &str, depth: usize) -> Result<Vec<Node>, Error> {
     if depth > DEPTH_MAX {
         return Err(Error::new("the template is nested too deeply"));
@@ -36,7 +36,7 @@ pub(super) fn parse(text: &str, depth: usize) -> Result<Vec<Node>, Error> {
     Parser { text, position: 0, start: 0, width: 0, depth }.template()
 }
 
-/// The parts of what would stand in braces.
+/// Parses the content of braces.
 fn parse_action(text: &str, depth: usize) -> Result<Vec<Node>, Error> {
     match parse(&format!("{{{text}}}"), depth + 1)?.into_iter().next() {
         Some(Node::List(nodes)) => Ok(nodes),
@@ -99,7 +99,7 @@ impl Parser<'_> {
         self.width = 0;
     }
 
-    /// One thing inside braces; `true` when they are closed.
+    /// Parses one element inside braces; returns true at the closing brace.
     fn step(&mut self, nodes: &mut Vec<Node>) -> Result<bool, Error> {
         if self.rest().starts_with('}') {
             self.position += 1;
@@ -231,7 +231,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Up to the parenthesis that closes a filter, which may stand in quotes without closing it.
+    /// Skips to the closing parenthesis of a filter; parentheses in quotes do not count.
     fn skip_filter(&mut self) -> Result<(), Error> {
         let (mut begun, mut ended, mut pair) = (false, false, ' ');
         loop {
@@ -288,21 +288,21 @@ fn is_terminator(letter: Option<char>) -> bool {
     matches!(letter, None | Some(' ' | '\t' | '\r' | '\n' | '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}'))
 }
 
-/// `left`, an operator of `!<>=`, and `right`, none of them empty.
+/// Splits a comparison into left side, operator (of the characters `!<>=`) and right side; `None` if one is empty.
 fn split_comparison(text: &str) -> Option<(&str, &str, &str)> {
     let operators = ['!', '<', '>', '='];
     let from = text.find(operators).filter(|from| *from > 0)?;
     let (left, rest) = text.split_at(from);
     let mut to = rest.find(|letter| !operators.contains(&letter)).unwrap_or(rest.len());
     if to == rest.len() {
-        // Something must be left for the right side.
+        // The right side must not be empty.
         to -= 1;
     }
     let (operator, right) = rest.split_at(to);
     (!operator.is_empty() && !right.contains('\n')).then_some((left, operator, right))
 }
 
-/// `first:end:step`, each of which may be missing.
+/// Parses `first:end:step`, where each part may be missing.
 fn slice(text: &str) -> Result<[Bound; 3], Error> {
     let invalid = || Error::new(format!("invalid array index {text}"));
     let parts: Vec<&str> = text.split(':').collect();

@@ -1,6 +1,6 @@
-//! Strings in quotes, as Go's `strconv` takes them apart.
+//! Unquotes string literals like Go's `strconv`.
 
-/// What stands between the quotes, escapes resolved; `None` if it is no quoted string.
+/// Removes the quotes and resolves escapes; `None` if it is not a valid quoted string.
 pub(super) fn unquote(text: &str) -> Option<String> {
     let quote = text.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
     let mut rest = text.strip_prefix(quote)?.strip_suffix(quote)?;

@@ -1,4 +1,4 @@
-//! From fields that `apply` kept an annotation for to fields that the server knows the owner of.
+//! Migrates objects from client-side to server-side apply: field ownership moves from updates to an applying manager.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::write::LAST_APPLIED;
 
-/// Who owns the annotation of `apply`, by this operation.
+/// The managers that own the last-applied annotation through this operation.
 pub(crate) fn owners_of_annotation(managed: &[Value], operation: &str) -> BTreeSet<String> {
     let path = ["metadata", "annotations", LAST_APPLIED].map(PathElement::field);
     let owns = |entry: &&Value| {
@@ -17,7 +17,8 @@ pub(crate) fn owners_of_annotation(managed: &[Value], operation: &str) -> BTreeS
     managed.iter().filter(owns).filter_map(|entry| entry["manager"].as_str()).map(str::to_owned).collect()
 }
 
-/// The JSON patch that gives what these managers own by updates to a manager that applies; `None` if there is nothing to do.
+/// The JSON patch that transfers what the managers in `from` own by updates to the applying manager `to`; `None` if nothing
+/// changes.
 pub(crate) fn patch(object: &Value, from: &BTreeSet<String>, to: &str) -> Option<Value> {
     let managed = object["metadata"]["managedFields"].as_array()?;
     let mut migrated = managed.clone();

@@ -1,4 +1,4 @@
-//! Patches out of what was applied last, what is to be applied, and what is there: the other half of `rdd-patch`.
+//! Computes patches from the last applied, the wanted and the live object; `rdd-patch` applies them.
 
 pub(crate) mod migrate;
 mod strategic;
@@ -10,7 +10,7 @@ pub(crate) use strategic::three_way as three_way_strategic;
 
 use crate::discovery::split_group_version;
 
-/// The shape of a built-in kind, which tells how its lists are merged; `None` for kinds that anyone made.
+/// The schema of a built-in kind, which defines how its lists are merged; `None` for other kinds.
 pub(crate) fn shape_of(api_version: &str, kind: &str) -> Option<Shape> {
     let (group, version) = split_group_version(api_version);
     let name = rdd_builtin::openapi::definition_name(group, version, kind)?;
@@ -18,7 +18,7 @@ pub(crate) fn shape_of(api_version: &str, kind: &str) -> Option<Shape> {
     Definitions::new(definitions, false).shape(name)
 }
 
-/// The merge patch that makes one value the other.
+/// The JSON merge patch that changes `from` into `to`.
 pub(crate) fn two_way(from: &Value, to: &Value) -> Value {
     match (from, to) {
         (Value::Object(from), Value::Object(to)) => {
@@ -43,7 +43,7 @@ pub(crate) fn two_way(from: &Value, to: &Value) -> Value {
     }
 }
 
-/// The merge patch that changes what is there into what is wanted, and takes away what was applied but is wanted no more.
+/// The JSON merge patch that changes `live` into `wanted` and removes what was applied before but is no longer wanted.
 pub(crate) fn three_way(applied: &Value, wanted: &Value, live: &Value) -> Value {
     let none = Map::new();
     let (applied, live) = (applied.as_object().unwrap_or(&none), live.as_object().unwrap_or(&none));

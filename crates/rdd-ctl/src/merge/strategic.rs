@@ -1,4 +1,4 @@
-//! Strategic merge patches: as merge patches, but lists are merged by the rules of their fields.
+//! Strategic merge patches: like JSON merge patches, but lists are merged by the rules of their schema.
 
 use rdd_patch::{
     DEPTH_MAX,
@@ -6,9 +6,9 @@ use rdd_patch::{
 };
 use serde_json::{Map, Value, json};
 
-/// The patch that changes what is there into what is wanted, and takes away what was applied but is wanted no more.
+/// The patch that changes `live` into `wanted` and removes what was applied before but is no longer wanted.
 ///
-/// Values nest no deeper than what a reader of ours gave; beyond `DEPTH_MAX` they are replaced as a whole.
+/// Beyond `DEPTH_MAX` values are replaced as a whole; the parser bounds the nesting below that.
 pub(crate) fn three_way(applied: &Value, wanted: &Value, live: &Value, shape: &Shape) -> Value {
     Value::Object(objects(applied, wanted, live, Some(shape), 0))
 }
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use crate::merge::shape_of;
 
-    /// Makes the patch, applies it, and gives both.
+    /// Computes the patch, applies it, and returns both.
     fn applied(kind: (&str, &str), last: Value, wanted: Value, live: Value) -> (Value, Value) {
         let shape = shape_of(kind.0, kind.1).unwrap();
         let patch = three_way(&last, &wanted, &live, &shape);

@@ -1,4 +1,4 @@
-//! `-o custom-columns`: a header and a path for each column.
+//! `-o custom-columns`: a header and a JSONPath for each column.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::{
     jsonpath::{Template, relaxed},
 };
 
-/// Columns that the user chose.
+/// The columns that the user chose.
 #[derive(Debug, Clone)]
 pub(crate) struct Columns {
     headers: Vec<String>,
@@ -18,7 +18,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// From `HEADER:path,HEADER:path`.
+    /// Parses `HEADER:path,HEADER:path`.
     pub(crate) fn of_spec(spec: &str, no_headers: bool) -> Result<Self> {
         let mut pairs = Vec::new();
         for part in spec.split(',') {
@@ -32,7 +32,7 @@ impl Columns {
         Self::of_pairs(pairs, no_headers)
     }
 
-    /// From a file with a line of headers and a line of paths.
+    /// Parses a file with a line of headers and a line of paths.
     pub(crate) fn of_file(text: &str) -> Result<Self> {
         const SHAPE: &str =
             "Expected format is one line of space separated headers, one line of space separated column specs.";
@@ -61,7 +61,7 @@ impl Columns {
         Ok(columns)
     }
 
-    /// Adds a line for an object, or for each of a list.
+    /// Adds a line for an object, or for each item of a list.
     pub(crate) fn print(&mut self, object: &Value, tabs: &mut Tabs) -> Result<()> {
         if !self.no_headers && !self.printed_headers {
             tabs.push(&format!("{}\n", self.headers.join("\t")));

@@ -1,9 +1,9 @@
-//! Values in Go's own syntax, which kubectl shows when a template fails.
+//! Go syntax of values, which kubectl prints when a template fails.
 
 use rdd_meta::go_text::{plain_number, quote};
 use serde_json::Value;
 
-/// As `%#v` prints it.
+/// Formats like Go's `%#v`.
 pub(crate) fn go_syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),

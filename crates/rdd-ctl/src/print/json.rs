@@ -1,9 +1,9 @@
-//! JSON with four blanks for each level, as Go's `MarshalIndent` writes it.
+//! JSON output indented by four spaces, like Go's `MarshalIndent`.
 
 use rdd_meta::go_json;
 use serde_json::Value;
 
-/// Appends the text of a value that stands at this level. Recursion is as deep as the value.
+/// Appends a value at an indentation level. Recurses as deep as the value.
 pub(crate) fn write(text: &mut String, value: &Value, level: usize) {
     match value {
         Value::Array(items) if !items.is_empty() => {
@@ -42,7 +42,7 @@ fn end_line(text: &mut String, level: usize) {
     (0..level).for_each(|_| text.push_str("    "));
 }
 
-/// The text of a value and a newline.
+/// The indented text of a value with a final newline.
 pub(crate) fn to_string(value: &Value) -> String {
     let mut text = String::new();
     write(&mut text, value, 0);
@@ -50,11 +50,11 @@ pub(crate) fn to_string(value: &Value) -> String {
     text
 }
 
-/// The orders of fields of a struct: of the outermost one under an empty name, of inner ones and their items under the name
-/// of their field. Go writes structs in the order of their declaration.
+/// The field orders of a struct, because Go writes struct fields in the order of their declaration: the outermost struct has an
+/// empty name, inner structs and list items have the name of their field.
 pub(crate) type Orders = &'static [(&'static str, &'static [&'static str])];
 
-/// Config maps, secrets and namespaces, where kubectl has structs for them.
+/// The field order of config maps, secrets and namespaces, which kubectl has as Go structs.
 pub(crate) const OBJECTS: Orders = &[
     (
         "",
@@ -63,7 +63,7 @@ pub(crate) const OBJECTS: Orders = &[
     ("metadata", &rdd_meta::metadata::FIELDS),
 ];
 
-/// Lists of resources.
+/// The field order of resource lists.
 pub(crate) const RESOURCES: Orders = &[
     ("", &["kind", "apiVersion", "groupVersion", "resources"]),
     (
@@ -72,7 +72,7 @@ pub(crate) const RESOURCES: Orders = &[
     ),
 ];
 
-/// The indented text of a struct and a newline.
+/// The indented text of a struct with a final newline.
 pub(crate) fn to_string_as_struct(object: &Value, orders: Orders) -> String {
     let mut text = String::new();
     Struct { orders, indented: true }.write(&mut text, object, "", 0);
@@ -80,15 +80,15 @@ pub(crate) fn to_string_as_struct(object: &Value, orders: Orders) -> String {
     text
 }
 
-/// The same on one line, without the newline.
+/// The compact text of a struct, without a newline.
 pub(crate) fn compact_as_struct(object: &Value, orders: Orders) -> String {
     let mut text = String::new();
     Struct { orders, indented: false }.write(&mut text, object, "", 0);
     text
 }
 
-/// The indented text of a value whose mappings are structs wherever they are found, and a newline. `order` gives the order of
-/// fields of what is found under a field; fields that it does not name follow, by name.
+/// The indented text of a value whose objects are all Go structs, with a final newline. `order` returns the field order of the
+/// struct under a field; fields that it does not name follow, sorted by name.
 pub(crate) fn to_string_in_order(value: &Value, order: &dyn Fn(&str) -> &'static [&'static str]) -> String {
     let mut text = String::new();
     write_in_order(&mut text, value, "", order, 0);
@@ -137,7 +137,7 @@ struct Struct {
 }
 
 impl Struct {
-    /// A value that is found under a field. What has no order of its own is written as any other value.
+    /// Writes the value of a field. A value without a field order is written generically.
     fn write(&self, text: &mut String, value: &Value, under: &str, level: usize) {
         let order = self.orders.iter().find(|(name, _)| *name == under).map(|(_, order)| *order);
         match (value, order) {

@@ -1,4 +1,4 @@
-//! How objects are shown: the formats of `-o`.
+//! The output formats of `-o`.
 
 pub(crate) mod columns;
 mod go_syntax;
@@ -20,7 +20,7 @@ use crate::{
 use columns::Columns;
 use tabs::Tabs;
 
-/// Flags of every verb that prints objects.
+/// The flags of every verb that prints objects.
 pub(crate) const FLAGS: &[Flag] = &[
     Flag::value("output").short('o'),
     Flag::value("template"),
@@ -31,7 +31,7 @@ pub(crate) const FLAGS: &[Flag] = &[
 /// A format of `-o`.
 #[derive(Debug, Clone)]
 pub(crate) enum Format {
-    /// For people: a table for `get`, one line for what was done elsewhere.
+    /// Text for people: a table for `get`, a line with the result for other verbs.
     Human {
         /// `-o wide`.
         wide: bool,
@@ -42,16 +42,16 @@ pub(crate) enum Format {
     Yaml,
     /// `-o name`.
     Name,
-    /// `-o jsonpath=…` and its relatives.
+    /// `-o jsonpath=…` and its variants.
     Path {
-        /// What is filled in.
+        /// The parsed template.
         template: Template,
-        /// As it was given.
+        /// The template's text.
         text: String,
         /// `-o jsonpath-as-json`.
         as_json: bool,
     },
-    /// `-o custom-columns=…` and from a file.
+    /// `-o custom-columns=…` and `-o custom-columns-file=…`.
     Columns(Columns),
 }
 
@@ -71,7 +71,7 @@ const COMMON: &[&str] = &[
 const GET_ONLY: &[&str] = &["custom-columns", "custom-columns-file", "wide"];
 
 impl Format {
-    /// What `-o` and `--template` say. Only `get` knows tables and columns.
+    /// Parses `-o` and `--template`. Only `get` supports tables and columns.
     pub(crate) fn of(flags: &Flags, is_get: bool) -> Result<Self> {
         let output = flags.text("output");
         let template = flags.text("template");
@@ -108,7 +108,7 @@ impl Format {
         }
     }
 
-    /// Whether a person reads it.
+    /// Whether the format is text for people.
     pub(crate) fn is_human(&self) -> bool {
         matches!(self, Self::Human { .. })
     }
@@ -127,7 +127,7 @@ fn unknown(output: &str, is_get: bool) -> Error {
     ))
 }
 
-/// Formats that need a template engine of Go's are kubectl's own.
+/// The error for formats that need Go's template engine, which only kubectl has.
 fn elsewhere(format: &str) -> Error {
     Error::text(format!(
         "the output format {} is not built in\nhint: use -o jsonpath=…, or install kubectl: `rdd kubectl` runs the one on PATH; \
@@ -164,7 +164,7 @@ fn custom_columns(flags: &Flags, name: &str, value: &str) -> Result<Format> {
     Ok(Format::Columns(Columns::of_file(&text)?))
 }
 
-/// What Go says when a file cannot be used.
+/// Go's message for a failed file operation.
 pub(crate) fn go_io(operation: &str, path: &str, error: &std::io::Error) -> String {
     let why = match error.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
@@ -176,19 +176,19 @@ pub(crate) fn go_io(operation: &str, path: &str, error: &std::io::Error) -> Stri
     format!("{operation} {path}: {why}")
 }
 
-/// Prints objects, one after the other, in one format.
+/// Prints objects in one format.
 #[derive(Debug)]
 pub(crate) struct Printer {
     format: Format,
     show_managed_fields: bool,
     printed: usize,
     tabs: Tabs,
-    /// What was done, for the one line that people get.
+    /// The operation, such as `created`, for the line with the result.
     pub(crate) operation: String,
 }
 
 impl Printer {
-    /// As the flags say; `operation` is what was done, such as `created`.
+    /// A printer configured by the flags.
     pub(crate) fn new(format: Format, flags: &Flags, operation: &str) -> Self {
         Self {
             format,
@@ -204,7 +204,7 @@ impl Printer {
         &self.format
     }
 
-    /// The text of an object, or of a list.
+    /// The text of an object or a list.
     pub(crate) fn print(&mut self, object: &Value) -> Result<String> {
         self.printed += 1;
         match &mut self.format {
@@ -226,7 +226,7 @@ impl Printer {
         }
     }
 
-    /// A watch event, as an object of its own.
+    /// The text of a watch event.
     pub(crate) fn print_event(&mut self, kind: &str, object: &Value) -> Result<String> {
         let event = |object: &Value| serde_json::json!({ "type": kind, "object": object });
         match &self.format {
@@ -256,7 +256,7 @@ impl Printer {
     }
 }
 
-/// A `WatchEvent` is a struct in Go: its fields keep their order.
+/// A `WatchEvent` in Go's field order.
 fn go_struct_event(kind: &str, object: &Value) -> String {
     let mut text = String::from("{\"type\":");
     rdd_meta::go_json::write_string(&mut text, kind);
@@ -281,7 +281,7 @@ fn template_failed(template: &str, why: &str, object: &Value) -> Error {
     ))
 }
 
-/// `kind.group/name`, and what was done with it.
+/// `kind.group/name` with the operation.
 fn names(object: &Value, operation: &str) -> Result<String> {
     if let Some(items) = object["items"].as_array() {
         return items.iter().map(|item| names(item, operation)).collect();

@@ -1,11 +1,11 @@
-//! Tables that the server made, with the columns that the user asked for.
+//! Tables that the server rendered, with the columns that the user asked for.
 
 use rdd_meta::{go_text, metadata::Metadata, terminal, time::Timestamp};
 use serde_json::Value;
 
 use super::tabs::Tabs;
 
-/// How tables look.
+/// The options of a table.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Look {
     /// `-o wide`.
@@ -16,9 +16,9 @@ pub(crate) struct Look {
     pub(crate) show_labels: bool,
     /// `-L`.
     pub(crate) label_columns: Vec<String>,
-    /// Whether there is a column for namespaces.
+    /// Whether to show a namespace column.
     pub(crate) with_namespace: bool,
-    /// `kind.group` before each name.
+    /// The prefix of each name, `kind.group`.
     pub(crate) kind: Option<String>,
 }
 
@@ -29,7 +29,7 @@ struct Column {
     is_wide: bool,
 }
 
-/// Prints tables; headers come once for tables of the same columns.
+/// Prints tables; repeats the headers only when the columns change.
 #[derive(Debug, Default)]
 pub(crate) struct TablePrinter {
     look: Look,
@@ -39,12 +39,12 @@ pub(crate) struct TablePrinter {
 }
 
 impl TablePrinter {
-    /// A printer that has printed nothing yet.
+    /// A printer with these options.
     pub(crate) fn new(look: Look) -> Self {
         Self { look, ..Self::default() }
     }
 
-    /// Adds a table, or an object that the server did not make a table of. `event` is the type of a watch event to show.
+    /// Prints a table, or an object that the server did not render as a table. `event` is the type of the watch event.
     pub(crate) fn print(&mut self, object: &Value, event: Option<&str>, now: Timestamp, tabs: &mut Tabs) {
         if object["kind"] == "Table" { self.table(object, event, tabs) } else { self.plain(object, event, now, tabs) }
     }
@@ -126,7 +126,7 @@ impl TablePrinter {
         cells
     }
 
-    /// Name and age, for what is no table.
+    /// Prints name and age of an object that is not a table.
     fn plain(&mut self, object: &Value, event: Option<&str>, now: Timestamp, tabs: &mut Tabs) {
         if !self.plain_headers && !self.look.no_headers {
             let mut headers: Vec<String> = Vec::new();
@@ -165,7 +165,7 @@ fn padded(event: &str) -> String {
     format!("{event:<8}")
 }
 
-/// One line, without what could move the cursor.
+/// The cell as one line, with control characters escaped.
 fn cell_text(cell: &Value) -> String {
     match cell {
         Value::Null => String::new(),
@@ -177,7 +177,7 @@ fn cell_text(cell: &Value) -> String {
     }
 }
 
-/// `a=b,c=d`, or `<none>`.
+/// Labels as `a=b,c=d`, or `<none>`.
 pub(crate) fn format_labels(object: &Value) -> String {
     let labels: Vec<String> = Metadata::of(object).labels().map(|(key, value)| format!("{key}={value}")).collect();
     if labels.is_empty() { "<none>".to_owned() } else { labels.join(",") }

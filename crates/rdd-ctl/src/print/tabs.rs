@@ -1,6 +1,6 @@
-//! Columns of text, aligned as Go's `text/tabwriter` aligns them.
+//! Aligns columns of text like Go's `text/tabwriter`.
 
-/// A writer of cells that end at tabs. A column is as wide as its widest cell among neighbouring lines that have it.
+/// A buffer of tab-terminated cells. A column is as wide as its widest cell in adjacent lines that have the column.
 #[derive(Debug, Clone)]
 pub(crate) struct Tabs {
     width_min: usize,
@@ -11,12 +11,12 @@ pub(crate) struct Tabs {
 }
 
 impl Tabs {
-    /// For tables of objects: columns at least six wide, three blanks between them, and widths that are remembered.
+    /// The layout of tables: columns at least six wide, three spaces between them, widths kept over flushes.
     pub(crate) fn for_tables() -> Self {
         Self { width_min: 6, padding: 3, remember: true, remembered: Vec::new(), text: String::new() }
     }
 
-    /// For descriptions: two blanks between columns.
+    /// The layout of descriptions: two spaces between columns.
     pub(crate) fn for_descriptions() -> Self {
         Self { width_min: 0, padding: 2, remember: false, remembered: Vec::new(), text: String::new() }
     }
@@ -26,12 +26,12 @@ impl Tabs {
         self.text.push_str(text);
     }
 
-    /// Forgets the widths of what came before.
+    /// Forgets the column widths of earlier flushes.
     pub(crate) fn forget_widths(&mut self) {
         self.remembered.clear();
     }
 
-    /// What was added, aligned.
+    /// Returns the buffered text, aligned.
     pub(crate) fn flush(&mut self) -> String {
         let text = std::mem::take(&mut self.text);
         let mut lines: Vec<Vec<&str>> = text.split('\n').map(|line| line.split('\t').collect()).collect();
@@ -59,7 +59,7 @@ struct Layout<'a> {
 }
 
 impl Layout<'_> {
-    /// Lines `from..to`, whose first columns have these widths. As deep as there are columns.
+    /// Writes the lines `from..to`, whose first columns have these widths. Recurses once per column.
     fn format(&mut self, widths: &mut Vec<usize>, mut from: usize, to: usize) {
         let column = widths.len();
         let mut this = from;

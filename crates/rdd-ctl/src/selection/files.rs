@@ -1,4 +1,4 @@
-//! Objects that files hold.
+//! Selects the objects in files.
 
 use rdd_meta::{go_text::quote, labels::LabelSelector};
 use serde_json::Value;
@@ -54,7 +54,7 @@ pub(super) fn by_files(ctl: &Ctl<'_>, wanted: &Wanted, words: &Words, labels: Op
     Ok(Selected { items, single_item_implied: documents.is_single_file, targets_single_items: true })
 }
 
-/// What an object does not say of itself.
+/// The missing type fields of an object.
 fn type_problems(value: &Value) -> Vec<&'static str> {
     if !value.is_object() {
         return vec!["invalid object to validate"];
@@ -76,14 +76,14 @@ fn invalid(source: &str, problems: &[&str]) -> Error {
     ))
 }
 
-/// A list is its items, and theirs.
+/// Expands a list into its items, recursively.
 fn flatten(value: Value) -> Vec<Value> {
     let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) && value["items"].is_array();
     if !is_list {
         return vec![value];
     }
     let mut value = value;
-    // Lists in lists are as deep as the document, which has a bound.
+    // The recursion is bounded, because the parser bounds nesting.
     value["items"].as_array_mut().map(std::mem::take).unwrap_or_default().into_iter().flat_map(flatten).collect()
 }
 
@@ -115,7 +115,7 @@ fn of_file(ctl: &Ctl<'_>, wanted: &Wanted, mut object: Value, source: &str) -> R
     Ok(Info { mapping: Some(mapping), namespace, name, source: source.to_owned(), object: Some(object) })
 }
 
-/// Puts an object that has no namespace into the one that is meant.
+/// Sets the namespace of an object that has none, and checks it against `--namespace`.
 fn place(ctl: &Ctl<'_>, mapping: &Mapping, object: &mut Value, namespace: String) -> Result<String> {
     let Some(mut metadata) = rdd_meta::metadata::MetadataMut::of(object) else { return Ok(namespace) };
     if !mapping.namespaced {

@@ -1,4 +1,4 @@
-//! Objects by their type: all of them, or those that selectors let through.
+//! Selects objects by type: all of them, or those that match selectors.
 
 use std::rc::Rc;
 
@@ -38,7 +38,7 @@ pub(super) fn by_selector(ctl: &Ctl<'_>, wanted: &Wanted, words: &Words, labels:
     Ok(Selected { items, single_item_implied: false, targets_single_items: false })
 }
 
-/// All pages of a list.
+/// Lists all pages.
 fn list(
     ctl: &Ctl<'_>,
     wanted: &Wanted,
@@ -81,7 +81,7 @@ fn list(
     }
 }
 
-/// Items of lists need not say what they are.
+/// Sets the type of a list item, which servers may omit.
 fn set_type(object: &mut Value, api_version: &str, kind: &str) {
     if let Some(fields) = object.as_object_mut() {
         fields.entry("apiVersion").or_insert_with(|| api_version.into());

@@ -1,4 +1,4 @@
-//! Which objects a command line means: types, names, selectors or files.
+//! Selects the objects that a command line names: by type, name, selector or file.
 
 mod files;
 mod list;
@@ -17,73 +17,73 @@ use crate::{
 };
 use words::Words;
 
-/// The form of answers that are shown as tables.
+/// The media types of a table response.
 pub(crate) const TABLE: &str =
     "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
 
-/// How to look for objects.
+/// The options of a selection.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wanted {
-    /// What is left of the command line.
+    /// The positional arguments.
     pub(crate) args: Vec<String>,
-    /// `-l`, unless empty.
+    /// The value of `-l`; `None` if empty.
     pub(crate) label_selector: Option<String>,
-    /// `--field-selector`, unless empty.
+    /// The value of `--field-selector`; `None` if empty.
     pub(crate) field_selector: Option<String>,
     /// `--all`.
     pub(crate) all: bool,
     /// `-A`.
     pub(crate) all_namespaces: bool,
-    /// Whether a type without names means all of them.
+    /// Whether a type without names means all objects of the type.
     pub(crate) type_means_all: bool,
-    /// How many at a time.
+    /// The page size.
     pub(crate) chunk: i64,
     /// `--subresource`.
     pub(crate) subresource: String,
-    /// Whether only one type may be named.
+    /// Whether only one type may be given.
     pub(crate) single_type: bool,
-    /// Whether to ask for tables.
+    /// Whether to request tables.
     pub(crate) table: bool,
-    /// Whether tables are to hold whole objects.
+    /// Whether tables should include whole objects.
     pub(crate) whole_objects: bool,
-    /// Whether lists stay lists instead of becoming their items.
+    /// Whether to keep lists instead of expanding them into items.
     pub(crate) keep_lists: bool,
-    /// Whether objects in files are to be looked up.
+    /// Whether to get the current version of objects in files.
     pub(crate) latest: bool,
-    /// Whether objects are to be looked up that are only named.
+    /// Whether to get objects that are only named.
     pub(crate) require_object: bool,
-    /// Whether later objects are looked up after one failed.
+    /// Whether to continue after a failure.
     pub(crate) keep_going: bool,
-    /// Whether files are not read, even if given.
+    /// Whether to ignore files even if given.
     pub(crate) ignore_files: bool,
-    /// Whether the server must not be asked at all.
+    /// Whether to send no requests at all.
     pub(crate) local: bool,
-    /// Whether what is in files must at least say what it is.
+    /// Whether objects in files must have apiVersion and kind.
     pub(crate) validate: bool,
 }
 
-/// One object that is meant.
+/// A selected object.
 #[derive(Debug, Clone)]
 pub(crate) struct Info {
-    /// What it is, unless nobody was asked.
+    /// The resource; `None` if no request may be sent.
     pub(crate) mapping: Option<Rc<Mapping>>,
-    /// Its namespace; empty if it has none.
+    /// The namespace; empty if it is cluster-scoped.
     pub(crate) namespace: String,
-    /// Its name.
+    /// The name.
     pub(crate) name: String,
-    /// The file that it was in.
+    /// The file that contains it.
     pub(crate) source: String,
-    /// Itself, as far as it is known.
+    /// The object, if it was read or fetched.
     pub(crate) object: Option<Value>,
 }
 
 impl Info {
-    /// What it is.
+    /// The resource.
     pub(crate) fn mapping(&self) -> &Mapping {
         self.mapping.as_ref().expect("the server was asked")
     }
 
-    /// Its path.
+    /// The path of the object.
     pub(crate) fn path(&self) -> String {
         self.mapping().path(&self.namespace, &self.name)
     }
@@ -93,24 +93,24 @@ impl Info {
         format!("{}/{}", self.mapping().resource, self.name)
     }
 
-    /// Itself.
+    /// The object, or null.
     pub(crate) fn object(&self) -> &Value {
         self.object.as_ref().unwrap_or(&Value::Null)
     }
 }
 
-/// What was found, in order; where something failed, why.
+/// The result of a selection: objects and errors, in order.
 #[derive(Debug)]
 pub(crate) struct Selected {
     /// In order.
     pub(crate) items: Vec<Result<Info>>,
-    /// Whether the command line means exactly one object.
+    /// Whether the command line names exactly one object.
     pub(crate) single_item_implied: bool,
-    /// Whether each was named, on the command line or in a file.
+    /// Whether each object was named, on the command line or in a file.
     pub(crate) targets_single_items: bool,
 }
 
-/// Finds what is wanted.
+/// Selects objects.
 pub(crate) fn select(ctl: &Ctl<'_>, wanted: &Wanted) -> Result<Selected> {
     let words = Words::read(ctl, wanted)?;
     let mut label_selector = wanted.label_selector.clone();
@@ -208,7 +208,7 @@ fn by_names(ctl: &Ctl<'_>, wanted: &Wanted, words: &Words) -> Result<Selected> {
     })
 }
 
-/// Asks for each that is only named.
+/// Gets the objects that are only named.
 fn looked_up(ctl: &Ctl<'_>, wanted: &Wanted, infos: Vec<Result<Info>>, keep_going: bool) -> Vec<Result<Info>> {
     if !wanted.require_object {
         return infos;
@@ -228,7 +228,7 @@ fn looked_up(ctl: &Ctl<'_>, wanted: &Wanted, infos: Vec<Result<Info>>, keep_goin
     items
 }
 
-/// One object. When it is not there because its namespace is not, that is what is told.
+/// Gets one object. If it is missing because its namespace is missing, the error is about the namespace.
 pub(crate) fn fetch(ctl: &Ctl<'_>, wanted: &Wanted, info: &Info) -> Result<Value> {
     let mut path = info.path();
     if !wanted.subresource.is_empty() {

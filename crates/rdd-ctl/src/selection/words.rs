@@ -1,4 +1,4 @@
-//! The words of a command line: types, names, and both in one.
+//! Parses the positional arguments: types, names, and `type/name` pairs.
 
 use super::Wanted;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     error::{Error, Result},
 };
 
-/// The words of a command line, sorted.
+/// The positional arguments by category.
 #[derive(Debug, Default)]
 pub(super) struct Words {
     pub(super) types: Vec<String>,
@@ -37,7 +37,7 @@ impl Words {
     }
 }
 
-/// `a,b c` means `a/c b/c`.
+/// Expands `a,b c` to `a/c b/c`.
 fn normalized(args: &[String]) -> Vec<String> {
     match args {
         [types, names @ ..] if !names.is_empty() && split_types(types).len() > 1 => {

@@ -1,4 +1,4 @@
-//! `apply`: makes objects what files say, keeping what others set.
+//! `apply`: changes objects to match files and keeps fields that others set.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::{
     write::{DRY_RUN, DryRun, LAST_APPLIED, Manner, VALIDATE, annotate_configuration, field_validation, printer},
 };
 
-/// Its flags.
+/// The flags of `apply`.
 pub(crate) const FLAGS: &[Flag] = &[
     DRY_RUN,
     VALIDATE,
@@ -41,9 +41,9 @@ pub(crate) const FLAGS: &[Flag] = &[
     Flag::switch("record"),
 ];
 
-/// How often a patch is tried anew after somebody else was faster.
+/// How many times a patch is retried after a conflict.
 const RETRIES: u32 = 5;
-/// How long after the first of these times.
+/// The delay between retries after the first few.
 const BACKOFF: Duration = Duration::from_secs(1);
 
 struct Apply<'a> {
@@ -54,7 +54,7 @@ struct Apply<'a> {
     subresource: &'a str,
 }
 
-/// Applies what files say.
+/// Runs `apply`.
 pub(crate) fn run(ctl: &Ctl<'_>) -> Result<()> {
     let flags = &ctl.flags;
     if !flags.args.is_empty() {
@@ -76,7 +76,7 @@ pub(crate) fn run(ctl: &Ctl<'_>) -> Result<()> {
         }
     }
     let mut printer = printer(ctl, apply.manner.dry_run, "")?;
-    // Formats that are not for people show all objects at the end, several as a list.
+    // Formats for programs print all objects at the end, several of them as a list.
     let at_the_end = !printer.format().is_human() && flags.text("output") != "name";
     let mut applied = Vec::new();
     for mut info in infos {
@@ -143,7 +143,7 @@ impl<'a> Apply<'a> {
         Err(Error::text(wrong))
     }
 
-    /// Applies one object and says what was done with it.
+    /// Applies one object and returns the operation for the result line.
     fn one(&self, ctl: &Ctl<'_>, info: &mut Info) -> Result<&'static str> {
         let generated = Metadata::of(info.object()).generate_name();
         if info.name.is_empty() && !generated.is_empty() {
@@ -168,8 +168,8 @@ impl<'a> Apply<'a> {
         Ok("serverside-applied")
     }
 
-    /// What was applied on this side before belongs to the server's owner from now on. What fails here is tried again the
-    /// next time.
+    /// Transfers fields of client-side apply to the server-side applying manager. A failure is only a warning; the next apply
+    /// retries.
     fn migrate(&self, ctl: &Ctl<'_>, info: &mut Info, applied: &str) {
         if let Err(error) = self.keep_annotation(ctl, info) {
             return ctl.tell(&format!(
@@ -197,7 +197,7 @@ impl<'a> Apply<'a> {
         }
     }
 
-    /// The annotation stays, as long as others may need it, with an owner of its own.
+    /// Gives the last-applied annotation its own field manager, so that it stays for other clients that use it.
     fn keep_annotation(&self, ctl: &Ctl<'_>, info: &mut Info) -> Result<()> {
         let metadata = Metadata::of(info.object());
         let Some(annotation) = metadata.annotation(LAST_APPLIED) else { return Ok(()) };
@@ -220,7 +220,7 @@ impl<'a> Apply<'a> {
         Ok(())
     }
 
-    /// Whether something was migrated.
+    /// Transfers the field ownership; returns whether anything changed.
     fn migrate_owners(&self, ctl: &Ctl<'_>, info: &mut Info) -> Result<bool> {
         let owners = migrate::owners_of_annotation(Metadata::of(info.object()).managed_fields(), "Update");
         let mut tries = 0;
@@ -281,7 +281,7 @@ impl<'a> Apply<'a> {
         Ok("created")
     }
 
-    /// The patch that was needed, and what came of it. Somebody else who was faster is asked again, a few times.
+    /// Computes and sends the patch; returns both. Retries a few times after a conflict.
     fn patch(&self, ctl: &Ctl<'_>, info: &Info, wanted: &Value, mut live: Value) -> Result<(String, Value)> {
         let mut tries = 0;
         loop {
@@ -306,7 +306,7 @@ impl<'a> Apply<'a> {
         }
     }
 
-    /// With `--force`, what cannot be changed is made anew.
+    /// With `--force`, deletes and recreates an object that cannot be patched.
     fn give_up(&self, ctl: &Ctl<'_>, info: &Info, wanted: &Value, live: &Value, error: Error) -> Result<Value> {
         let replaceable = error.is_reason("Conflict") || error.is_reason("Invalid");
         if !self.force || !replaceable {
@@ -333,7 +333,7 @@ impl<'a> Apply<'a> {
     }
 }
 
-/// The notation and the text of the patch: strategic for kinds whose lists have rules.
+/// The media type and text of the patch: strategic for kinds with a known schema.
 fn patch_for(info: &Info, wanted: &Value, live: &Value) -> Result<(&'static str, String)> {
     let applied = Metadata::of(live).annotation(LAST_APPLIED).unwrap_or("{}");
     let applied: Value = serde_json::from_str(applied).map_err(|error| {
@@ -352,7 +352,7 @@ fn patch_for(info: &Info, wanted: &Value, live: &Value) -> Result<(&'static str,
     }
 }
 
-/// What it is and where, for messages.
+/// Describes the object in error messages.
 fn described(info: &Info) -> String {
     let mapping = info.mapping();
     format!(
@@ -376,7 +376,7 @@ fn warn_if_deleting(ctl: &Ctl<'_>, info: &Info) {
     }
 }
 
-/// Nulls in an object that is created mean nothing.
+/// Removes nulls, which have no meaning in a new object.
 fn prune_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -388,7 +388,7 @@ fn prune_nulls(value: &mut Value) {
     }
 }
 
-/// What kubectl says of conflicts, word for word: people look for these sentences.
+/// kubectl's advice about conflicts, verbatim, because people search for these sentences.
 const CONFLICT_ADVICE: &str = "
 Please review the fields above--they currently have other managers. Here
 are the ways you can resolve this warning:

@@ -1,4 +1,4 @@
-//! `auth`: who one is, and what one may do. And `create token`, which others are known by.
+//! `auth`: shows the user's identity and permissions. Also `create token`.
 
 use std::{io::IsTerminal, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     print::{Format, Printer, tabs::Tabs},
 };
 
-/// Flags of `auth can-i`.
+/// The flags of `auth can-i`.
 pub(crate) const CAN_I_FLAGS: &[Flag] = &[
     Flag::switch("all-namespaces").short('A'),
     Flag::switch("quiet").short('q'),
@@ -21,7 +21,7 @@ pub(crate) const CAN_I_FLAGS: &[Flag] = &[
     Flag::switch("list"),
     Flag::switch("no-headers"),
 ];
-/// Flags of `create token`.
+/// The flags of `create token`.
 pub(crate) const TOKEN_FLAGS: &[Flag] = &[
     Flag::of("audience", Kind::Array, ""),
     Flag::of("duration", Kind::Duration, "0s"),
@@ -49,14 +49,14 @@ const VERBS: &[&str] = &[
     "attest",
 ];
 const URL_VERBS: &[&str] = &["get", "put", "post", "head", "options", "delete", "patch", "*"];
-/// What a token can be bound to.
+/// The kinds that a token can be bound to.
 const BOUND_KINDS: [&str; 3] = ["Node", "Pod", "Secret"];
 
-/// `auth whoami`.
+/// Runs `auth whoami`.
 pub(crate) fn whoami(ctl: &Ctl<'_>) -> Result<()> {
     let format = Format::of(&ctl.flags, false)?;
     let mut answered = Err(Error::Silent);
-    // Servers before 1.28 have it as beta, those before 1.27 as alpha.
+    // Servers before 1.28 serve it as v1beta1, servers before 1.27 as v1alpha1.
     for version in ["v1", "v1beta1", "v1alpha1"] {
         let review = json!({ "kind": "SelfSubjectReview", "apiVersion": format!("authentication.k8s.io/{version}"), "metadata": {}, "status": { "userInfo": {} } });
         let path = format!("/apis/authentication.k8s.io/{version}/selfsubjectreviews");
@@ -98,13 +98,13 @@ fn attributes(user: &Value) -> String {
     tabs.flush()
 }
 
-/// A list of texts, as Go shows one.
+/// Formats a string list like Go.
 fn go_texts(values: &Value) -> String {
     let texts: Vec<&str> = values.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     format!("[{}]", texts.join(" "))
 }
 
-/// `auth can-i`: exit code 0 for yes, 1 for no.
+/// Runs `auth can-i`: exit code 0 for yes, 1 for no.
 pub(crate) fn can_i(ctl: &Ctl<'_>) -> Result<()> {
     let flags = &ctl.flags;
     if flags.is_on("list") {
@@ -183,12 +183,12 @@ fn resource_attributes(ctl: &Ctl<'_>, verb: &str, target: &str) -> Result<Value>
     Ok(json!({ "resourceAttributes": attributes }))
 }
 
-/// kubectl ends these warnings with an empty line.
+/// Prints a warning with an empty line after it, like kubectl.
 fn warn(ctl: &Ctl<'_>, text: &str) {
     ctl.tell(&format!("Warning: {text}\n\n"));
 }
 
-/// `create token`.
+/// Runs `create token`.
 pub(crate) fn create_token(ctl: &Ctl<'_>) -> Result<()> {
     let flags = &ctl.flags;
     let name = match flags.args.as_slice() {
@@ -204,7 +204,7 @@ pub(crate) fn create_token(ctl: &Ctl<'_>) -> Result<()> {
     let token = response["status"]["token"].as_str().filter(|token| !token.is_empty());
     let token = token.ok_or_else(|| Error::text("failed to create token: no token in server response"))?;
     match format {
-        // As kubectl does: whoever reads it from a pipe gets the token and nothing else.
+        // Like kubectl: without a terminal, the output is the token without a newline.
         Format::Human { .. } if !std::io::stdout().is_terminal() => ctl.print(token),
         Format::Human { .. } => ctl.print(&format!("{token}\n")),
         format => {

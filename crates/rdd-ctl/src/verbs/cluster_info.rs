@@ -1,10 +1,10 @@
-//! `cluster-info`: where the control plane and the services of the cluster are.
+//! `cluster-info`: prints the addresses of the control plane and the cluster services.
 
 use serde_json::Value;
 
 use crate::{api::Call, context::Ctl, error::Result};
 
-/// Tells them.
+/// Runs `cluster-info`.
 pub(crate) fn run(ctl: &Ctl<'_>) -> Result<()> {
     if ctl.flags.args.first().is_some_and(|word| word == "dump") {
         return Err(super::elsewhere("cluster-info dump"));
@@ -41,7 +41,7 @@ fn service_line(host: &str, service: &Value) -> String {
     format!("{} is running at {link}\n", if label.is_empty() { name } else { label })
 }
 
-/// `name`, `name:port` or `https:name:port`.
+/// The proxy target of a service port: `name`, `name:port` or `https:name:port`.
 fn proxy_target(name: &str, port: &Value) -> String {
     let port_name = port["name"].as_str().unwrap_or_default();
     match (port_name == "https" || port["port"] == 443, port_name) {

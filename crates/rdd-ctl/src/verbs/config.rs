@@ -1,4 +1,4 @@
-//! `config`: kubeconfigs shown, and the choice of a context written.
+//! `config`: shows kubeconfigs and changes contexts, clusters and users.
 
 use std::path::Path;
 
@@ -17,20 +17,20 @@ use crate::{
     print::{Format, Printer, go_io, json as json_text, tabs::Tabs},
 };
 
-/// Flags of `config view`.
+/// The flags of `config view`.
 pub(crate) const VIEW_FLAGS: &[Flag] =
     &[Flag::of("merge", Kind::Bool, "true"), Flag::switch("raw"), Flag::switch("flatten"), Flag::switch("minify")];
-/// Flags of `config get-contexts`.
+/// The flags of `config get-contexts`.
 pub(crate) const GET_CONTEXTS_FLAGS: &[Flag] = &[Flag::switch("no-headers"), Flag::value("output").short('o')];
-/// Flags of `config set-context`; `--cluster`, `--user` and `--namespace` are those of every verb.
+/// The flags of `config set-context`; `--cluster`, `--user` and `--namespace` are global.
 pub(crate) const SET_CONTEXT_FLAGS: &[Flag] = &[Flag::switch("current")];
 
-/// In place of a secret.
+/// Replaces a secret in the output.
 const REDACTED: &str = "REDACTED";
-/// In place of bytes.
+/// Replaces binary data in the output.
 const OMITTED: &str = "DATA+OMITTED";
 
-/// `config view`.
+/// Runs `config view`.
 pub(crate) fn view(ctl: &Ctl<'_>) -> Result<()> {
     let flags = &ctl.flags;
     if !flags.args.is_empty() {
@@ -58,7 +58,7 @@ pub(crate) fn view(ctl: &Ctl<'_>) -> Result<()> {
     ctl.print(&text)
 }
 
-/// Only the current context and what it refers to.
+/// Reduces the config to the current context and what it refers to.
 fn minify(config: &mut MergedConfig, context: Option<&str>) -> Result<()> {
     if let Some(context) = context {
         context.clone_into(&mut config.current_context);
@@ -81,7 +81,7 @@ fn minify(config: &mut MergedConfig, context: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Files become data.
+/// Embeds the content of files that the config refers to.
 fn flatten(config: &mut MergedConfig) -> Result<()> {
     for entry in config.users.values_mut() {
         flatten_field(entry, "client-certificate")?;
@@ -128,7 +128,7 @@ fn document(config: &MergedConfig) -> Value {
             Value::Object(Map::from_iter([("name".to_owned(), json!(name)), inner]))
         };
         let items: Vec<Value> = config.entries(list).iter().map(entry).collect();
-        // As Go writes a list that was never made.
+        // Go writes an empty slice that was never allocated as null.
         if items.is_empty() { Value::Null } else { Value::Array(items) }
     };
     json!({
@@ -141,7 +141,7 @@ fn document(config: &MergedConfig) -> Value {
     })
 }
 
-/// The order in which Go writes the fields of a struct that is found under a field.
+/// Go's field order of the struct under a field.
 fn field_order(under: &str) -> &'static [&'static str] {
     match under {
         "" => &["kind", "apiVersion", "clusters", "users", "contexts", "current-context"],
@@ -157,7 +157,7 @@ fn field_order(under: &str) -> &'static [&'static str] {
     }
 }
 
-/// `config current-context`.
+/// Runs `config current-context`.
 pub(crate) fn current_context(ctl: &Ctl<'_>) -> Result<()> {
     match ctl.config.load_or_empty()?.current_context.as_str() {
         "" => Err(Error::text("current-context is not set")),
@@ -165,7 +165,7 @@ pub(crate) fn current_context(ctl: &Ctl<'_>) -> Result<()> {
     }
 }
 
-/// `config get-contexts`.
+/// Runs `config get-contexts`.
 pub(crate) fn get_contexts(ctl: &Ctl<'_>) -> Result<()> {
     let output = ctl.flags.text("output");
     if !matches!(output, "" | "name") {
@@ -195,12 +195,12 @@ pub(crate) fn get_contexts(ctl: &Ctl<'_>) -> Result<()> {
     Error::aggregate(errors)
 }
 
-/// `config get-clusters`.
+/// Runs `config get-clusters`.
 pub(crate) fn get_clusters(ctl: &Ctl<'_>) -> Result<()> {
     print_names(ctl, List::Clusters)
 }
 
-/// `config get-users`.
+/// Runs `config get-users`.
 pub(crate) fn get_users(ctl: &Ctl<'_>) -> Result<()> {
     print_names(ctl, List::Users)
 }
@@ -211,7 +211,7 @@ fn print_names(ctl: &Ctl<'_>, list: List) -> Result<()> {
     ctl.print(&format!("NAME\n{names}"))
 }
 
-/// `config use-context`.
+/// Runs `config use-context`.
 pub(crate) fn use_context(ctl: &Ctl<'_>) -> Result<()> {
     let [name] = ctl.flags.args.as_slice() else { return Err(unexpected(ctl)) };
     let config = ctl.config.load_or_empty()?;
@@ -227,7 +227,7 @@ pub(crate) fn use_context(ctl: &Ctl<'_>) -> Result<()> {
     ctl.print(&format!("Switched to context {}.\n", quote(name)))
 }
 
-/// `config set-context`.
+/// Runs `config set-context`.
 pub(crate) fn set_context(ctl: &Ctl<'_>) -> Result<()> {
     let flags = &ctl.flags;
     let (is_current, named) = match (flags.is_on("current"), flags.args.as_slice()) {
@@ -248,7 +248,7 @@ pub(crate) fn set_context(ctl: &Ctl<'_>) -> Result<()> {
     let given = ["cluster", "user", "namespace"].into_iter().filter(|field| flags.is_given(field));
     let mut fields: Vec<(&'static str, String)> = given.map(|field| (field, flags.text(field).to_owned())).collect();
     if entry.is_none() {
-        // kubectl writes both, empty if need be.
+        // kubectl writes both fields, even if empty.
         for field in ["cluster", "user"] {
             if !fields.iter().any(|(known, _)| *known == field) {
                 fields.push((field, String::new()));
@@ -261,7 +261,7 @@ pub(crate) fn set_context(ctl: &Ctl<'_>) -> Result<()> {
     ctl.print(&format!("Context {} {done}.\n", quote(&name)))
 }
 
-/// `config rename-context`.
+/// Runs `config rename-context`.
 pub(crate) fn rename_context(ctl: &Ctl<'_>) -> Result<()> {
     let [old, new] = ctl.flags.args.as_slice() else { return Err(unexpected(ctl)) };
     if new.is_empty() {
@@ -288,7 +288,7 @@ pub(crate) fn rename_context(ctl: &Ctl<'_>) -> Result<()> {
     let texts = ["cluster", "user", "namespace"].map(|field| (field, entry.text(field).unwrap_or_default().to_owned()));
     let fields = texts.into_iter().filter(|(field, text)| *field != "namespace" || !text.is_empty()).collect();
     let list = List::Contexts;
-    // One file is changed as a whole, so nobody sees the context under both names or under none.
+    // A file is replaced atomically, so that readers never see the context under both names or under none.
     let mut changes = vec![
         Change::Put { list, name: new.clone(), fields, others: Others::Keep },
         Change::Remove { list, name: old.clone() },
@@ -305,17 +305,17 @@ pub(crate) fn rename_context(ctl: &Ctl<'_>) -> Result<()> {
     ctl.print(&format!("Context {} renamed to {}.\n", quote(old), quote(new)))
 }
 
-/// `config delete-context`.
+/// Runs `config delete-context`.
 pub(crate) fn delete_context(ctl: &Ctl<'_>) -> Result<()> {
     delete(ctl, List::Contexts)
 }
 
-/// `config delete-cluster`.
+/// Runs `config delete-cluster`.
 pub(crate) fn delete_cluster(ctl: &Ctl<'_>) -> Result<()> {
     delete(ctl, List::Clusters)
 }
 
-/// `config delete-user`.
+/// Runs `config delete-user`.
 pub(crate) fn delete_user(ctl: &Ctl<'_>) -> Result<()> {
     delete(ctl, List::Users)
 }

@@ -1,4 +1,4 @@
-//! `create`: from files, and namespaces, config maps and secrets from words.
+//! `create`: creates objects from files, and namespaces, config maps and secrets from flags.
 
 use std::{fs, path::Path, rc::Rc};
 
@@ -17,11 +17,11 @@ use crate::{
     write::{DRY_RUN, DryRun, Manner, VALIDATE, annotate_configuration, field_validation, is_annotated, printer},
 };
 
-/// What every form of it has.
+/// The flags of all forms of `create`.
 pub(crate) const FLAGS: &[Flag] =
     &[DRY_RUN, VALIDATE, Flag::switch("save-config"), Flag::of("field-manager", Kind::Text, "kubectl-create")];
 
-/// What only the form with files has.
+/// The flags of `create -f`.
 pub(crate) const FILE_FLAGS: &[Flag] = &[
     Flag::value("selector").short('l'),
     Flag::value("raw"),
@@ -30,7 +30,7 @@ pub(crate) const FILE_FLAGS: &[Flag] = &[
     Flag::switch("record"),
 ];
 
-/// What the forms with data have.
+/// The flags of the forms with data.
 pub(crate) const DATA_FLAGS: &[Flag] = &[
     Flag::of("from-file", Kind::List, ""),
     Flag::of("from-literal", Kind::Array, ""),
@@ -38,10 +38,10 @@ pub(crate) const DATA_FLAGS: &[Flag] = &[
     Flag::switch("append-hash"),
 ];
 
-/// What only secrets have.
+/// The flags of `create secret`.
 pub(crate) const SECRET_FLAGS: &[Flag] = &[Flag::value("type")];
 
-/// From files.
+/// Runs `create -f`.
 pub(crate) fn run(ctl: &Ctl<'_>) -> Result<()> {
     if !ctl.flags.args.is_empty() {
         return Err(ctl.usage(&format!("Unexpected args: [{}]", ctl.flags.args.join(" "))));
@@ -78,12 +78,12 @@ pub(crate) fn run(ctl: &Ctl<'_>) -> Result<()> {
     if count == 0 { Err(Error::text("no objects passed to create")) } else { Ok(()) }
 }
 
-/// Some file must be named.
+/// Requires a file.
 pub(crate) fn require_files(ctl: &Ctl<'_>) -> Result<()> {
     if source::is_given(ctl) { Ok(()) } else { Err(Error::text("must specify one of -f and -k")) }
 }
 
-/// The one name that is needed.
+/// The single name argument.
 fn name<'a>(ctl: &'a Ctl<'_>) -> Result<&'a str> {
     match ctl.flags.args.as_slice() {
         [name] if name.is_empty() => Err(Error::text("name must be specified")),
@@ -92,7 +92,7 @@ fn name<'a>(ctl: &'a Ctl<'_>) -> Result<&'a str> {
     }
 }
 
-/// `create namespace`.
+/// Runs `create namespace`.
 pub(crate) fn namespace(ctl: &Ctl<'_>) -> Result<()> {
     let name = name(ctl)?;
     let object =
@@ -100,7 +100,7 @@ pub(crate) fn namespace(ctl: &Ctl<'_>) -> Result<()> {
     make(ctl, object, "namespaces", false, |error| error)
 }
 
-/// `create configmap`.
+/// Runs `create configmap`.
 pub(crate) fn configmap(ctl: &Ctl<'_>) -> Result<()> {
     let name = name(ctl)?;
     check_sources(ctl)?;
@@ -118,7 +118,7 @@ pub(crate) fn configmap(ctl: &Ctl<'_>) -> Result<()> {
     make(ctl, object, "configmaps", true, |error| Error::text(format!("failed to create configmap: {error}")))
 }
 
-/// `create secret generic`.
+/// Runs `create secret generic`.
 pub(crate) fn secret(ctl: &Ctl<'_>) -> Result<()> {
     let name = name(ctl)?;
     check_sources(ctl)?;
@@ -201,7 +201,7 @@ fn make(
     ctl.print(&printer.print(&object)?)
 }
 
-/// These objects are structs in kubectl, so their text has the order of fields that structs have.
+/// Sets the last-applied annotation in Go's struct field order, because kubectl has these kinds as structs.
 fn annotate_typed(object: &mut Value) {
     let text = json_text::compact_as_struct(object, json_text::OBJECTS) + "\n";
     if let Some(mut metadata) = rdd_meta::metadata::MetadataMut::of(object) {
@@ -209,7 +209,7 @@ fn annotate_typed(object: &mut Value) {
     }
 }
 
-/// What goes into a config map or a secret.
+/// The data of a config map or a secret.
 struct Data {
     kind: &'static str,
     name: String,

@@ -1,4 +1,4 @@
-//! `delete`: by name, selector or file, and waiting until it is gone.
+//! `delete`: deletes objects by name, selector or file, and waits until they are gone.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
     write::{DRY_RUN, DryRun},
 };
 
-/// Its flags.
+/// The flags of `delete`.
 pub(crate) const FLAGS: &[Flag] = &[
     DRY_RUN,
     Flag::value("selector").short('l'),
@@ -34,7 +34,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     Flag::switch("interactive").short('i'),
 ];
 
-/// A wait that nobody bounds ends after a week.
+/// The timeout when the user sets none.
 const WEEK: Duration = Duration::from_secs(168 * 3600);
 
 struct Options {
@@ -44,7 +44,7 @@ struct Options {
     ignore_not_found: bool,
 }
 
-/// Deletes what is meant.
+/// Runs `delete`.
 pub(crate) fn run(ctl: &Ctl<'_>) -> Result<()> {
     let options = Options::of(ctl)?;
     let flags = &ctl.flags;
@@ -103,7 +103,7 @@ fn await_gone(ctl: &Ctl<'_>, deleted: &[(Info, String)]) -> Result<()> {
     Ok(())
 }
 
-/// Those that were deleted, with their identity, and how many were found.
+/// Deletes the objects; returns the deleted ones with their uids, and how many were found.
 fn delete_all(
     ctl: &Ctl<'_>,
     options: &Options,
@@ -150,7 +150,7 @@ impl Options {
             grace_period = 1;
         }
         if grace_period == 0 && !flags.is_on("force") {
-            // Without --force it is made quick, not immediate.
+            // Like kubectl: immediate deletion requires --force.
             grace_period = 1;
         }
         if flags.is_on("force") && grace_period < 0 {
@@ -209,7 +209,7 @@ fn check_selectors(ctl: &Ctl<'_>) -> Result<()> {
     let flags = &ctl.flags;
     if !matches!(flags.text("output"), "" | "name") {
         let output = flags.text("output");
-        // What is wrong with the objects is told first, as kubectl does.
+        // kubectl reports errors about the selection first.
         if flags.is_on("all") && !flags.text("selector").is_empty() {
             return Ok(());
         }

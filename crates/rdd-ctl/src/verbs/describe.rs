@@ -1,4 +1,4 @@
-//! `describe`: everything about objects, for people.
+//! `describe`: prints details of objects for people.
 
 use crate::{
     context::Ctl,
@@ -9,7 +9,7 @@ use crate::{
     source,
 };
 
-/// Its flags.
+/// The flags of `describe`.
 pub(crate) const FLAGS: &[Flag] = &[
     Flag::value("selector").short('l'),
     Flag::switch("all-namespaces").short('A'),
@@ -17,7 +17,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     Flag::of("chunk-size", Kind::Number, "500"),
 ];
 
-/// Describes what is meant.
+/// Runs `describe`.
 pub(crate) fn run(ctl: &Ctl<'_>) -> Result<()> {
     let flags = &ctl.flags;
     if flags.args.is_empty() && !source::is_given(ctl) {
@@ -71,7 +71,7 @@ pub(crate) fn run(ctl: &Ctl<'_>) -> Result<()> {
     Error::aggregate(errors)
 }
 
-/// A name that does not exist may be the beginning of others.
+/// Describes the objects whose names start with a name that does not exist.
 fn matching(ctl: &Ctl<'_>, original: Error, kind: &str, prefix: &str, wanted: &Wanted) -> Result<()> {
     let wanted = Wanted { args: vec![kind.to_owned()], single_type: true, keep_going: false, ..wanted.clone() };
     let mut found = false;

@@ -1,4 +1,4 @@
-//! `explain`: what the server's OpenAPI says of a resource and its fields.
+//! `explain`: documents a resource and its fields from the server's OpenAPI.
 
 use std::collections::BTreeSet;
 
@@ -14,16 +14,16 @@ use crate::{
     wrap::{indent, wrap},
 };
 
-/// Its flags.
+/// The flags of `explain`.
 pub(crate) const FLAGS: &[Flag] =
     &[Flag::switch("recursive"), Flag::value("api-version"), Flag::of("output", Kind::Text, "plaintext").short('o')];
 
-/// How deep fields may lie in each other.
+/// The maximum nesting of fields.
 const DEPTH_MAX: usize = 64;
-/// How many lines of fields are printed.
+/// The maximum number of printed field lines.
 const FIELDS_MAX: usize = 100_000;
 
-/// Explains.
+/// Runs `explain`.
 pub(crate) fn run(ctl: &Ctl<'_>) -> Result<()> {
     let word = match ctl.flags.args.as_slice() {
         [] => {
@@ -65,7 +65,7 @@ fn head(kind: &Value) -> String {
     format!("{group}KIND:       {}\nVERSION:    {}\n\n", word("kind"), word("version"))
 }
 
-/// The resource, and the path of the field after it.
+/// Splits the argument into the resource and the field path.
 fn split(ctl: &Ctl<'_>, word: &str) -> Result<(Mapping, Vec<String>)> {
     let first = word.split('.').next().unwrap_or(word);
     let all = ctl.discovery.all(&ctl.api)?;
@@ -92,7 +92,7 @@ fn fields(path: &str) -> Vec<String> {
     path.split('.').filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// The group, version and kind that the paths of the resource speak of.
+/// Finds the group, version and kind in the operations on the resource's path.
 fn find_kind(document: &Value, place: &str, resource: &str) -> Option<Value> {
     let paths = &document["paths"];
     let places = [
@@ -137,7 +137,7 @@ impl<'a> Explainer<'a> {
         (target.unwrap_or(schema), Some(reference))
     }
 
-    /// Follows the path and describes what is at its end; `None` if it leads nowhere.
+    /// Follows the field path and describes the field; `None` if it does not exist.
     fn field(&self, schema: &'a Value, path: &[String], seen: &BTreeSet<&'a str>, depth: usize) -> Option<String> {
         let (resolved, reference) = self.resolve(schema);
         let Some((first, rest)) = path.split_first() else { return Some(self.describe(resolved)) };
@@ -273,7 +273,7 @@ impl<'a> Explainer<'a> {
     }
 }
 
-/// A schema that says something.
+/// A schema that is not empty.
 fn non_empty(value: &Value) -> Option<&Value> {
     value.as_object().filter(|fields| !fields.is_empty()).map(|_| value)
 }

@@ -1,4 +1,4 @@
-//! `get`: objects as tables, documents, names or whatever a template makes of them.
+//! `get`: prints objects as tables, JSON, YAML, names or with templates.
 
 use std::ops::ControlFlow;
 
@@ -20,7 +20,7 @@ use crate::{
     source,
 };
 
-/// What only `get` has.
+/// The flags of `get`.
 pub(crate) const FLAGS: &[Flag] = &[
     Flag::value("raw"),
     Flag::switch("watch").short('w'),
@@ -40,7 +40,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     Flag::value("sort-by"),
 ];
 
-/// Shows what is wanted.
+/// Runs `get`.
 pub(crate) fn run(ctl: &Ctl<'_>) -> Result<()> {
     let flags = &ctl.flags;
     check(ctl)?;
@@ -191,7 +191,7 @@ fn tables(ctl: &Ctl<'_>, selected: Selected, format: &Format) -> Result<()> {
     Error::aggregate(errors)
 }
 
-/// Between tables of different kinds stands an empty line.
+/// Adds an empty line between tables of different kinds.
 fn separate(text: &mut String, next: &str, no_headers: bool) {
     if !text.is_empty() && !next.is_empty() && !no_headers {
         text.push('\n');
@@ -249,7 +249,7 @@ fn list(ctl: &Ctl<'_>, mut objects: Vec<Value>) -> Result<Value> {
     Ok(json!({ "apiVersion": "v1", "kind": "List", "metadata": { "resourceVersion": "" }, "items": objects }))
 }
 
-/// Shows what is there, then what changes, until somebody interrupts or the server ends it.
+/// Prints the objects and then their changes, until the user interrupts or the server ends the watch.
 fn watch(ctl: &Ctl<'_>, wanted: Wanted, format: Result<Format>) -> Result<()> {
     let wanted = Wanted { keep_lists: true, single_type: true, ..wanted };
     let selected = select(ctl, &wanted)?;
@@ -275,7 +275,7 @@ fn watch(ctl: &Ctl<'_>, wanted: Wanted, format: Result<Format>) -> Result<()> {
         }
     }
     shown.flush()?;
-    // A list says from when on changes are wanted; for one object the first event is what was shown already.
+    // With a list, watch from its version on; with one object, skip the first event, which was printed already.
     shown.enabled = !single;
     let version = match single {
         true => "0",
@@ -308,7 +308,7 @@ fn watch_call(wanted: &Wanted, info: &Info, single: bool, version: &str) -> Call
     call
 }
 
-/// What a watch has shown.
+/// The output state of a watch.
 struct Shown<'a, 'b> {
     ctl: &'a Ctl<'b>,
     tables: TablePrinter,
@@ -336,7 +336,7 @@ impl<'a, 'b> Shown<'a, 'b> {
         if self.documents.format().is_human() {
             let mut object = object.clone();
             if !self.enabled {
-                // The columns are needed later.
+                // Keep the column definitions for later events.
                 object["rows"] = json!([]);
             }
             if self.enabled || object["kind"] == "Table" {

@@ -1,4 +1,4 @@
-//! `label` and `annotate`: pairs of texts on objects.
+//! `label` and `annotate`: set, remove and list labels and annotations.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::{
     write::{DRY_RUN, DryRun, Manner, printer},
 };
 
-/// Flags of both.
+/// The flags of both verbs.
 pub(crate) const FLAGS: &[Flag] = &[
     DRY_RUN,
     Flag::switch("overwrite"),
@@ -32,12 +32,12 @@ pub(crate) const FLAGS: &[Flag] = &[
     Flag::value("selector").short('l'),
     Flag::switch("record"),
 ];
-/// Who labels.
+/// The flags of `label`.
 pub(crate) const LABEL_FLAGS: &[Flag] = &[Flag::of("field-manager", Kind::Text, "kubectl-label")];
-/// Who annotates.
+/// The flags of `annotate`.
 pub(crate) const ANNOTATE_FLAGS: &[Flag] = &[Flag::of("field-manager", Kind::Text, "kubectl-annotate")];
 
-/// Which of the two it is.
+/// Which of the two verbs runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
     /// Labels.
@@ -62,7 +62,7 @@ impl What {
     }
 }
 
-/// What to change.
+/// The requested changes.
 struct Changes {
     what: What,
     set: BTreeMap<String, String>,
@@ -71,7 +71,7 @@ struct Changes {
     resource_version: String,
 }
 
-/// Changes, or lists, what is meant.
+/// Runs `label` or `annotate`.
 pub(crate) fn run(ctl: &Ctl<'_>, what: What) -> Result<()> {
     let flags = &ctl.flags;
     let dry_run = DryRun::of(ctl)?;
@@ -113,7 +113,7 @@ pub(crate) fn run(ctl: &Ctl<'_>, what: What) -> Result<()> {
     Error::aggregate(errors)
 }
 
-/// Resources come first, then pairs.
+/// Splits the arguments into resources, which come first, and key-value pairs.
 fn split_args(args: &[String], what: What) -> Result<(Vec<String>, Vec<String>)> {
     let (mut resources, mut pairs) = (Vec::new(), Vec::new());
     for arg in args {
@@ -162,7 +162,7 @@ impl Changes {
         }
     }
 
-    /// What is to be shown, and what was done.
+    /// Changes one object; returns the object to print and the operation.
     fn apply(&self, ctl: &Ctl<'_>, info: &mut Info, dry_run: DryRun) -> Result<(Value, &'static str)> {
         let mut object = info.object().clone();
         if !self.resource_version.is_empty()
@@ -186,7 +186,7 @@ impl Changes {
         let manner = Manner { dry_run, field_manager: ctl.flags.text("field-manager"), field_validation: "" };
         let patch = rdd_meta::go_json::to_string(&two_way(&old, &object));
         let patched = manner.patch(ctl, info, "", "application/merge-patch+json", &patch, false)?;
-        // `label` shows what it sent, `annotate` what came back.
+        // Like kubectl: `label` prints what it sent, `annotate` what the server returned.
         Ok(if self.what == What::Label { (object, operation) } else { (patched, operation) })
     }
 

@@ -1,4 +1,4 @@
-//! The verbs: one of them, one file.
+//! The built-in verbs, one file each.
 
 pub(crate) mod apply;
 pub(crate) mod auth;
@@ -18,7 +18,7 @@ pub(crate) mod wait_condition;
 
 use crate::error::Error;
 
-/// What this program leaves to kubectl itself, with the way there.
+/// The error for a command that only kubectl supports, with a hint.
 pub(crate) fn elsewhere(what: &str) -> Error {
     Error::text(format!(
         "`{what}` is not built in\nhint: install kubectl (https://kubernetes.io/docs/tasks/tools): `rdd kubectl` runs the one on PATH; \

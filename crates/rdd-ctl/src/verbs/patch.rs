@@ -1,4 +1,4 @@
-//! `patch`: a change in one of three notations.
+//! `patch`: sends a JSON, merge or strategic merge patch.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ use crate::{
     write::{DRY_RUN, DryRun, Manner, printer},
 };
 
-/// Its flags.
+/// The flags of `patch`.
 pub(crate) const FLAGS: &[Flag] = &[
     DRY_RUN,
     Flag::value("patch").short('p'),
@@ -28,7 +28,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     Flag::switch("record"),
 ];
 
-/// Patches what is meant.
+/// Runs `patch`.
 pub(crate) fn run(ctl: &Ctl<'_>) -> Result<()> {
     let dry_run = DryRun::of(ctl)?;
     check(ctl, dry_run)?;
@@ -57,7 +57,7 @@ pub(crate) fn run(ctl: &Ctl<'_>) -> Result<()> {
                     .map_err(|error| unsupported(error, media_type, &info))?
             };
             let operation = if patched == *info.object() { "patched (no change)" } else { "patched" };
-            // kubectl does not say here that it was a dry run.
+            // kubectl does not mark the operation as a dry run here.
             printer.operation = operation.to_owned();
             ctl.print(&printer.print(&patched)?)
         });
@@ -100,7 +100,7 @@ fn media_type(said: &str) -> Result<&'static str> {
     }
 }
 
-/// The text of the patch, as JSON.
+/// The patch as JSON text.
 fn read_patch(ctl: &Ctl<'_>) -> Result<String> {
     let (given, file) = (ctl.flags.text("patch"), ctl.flags.text("patch-file"));
     let text = match file {
@@ -109,7 +109,7 @@ fn read_patch(ctl: &Ctl<'_>) -> Result<String> {
             .map_err(|error| Error::text(format!("unable to read patch file: {}", go_io("open", file, &error))))?,
     };
     if text.trim_start().starts_with('{') {
-        // What looks like JSON is taken as it is, and judged by whoever applies it.
+        // Text that looks like JSON is sent unchanged; whatever applies it validates it.
         return Ok(text);
     }
     let read = rdd_yaml::read(&text);
@@ -117,7 +117,7 @@ fn read_patch(ctl: &Ctl<'_>) -> Result<String> {
     Ok(rdd_meta::go_json::to_string(&read.value))
 }
 
-/// Without the server: what a dry run on this side shows.
+/// Applies the patch locally, for a client-side dry run.
 fn patch_here(info: &Info, media_type: &str, patch: &str) -> Result<Value> {
     let patch = &serde_json::from_str::<Value>(patch).map_err(|error| Error::text(error.to_string()))?;
     let object = info.object();

@@ -1,4 +1,4 @@
-//! `api-resources` and `api-versions`: what the server has.
+//! `api-resources` and `api-versions`: list the server's resources and versions.
 
 use std::{cmp::Ordering, rc::Rc};
 
@@ -12,7 +12,7 @@ use crate::{
     print::{json as json_text, tabs::Tabs},
 };
 
-/// Flags of `api-resources`.
+/// The flags of `api-resources`.
 pub(crate) const FLAGS: &[Flag] = &[
     Flag::value("api-group"),
     Flag::of("namespaced", Kind::Bool, "true"),
@@ -25,7 +25,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     Flag::switch("show-managed-fields"),
 ];
 
-/// Lists resources.
+/// Runs `api-resources`.
 pub(crate) fn resources(ctl: &Ctl<'_>) -> Result<()> {
     let flags = &ctl.flags;
     no_arguments(ctl)?;
@@ -59,7 +59,7 @@ fn no_arguments(ctl: &Ctl<'_>) -> Result<()> {
     }
 }
 
-/// Each resource once, in the version that the server prefers.
+/// Each resource once, in the server's preferred version.
 fn preferred(ctl: &Ctl<'_>) -> Result<Vec<Rc<Mapping>>> {
     let mut found: Vec<Rc<Mapping>> = Vec::new();
     for mapping in ctl.discovery.all(&ctl.api)? {
@@ -139,7 +139,7 @@ fn document(found: &[Rc<Mapping>]) -> Value {
     json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "", "resources": resources })
 }
 
-/// Lists versions.
+/// Runs `api-versions`.
 pub(crate) fn versions(ctl: &Ctl<'_>) -> Result<()> {
     no_arguments(ctl)?;
     let mut versions: Vec<String> =

@@ -1,4 +1,4 @@
-//! `version`: of this program and of the server.
+//! `version`: prints the versions of the client and the server.
 
 use serde_json::{Map, Value, json};
 
@@ -9,21 +9,21 @@ use crate::{
     flags::{Flag, Flags},
 };
 
-/// Its flags.
+/// The flags of `version`.
 pub(crate) const FLAGS: &[Flag] = &[Flag::switch("client"), Flag::value("output").short('o')];
 
-/// The kubectl whose words these verbs speak.
+/// The kubectl version that these verbs follow.
 const CLIENT: &str = "v1.35.4";
-/// Its minor version.
+/// The minor version of [`CLIENT`].
 const CLIENT_MINOR: i64 = 35;
 
-/// Of this program alone.
+/// The client version only, which needs no server.
 pub(crate) fn of_client(flags: &Flags) -> Result<String> {
     check(flags)?;
     Ok(text(flags, None))
 }
 
-/// Tells them.
+/// Runs `version`.
 pub(crate) fn run(ctl: &Ctl<'_>) -> Result<()> {
     let flags = &ctl.flags;
     if !flags.args.is_empty() {
@@ -39,7 +39,7 @@ pub(crate) fn run(ctl: &Ctl<'_>) -> Result<()> {
     Ok(())
 }
 
-/// kubectl is made for servers one minor version older or newer.
+/// A warning if the server is more than one minor version older or newer.
 fn skew_warning(server: &Value) -> Option<String> {
     let mut numbers = server["gitVersion"].as_str()?.trim_start_matches('v').split('.').map(str::parse::<i64>);
     let (major, minor) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
@@ -89,7 +89,7 @@ fn document(server: Option<&Value>) -> Value {
     Value::Object(document)
 }
 
-/// As Go names it.
+/// Go's name of the CPU architecture.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

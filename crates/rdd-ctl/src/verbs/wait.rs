@@ -1,4 +1,4 @@
-//! `wait`: until objects exist, are gone, have a condition, or a value at a path.
+//! `wait`: waits until objects exist, are deleted, have a condition, or have a value at a path.
 
 use std::{
     ops::ControlFlow,
@@ -18,7 +18,7 @@ use crate::{
     selection::{Info, Wanted, select},
 };
 
-/// Its flags.
+/// The flags of `wait`.
 pub(crate) const FLAGS: &[Flag] = &[
     Flag::of("timeout", Kind::Duration, "30s"),
     Flag::value("for"),
@@ -29,20 +29,20 @@ pub(crate) const FLAGS: &[Flag] = &[
     Flag::switch("local"),
 ];
 
-/// A negative timeout means a week.
+/// A negative timeout means one week.
 const WEEK: Duration = Duration::from_secs(168 * 3600);
-/// How often a name is looked up that does not exist yet.
+/// The polling interval for an object that does not exist yet.
 const POLL: Duration = Duration::from_millis(500);
-/// After a watch that ended at once, before the next.
+/// The delay before the next watch after one ended.
 const AGAIN: Duration = Duration::from_millis(50);
 const TIMED_OUT: &str = "timed out waiting for the condition";
 
-/// Until when to wait.
+/// The end of a wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
-    /// The moment.
+    /// The deadline.
     pub(crate) at: Instant,
-    /// Whether to look once only.
+    /// Whether to check only once.
     pub(crate) is_zero: bool,
 }
 
@@ -52,7 +52,7 @@ impl Deadline {
     }
 }
 
-/// What to wait for.
+/// The condition to wait for.
 #[derive(Debug)]
 enum Goal {
     Create,
@@ -61,7 +61,7 @@ enum Goal {
     Path { template: Template, value: Option<String> },
 }
 
-/// Waits for what is meant.
+/// Runs `wait`.
 pub(crate) fn run(ctl: &Ctl<'_>) -> Result<()> {
     let format = Format::of(&ctl.flags, false)?;
     let mut printer = Printer::new(format, &ctl.flags, "condition met");
@@ -149,7 +149,7 @@ fn path_goal(text: &str) -> Result<Goal> {
     Ok(Goal::Path { template, value })
 }
 
-/// At single equals signs: two of them belong to a filter.
+/// Splits at single equals signs; double ones belong to a filter.
 fn split_path(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut letters = text.chars().peekable();
@@ -167,7 +167,7 @@ fn split_path(text: &str) -> Vec<String> {
     parts
 }
 
-/// Until everything that is meant is there, and something is.
+/// Waits until all selected objects exist, and at least one does.
 fn until_created(ctl: &Ctl<'_>, wanted: &Wanted, deadline: Deadline) -> Result<()> {
     loop {
         let selected = select(ctl, wanted)?;
@@ -200,7 +200,7 @@ fn meet(ctl: &Ctl<'_>, goal: &Goal, info: &Info, deadline: Deadline) -> Result<V
     }
 }
 
-/// Whether a condition has a status, and is about what the object is now.
+/// Whether a condition has a status and was observed at the current generation.
 pub(crate) fn has_condition(object: &Value, name: &str, status: &str) -> bool {
     let conditions = object["status"]["conditions"].as_array();
     let named = |condition: &&Value| {
@@ -238,7 +238,7 @@ fn late(info: &Info) -> Error {
     Error::text(format!("{TIMED_OUT} on {}", info.object_name()))
 }
 
-/// Until the object passes, which is then given back. One that is not there is an error.
+/// Waits until the object passes the check and returns it. A missing object is an error.
 fn until(ctl: &Ctl<'_>, info: &Info, deadline: Deadline, passes: &dyn Fn(&Value) -> Result<bool>) -> Result<Value> {
     loop {
         if deadline.is_zero {
@@ -269,7 +269,7 @@ fn until(ctl: &Ctl<'_>, info: &Info, deadline: Deadline, passes: &dyn Fn(&Value)
     }
 }
 
-/// Until it is not there, or another one has its name.
+/// Waits until the object is gone, or an object with another uid has its name.
 pub(crate) fn until_deleted(ctl: &Ctl<'_>, info: &Info, uid: Option<&str>, deadline: Deadline) -> Result<()> {
     loop {
         let object = match ctl.call(&Call::get(info.path())) {
@@ -312,7 +312,7 @@ fn collection(info: &Info) -> Call {
     Call::get(info.mapping().path(&info.namespace, "")).query("fieldSelector", format!("metadata.name={}", info.name))
 }
 
-/// The object now, if it is there, and from when on changes are wanted.
+/// Reads the object, if it exists, and the resource version to watch from.
 fn look(ctl: &Ctl<'_>, info: &Info) -> Result<(Option<Value>, String)> {
     let mut list = ctl.call(&collection(info))?;
     let version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
@@ -324,7 +324,8 @@ fn look(ctl: &Ctl<'_>, info: &Info) -> Result<(Option<Value>, String)> {
     Ok((object, version))
 }
 
-/// Listens until somebody has seen enough, the server ends it or the time is over. What went wrong is looked at anew.
+/// Watches until the callback breaks, the server ends the watch, or the deadline passes. After an `ERROR` event the caller lists
+/// again.
 fn follow(
     ctl: &Ctl<'_>,
     info: &Info,

@@ -1,4 +1,5 @@
-//! `wait-condition`: until an object has a condition, with its reason and since when, also before the object exists.
+//! `wait-condition`: waits until an object has a condition, optionally with a reason and a minimum time, even before the object
+//! exists.
 
 use std::{ops::ControlFlow, time::Instant};
 
@@ -13,16 +14,16 @@ use crate::{
     flags::{Flag, Kind},
 };
 
-/// Its flags.
+/// The flags of `wait-condition`.
 pub(crate) const FLAGS: &[Flag] =
     &[Flag::value("reason"), Flag::value("since"), Flag::of("timeout", Kind::Duration, "30s")];
 
-/// Where managers register; made anew with every start of the daemon.
+/// The config map in which controller managers register; each start of the daemon recreates it.
 const DISCOVERY: &str = "/api/v1/namespaces/rdd-system/configmaps/rdd-controller-manager";
-/// After a watch that ended at once, before the next.
+/// The delay before the next watch after one ended.
 const AGAIN: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// What a condition must be.
+/// The expected condition.
 #[derive(Debug)]
 struct Wanted {
     kind: String,
@@ -47,7 +48,7 @@ impl Wanted {
     }
 }
 
-/// Waits.
+/// Runs `wait-condition`.
 pub(crate) fn run(ctl: &Ctl<'_>) -> Result<()> {
     let [object, condition] = ctl.flags.args.as_slice() else {
         return Err(Error::text(format!(
@@ -78,7 +79,7 @@ pub(crate) fn run(ctl: &Ctl<'_>) -> Result<()> {
     until_met(ctl, &mapping, name, &wanted)
 }
 
-/// As Go prints what was asked for.
+/// Go's formatting of the requested resource.
 fn resource_string(word: &str) -> String {
     let (resource, group) = word.split_once('.').unwrap_or((word, ""));
     format!("{group}/, Resource={resource}")
@@ -100,7 +101,8 @@ fn since(ctl: &Ctl<'_>) -> Result<Option<Timestamp>> {
     }
 }
 
-/// When the daemon started: it made the list then. One that was deleted and came back is younger than the daemon's entry in it.
+/// When the daemon started: it creates the config map then. If the map was deleted and recreated, the daemon's own entry is
+/// older.
 fn startup(list: &Value) -> std::result::Result<Timestamp, String> {
     let created = list["metadata"]["creationTimestamp"].as_str().unwrap_or_default();
     let created = Timestamp::parse_time(created).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! `rdd kubectl` without kubectl: verbs on the cluster of a kubeconfig, against a real API server over TLS.
+//! Tests of `rdd kubectl` without kubectl: verbs on a kubeconfig's cluster, against a real API server over TLS.
 
 #![allow(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
@@ -15,7 +15,7 @@ cat <<END
 END
 "#;
 
-/// A context in one file, the credentials of it in another, a plugin beside the latter.
+/// A home with a context in one file, its credentials in another, and a plugin beside the latter.
 fn home_with_plugin(cluster: &Cluster, token: &str, expires: &str) -> Home {
     let home = Home::new();
     fs::create_dir_all(home.path("creds/bin")).unwrap();
@@ -272,7 +272,7 @@ fn words_and_codes_are_those_of_kubectl() {
         }
     }
     assert!(different.is_empty(), "{}", different.join("\n\n"));
-    // Contexts that both write are the same afterwards.
+    // Contexts that either program writes are the same.
     for line in
         ["config use-context two", "config set-context --current --namespace=green", "config set-context new --user=u"]
     {

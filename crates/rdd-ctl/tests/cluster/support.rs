@@ -1,4 +1,4 @@
-//! A cluster over TLS, homes with kubeconfigs, and what `rdd kubectl` and kubectl make of a command line.
+//! Test fixtures: a cluster over TLS, homes with kubeconfigs, and runs of `rdd kubectl` and kubectl.
 
 use std::{
     fs,
@@ -32,17 +32,17 @@ use rustls::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-/// Nothing that a test waits for takes longer, unless it never comes.
+/// The timeout of everything that a test waits for.
 const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// An API server over TLS, which is another cluster to whoever asks.
+/// An API server over TLS.
 pub(crate) struct Cluster {
     tls: Arc<Tls>,
     token: Token,
     server: Option<Server>,
     _folder: tempfile::TempDir,
     _core: Core,
-    // Last, for what is above runs on it.
+    // Last field, because the fields above run on it and drop before it.
     runtime: Runtime,
 }
 
@@ -99,7 +99,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // A server ends its tasks where they run.
+        // The server must stop its tasks inside the runtime.
         let _guard = self.runtime.enter();
         self.server.take();
     }
@@ -120,7 +120,7 @@ fn mk_version() -> Version {
     }
 }
 
-/// What a command line came to.
+/// The outcome of a command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -135,7 +135,7 @@ impl Ran {
     }
 }
 
-/// A user's folder with kubeconfigs.
+/// A home folder with kubeconfigs.
 pub(crate) struct Home {
     folder: tempfile::TempDir,
 }
@@ -149,8 +149,8 @@ impl Home {
         self.folder.path().join(name)
     }
 
-    /// Written by another process: a descriptor of ours could leak into what another test starts just then, and a file that
-    /// somebody has open for writing cannot be executed.
+    /// Another process writes the program: a descriptor of ours could leak into a child that another test starts meanwhile, and a
+    /// file that is open for writing cannot be executed.
     pub(crate) fn write_program(&self, name: &str, text: &str) {
         let path = self.path(name);
         let mut command = process::background("sh", Path::new("/"));
@@ -163,7 +163,7 @@ impl Home {
         files.iter().map(|name| self.path(name)).collect()
     }
 
-    /// What `rdd kubectl` does where there is no kubectl.
+    /// Runs `rdd kubectl` without kubectl on the path.
     pub(crate) fn run(&self, files: &[&str], line: &str) -> Ran {
         let words = line.split(' ').map(str::to_owned).collect();
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
@@ -191,7 +191,7 @@ impl Home {
     }
 }
 
-/// What the kubectl of this machine does, without the log records that it writes beside its messages.
+/// Runs this machine's kubectl, without the log lines in its output.
 pub(crate) fn ran_by_kubectl(home: &Home, files: &[&str], line: &str) -> Ran {
     let list = std::env::join_paths(home.list(files)).unwrap();
     let mut command = process::background("kubectl", home.folder.path());
@@ -207,7 +207,7 @@ pub(crate) fn ran_by_kubectl(home: &Home, files: &[&str], line: &str) -> Ran {
     Ran { code: output.status.code().unwrap(), stdout: text(&output.stdout), stderr }
 }
 
-/// A server without TLS that answers `{}` once and keeps what it was asked.
+/// A server without TLS that answers `{}` once and records the request.
 pub(crate) struct PlainServer {
     url: String,
     asked: mpsc::Receiver<String>,
@@ -248,7 +248,7 @@ fn read_head(stream: &mut TcpStream) -> String {
     String::from_utf8(head).unwrap()
 }
 
-/// A proxy that connects once, and keeps what it was asked.
+/// A proxy that accepts one connection and records the request.
 pub(crate) struct TunnelProxy {
     url: String,
     asked: mpsc::Receiver<String>,
@@ -285,10 +285,10 @@ impl TunnelProxy {
     }
 }
 
-/// A server over TLS that answers `{}` to whoever shows a certificate of its authority.
+/// A TLS server that answers `{}` to clients with a certificate of its authority.
 pub(crate) struct CertificateServer {
     pub(crate) url: String,
-    /// PEM of the authority, and of a client's certificate and key.
+    /// The authority's certificate, and a client's certificate and key, in PEM.
     pub(crate) authority: String,
     pub(crate) certificate: String,
     pub(crate) key: String,
@@ -318,7 +318,7 @@ impl CertificateServer {
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let connection = ServerConnection::new(config.clone()).unwrap();
-                // Whoever has no certificate gets no further than the handshake.
+                // A client without a certificate fails in the handshake.
                 let _ = answer_once(StreamOwned::new(connection, stream.unwrap()));
             }
         });
