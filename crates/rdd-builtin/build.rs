@@ -1,4 +1,4 @@
-//! Makes two things out of `types.txt`: the table of types as Rust, and the OpenAPI definitions with upstream's descriptions.
+//! Generates two things from `types.txt`: the table of types as Rust, and the OpenAPI definitions with upstream's descriptions.
 
 #[path = "build/definitions.rs"]
 mod definitions;

@@ -1,4 +1,4 @@
-//! The OpenAPI definitions, version 3: the structure is our table's, the words are upstream's.
+//! Builds the OpenAPI v3 definitions: the structure comes from our table, the descriptions from upstream.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::table::{Field, Struct, Table, Type};
 
-/// Definitions of types that decode themselves: name, and what is said of its form.
+/// The types with custom JSON decoding: Go name, definition name and schema.
 pub(crate) const SPECIAL: [(&str, &str, &str); 10] = [
     ("Time", "io.k8s.apimachinery.pkg.apis.meta.v1.Time", r#"{"type":"string","format":"date-time"}"#),
     ("MicroTime", "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime", r#"{"type":"string","format":"date-time"}"#),
@@ -28,7 +28,7 @@ pub(crate) const SPECIAL: [(&str, &str, &str); 10] = [
     ),
 ];
 
-/// All definitions by name. Stops the build where `described` and the table do not have the same fields.
+/// All definitions by name. Fails the build if `described` and the table have different fields.
 pub(crate) fn build(table: &Table, described: &BTreeMap<String, Value>) -> BTreeMap<String, Value> {
     let mut definitions = BTreeMap::new();
     for (_, name, form) in SPECIAL {
@@ -76,7 +76,7 @@ fn definition(table: &Table, found: &Struct, described: Option<&Value>) -> Value
     definition
 }
 
-/// The kinds that a struct is.
+/// The group-version-kinds of a struct.
 fn kinds(table: &Table, found: &Struct) -> Vec<Value> {
     let mut versions: Vec<&str> = match (found.kind, found.everywhere) {
         (true, _) => vec![&table.packages[&found.package].api_version],
@@ -100,7 +100,7 @@ fn property(table: &Table, field: &Field, described: Option<&Value>) -> Value {
     tell_values(&mut schema);
     if let Some(target) = reference(table, below) {
         let structure = matches!(below, Type::Struct(..));
-        // Beside a reference nothing else may stand: whoever has more to say wraps it.
+        // A reference must be the only member, so a schema with more members wraps it in `allOf`.
         let wrapped = schema.get("description").is_some() || (structure && !is_pointer);
         let description = schema.get("description").cloned();
         schema = if wrapped { json!({"allOf": [{"$ref": target}]}) } else { json!({"$ref": target}) };
@@ -115,7 +115,7 @@ fn property(table: &Table, field: &Field, described: Option<&Value>) -> Value {
     schema
 }
 
-/// What merging has to know of a field.
+/// Adds the extensions that merging needs.
 fn extend(schema: &mut Value, field: &Field) {
     if let Some(default) = &field.default {
         schema["default"] = serde_json::from_str(default).expect("defaults in the table are JSON");
@@ -137,7 +137,7 @@ fn extend(schema: &mut Value, field: &Field) {
     }
 }
 
-/// The schema of a type. A plain value that Go always writes has Go's zero as its default.
+/// The schema of a type. A non-pointer value that Go always writes defaults to Go's zero value.
 fn schema(table: &Table, kind: &Type, always: bool) -> Value {
     let zero = |mut schema: Value, zero: Value| {
         if always {
@@ -194,8 +194,8 @@ fn without_pointer(kind: &Type) -> &Type {
     }
 }
 
-/// Says which values there are in the words of a description too, as upstream does for people who read nothing else. What each
-/// of them means is said by upstream alone.
+/// Lists the enum values in the description too, like upstream, for readers of the description only. Upstream alone explains what
+/// each value means.
 fn tell_values(schema: &mut Value) {
     let Some(values) = schema.get("enum").and_then(Value::as_array) else { return };
     let lines: String = values.iter().map(|value| format!("\n - `{value}`")).collect();

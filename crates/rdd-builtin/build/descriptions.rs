@@ -1,4 +1,4 @@
-//! What upstream's documentation says of each definition and field, out of the schemas that `k8s-openapi` carries.
+//! Extracts upstream's descriptions of definitions and fields from the schemas in `k8s-openapi`.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use k8s_openapi::{
 use schemars::{SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Value, json};
 
-/// The schemas of everything that is served, and of what they refer to, by the names of their definitions.
+/// The schemas of all served kinds and of everything that they reference, by definition name.
 pub(crate) fn all() -> BTreeMap<String, Value> {
     let mut generator = SchemaGenerator::new(SchemaSettings::openapi3());
     macro_rules! kinds {
@@ -61,7 +61,7 @@ pub(crate) fn all() -> BTreeMap<String, Value> {
     described
 }
 
-/// The crate gives the words about the object of a watch event to the event; upstream gives them to the object.
+/// Moves a description: the crate puts the words about the object of a watch event on the event, upstream on the object.
 fn split_watch_event(described: &mut BTreeMap<String, Value>) {
     let event =
         described.get_mut("io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent").expect("it is one of the kinds above");
@@ -72,7 +72,7 @@ fn split_watch_event(described: &mut BTreeMap<String, Value>) {
     }
 }
 
-/// The crate has no schemas of lists; these words are ours.
+/// The schema of a list. The crate has none, so its descriptions are ours.
 fn list(name: &str, item: &Value) -> Option<(String, Value)> {
     let properties = item["properties"].as_object()?;
     let (api_version, kind) = (properties.get("apiVersion")?, properties.get("kind")?);

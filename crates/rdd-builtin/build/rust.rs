@@ -1,4 +1,4 @@
-//! The table of types as Rust: constant data, which costs no memory until it is looked at.
+//! Writes the table of types as Rust constants, which take no heap memory.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::definitions::SPECIAL;
 use crate::table::{Field, Struct, Table, Type};
 
-/// The fields whose descriptions are those of columns, too.
+/// The fields whose descriptions are also those of printer columns.
 const COLUMN_WORDS: [(&str, &str); 20] = [
     ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "name"),
     ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "creationTimestamp"),
@@ -31,7 +31,7 @@ const COLUMN_WORDS: [(&str, &str); 20] = [
     ("io.k8s.api.core.v1.ServiceSpec", "type"),
 ];
 
-/// The text of `types.rs`.
+/// The content of `types.rs`.
 pub(crate) fn write(table: &Table, described: &BTreeMap<String, Value>) -> String {
     let mut text = String::from("static STRUCTS: &[Struct] = &[\n");
     for found in &table.structs {
@@ -47,7 +47,7 @@ pub(crate) fn write(table: &Table, described: &BTreeMap<String, Value>) -> Strin
             found.name
         );
     }
-    // Name in Go, name of the definition, form.
+    // Go name, definition name, schema.
     text += "];\nstatic SPECIAL_FORMS: &[(&str, &str, &str)] = &[\n";
     for (name, definition, form) in SPECIAL {
         let package = match name {

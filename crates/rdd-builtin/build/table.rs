@@ -1,15 +1,15 @@
-//! Reads `types.txt`. What it does not understand stops the build.
+//! Parses `types.txt`; a line that it does not understand fails the build.
 
 use std::collections::BTreeMap;
 
-/// All of the table.
+/// The parsed table.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// Prefixes of definition names, and the apiVersion of the kinds in there, by package.
+    /// The packages with the prefix of their definition names and the apiVersion of their kinds.
     pub(crate) packages: BTreeMap<String, Package>,
-    /// The values that a named type has, if it has no others.
+    /// The allowed values of each enum type.
     pub(crate) enums: BTreeMap<String, Vec<String>>,
-    /// The structs, in order.
+    /// The structs in order.
     pub(crate) structs: Vec<Struct>,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Struct {
     pub(crate) atomic: bool,
     pub(crate) kind: bool,
     pub(crate) everywhere: bool,
-    /// In Go's order.
+    /// The fields in Go's order.
     pub(crate) fields: Vec<Field>,
 }
 
@@ -37,16 +37,16 @@ pub(crate) struct Field {
     pub(crate) omit_empty: bool,
     pub(crate) omit_zero: bool,
     pub(crate) via: String,
-    /// The list type, and the keys of a list that is a map.
+    /// The list type and the keys of an associative list.
     pub(crate) list: Option<(String, Vec<String>)>,
     /// The patch strategy and the merge key.
     pub(crate) patch: Option<(String, Option<String>)>,
     pub(crate) atomic: bool,
     pub(crate) default: Option<String>,
     pub(crate) optional: bool,
-    /// Where it is in protobuf's message: its number, after those of the embedded structs that it comes from.
+    /// The protobuf field numbers: those of the embedded structs that lead to the field, then its own.
     pub(crate) numbers: Vec<u32>,
-    /// Its name in Go.
+    /// The Go name.
     pub(crate) go_name: String,
 }
 
@@ -54,9 +54,9 @@ pub(crate) struct Field {
 pub(crate) enum Type {
     /// `bool`, `int32`, `int64`, `float64`, `string`, `bytes`.
     Scalar(String),
-    /// A type that decodes itself.
+    /// A type with custom JSON decoding.
     Special(String),
-    /// Package and name.
+    /// Package and name of a struct.
     Struct(String, String),
     Named(String, Box<Type>),
     Pointer(Box<Type>),
@@ -85,7 +85,7 @@ impl Table {
         table
     }
 
-    /// The name of a struct's definition.
+    /// The definition name of a struct.
     pub(crate) fn definition(&self, package: &str, name: &str) -> String {
         format!("{}.{name}", self.packages.get(package).unwrap_or_else(|| panic!("no package {package}")).prefix)
     }
@@ -160,7 +160,7 @@ impl Field {
         field
     }
 
-    /// Takes `2.1` or `2.1:GoName`.
+    /// Parses `2.1` or `2.1:GoName`.
     fn place(&mut self, text: &str) {
         let (numbers, go_name) = text.split_once(':').unwrap_or((text, &self.go_name));
         self.go_name = go_name.to_owned();
@@ -170,7 +170,7 @@ impl Field {
     }
 }
 
-/// `map(a,b)` as `map` and its arguments.
+/// Splits `map(a,b)` into `map` and its arguments.
 fn with_arguments(text: &str) -> (String, Vec<String>) {
     match text.strip_suffix(')').and_then(|text| text.split_once('(')) {
         None => (text.to_owned(), Vec::new()),

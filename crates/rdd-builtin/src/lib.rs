@@ -1,4 +1,4 @@
-//! The kinds that every API server has: their schemas, defaults, rules and columns, as data and pure functions.
+//! The built-in kinds of an API server, with their schemas, defaults, validation and columns, as data and pure functions.
 
 pub mod columns;
 pub mod decode;

@@ -1,4 +1,4 @@
-//! The OpenAPI definitions of the built-in kinds: embedded deflated, inflated for whoever asks, and not kept.
+//! The OpenAPI definitions of the built-in kinds, embedded compressed and decompressed on each use.
 
 use std::{collections::BTreeMap, io::Read};
 
@@ -7,25 +7,25 @@ use serde_json::{Map, Value};
 use crate::types;
 
 static DEFLATED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/definitions.deflate"));
-/// Where references point.
+/// The prefix of references.
 const REFERENCE: &str = "#/components/schemas/";
-/// What a group-version needs beside the kinds that it stores.
+/// The definitions that every group-version with stored kinds needs.
 const COMMON: [&str; 3] = [
     "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",
     "io.k8s.apimachinery.pkg.apis.meta.v1.Status",
     "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent",
 ];
-/// A kind of one group that is asked for in another: `serviceaccounts/token`.
+/// A kind that is also served by another group-version, as `serviceaccounts/token`.
 const TOKEN_REQUEST: &str = "io.k8s.api.authentication.v1.TokenRequest";
 const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
-/// The name of a kind's definition: `io.k8s.api.core.v1.ConfigMap`.
+/// The definition name of a kind, such as `io.k8s.api.core.v1.ConfigMap`.
 pub fn definition_name(group: &str, version: &str, kind: &str) -> Option<&'static str> {
     types::kind(group, version, kind).map(|kind| kind.structure().definition)
 }
 
-/// The definitions of the kinds of a group-version, their lists, what can be asked of them, and all that these refer to, with
-/// references as version 3 has them. They are made anew with each call: ask, use, drop.
+/// The definitions of a group-version: its kinds, lists and subresources, and everything that they reference, with v3 references.
+/// Each call builds them again, so do not keep the result longer than needed.
 pub fn definitions(group: &str, version: &str) -> BTreeMap<String, Value> {
     let ours: Vec<_> = types::kinds().iter().filter(|kind| kind.group == group && kind.version == version).collect();
     let common = ours.iter().any(|kind| kind.kind.ends_with("List")).then_some(COMMON);
@@ -34,13 +34,13 @@ pub fn definitions(group: &str, version: &str) -> BTreeMap<String, Value> {
     closure(own.chain(asked).chain(common.into_iter().flatten()))
 }
 
-/// The definitions that custom resources refer to: metadata, and what deletes, errors and scales are.
+/// The definitions that custom resources reference: metadata, delete options, status and scale.
 pub fn definitions_for_custom_resources() -> BTreeMap<String, Value> {
     let metadata = ["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"];
     closure(metadata.into_iter().chain(COMMON).chain([SCALE]))
 }
 
-/// These definitions and all that they refer to.
+/// These definitions and everything that they reference.
 pub fn closure<'n>(names: impl IntoIterator<Item = &'n str>) -> BTreeMap<String, Value> {
     let mut all = all();
     let mut wanted: Vec<String> = names.into_iter().map(str::to_owned).collect();

@@ -1,6 +1,6 @@
-//! Quantities, brought into the form in which `resource.Quantity` writes them.
+//! The canonical form of quantities, as `resource.Quantity` writes them.
 
-/// Why a text is no quantity, in upstream's words.
+/// Why a text is not a quantity, with upstream's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wrong(pub(crate) &'static str);
 
@@ -8,11 +8,11 @@ const FORM: Wrong =
     Wrong("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'");
 const NUMBER: Wrong = Wrong("unable to parse numeric part of quantity");
 const SUFFIX: Wrong = Wrong("unable to parse quantity's suffix");
-/// The finest part that is kept, as a power of ten.
+/// The smallest exponent that is kept, as a power of ten.
 const NANO: i64 = -9;
-/// More digits than this are not kept exactly in numbers with a binary suffix; upstream caps those at the largest `int64`.
+/// More digits are not exact in numbers with a binary suffix; upstream caps those at the largest `int64`.
 const BINARY_DIGITS_MAX: usize = 19;
-/// Exponents beyond this make numbers that nobody means, and as many digits; they count as this.
+/// Larger exponents are treated as this one, to bound the number of digits.
 const EXPONENT_MAX: i64 = 1000;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ struct Parts<'t> {
     suffix: &'t str,
 }
 
-/// The text that a quantity is stored and shown as.
+/// The canonical text of a quantity.
 pub(crate) fn canonical(text: &str) -> Result<String, Wrong> {
     if text.is_empty() {
         return Err(FORM);
@@ -83,7 +83,7 @@ fn split(text: &str) -> Result<Parts<'_>, Wrong> {
     Ok(Parts { negative, whole: if whole.is_empty() { "0" } else { whole }, fraction, number, suffix })
 }
 
-/// What a suffix means: the exponent is of two for a binary one.
+/// The meaning of a suffix: notation and exponent, of two for a binary suffix, otherwise of ten.
 fn interpret(suffix: &str) -> Option<(Format, i64)> {
     let decimal = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"].iter().position(|known| *known == suffix);
     let binary =
@@ -98,7 +98,7 @@ fn interpret(suffix: &str) -> Option<(Format, i64)> {
     }
 }
 
-/// Whether upstream keeps it as an `int64`: only then may the text stay as it is.
+/// Whether upstream stores it as an `int64`; only then may the text stay unchanged.
 fn is_small(parts: &Parts<'_>, format: Format, exponent: i64, scale: i64) -> bool {
     let precision = match format {
         Format::BinarySi if parts.fraction.is_empty() => 15 - parts.whole.len() as i64 - exponent * 3 / 10 - 1,
@@ -113,7 +113,7 @@ fn is_decimal(number: &str) -> bool {
     unsigned.bytes().any(|digit| digit.is_ascii_digit())
 }
 
-/// A decimal number: factors of ten go into the exponent, which is a multiple of three.
+/// Formats a decimal number with an exponent that is a multiple of three.
 fn decimal(negative: bool, digits: &str, mut scale: i64, format: Format) -> String {
     let mut digits = digits.trim_start_matches('0').to_owned();
     if scale < NANO {
@@ -142,7 +142,7 @@ fn decimal(negative: bool, digits: &str, mut scale: i64, format: Format) -> Stri
     format!("{}{digits}{suffix}", if negative { "-" } else { "" })
 }
 
-/// The digits without the last `places`, one more if those were not all zero.
+/// Removes the last `places` digits and rounds up.
 fn rounded_up(digits: &str, places: usize) -> String {
     let kept = digits.len().saturating_sub(places);
     let (kept, lost) = digits.split_at(kept);
@@ -160,7 +160,7 @@ fn rounded_up(digits: &str, places: usize) -> String {
     String::from_utf8_lossy(&number).trim_start_matches('0').to_owned()
 }
 
-/// A number with a binary suffix: shown with one if it is whole and not small, else as a decimal number.
+/// Formats a number with a binary suffix: in binary notation if it is an integer and large enough, otherwise in decimal.
 fn binary(parts: &Parts<'_>, exponent: i64) -> String {
     let sign = if parts.negative { "-" } else { "" };
     let capped = |value: Option<i128>| value.unwrap_or(i128::MAX).min(i64::MAX.into());
@@ -172,7 +172,7 @@ fn binary(parts: &Parts<'_>, exponent: i64) -> String {
         return base_1024(sign, i64::MAX.into());
     }
     let whole = capped(shifted(parts.whole));
-    // The fraction is less than one of the suffix; what is finer than a nano is rounded up.
+    // The fraction is less than one unit of the suffix; digits below nano are rounded up.
     let places = parts.fraction.len().min(18);
     let unit = 10i128.pow(places as u32);
     let product = shifted(&parts.fraction[..places]).unwrap_or(0);

@@ -1,49 +1,49 @@
-//! How a built-in kind departs from the generic path: small functions in a table.
+//! The strategy of a kind: a table of functions for what differs from generic request handling.
 
 use rdd_meta::{FieldError, names::NameRule, time::Timestamp};
 use serde_json::Value;
 
 use crate::kinds::common;
 
-/// What is particular to a kind. Names of subresources are as in paths; the object itself is the empty name.
+/// The strategy of a kind, like upstream's registry strategies. Endpoints are named as subresources in paths; the object itself
+/// is the empty name.
 #[derive(Debug, Clone, Copy)]
 pub struct Strategy {
-    /// What names may look like.
+    /// The rule for names.
     pub name_rule: NameRule,
-    /// An update of what does not exist creates it.
+    /// Whether an update of a missing object creates it.
     pub create_on_update: bool,
-    /// An update without a resourceVersion replaces whatever is there.
+    /// Whether an update may omit the resourceVersion.
     pub unconditional_update: bool,
-    /// Fills in defaults.
+    /// Sets defaults.
     pub default: fn(&mut Value),
-    /// Drops what a client may not set when it creates, and sets what it need not. The name has been generated.
+    /// Clears the fields that a client may not set on create, and sets derived ones. The name is already generated.
     pub prepare_for_create: fn(&mut Value),
-    /// Takes from the old object what the endpoint may not change, and counts the generation where the kind has one. The
-    /// generation of the new object is that of the old one before this is called.
+    /// Restores the fields that the endpoint may not change from the old object, and increments the generation if the kind has
+    /// one. Before the call, the new object has the old generation.
     pub prepare_for_update: fn(&str, &mut Value, &Value),
-    /// The fields that an endpoint takes no notice of, as paths from the root with dots; nobody comes to own them there.
+    /// The fields that an endpoint ignores, as dotted paths; field managers do not get to own them there.
     pub reset_fields: fn(&str) -> &'static [&'static str],
-    /// Why a question is not one at all, as the message of a BadRequest. Only questions have such; it comes before all
-    /// other checks.
+    /// Why a review is malformed, as the message of a BadRequest. Only reviews use it; it runs before all other checks.
     pub bad_request: fn(&Value) -> Option<String>,
-    /// What is wrong with a new object, metadata included.
+    /// Validates a new object, including its metadata.
     pub validate_create: fn(&Value) -> Vec<FieldError>,
-    /// What is wrong with an update through an endpoint, metadata included: endpoint, new, old.
+    /// Validates an update through an endpoint, including the metadata. Arguments: endpoint, new, old.
     pub validate_update: fn(&str, &Value, &Value) -> Vec<FieldError>,
-    /// Words of warning about an object that is accepted: new, old.
+    /// Warnings about an accepted object. Arguments: new, old.
     pub warnings: fn(&Value, Option<&Value>) -> Vec<String>,
-    /// Marks an object for a deletion that is not the generic one; `true` if it has to stay until it is marked done.
+    /// Starts a deletion with custom rules; returns whether the object stays until it is finalized.
     pub begin_deletion: fn(&mut Value, Timestamp) -> bool,
-    /// Whether an object that is being deleted and has no finalizers left may go.
+    /// Whether an object that is being deleted and has no finalizers may be removed.
     pub may_vanish: fn(&Value) -> bool,
-    /// The fields that can be selected by, beside name and namespace.
+    /// The fields for field selectors, besides name and namespace.
     pub selectable_fields: &'static [&'static str],
-    /// The text of one of them in an object.
+    /// The value of such a field in an object.
     pub selectable_field: fn(&Value, &str) -> String,
 }
 
 impl Strategy {
-    /// A kind in a namespace of which only the metadata has rules.
+    /// A namespaced kind with generic metadata rules only.
     pub const NAMESPACED: Self = Self {
         name_rule: NameRule::DnsSubdomain,
         create_on_update: false,
@@ -62,7 +62,7 @@ impl Strategy {
         selectable_field: common::selectable,
     };
 
-    /// A kind in no namespace of which only the metadata has rules.
+    /// A cluster-scoped kind with generic metadata rules only.
     pub const CLUSTER: Self = Self {
         validate_create: |object| common::created(object, false, Vec::new()),
         validate_update: |_, new, old| common::updated(new, old, false, Vec::new()),

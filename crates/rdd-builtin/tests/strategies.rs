@@ -1,4 +1,4 @@
-//! What the oracle cannot be asked: deletion, conversion, questions, the seam for expressions; and input of any shape.
+//! Tests of strategies beyond the oracle's: deletion, conversion, reviews, compiled expressions, and input of any shape.
 
 use rdd_builtin::{
     kinds::{self, event, webhook},
@@ -125,7 +125,7 @@ fn a_megabyte_fits_into_a_configmap_or_a_secret_and_no_byte_more() {
         object.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         (strategy("", kind).validate_create)(&object).iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    // Three bytes are four letters of base64.
+    // Three bytes are four characters of base64.
     let base64 = |bytes: usize| format!("{}{}", "AAAA".repeat(bytes / 3), ["", "AA==", "AAA="][bytes % 3]);
     let half = 512 * 1024;
     for (more, too_long) in [(0, false), (1, true)] {
@@ -211,7 +211,7 @@ fn status_endpoints_leave_the_rest_alone_and_nobody_owns_it_there() {
     }
 }
 
-/// A generator that needs no crate: every run asks the same.
+/// A deterministic generator without a dependency.
 struct Random(u64);
 
 impl Random {
@@ -220,7 +220,7 @@ impl Random {
         (self.0 >> 33) % limit
     }
 
-    /// JSON whose fields have the names that rules look for, and any shape.
+    /// Random JSON whose field names are those that rules use.
     fn value(&mut self, names: &[&str], depth: u64) -> Value {
         match self.below(if depth == 0 { 6 } else { 9 }) {
             0 => Value::Null,

@@ -1,4 +1,4 @@
-//! What stands in the columns, one function for each kind, as upstream's printers fill them.
+//! The cells of each kind's printer columns, computed like upstream's printers.
 
 use rdd_meta::{metadata::Metadata, time::Timestamp};
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ pub(super) fn event(object: &Value, now: Timestamp) -> Vec<Value> {
         last = since(micro("/series/lastObservedTime"), now);
         count = series.get("count").and_then(Value::as_i64).unwrap_or(0);
     } else if count == 0 {
-        // An event that happened once need not count.
+        // An event without a count happened once.
         count = 1;
     }
     let kind = text(object, "/involvedObject/kind").to_lowercase();
@@ -183,7 +183,7 @@ pub(super) fn policy_binding(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), text(object, "/spec/policyName").into(), parameter.into(), age(object, now)]
 }
 
-/// A selector as its generated `String` method prints it.
+/// Formats a selector like its generated Go `String` method.
 fn selector(chosen: &Value) -> String {
     let labels = chosen.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
     let labels: String = labels.map(|(key, value)| format!("{key}: {},", value.as_str().unwrap_or_default())).collect();

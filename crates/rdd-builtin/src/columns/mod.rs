@@ -1,4 +1,4 @@
-//! The columns that kubectl shows for each built-in kind: headings, and cells out of an object.
+//! The printer columns of the built-in kinds: column definitions, and the cells of an object.
 
 mod cells;
 
@@ -7,22 +7,22 @@ use serde_json::Value;
 
 use crate::types;
 
-/// A column, as `TableColumnDefinition` has it.
+/// A column, as in `TableColumnDefinition`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Its heading.
+    /// The header.
     pub name: &'static str,
     /// `string`, `integer` or `date`.
     pub kind: &'static str,
-    /// `name` for the name, else empty.
+    /// `name` for the name column, otherwise empty.
     pub format: &'static str,
-    /// What it shows.
+    /// The description.
     pub description: &'static str,
-    /// 0 is always shown, 1 with `-o wide`.
+    /// The priority: 0 for columns that are always shown, 1 for those of `-o wide`.
     pub priority: i32,
 }
 
-/// How a kind is shown.
+/// The printer of a kind.
 #[derive(Debug, Clone, Copy)]
 pub struct Printer {
     columns: fn() -> Vec<Column>,
@@ -30,19 +30,18 @@ pub struct Printer {
 }
 
 impl Printer {
-    /// All columns, that of the name included.
+    /// The column definitions, including the name.
     pub fn columns(&self) -> Vec<Column> {
         (self.columns)()
     }
 
-    /// The cells of an object, one for each column.
+    /// The cells of an object, one per column.
     pub fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         (self.cells)(object, now)
     }
 }
 
-/// How a built-in kind is shown; those without columns of their own have their name and when they were made. An event of
-/// `events.k8s.io` is to be given in its core form.
+/// The printer of a kind; a kind without its own columns has name and age. Pass an event of `events.k8s.io` in its core form.
 pub fn printer(group: &str, kind: &str) -> Printer {
     match (group, kind) {
         ("", "ConfigMap") => Printer { columns: config_map, cells: cells::config_map },
@@ -174,7 +173,7 @@ fn lease() -> Vec<Column> {
     vec![name(), column("Holder", holder), age()]
 }
 
-/// What the columns of a binding say, from the role on.
+/// The descriptions of a binding's columns after the name and role.
 type BindingWords = [&'static str; 4];
 
 const ROLE_BINDING: BindingWords = [

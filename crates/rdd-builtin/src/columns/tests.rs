@@ -1,4 +1,4 @@
-//! What kubectl shows of objects.
+//! Tests of the printer columns.
 
 use serde_json::json;
 

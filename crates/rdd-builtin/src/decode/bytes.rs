@@ -1,4 +1,4 @@
-//! Base64 as Go's standard encoding reads it: padded, line ends anywhere, surplus bits ignored.
+//! Base64 with the semantics of Go's standard encoding: padding required, line breaks anywhere, trailing bits ignored.
 
 use base64::{
     Engine,
@@ -13,18 +13,18 @@ const ENGINE: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
 );
 
-/// The text in the form in which it is written again, or where it is wrong.
+/// Decodes and re-encodes the text. The error is the offset of the first invalid character.
 pub(super) fn canonical(text: &str) -> Result<String, usize> {
     check(text.as_bytes())?;
     let compact: String = text.chars().filter(|letter| !is_line_end(*letter as u32)).collect();
     match ENGINE.decode(&compact) {
         Ok(bytes) => Ok(ENGINE.encode(bytes)),
-        // The check above has been through it letter by letter.
+        // Unreachable: the check above has validated every character.
         Err(_) => Err(text.len()),
     }
 }
 
-/// Bytes as they are written.
+/// Encodes bytes.
 pub(super) fn encode(octets: &[u8]) -> String {
     ENGINE.encode(octets)
 }
@@ -33,7 +33,7 @@ fn is_line_end(letter: u32) -> bool {
     letter == u32::from(b'\n') || letter == u32::from(b'\r')
 }
 
-/// Where Go stops: `decodeQuantum` of `encoding/base64`, four letters at a time.
+/// The offset at which Go fails, following `decodeQuantum` of `encoding/base64`, four characters at a time.
 fn check(text: &[u8]) -> Result<(), usize> {
     let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || letter == b'+' || letter == b'/';
     let skip = |mut at: usize| {

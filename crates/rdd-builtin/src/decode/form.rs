@@ -1,4 +1,4 @@
-//! Brings a value into the form that Go would write of it, in its place, where nothing of it has to be made anew.
+//! The fast path of decoding: completes a value in place if it already has the form that Go would write.
 
 use rdd_meta::time::Timestamp;
 use serde_json::{Map, Value};
@@ -12,11 +12,11 @@ use crate::{
     types::{self, Field, Kind, Struct, Type},
 };
 
-/// Adds to an object of the kind what Go always writes, and says whether reading it now would give it back as it is, with nothing
-/// to find or to complain about. `false` where that would take as long to know as reading it does; what was added until then is
-/// what reading would add.
+/// Adds what Go always writes to an object of the kind. Returns whether decoding would now return the object unchanged, without
+/// findings or errors.
 ///
-/// Most objects are so when they come, and again when they are prepared for the store: only the server has set something since.
+/// Returns false if finding out would take as long as decoding; the fields added until then are ones that decoding would add too.
+/// Most objects qualify when they arrive, and again before they are stored, because only the server has set fields since.
 pub(super) fn complete(kind: &Kind, object: &mut Value, keeps_empty: bool) -> bool {
     let Value::Object(entries) = object else { return false };
     let text = |name: &str| entries.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -37,7 +37,7 @@ impl Form {
         let mut absent = Reader::new(self.keeps_empty);
         let mut missing = Vec::new();
         let mut sent = entries.iter_mut().peekable();
-        // Both are in the order of the names, so an entry that no field takes is unknown.
+        // Both are sorted by name, so an entry that no field consumes is unknown.
         let is_known = structure.fields.iter().all(|field| match sent.next_if(|(name, _)| *name == field.name) {
             Some((_, value)) => self.field(field, value),
             None => absent.zero(&field.kind).is_ok_and(|zero| {
@@ -54,10 +54,10 @@ impl Form {
         is_known
     }
 
-    /// Whether a field that is there stays, and stays as it is.
+    /// Whether decoding keeps the field, and keeps its value.
     fn field(self, field: &'static Field, value: &mut Value) -> bool {
         if value.is_null() {
-            // It reads as if it had not been sent.
+            // Null decodes like an absent field.
             let zero = Reader::new(self.keeps_empty).zero(&field.kind);
             return zero
                 .is_ok_and(|zero| zero.as_ref().is_none_or(Value::is_null) && !is_left_out(field, zero.as_ref()));
@@ -65,7 +65,7 @@ impl Form {
         !is_left_out(field, Some(value)) && self.value(&field.kind, value)
     }
 
-    /// Whether a value that is not null reads as itself.
+    /// Whether decoding returns the non-null value unchanged.
     fn value(self, kind: &'static Type, value: &mut Value) -> bool {
         match (kind.underlying(), value) {
             (Type::Pointer(below), value) => self.value(below, value),
@@ -93,7 +93,7 @@ impl Form {
             (Type::MicroTime, Value::String(text)) => {
                 is_time(text, Timestamp::parse_micro_time, Timestamp::format_micro_time)
             }
-            // Of the wrong type, or around a schema.
+            // The wrong type, or a type around a schema.
             _ => false,
         }
     }
@@ -117,7 +117,7 @@ mod tests {
 
     use super::{super::node::Node, *};
 
-    /// A value of a type, with all there can be down to a depth.
+    /// A value of a type with all possible fields down to a depth.
     fn mk_value(kind: &Type, depth: usize) -> Value {
         match kind.underlying() {
             Type::Bool => json!(true),
@@ -142,13 +142,13 @@ mod tests {
         fields.map(|field| (field.name.to_owned(), mk_value(&field.kind, depth - 1))).collect::<Map<_, _>>().into()
     }
 
-    /// A struct with all there can be down to a depth, as it reads.
+    /// The decoded form of a struct with all possible fields down to a depth.
     fn mk_read(structure: &'static Struct, depth: usize) -> Value {
         let read = Reader::new(false).root(structure, Node::Value(&mk_struct(structure, depth)));
         read.expect("it is well formed").into()
     }
 
-    /// What reading makes of a value, and what it has to say.
+    /// The decoded value and the findings.
     fn read(
         structure: &'static Struct,
         value: &Value,
@@ -159,14 +159,14 @@ mod tests {
         (read, reader.finish().map(|findings| findings.iter().map(ToString::to_string).collect()))
     }
 
-    /// The value when it was completed, and whether it is in form then.
+    /// The completed value, and whether it is in Go's form.
     fn completed(structure: &'static Struct, value: &Value, keeps_empty: bool) -> (Value, bool) {
         let mut value = value.clone();
         let is_formed = value.as_object_mut().is_some_and(|entries| Form { keeps_empty }.structure(structure, entries));
         (value, is_formed)
     }
 
-    /// A step into a value: a name, or the first item of a list.
+    /// Steps into a value: a field by name, or the first item of a list.
     fn step<'v>(value: &'v mut Value, name: &str) -> Option<&'v mut Value> {
         match value {
             Value::Array(items) => items.first_mut(),
@@ -174,7 +174,7 @@ mod tests {
         }
     }
 
-    /// The paths to all that is in a value.
+    /// The paths of everything in a value.
     fn paths(value: &Value) -> Vec<Vec<String>> {
         let below: Vec<(String, &Value)> = match value {
             Value::Object(entries) => entries.iter().map(|(name, value)| (name.clone(), value)).collect(),
@@ -227,7 +227,7 @@ mod tests {
                     assert_eq!((Some(completed), Ok(Vec::new())), expected, "{name} {keeps_empty}: {value}");
                 } else {
                     not += 1;
-                    // It is read then, and what was added must make no difference.
+                    // Then it is decoded, and what `complete` added must not change the result.
                     assert_eq!(read(structure, &completed, keeps_empty), expected, "{name} {keeps_empty}: {value}");
                 }
             }

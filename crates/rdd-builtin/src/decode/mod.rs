@@ -1,9 +1,9 @@
-//! Objects of built-in kinds read as Go's typed decoder reads them, and written back as Go writes them.
+//! Decodes objects of built-in kinds like Go's typed decoder, and returns them in the form that Go encodes.
 //!
-//! Upstream decodes a body into a Go struct with `sigs.k8s.io/json` and encodes that struct again, so what is unknown is gone,
-//! what is empty and may be left out is left out, and structs are there even if nobody sent them. This does the same to a
-//! value, by the table of types. A value has forgotten in which order its fields were written, and all but the last of those
-//! that were written twice; where that is seen, [`decode_ordered`] reads the text once more.
+//! Upstream decodes a body into a Go struct with `sigs.k8s.io/json` and encodes the struct again: unknown fields are dropped,
+//! empty `omitempty` fields are omitted, and non-pointer structs are present even if they were not sent. This module does the
+//! same to a JSON value, using the table of types. A JSON value has lost the order of its fields and all but the last of
+//! duplicate fields; where they matter, [`decode_ordered`] decodes the text.
 
 mod bytes;
 mod form;
@@ -17,21 +17,24 @@ use serde_json::{Map, Value};
 use self::{node::Node, reader::Reader};
 use crate::types::{self, Kind};
 
-/// Why a body is no object of a kind: the words of a BadRequest.
+/// Why a body is not an object of the kind: the message of a BadRequest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused(pub String);
 
-/// What upstream's scheme calls itself in complaints.
+/// The name of upstream's scheme in error messages.
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
-/// How many characters of a body are shown.
+/// The maximum length of the body excerpt in an error message.
 const SUMMARY_BYTES_MAX: usize = 30;
-/// How reflection prints the struct that upstream looks for the type with.
+/// Go's reflection output for the struct into which upstream decodes the type.
 const TYPE_META: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 
-/// Makes `object` what its kind's Go struct is. Returns what was unknown, in the order of the names.
+/// Decodes `object` in place into its kind's form. Returns the unknown fields, sorted by name.
 ///
-/// An object without kind or apiVersion gets the ones that are expected; one with others is refused.
+/// An object without kind or apiVersion gets the expected ones.
+///
+/// # Errors
+/// [`Refused`] if the object has another kind or apiVersion, or a value of the wrong type.
 pub fn decode(kind: &Kind, object: &mut Value) -> Result<Vec<Finding>, Refused> {
     check_type(kind, object)?;
     if form::complete(kind, object, true) {
@@ -43,10 +46,10 @@ pub fn decode(kind: &Kind, object: &mut Value) -> Result<Vec<Finding>, Refused> 
     findings.map_err(|complaint| handled(kind.kind, kind.version, kind, &complaint))
 }
 
-/// The object in a text, and what was unknown or there twice, in the order of the text. What is there twice is read into the
-/// same place, as Go does: objects become one, lists do so item by item, and of anything else the last counts.
+/// Decodes the object in a text. Returns the unknown and duplicate fields too, in the order of the text. Duplicates are decoded
+/// into the same place, like Go does: objects merge, lists merge item by item, and of other values the last one wins.
 ///
-/// Otherwise as [`decode`].
+/// Otherwise like [`decode`].
 pub fn decode_ordered(kind: &Kind, text: &Ordered) -> Result<(Value, Vec<Finding>), Refused> {
     check_type(kind, &text.to_value())?;
     let (read, findings) = typed(kind, Node::Ordered(text), true);
@@ -54,19 +57,19 @@ pub fn decode_ordered(kind: &Kind, text: &Ordered) -> Result<(Value, Vec<Finding
     Ok((read, findings))
 }
 
-/// Makes an object of the kind what it is when it comes out of the store: the structs are there that Go always writes, and a
-/// list that is empty is none. What is malformed is left empty.
+/// Brings an object of the kind into its form after storage: structs that Go always writes are present, and empty lists are
+/// absent for kinds whose storage does not keep them. Malformed values become empty.
 pub fn reform(kind: &Kind, object: &mut Value) {
     let keeps_empty = keeps_empty(kind);
     if form::complete(kind, object, keeps_empty) {
         return;
     }
     let body = object.take();
-    // What can be read has been read; there is nobody to complain to.
+    // Decoding keeps what is valid; errors have no receiver here.
     (*object, _) = typed(kind, Node::Value(&body), keeps_empty);
 }
 
-/// An object of the kind in which nothing is set: its type, and the structs that Go always writes.
+/// An empty object of the kind: its type, and the structs that Go always writes.
 pub fn empty(kind: &Kind) -> Value {
     let mut object = Value::Object(Map::new());
     reform(kind, &mut object);
@@ -82,7 +85,7 @@ fn typed(kind: &Kind, body: Node<'_>, keeps_empty: bool) -> (Value, Result<Vec<F
     (value, reader.finish())
 }
 
-/// Whether an empty list stays one: most kinds are stored as protobuf, which cannot tell it from none.
+/// Whether empty lists survive storage: most kinds are stored as protobuf, which does not distinguish empty from absent.
 fn keeps_empty(kind: &Kind) -> bool {
     let questions = ["authentication.k8s.io", "authorization.k8s.io", "autoscaling"];
     questions.contains(&kind.group) || ["apiextensions.k8s.io", "apiregistration.k8s.io"].contains(&kind.group)
@@ -100,7 +103,7 @@ fn check_type(kind: &Kind, object: &Value) -> Result<(), Refused> {
     };
     let expected = kind.api_version();
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-    // What is missing is what is expected; a version without a kind still is a version.
+    // Missing parts default to the expected ones; a version without a kind is kept.
     let named = if named.is_empty() { kind.kind } else { named };
     let (group, version) = if version.is_empty() { (kind.group, kind.version) } else { (group, version) };
     let found = types::kind(group, version, named);
@@ -115,7 +118,7 @@ fn check_type(kind: &Kind, object: &Value) -> Result<(), Refused> {
         return Err(handled(named, version, kind, &complaint));
     };
     if named == kind.kind && found.group != kind.group && is_event(found) && is_event(kind) {
-        // The two kinds of events convert into each other, so that only the path tells which one is meant.
+        // The two event kinds convert into each other, so only the path determines which one is expected.
         let text = format!(
             "the API version in the data ({}) does not match the expected API version ({expected})",
             found.api_version()
@@ -139,7 +142,7 @@ fn handled(named: &str, version: &str, kind: &Kind, complaint: &str) -> Refused 
     Refused(format!("{named} in version {version} cannot be handled as a {}: {complaint}", kind.kind))
 }
 
-/// The apiVersion and kind of a body, either empty if it is not there.
+/// The apiVersion and kind of a body; empty if absent.
 fn type_of(object: &Value) -> Result<(&str, &str), String> {
     let refuse = |complaint: String| Err(format!("couldn't get version/kind; json parse error: {complaint}"));
     let entries = match object {
@@ -167,7 +170,7 @@ fn type_of(object: &Value) -> Result<(&str, &str), String> {
     Ok((texts[0], texts[1]))
 }
 
-/// The beginning of a body.
+/// The beginning of a body, for error messages.
 fn summary(object: &Value) -> String {
     let text = rdd_meta::go_json::to_string(object);
     let is_object = object.is_object();

@@ -1,18 +1,18 @@
-//! What is read: a value, or a document that still knows the order of its text.
+//! The decoder's input: a JSON value, or a parsed text that keeps its order and duplicates.
 
 use std::{borrow::Cow, slice};
 
 use rdd_schema::ordered::Ordered;
 use serde_json::{Value, map};
 
-/// A place in what is read.
+/// A node of the input.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Node<'n> {
     Value(&'n Value),
     Ordered(&'n Ordered),
 }
 
-/// What is at a place.
+/// The content of a node.
 pub(super) enum View<'n> {
     Leaf(&'n Value),
     Array(Items<'n>),
@@ -25,7 +25,7 @@ pub(super) enum Items<'n> {
     Ordered(slice::Iter<'n, Ordered>),
 }
 
-/// The entries of an object: in the order of their names, or in that of the text and with all that repeat.
+/// The entries of an object: sorted by name, or in the order of the text with duplicates.
 pub(super) enum Entries<'n> {
     Values(map::Iter<'n>),
     Ordered(slice::Iter<'n, (String, Ordered)>),
@@ -51,7 +51,7 @@ impl<'n> Node<'n> {
 }
 
 impl Entries<'_> {
-    /// No entries at all.
+    /// An empty iterator.
     pub(super) fn none() -> Self {
         Self::Ordered([].iter())
     }

@@ -1,4 +1,4 @@
-//! One pass over a value along the Go types: what comes out is what Go would write.
+//! The decoder: one pass over a value, directed by the Go types, that produces what Go would write.
 
 use rdd_meta::{go_json, time::Timestamp};
 use rdd_schema::strict::{Finding, Findings};
@@ -13,41 +13,41 @@ use crate::{
     types::{self, Field, Struct, Type},
 };
 
-/// Go's zero time, in seconds.
+/// Go's zero time, as a Unix time in seconds.
 const YEAR_ONE: i64 = -62_135_596_800;
 
-/// What Go complains about.
+/// Go's decoding error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Complaint {
-    /// A value of the wrong type; the struct and the fields that led there are empty at the root.
+    /// A value of the wrong type; owner and field are empty at the root.
     Type { found: String, owner: &'static str, field: String, wanted: String },
-    /// Something else, in these words.
+    /// Another error with this message.
     Text(String),
 }
 
-/// The rest cannot be read: a type that decodes itself refused.
+/// Decoding cannot continue, because a type with custom decoding returned an error.
 #[derive(Debug)]
 pub(super) struct Stop(Box<Complaint>);
 
-/// Reads a value, and remembers what is wrong with it.
+/// The decoder with its findings so far.
 #[derive(Debug)]
 pub(super) struct Reader {
     findings: Findings,
-    /// The first complaint.
+    /// The first error.
     complaint: Option<Complaint>,
-    /// Whether unknown fields are looked for: not inside types that decode themselves.
+    /// Whether to look for unknown fields, which is not done inside types with custom decoding.
     strict: bool,
     keeps_empty: bool,
-    /// Where we are, as findings name it.
+    /// The current path in the format of findings.
     path: String,
-    /// Where we are, as complaints name it.
+    /// The current path in the format of errors.
     owner: &'static str,
     fields: Vec<&'static str>,
 }
 
-/// `None` is Go's nil.
+/// A decoded value; `None` is Go's nil.
 type Read = Result<Option<Value>, Stop>;
-/// Fields that were read, by name.
+/// The decoded fields by name.
 type Sent = Vec<(&'static str, Option<Value>)>;
 
 impl Reader {
@@ -63,7 +63,7 @@ impl Reader {
         }
     }
 
-    /// The fields of the root, as far as they can be read.
+    /// Decodes the root struct, as far as possible.
     pub(super) fn root(&mut self, structure: &'static Struct, body: Node<'_>) -> Option<Map<String, Value>> {
         let entries = match body.view() {
             View::Object(entries) => entries,
@@ -72,14 +72,14 @@ impl Reader {
         match self.structure(structure, entries, None) {
             Ok(fields) => Some(fields),
             Err(Stop(complaint)) => {
-                // What a type itself refuses is told even if something else was wrong before.
+                // An error of custom decoding takes precedence over an earlier error.
                 self.complaint = Some(*complaint);
                 None
             }
         }
     }
 
-    /// What was unknown, or what was wrong.
+    /// The findings, or the error message.
     pub(super) fn finish(self) -> Result<Vec<Finding>, String> {
         match self.complaint {
             None => Ok(self.findings.into_vec()),
@@ -87,7 +87,7 @@ impl Reader {
         }
     }
 
-    /// Reads into a struct what was sent; `before` is what an earlier one of the same name left there.
+    /// Decodes into a struct; `before` is the value of an earlier field with the same name.
     fn structure(
         &mut self,
         structure: &'static Struct,
@@ -118,7 +118,7 @@ impl Reader {
         self.completed(structure, sent, before)
     }
 
-    /// What Go writes of a struct: what was sent, what was there, and the zeros of the rest.
+    /// The complete struct: decoded fields, fields that were there before, and zero values for the rest.
     #[inline(never)]
     fn completed(
         &mut self,
@@ -129,7 +129,7 @@ impl Reader {
         let mut sent = sent.into_iter().peekable();
         let mut out = Map::new();
         for field in structure.fields {
-            // Both are in the order of the names.
+            // Both are sorted by name.
             let read = match sent.next_if(|(name, _)| *name == field.name) {
                 Some((_, read)) => read,
                 None => match before.remove(field.name) {
@@ -163,7 +163,7 @@ impl Reader {
         Ok(read)
     }
 
-    /// What Go has where nothing was sent.
+    /// Go's zero value of a type.
     pub(super) fn zero(&mut self, kind: &Type) -> Read {
         Ok(match kind.underlying() {
             Type::Bool | Type::SchemaOrBool => Some(false.into()),
@@ -185,7 +185,7 @@ impl Reader {
         })
     }
 
-    /// Goes down; what is at the end is read elsewhere, so that the way down takes little of the stack.
+    /// Descends to the value; leaves are decoded in another function, which keeps the recursion's stack frames small.
     fn value(&mut self, kind: &'static Type, node: Node<'_>, before: Option<Value>) -> Read {
         match (kind.underlying(), node.view()) {
             (Type::Pointer(_), View::Leaf(Value::Null)) => Ok(None),
@@ -215,7 +215,7 @@ impl Reader {
             (Type::Quantity, value) => self.quantity(value),
             (Type::IntOrString, value) => self.int_or_string(value),
             (Type::FieldsV1 | Type::RawExtension | Type::Json, value) => Ok(Some(value.clone())),
-            // To these null says nothing, so what was there stays; the others it takes away.
+            // For these types null keeps the earlier value; for all others it clears the value.
             (Type::Bool | Type::Int32 | Type::Int64 | Type::Float64 | Type::String | Type::Struct(_), Value::Null)
                 if before.is_some() =>
             {
@@ -267,7 +267,7 @@ impl Reader {
         let read = self.value(below, node, before)?;
         Ok(match (read, below.underlying()) {
             (Some(value), _) => value,
-            // The store gives back bytes where there were none.
+            // After protobuf storage, absent bytes are empty.
             (None, Type::Bytes) if !self.keeps_empty => "".into(),
             (None, _) => Value::Null,
         })
@@ -294,7 +294,7 @@ impl Reader {
         }
     }
 
-    /// Go takes a list of numbers for bytes, too.
+    /// Go also accepts a list of numbers as bytes.
     fn bytes_of_numbers(&mut self, items: &[Value]) -> String {
         let mut octets = Vec::with_capacity(items.len());
         for item in items {
@@ -348,7 +348,7 @@ impl Reader {
         }
     }
 
-    /// The types around a schema. They read what is in them anew, and not strictly.
+    /// Decodes the types around a schema, which start a new, non-strict decoding of their content.
     fn schemas(&mut self, kind: &Type, node: Node<'_>) -> Read {
         let or_bool = *kind.underlying() == Type::SchemaOrBool;
         match node.view() {
@@ -370,7 +370,7 @@ impl Reader {
         }
     }
 
-    /// Reads with nothing that led here, and puts what is wrong into the place that did.
+    /// Decodes with a fresh context, and reports errors at the outer position.
     fn anew<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Stop>) -> Result<T, Stop> {
         let outer = Box::new(std::mem::replace(self, Self { strict: false, ..Self::new(self.keeps_empty) }));
         let outcome = read(self);
@@ -468,13 +468,13 @@ pub(super) fn is_year_one(time: Timestamp) -> bool {
     time.seconds() == YEAR_ONE && time.nanoseconds() == 0
 }
 
-/// Whether Go writes nothing of a field with this in it.
+/// Whether Go omits the field with this value.
 pub(super) fn is_left_out(field: &Field, read: Option<&Value>) -> bool {
     let is_zero = field.omit_zero && read.is_none_or(Value::is_null);
     is_zero || field.omit_empty && is_empty(&field.kind, read)
 }
 
-/// Whether Go leaves it out under `omitempty`.
+/// Whether Go omits the value because of `omitempty`.
 fn is_empty(kind: &Type, read: Option<&Value>) -> bool {
     match (kind.underlying(), read) {
         (_, None) => true,

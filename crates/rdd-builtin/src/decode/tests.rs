@@ -1,4 +1,4 @@
-//! What becomes of bodies of built-in kinds.
+//! Tests of decoding bodies of built-in kinds.
 
 use serde_json::json;
 
@@ -48,7 +48,7 @@ fn read_text(api_version: &str, kind: &str, text: &str) -> Result<(Value, Vec<St
 
 #[test]
 fn findings_are_told_in_the_order_of_the_text_and_each_once() {
-    // Upstream skips what is unknown, so a duplicate below it is none; and a self-decoding type is not looked into.
+    // Upstream skips unknown fields, so duplicates inside them are not found, nor are those inside types with custom decoding.
     let text = r#"{"odd":{"a":1,"a":2},"metadata":{"name":"a","colour":1,"name":"b","managedFields":[{"fieldsV1":{"a":{},"a":{}}}]},
         "data":{"z":"1","a":"1","a":"2"},"odd":1,"a\"b":1,"data":{"z":"2"},"Data":{}}"#;
     let (object, findings) = read_text("v1", "ConfigMap", text).unwrap();
@@ -143,8 +143,8 @@ fn the_type_must_be_the_one_of_the_path() {
 
 #[test]
 fn the_deepest_schema_fits_on_the_stack_of_a_worker() {
-    // As deep as a body may be, in the ways that a schema nests. Workers of the daemon have eight times this much, and
-    // this is not the only thing on their stack.
+    // The maximum nesting of a body, in all ways that a schema nests. The daemon's workers have eight times this stack, but
+    // decoding is not the only thing on it.
     for wrap in [
         |below: Value| json!({"items": below}),
         |below| json!({"properties": {"a": below}}),

@@ -1,4 +1,4 @@
-//! What webhook configurations and admission policies have in common: rules, match conditions, selectors of resources.
+//! Shared rules of webhook configurations and admission policies: rules, match conditions, resource selectors.
 
 use std::collections::HashSet;
 
@@ -13,31 +13,31 @@ use super::{
     selector::{Leniency, label_selector_errors},
 };
 
-/// Compiles the expression of a match condition; the text is what is wrong with it, as the detail of an Invalid error.
+/// Compiles the expression of a match condition; the returned text is the detail of an Invalid error.
 pub type Compile<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Takes every expression: for those who compile elsewhere.
+/// Accepts every expression, for callers that compile elsewhere.
 pub(crate) const TAKE_ALL: Compile<'static> = &|_| None;
 
 const CONDITIONS_MAX: usize = 64;
 pub(crate) const FAILURE_POLICIES: [&str; 2] = ["Fail", "Ignore"];
 pub(crate) const MATCH_POLICIES: [&str; 2] = ["Equivalent", "Exact"];
 
-/// The scope of each rule of a list.
+/// Defaults the scope of each rule in a list.
 pub(crate) fn default_rules(owner: &mut Value, field: &str) {
     for rule in items_mut(owner, field) {
         set_default(rule, "scope", json!("*"));
     }
 }
 
-/// The policy and the selectors of a webhook, or of `MatchResources`.
+/// Defaults the match policy and selectors of a webhook or `MatchResources`.
 pub(crate) fn default_matching(owner: &mut Value) {
     set_default(owner, "matchPolicy", json!("Equivalent"));
     set_default(owner, "namespaceSelector", json!({}));
     set_default(owner, "objectSelector", json!({}));
 }
 
-/// A field of a spec that is a `MatchResources`, if it is there.
+/// Defaults a `MatchResources` field of the spec, if present.
 pub(crate) fn default_match_resources(object: &mut Value, field: &str) {
     if object_at(object, "spec").is_none() {
         return;
@@ -49,7 +49,7 @@ pub(crate) fn default_match_resources(object: &mut Value, field: &str) {
     }
 }
 
-/// Whether a text of a named type is known. One that is absent was not asked about.
+/// Checks an enum value. An absent one is valid.
 pub(crate) fn known_error(path: String, value: &Value, known: &[&str]) -> Option<FieldError> {
     value.as_str().filter(|value| !known.contains(value)).map(|value| unsupported_named(path, value, known))
 }
@@ -76,7 +76,7 @@ fn wildcard_error(path: &str, values: &Value, why: &str) -> Option<FieldError> {
     (texts.len() > 1 && texts.contains(&"*")).then(|| FieldError::invalid_text(path, shown_list(values), why))
 }
 
-/// A rule with operations.
+/// Validates a rule with operations.
 pub(crate) fn rule_errors(path: &str, rule: &Value) -> Vec<FieldError> {
     let mut errors = operations_errors(path, rule);
     for (field, what) in [("apiGroups", "API groups"), ("apiVersions", "API versions")] {
@@ -104,7 +104,7 @@ fn resources_errors(path: &str, resources: &Value) -> Vec<FieldError> {
         errors.push(FieldError::required(path, ""));
     }
     let (mut all_parts, mut all_resources) = (HashSet::new(), HashSet::new());
-    // Upstream looks only at the last resource without a part.
+    // Upstream only considers the last resource without a subresource.
     let mut last_is_plain = false;
     for (index, name) in names.iter().enumerate() {
         let path = format!("{path}[{index}]");
@@ -141,7 +141,7 @@ fn resources_errors(path: &str, resources: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// A `MatchResources`, if there is one.
+/// Validates a `MatchResources`, if present.
 pub(crate) fn match_resources_errors(path: &str, matching: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if matching.is_null() {
@@ -182,7 +182,7 @@ fn named_rule_errors(path: &str, rule: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// The conditions under which something is called at all.
+/// Validates match conditions.
 pub(crate) fn match_conditions_errors(path: &str, conditions: &Value, compile: Compile<'_>) -> Vec<FieldError> {
     let conditions = list(conditions);
     let mut errors = Vec::new();
@@ -212,7 +212,7 @@ pub(crate) fn match_conditions_errors(path: &str, conditions: &Value, compile: C
     errors
 }
 
-/// What is done with a refusal.
+/// Validates the validation actions of a binding.
 pub(crate) fn actions_errors(path: &str, actions: &Value) -> Vec<FieldError> {
     let known = ["Audit", "Deny", "Warn"];
     let names = texts(actions);
@@ -238,7 +238,7 @@ pub(crate) fn actions_errors(path: &str, actions: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// The failure policy of a policy, which must have one.
+/// Defaults the required failure policy of a policy.
 pub(crate) fn default_failure_policy(object: &mut Value) {
     if object_at(object, "spec").is_some() {
         set_default_text(&mut object["spec"], "failurePolicy", "Fail");

@@ -1,4 +1,4 @@
-//! APIService: a name made of version and group, and always available if it is served here.
+//! APIService: its name consists of version and group, and a local one is always available.
 
 use rdd_meta::{
     FieldError, go_text,
@@ -44,7 +44,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     ..Strategy::CLUSTER
 };
 
-/// What is served here is available as soon as it is there.
+/// A locally served APIService is available from its creation.
 fn prepare_for_create(object: &mut Value) {
     drop_field("status", object);
     if !object["spec"]["service"].is_null() {
@@ -87,7 +87,7 @@ fn errors(object: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// The name is that of version and group, and a generateName is judged by the same rule.
+/// Validates the metadata: the name must be version and group, and generateName follows the same rule.
 fn metadata_errors(object: &Value, wanted: &str) -> Vec<FieldError> {
     let metadata = Metadata::of(object);
     let problems = |name: &str| match path_segment_name(name) {

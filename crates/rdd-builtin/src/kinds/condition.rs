@@ -1,4 +1,4 @@
-//! The rules for conditions, as `metav1.Condition` has them.
+//! Validation of `metav1.Condition`.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use super::common::{list, number, qualified_name_errors, text, unsupported_named
 const REASON_BYTES_MAX: usize = 1024;
 const MESSAGE_BYTES_MAX: usize = 32 * 1024;
 
-/// What is wrong with a list of conditions.
+/// Validates a list of conditions.
 pub(crate) fn condition_errors(path: &str, conditions: &Value) -> Vec<FieldError> {
     let conditions = list(conditions);
     let mut errors = Vec::new();

@@ -1,4 +1,4 @@
-//! ConfigMap: keys that can be file names, a megabyte in all, and immutable if it says so.
+//! ConfigMap: keys that are valid file names, at most 1 MiB in total, and optionally immutable.
 
 use rdd_meta::{FieldError, names::NameRule};
 use serde_json::Value;
@@ -33,7 +33,7 @@ fn errors(object: &Value) -> Vec<FieldError> {
         size_bytes += base64_size_bytes(text(value));
     }
     if size_bytes > SIZE_BYTES_MAX {
-        // The path of the whole object, as upstream writes it.
+        // Upstream reports it with the path of the whole object.
         errors.push(FieldError::too_long("[]", SIZE_BYTES_MAX));
     }
     errors
@@ -46,7 +46,7 @@ fn update_errors(new: &Value, old: &Value) -> Vec<FieldError> {
     found
 }
 
-/// What may not change of an object that has said so.
+/// Errors for changed fields of an object with `immutable: true`.
 pub(crate) fn immutable_errors(new: &Value, old: &Value, fields: &[&str]) -> Vec<FieldError> {
     let why = "field is immutable when `immutable` is set";
     if old["immutable"] != Value::Bool(true) {

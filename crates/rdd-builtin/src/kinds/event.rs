@@ -1,4 +1,4 @@
-//! Event, in its two groups: lenient in the core API, strict in `events.k8s.io`, and one object underneath.
+//! Event in its two groups: validated leniently in the core API, strictly in `events.k8s.io`; both are the same stored object.
 
 use rdd_meta::{
     FieldError, go_json, go_text,
@@ -62,7 +62,7 @@ pub(crate) static EVENTS: Strategy = Strategy {
     ..Strategy::NAMESPACED
 };
 
-/// Fields that the two groups call differently: in the core API, in `events.k8s.io`.
+/// The fields with different names: in the core API, in `events.k8s.io`.
 const RENAMED: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -73,13 +73,13 @@ const RENAMED: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
-/// An event of `events.k8s.io` as one of the core API.
+/// Converts an event of `events.k8s.io` to the core API.
 pub fn to_core(mut event: Value) -> Value {
     rename(&mut event, "v1", |(core, events)| (events, core));
     event
 }
 
-/// An event of the core API as one of `events.k8s.io`.
+/// Converts an event of the core API to `events.k8s.io`.
 pub fn from_core(mut event: Value) -> Value {
     rename(&mut event, "events.k8s.io/v1", |(core, events)| (core, events));
     event
@@ -99,7 +99,7 @@ fn rename(
     }
 }
 
-/// The rules that hold in both groups. Older events are those without an eventTime.
+/// Validates the rules of both groups. Legacy events have no eventTime.
 fn legacy_errors(event: &Value, controller_field: &str) -> Vec<FieldError> {
     let namespace = Metadata::of(event).namespace();
     let involved = text(&event["involvedObject"]["namespace"]);
@@ -144,7 +144,7 @@ fn new_event_errors(event: &Value, controller_field: &str) -> Vec<FieldError> {
     errors
 }
 
-/// The rules for a new event of `events.k8s.io`, of which `event` is the core form.
+/// Validates a new event of `events.k8s.io`, given in its core form.
 fn strict_errors(event: &Value) -> Vec<FieldError> {
     let unset = |field: &str| FieldError::invalid_string(field, "", "needs to be unset");
     let mut errors = legacy_errors(event, "reportingController");

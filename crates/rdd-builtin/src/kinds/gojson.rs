@@ -1,12 +1,12 @@
-//! What Go's `json.Unmarshal` into a `map[string]interface{}` complains of, to the letter.
+//! Reproduces the errors of Go's `json.Unmarshal` into a `map[string]interface{}`, verbatim.
 
-/// Where a scan is inside of arrays and objects.
+/// The container around the scan position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Within {
     Array,
-    /// Before the colon.
+    /// An object, before the colon.
     Key,
-    /// After it.
+    /// An object, after the colon.
     Member,
 }
 
@@ -20,10 +20,10 @@ enum Expect {
     AfterValue,
 }
 
-/// Go gives up at this depth.
+/// Go's limit of nesting.
 const DEPTH_MAX: usize = 10_000;
 
-/// Why a text is not the JSON of an object; `None` if it is, or if it is null.
+/// The error for a text that is not a JSON object; `None` if it is one, or null.
 pub(crate) fn object_problem(text: &[u8]) -> Option<String> {
     let mut scan = Scan { text, at: 0, within: Vec::new(), expect: Expect::Value };
     if let Err(problem) = scan.run() {
@@ -230,7 +230,7 @@ fn invalid(byte: u8, context: &str) -> String {
     format!("invalid character {} {context}", quoted(byte))
 }
 
-/// A byte as Go's scanner quotes it: as the character of that number.
+/// Quotes a byte like Go's scanner, as the character with that number.
 fn quoted(byte: u8) -> String {
     match byte {
         b'\'' => "'\\''".to_owned(),

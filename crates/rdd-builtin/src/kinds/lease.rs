@@ -1,4 +1,4 @@
-//! Lease: times that make sense, and the fields of a feature that is off.
+//! Lease: validates its times, and drops the fields of a disabled feature.
 
 use rdd_meta::{FieldError, labels, metadata::Metadata, names::NameRule};
 use serde_json::Value;
@@ -24,7 +24,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     ..Strategy::NAMESPACED
 };
 
-/// Coordinated leader election is off by default in the version we speak: its fields are dropped unless they are there.
+/// Drops the fields of coordinated leader election, which is off by default in this version, unless the old object has them.
 fn drop_coordinated(object: &mut Value, old_spec: &Value) {
     for field in ["strategy", "preferredHolder"] {
         if old_spec[field].is_null()

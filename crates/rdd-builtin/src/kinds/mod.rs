@@ -1,7 +1,7 @@
-//! The built-in kinds, one file each: what is filled in, what is refused.
+//! The strategies of the built-in kinds, one file each: defaulting, validation, preparation.
 //!
-//! The reference is Kubernetes v1.35.4: its strategies, defaults and validation, error texts included. Where upstream goes
-//! through a map in no order, ours is sorted.
+//! The reference is Kubernetes v1.35.4, including the texts of its errors. Where upstream iterates over a map in random order,
+//! the order here is sorted.
 
 mod admission;
 mod apiservice;
@@ -26,7 +26,7 @@ mod weburl;
 
 use crate::strategy::Strategy;
 
-/// The strategy of a built-in kind; TokenRequest, which is a subresource, included.
+/// The strategy of a built-in kind, or of the TokenRequest subresource.
 pub fn of(group: &str, kind: &str) -> Option<&'static Strategy> {
     Some(match (group, kind) {
         ("", "ConfigMap") => &configmap::STRATEGY,

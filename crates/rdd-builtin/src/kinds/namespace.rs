@@ -1,4 +1,4 @@
-//! Namespace: finalizers of its own in its spec, a phase, and a label with its name.
+//! Namespace: finalizers in its spec, a phase, and a label with its name.
 
 use rdd_meta::{
     FieldError, labels,
@@ -14,9 +14,9 @@ use super::common::{
 };
 use crate::strategy::Strategy;
 
-/// The finalizer that holds a namespace until its contents are gone.
+/// The finalizer that holds a namespace until it is empty.
 pub const FINALIZER: &str = "kubernetes";
-/// The label of every namespace: its name.
+/// The label that every namespace has, with its name as the value.
 pub const LABEL_NAME: &str = "kubernetes.io/metadata.name";
 
 pub(crate) static STRATEGY: Strategy = Strategy {
@@ -68,7 +68,7 @@ fn prepare_for_update(endpoint: &str, new: &mut Value, old: &Value) {
         "status" => keep("spec", new, old),
         "finalize" => keep("status", new, old),
         _ => {
-            // There is nothing else in a namespace's spec.
+            // The spec of a namespace has only finalizers.
             keep("spec", new, old);
             keep("status", new, old);
         }
@@ -114,7 +114,7 @@ fn phase_error(object: &Value) -> Option<FieldError> {
     (phase != wanted).then(|| invalid_named("status.Phase", phase, why))
 }
 
-/// A namespace stays, terminating, when it is deleted for the first time, and then until its spec names no finalizer.
+/// The first deletion marks the namespace as terminating; it stays until its spec has no finalizers.
 fn begin_deletion(object: &mut Value, now: Timestamp) -> bool {
     let terminating = Metadata::of(object).is_terminating();
     if !terminating && let Some(mut metadata) = MetadataMut::of(object) {

@@ -1,4 +1,4 @@
-//! ValidatingAdmissionPolicy and its binding: all rules but the compilation of expressions.
+//! ValidatingAdmissionPolicy and its binding: all validation except compiling expressions.
 
 use std::collections::HashSet;
 

@@ -1,8 +1,8 @@
-//! Quantities as `resource.Quantity` keeps them: parsed, rounded, compared and written in the one form they have.
+//! Quantities with the semantics of `resource.Quantity`: parsing, rounding, comparison, canonical form.
 
 use std::cmp::Ordering;
 
-/// How a quantity is written.
+/// The notation of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     DecimalSi,
@@ -10,13 +10,13 @@ enum Format {
     DecimalExponent,
 }
 
-/// A number times a power of ten.
+/// A number: `value` times ten to the power of `scale`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Quantity {
     value: i128,
     scale: i32,
     format: Format,
-    /// Whether upstream keeps it as an `int64`; others are of any size there, until someone asks for an `int64`.
+    /// Whether upstream stores it as an `int64`; larger ones have arbitrary precision until they are converted.
     small: bool,
 }
 
@@ -24,11 +24,11 @@ const NANO: i32 = -9;
 const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
-/// More digits than anybody means.
+/// Values with more digits are capped.
 const DIGITS_MAX: usize = 30;
 
 impl Quantity {
-    /// Reads a quantity. `None` is no quantity, which whoever decodes has refused.
+    /// Parses a quantity; `None` for invalid text, which the decoder has already refused.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (negative, unsigned) = match text.strip_prefix(['-', '+']) {
             Some(rest) => (text.starts_with('-'), rest),
@@ -48,7 +48,7 @@ impl Quantity {
         let small = is_small(whole, fraction, factor, exponent);
         let (value, scale) = magnitude(whole, fraction, factor, exponent)?;
         let format = match format {
-            // Less than one has no binary form.
+            // A value below one has no binary form.
             Format::BinarySi if value != 0 && scale < 0 && value < 10i128.checked_pow(scale.unsigned_abs())? => {
                 Format::DecimalSi
             }
@@ -57,7 +57,7 @@ impl Quantity {
         Some(Self { value: if negative { -value } else { value }, scale, format, small })
     }
 
-    /// Rounded away from zero to thousandths; `None` if it has nothing finer.
+    /// Rounds away from zero to thousandths; `None` if nothing needs rounding.
     pub(crate) fn round_up_to_milli(self) -> Option<Self> {
         let places = u32::try_from(-3 - self.scale).ok().filter(|places| *places > 0)?;
         Some(Self { value: divide_up(self.value, 10i128.pow(places)), scale: -3, ..self })
@@ -67,7 +67,7 @@ impl Quantity {
         self.value < 0
     }
 
-    /// Whether it is whole, to the thousandth, as upstream finds out: by an `int64` of thousandths, which may not hold it.
+    /// Whether it is an integer. Like upstream, the check uses an `int64` of thousandths, which may overflow.
     pub(crate) fn is_integer(self) -> bool {
         let Self { value, scale, .. } = self.round_up_to_milli().unwrap_or(self);
         let factor = 10i128.checked_pow((scale + 3).unsigned_abs()).unwrap_or(0);
@@ -97,7 +97,7 @@ impl Quantity {
         value * 10f64.powi(self.scale)
     }
 
-    /// The one form in which it is written.
+    /// The canonical text.
     pub(crate) fn canonical(self) -> String {
         if self.value == 0 {
             return "0".to_owned();
@@ -133,20 +133,20 @@ impl Quantity {
         format!("{value}{}", suffix.map_or("", |(name, _)| name))
     }
 
-    /// As a whole number, rounded away from zero.
+    /// The integer value, rounded away from zero.
     fn rounded_up(self) -> Option<i128> {
         let factor = 10i128.checked_pow(self.scale.unsigned_abs())?;
         if self.scale < 0 { Some(divide_up(self.value, factor)) } else { self.value.checked_mul(factor) }
     }
 }
 
-/// What is left of a number that is put into an `int64`.
+/// The low 64 bits of a number, as a conversion to `int64` keeps them.
 fn low_bits(value: i128) -> i64 {
     let bytes = value.to_le_bytes();
     i64::from_le_bytes(bytes[..8].try_into().expect("eight of sixteen bytes"))
 }
 
-/// Whether upstream reads it the quick way.
+/// Whether upstream parses it on its fast path.
 fn is_small(whole: &str, fraction: &str, factor: i128, exponent: i32) -> bool {
     let whole_length = whole.len().max(1);
     if factor == 1 {
@@ -161,7 +161,7 @@ fn divide_up(value: i128, step: i128) -> i128 {
     value / step + if value % step == 0 { 0 } else { value.signum() }
 }
 
-/// What a suffix multiplies by: a factor, a power of ten, and the format it speaks of.
+/// The meaning of a suffix: factor, power of ten, and notation.
 fn suffix_of(suffix: &str) -> Option<(i128, i32, Format)> {
     if let Some((_, exponent)) = DECIMAL.iter().find(|(name, _)| *name == suffix) {
         return Some((1, *exponent, Format::DecimalSi));
@@ -173,13 +173,13 @@ fn suffix_of(suffix: &str) -> Option<(i128, i32, Format)> {
     Some((1, exponent.parse().ok()?, Format::DecimalExponent))
 }
 
-/// Value and scale: what is finer than billionths is rounded up, and what has a binary suffix ends at the greatest `int64`.
-/// Decimal numbers beyond all measure are cut too; upstream keeps them.
+/// Value and scale. Digits below 10⁻⁹ are rounded up, and a value with a binary suffix is capped at the largest `int64`.
+/// Extremely large decimal values are capped too; upstream keeps them.
 fn magnitude(whole: &str, fraction: &str, factor: i128, exponent: i32) -> Option<(i128, i32)> {
     let scale = exponent.checked_sub(i32::try_from(fraction.len()).ok()?)?;
     let most = (i128::from(i64::MAX), 0);
     let digits = format!("{whole}{fraction}");
-    // Digits below billionths count only as "more than nothing".
+    // Digits below 10⁻⁹ only matter for rounding up.
     let dropped = usize::try_from(NANO.saturating_sub(scale).max(0)).ok()?;
     let kept = digits.len().saturating_sub(dropped);
     if kept > DIGITS_MAX {
@@ -189,7 +189,7 @@ fn magnitude(whole: &str, fraction: &str, factor: i128, exponent: i32) -> Option
         let more = digits[kept..].bytes().any(|digit| digit != b'0');
         return Some((read(&digits[..kept]) + i128::from(more), scale.max(NANO)));
     }
-    // What is behind the cut is multiplied too, with as many digits as matter.
+    // The digits behind the cut are multiplied as well, as far as they can matter.
     let more_digits = digits.len().min(kept + 12);
     let Some(value) = read(&digits[..more_digits]).checked_mul(factor) else { return Some(most) };
     let surplus = u32::try_from(more_digits - kept).ok()?;

@@ -1,4 +1,4 @@
-//! Roles and bindings: rules that apply to something, subjects that can be told apart, and a role that stays.
+//! Roles and bindings: validates rules and subjects, and keeps the role reference immutable.
 
 use rdd_meta::{
     FieldError,
@@ -113,7 +113,7 @@ fn cluster_role_errors(object: &Value, leniency: Leniency) -> Vec<FieldError> {
         let path = format!("{path}[{index}]");
         errors.extend(label_selector_errors(&path, selector, leniency));
         if !label_selector_errors(&path, selector, Leniency::default()).is_empty() {
-            // Upstream shows the selector that could not be made.
+            // Upstream prints the selector that it could not build, which is nil.
             errors.push(FieldError::invalid(path, &Value::Null, "invalid label selector."));
         }
     }

@@ -1,4 +1,4 @@
-//! ResourceQuota: what it may count, in which quantities, and for which objects.
+//! ResourceQuota: validates resource names, quantities and scopes.
 
 use std::{cmp::Ordering, collections::HashMap};
 
@@ -58,7 +58,7 @@ const SCOPES: [&str; 7] = [
     "CrossNamespacePodAffinity",
 ];
 
-/// What is finer than thousandths is rounded up; all else stays as it was written.
+/// Rounds quantities up to thousandths; all others keep their text.
 fn default_quantities(object: &mut Value, part: &str, field: &str) {
     let amounts = object.get_mut(part).and_then(|part| part.get_mut(field)).and_then(Value::as_object_mut);
     for amount in amounts.into_iter().flat_map(|amounts| amounts.values_mut()) {
@@ -132,7 +132,7 @@ fn is_standard_for_quota(name: &str) -> bool {
     COMPUTE.contains(&name) || OTHER.contains(&name) || COUNTED.contains(&name) || is_huge_pages(name)
 }
 
-/// A resource that someone else than Kubernetes defines.
+/// Whether the resource is an extended resource, which is not defined by Kubernetes.
 fn is_extended(name: &str) -> bool {
     let native = !name.contains('/') || name.contains("kubernetes.io/");
     !native && !name.starts_with("requests.") && labels::key_problems(&format!("requests.{name}")).is_empty()
@@ -165,7 +165,7 @@ fn is_valid_for(scope: &str, name: &str) -> bool {
     }
 }
 
-/// How many of the limits cannot be limited within each of these scopes. Every scope is looked at once, however often it is named.
+/// Counts the limits that each scope does not support. Duplicate scopes are evaluated once.
 fn count_misplaced<'a>(spec: &Value, scopes: &[&'a str]) -> HashMap<&'a str, usize> {
     let mut counts = HashMap::new();
     for scope in scopes {

@@ -1,4 +1,4 @@
-//! The questions: access reviews, token reviews and requests for tokens.
+//! The virtual resources: access reviews, token reviews and token requests.
 
 use rdd_meta::{FieldError, go_json};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::strategy::Strategy;
 
-/// A question is not an object: it has no name, and nobody looks at its metadata but where it says so.
+/// A review is not stored and has no name; its metadata is validated only where a rule requires it.
 const QUESTION: Strategy =
     Strategy { validate_create: |_| Vec::new(), validate_update: |_, _, _| Vec::new(), ..Strategy::CLUSTER };
 
@@ -138,7 +138,7 @@ fn path_text(attributes: &Value) -> String {
     structure(&[("Path", named(text(&attributes["path"]))), ("Verb", named(text(&attributes["verb"])))])
 }
 
-/// A question has no metadata, but for the namespace of some and what the server itself notes down.
+/// Checks that a review has no metadata, except for a namespace where allowed and what the server itself sets.
 fn metadata_error(review: &Value, namespaced: bool) -> Option<FieldError> {
     let empty = |value: &Value| match value {
         Value::Null => true,
@@ -155,7 +155,7 @@ fn metadata_error(review: &Value, namespaced: bool) -> Option<FieldError> {
     set.then(|| FieldError::invalid_text("metadata", metadata_text(&review["metadata"]), why))
 }
 
-/// Metadata as Go prints it.
+/// Formats metadata like Go.
 fn metadata_text(metadata: &Value) -> String {
     const OWNER: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
     const MANAGED: [&str; 7] = ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];

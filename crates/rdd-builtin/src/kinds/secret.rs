@@ -1,4 +1,4 @@
-//! Secret: what each type must hold, a megabyte in all, and texts that become data.
+//! Secret: validates the required keys per type and the total size of at most 1 MiB, and converts `stringData` to data.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use rdd_meta::{FieldError, metadata::Metadata, names::NameRule};
@@ -30,7 +30,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     ..Strategy::NAMESPACED
 };
 
-/// The type, and the texts of `stringData` as data, which wins over what is there already.
+/// Defaults the type, and moves `stringData` to data, where it overrides existing keys.
 fn default(object: &mut Value) {
     set_default_text(object, "type", "Opaque");
     let Some(Value::Object(texts)) = object.as_object_mut().and_then(|members| members.remove("stringData")) else {
@@ -103,8 +103,7 @@ fn update_errors(new: &Value, old: &Value) -> Vec<FieldError> {
     found
 }
 
-/// What Go's `tls.X509KeyPair` says of a pair that has no certificate or no key in it. Whether the two belong together is not
-/// looked at.
+/// The error of Go's `tls.X509KeyPair` for a TLS secret without a certificate or key. It does not check that the two match.
 fn tls_warning(object: &Value) -> Option<String> {
     if text(&object["type"]) != TYPE_TLS {
         return None;
@@ -143,7 +142,7 @@ fn tls_warning(object: &Value) -> Option<String> {
     })
 }
 
-/// What the well-formed PEM blocks of a text are called.
+/// The labels of the well-formed PEM blocks in a text.
 fn pem_labels(bytes: &[u8]) -> Vec<String> {
     let contents = String::from_utf8_lossy(bytes);
     let mut labels = Vec::new();

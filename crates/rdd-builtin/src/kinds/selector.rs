@@ -1,20 +1,20 @@
-//! The rules for label selectors and field selectors inside of objects.
+//! Validation of label selectors and field selectors in objects.
 
 use rdd_meta::{FieldError, labels};
 use serde_json::Value;
 
 use super::common::{invalid_each, invalid_named, list, members, qualified_name_errors, text, texts};
 
-/// What a rule lets pass.
+/// What a validation tolerates.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Leniency {
-    /// Values that no label can have: objects from before that was checked.
+    /// Invalid label values, for objects from before they were validated.
     pub(crate) invalid_values: bool,
-    /// Operators of later versions, as reviews have them.
+    /// Unknown operators, which reviews may have from newer clients.
     pub(crate) unknown_operators: bool,
 }
 
-/// What is wrong with a label selector.
+/// Validates a label selector.
 pub(crate) fn label_selector_errors(path: &str, selector: &Value, leniency: Leniency) -> Vec<FieldError> {
     let mut errors = label_errors(&format!("{path}.matchLabels"), &selector["matchLabels"]);
     for (index, requirement) in list(&selector["matchExpressions"]).iter().enumerate() {
@@ -23,7 +23,7 @@ pub(crate) fn label_selector_errors(path: &str, selector: &Value, leniency: Leni
     errors
 }
 
-/// What is wrong with a set of labels.
+/// Validates a map of labels.
 pub(crate) fn label_errors(path: &str, labels: &Value) -> Vec<FieldError> {
     let of_pair = |(key, value): (&str, &Value)| {
         let mut errors = qualified_name_errors(path, key);
@@ -33,7 +33,7 @@ pub(crate) fn label_errors(path: &str, labels: &Value) -> Vec<FieldError> {
     members(labels).flat_map(of_pair).collect()
 }
 
-/// What is wrong with one requirement on a label.
+/// Validates a label selector requirement.
 pub(crate) fn label_requirement_errors(path: &str, requirement: &Value, leniency: Leniency) -> Vec<FieldError> {
     let mut errors = values_errors(path, requirement, leniency);
     errors.extend(qualified_name_errors(&format!("{path}.key"), text(&requirement["key"])));
@@ -45,7 +45,7 @@ pub(crate) fn label_requirement_errors(path: &str, requirement: &Value, leniency
     errors
 }
 
-/// What is wrong with one requirement on a field.
+/// Validates a field selector requirement.
 pub(crate) fn field_requirement_errors(path: &str, requirement: &Value, leniency: Leniency) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if text(&requirement["key"]).is_empty() {

@@ -1,4 +1,4 @@
-//! ServiceAccount: of the secrets it names, only the names are kept.
+//! ServiceAccount: keeps only the names of the secrets that it refers to.
 
 use rdd_meta::{metadata::Metadata, names::NameRule};
 use serde_json::{Value, json};

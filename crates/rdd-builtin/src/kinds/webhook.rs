@@ -1,4 +1,4 @@
-//! Mutating- and ValidatingWebhookConfiguration: whom to call, about what, and what if that fails.
+//! MutatingWebhookConfiguration and ValidatingWebhookConfiguration: validation of clients, rules and policies.
 
 use std::collections::HashSet;
 
@@ -55,7 +55,7 @@ fn default(object: &mut Value, mutating: bool) {
     }
 }
 
-/// What is wrong with a new configuration, as the strategy has it, match conditions compiled as well.
+/// Validates a new configuration like the strategy, and compiles the match conditions with `compile`.
 pub fn validate_create(object: &Value, compile: Compile<'_>) -> Vec<FieldError> {
     let rules = Rules {
         match_conditions: true,
@@ -68,8 +68,8 @@ pub fn validate_create(object: &Value, compile: Compile<'_>) -> Vec<FieldError> 
     created(object, false, rules.errors(object))
 }
 
-/// What is wrong with an update of a configuration, as the strategy has it, match conditions compiled as well. What was
-/// accepted before a rule was made stays acceptable.
+/// Validates an update like the strategy, and compiles the match conditions with `compile`. Ratcheting: values that were accepted
+/// before a rule existed stay valid.
 pub fn validate_update(new: &Value, old: &Value, compile: Compile<'_>) -> Vec<FieldError> {
     let (hooks, old_hooks) = (list(&new["webhooks"]), list(&old["webhooks"]));
     let same = |(new, old): (&Value, &Value)| alike(&new["matchConditions"], &old["matchConditions"]);
@@ -93,7 +93,7 @@ fn has_invalid_selector(hook: &Value) -> bool {
     ["namespaceSelector", "objectSelector"].iter().any(invalid)
 }
 
-/// Which of the rules hold: all for a new object, some for one that was there before them.
+/// The rules to enforce: all for a new object, some for an object that is older than they are.
 struct Rules<'a> {
     match_conditions: bool,
     no_side_effects: bool,
@@ -176,7 +176,7 @@ impl Rules<'_> {
     }
 }
 
-/// A name with at least three parts.
+/// Validates a webhook's name, which needs at least three parts.
 fn hook_name_errors(path: &str, name: &str) -> Vec<FieldError> {
     let problems = dns_1123_subdomain(name);
     if name.is_empty() {
@@ -230,7 +230,7 @@ fn url_errors(path: &str, url: &str) -> Vec<FieldError> {
 
 fn service_errors(path: &str, service: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    // Upstream calls its check with name and namespace in each other's place, so one that is missing is called the other.
+    // Upstream swaps name and namespace in this call, so it reports a missing one as the other.
     for (reported, field) in [("name", "namespace"), ("namespace", "name")] {
         if text(&service[field]).is_empty() {
             errors.push(FieldError::required(format!("{path}.{reported}"), ""));
@@ -256,7 +256,7 @@ fn url_path_errors(path: &str, url_path: &str) -> Vec<FieldError> {
     if !url_path.starts_with('/') {
         errors.push(refused("must start with a '/'".to_owned()));
     }
-    // Upstream drops the first byte, whatever it is; inside of a character that cannot be done here.
+    // Upstream drops the first byte, whatever it is; here it must be a whole character.
     let rest = url_path.strip_prefix(|_: char| true).unwrap_or_default();
     for (index, segment) in rest.strip_suffix('/').unwrap_or(rest).split('/').enumerate() {
         if segment.is_empty() {

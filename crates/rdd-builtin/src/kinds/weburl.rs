@@ -1,26 +1,26 @@
-//! As much of a URL as webhooks are judged by, read as Go's `url.Parse` reads it, complaints included.
+//! Parses the parts of a URL that webhook validation needs, like Go's `url.Parse`, including its errors.
 
 use std::net::Ipv6Addr;
 
 use rdd_meta::go_text::quote;
 
-/// The parts that matter.
+/// The relevant parts of a URL.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct WebUrl {
-    /// In lower case.
+    /// The scheme in lower case.
     pub(crate) scheme: String,
-    /// With its port.
+    /// The host with its port.
     pub(crate) host: String,
-    /// Name and password as they would be written.
+    /// User name and password, escaped.
     pub(crate) user: Option<String>,
-    /// Unescaped.
+    /// The fragment, unescaped.
     pub(crate) fragment: String,
-    /// As it came.
+    /// The query, unchanged.
     pub(crate) query: String,
 }
 
 impl WebUrl {
-    /// Reads a URL. The error is Go's.
+    /// Parses a URL. Errors have Go's text.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let complaint = |text: &str, problem: String| format!("parse {}: {problem}", quote(text));
         let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
@@ -95,7 +95,7 @@ fn read_host(scheme: &str, host: &str) -> Result<String, String> {
         Some(_) => return Err("invalid IP-literal".to_owned()),
         None => {}
     }
-    // Only for these two does Go insist that a host has one colon.
+    // Go requires a single colon in the host only for these two schemes.
     let colon = if matches!(scheme, "http" | "https") { host.find(':') } else { host.rfind(':') };
     if let Some(colon) = colon {
         check_port(&host[colon..])?;
@@ -127,7 +127,7 @@ fn check_port(port: &str) -> Result<(), String> {
     if valid { Ok(()) } else { Err(format!("invalid port {} after host", quote(port))) }
 }
 
-/// Where an escape is; hosts take few.
+/// The part of the URL that an escape is in; hosts allow few escapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Host,

@@ -1,25 +1,28 @@
-//! What is around a message: four bytes that say so, its type, and in a watch what happened to it.
+//! The envelope of a protobuf message: the magic prefix, the type, and the frame of a watch event.
 
 use super::{
     Malformed,
     wire::{self, Cursor, DELIMITED, Tag, malformed, put_bytes, put_message},
 };
 
-/// How every message begins.
+/// The magic prefix of every message.
 pub const MAGIC: [u8; 4] = *b"k8s\0";
 
-/// A message and what it says it is: `runtime.Unknown`.
+/// A message with its type: `runtime.Unknown`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Envelope<'b> {
-    /// Its apiVersion, empty if it says none.
+    /// The apiVersion; empty if absent.
     pub api_version: String,
-    /// Its kind, empty if it says none.
+    /// The kind; empty if absent.
     pub kind: String,
     /// The message.
     pub raw: &'b [u8],
 }
 
-/// Takes a body out of its envelope.
+/// Opens the envelope of a body.
+///
+/// # Errors
+/// [`Malformed`] with upstream's message.
 pub fn open(body: &[u8]) -> Result<Envelope<'_>, Malformed> {
     if body.is_empty() {
         return Err(malformed("empty data"));
@@ -69,7 +72,7 @@ pub(super) fn text(tag: Tag, cursor: &mut Cursor<'_>, field: &str) -> Result<Str
     found.map(str::to_owned).map_err(|_| malformed(format!("proto: field {field} contains invalid UTF-8")))
 }
 
-/// Puts a message into its envelope.
+/// Wraps a message in its envelope.
 pub fn seal(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(raw.len() + api_version.len() + kind.len() + 32);
     out.extend_from_slice(&MAGIC);
@@ -78,13 +81,13 @@ pub fn seal(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
         put_bytes(out, 2, kind.as_bytes());
     });
     put_bytes(&mut out, 2, raw);
-    // The encoding and the type of the content, which are the usual ones.
+    // Content encoding and content type, both empty for the default.
     put_bytes(&mut out, 3, b"");
     put_bytes(&mut out, 4, b"");
     out
 }
 
-/// An event of a watch as a frame: a length of four bytes, then what happened and to which object, that in its envelope.
+/// The frame of a watch event: a length of four bytes, then the event type and the object in its envelope.
 pub fn watch_event(kind: &str, sealed: &[u8]) -> Vec<u8> {
     let mut event = Vec::with_capacity(sealed.len() + kind.len() + 24);
     event.extend_from_slice(&[0; 4]);

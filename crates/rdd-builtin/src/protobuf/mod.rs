@@ -1,9 +1,9 @@
-//! Objects of built-in kinds between their JSON form and protobuf, by the numbers in the table of types.
+//! Converts objects of built-in kinds between JSON and protobuf, using the field numbers in the table of types.
 //!
-//! Upstream's messages are those of its Go structs in `proto2`: what is no pointer is always written, fields come in the order
-//! of their numbers and entries of maps in the order of their keys. What is read is what was sent; bringing it into Go's form
-//! is for [`decode`](crate::decode). The wire is read as upstream's generated code reads it, in its words where it refuses.
-//! Known differences: text that is not UTF-8, JSON that is none and nesting beyond what can be stored are refused.
+//! Upstream's messages are generated from its Go structs as `proto2`: non-pointer fields are always written, in the order of
+//! their numbers, and map entries in the order of their keys. Reading returns what was sent; [`decode`](crate::decode) brings it
+//! into Go's form. Parsing follows upstream's generated code, including its errors. Known differences: invalid UTF-8, invalid
+//! JSON and nesting that cannot be stored are refused.
 
 mod envelope;
 mod read;
@@ -19,19 +19,19 @@ pub use write::{write, write_list, write_partial, write_partial_list};
 
 use crate::types::{Field, Struct};
 
-/// Why bytes are no message, in upstream's words.
+/// Why bytes are not a valid message, with upstream's message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed(pub String);
 
-/// A struct, or one that is embedded in a struct: in JSON its fields are those of the outer one, here it is a message.
+/// A struct, or an embedded struct: its fields are inlined in JSON, but a nested message in protobuf.
 #[derive(Debug, Clone, Copy)]
 struct Message {
     structure: &'static Struct,
-    /// The numbers that lead to the embedded one.
+    /// The field numbers that lead to the embedded struct.
     within: &'static [u32],
 }
 
-/// What a number in a message stands for.
+/// What a field number refers to.
 #[derive(Debug, Clone, Copy)]
 enum Member {
     Field(&'static Field),
@@ -43,7 +43,7 @@ impl Message {
         Self { structure, within: &[] }
     }
 
-    /// Its name in Go.
+    /// The Go name.
     fn name(self) -> &'static str {
         match self.within.len().checked_sub(1) {
             None => self.structure.name,
@@ -51,13 +51,13 @@ impl Message {
         }
     }
 
-    /// Its fields and those of what is embedded in it, in the order of their numbers.
+    /// The fields, including those of embedded structs, in the order of their numbers.
     fn fields(self) -> impl Iterator<Item = &'static Field> {
         let fields = self.structure.numbered.iter().map(move |at| &self.structure.fields[*at]);
         fields.filter(move |field| field.numbers.starts_with(self.within))
     }
 
-    /// What a field of it is to this message.
+    /// The member of this message that contains the field.
     fn member(self, field: &'static Field) -> Member {
         let depth = self.within.len() + 1;
         if field.numbers.len() == depth {
@@ -67,14 +67,14 @@ impl Message {
         Member::Embedded(Self { within: &field.numbers[..depth], ..self }, name)
     }
 
-    /// What a number stands for, if it is known.
+    /// The member with a field number, if it is known.
     fn numbered(self, number: u32) -> Option<Member> {
         let field = self.fields().find(|field| field.numbers[self.within.len()] == number)?;
         Some(self.member(field))
     }
 }
 
-/// Go's zero time, in seconds.
+/// Go's zero time, as a Unix time in seconds.
 const YEAR_ONE: i64 = -62_135_596_800;
 
 /// Whether it is Go's zero time.

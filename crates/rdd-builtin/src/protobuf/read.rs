@@ -1,4 +1,4 @@
-//! From protobuf to the JSON form.
+//! Converts protobuf to JSON.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rdd_meta::time::Timestamp;
@@ -16,22 +16,22 @@ use crate::{
     types::{self, Field, Struct, Type},
 };
 
-/// JSON that nests deeper could not be read again.
+/// The maximum nesting of JSON that can be parsed again.
 const NESTING_MAX: usize = 100;
 /// `intstr.Type`.
 const INTEGER: u64 = 0;
 const STRING: u64 = 1;
 
-/// The fields that a message has, in their JSON form. What is unknown is skipped, as upstream does.
+/// Parses a message to JSON. Unknown fields are skipped, like upstream does.
 ///
-/// Time and memory are linear in the bytes; nesting beyond 100 levels of JSON is refused.
+/// Time and memory are linear in the number of bytes; more than 100 levels of JSON nesting are refused.
 pub fn read(structure: &'static Struct, bytes: &[u8]) -> Result<Value, Malformed> {
     let mut object = Map::new();
     message(Message::of(structure), bytes, 1, &mut object)?;
     Ok(Value::Object(object))
 }
 
-/// Adds the fields of a message to those that are there. `depth` is how deep `into` is in the JSON.
+/// Parses the fields of a message into an object; `depth` is the JSON nesting of `into`.
 fn message(message: Message, bytes: &[u8], depth: usize, into: &mut Map<String, Value>) -> Result<(), Malformed> {
     check_depth(depth)?;
     wire::fields(bytes, message.name(), |tag, cursor| {
@@ -89,7 +89,7 @@ fn without_pointer(kind: &'static Type) -> &'static Type {
     }
 }
 
-/// An entry of a map is a message of its key and its value.
+/// Parses a map entry, which is a message with key and value.
 fn entry(
     below: &'static Type,
     name: &str,
@@ -100,7 +100,7 @@ fn entry(
     tag.expect(DELIMITED, name)?;
     let (mut key, mut item) = (String::new(), None);
     wire::fields(cursor.delimited()?, name, |tag, cursor| {
-        // Both have a length before them, and upstream does not look whether they say so.
+        // Both are length-delimited, and upstream does not check their wire type.
         let tag = Tag { wire: DELIMITED, ..tag };
         match tag.number {
             1 => key = text(tag, cursor, name)?,
@@ -112,7 +112,7 @@ fn entry(
     Ok((key, item.unwrap_or_else(|| zero(below))))
 }
 
-/// Go's zero of what an entry of a map lacks.
+/// Go's zero value of a part that a map entry lacks.
 fn zero(kind: &'static Type) -> Value {
     match kind.underlying() {
         Type::String | Type::Bytes => "".into(),
@@ -123,7 +123,7 @@ fn zero(kind: &'static Type) -> Value {
     }
 }
 
-/// One value. A struct adds to what was there before, anything else takes its place.
+/// Parses one value. A struct merges into the earlier value; any other value replaces it.
 fn value(
     kind: &'static Type,
     name: &str,
@@ -177,9 +177,9 @@ fn value(
     }
 }
 
-/// A float as JSON has it after Go wrote it: whole numbers without a point.
+/// A float as Go writes it in JSON: integral values have no decimal point.
 fn float(value: f64) -> Result<Value, Malformed> {
-    // Beyond this, not every whole number is a float.
+    // Above this, not every integer has an exact float.
     const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
     if value.fract() == 0.0 && value.abs() <= WHOLE_MAX && !(value == 0.0 && value.is_sign_negative()) {
         return Ok((value as i64).into());
@@ -188,7 +188,7 @@ fn float(value: f64) -> Result<Value, Malformed> {
     number.ok_or_else(|| malformed(format!("json: unsupported value: {}", if value.is_nan() { "NaN" } else { "Inf" })))
 }
 
-/// A list where protobuf has no lists: a message with items.
+/// Parses a nested list, which protobuf represents as a message with items.
 fn wrapped(below: &'static Type, bytes: &[u8], depth: usize) -> Result<Value, Malformed> {
     let mut items = Vec::new();
     wire::fields(bytes, "Items", |tag, cursor| {
@@ -219,7 +219,7 @@ fn time(bytes: &[u8], micro: bool) -> Result<Value, Malformed> {
         }
         Ok(true)
     })?;
-    // Only a MicroTime has parts of a second, and of those no more than its name says.
+    // Only a MicroTime keeps fractions of a second, in microseconds.
     let nanoseconds = if micro { nanoseconds / 1000 * 1000 } else { 0 };
     let seconds = seconds.saturating_add(i64::from(nanoseconds.div_euclid(1_000_000_000)));
     let time = Timestamp::new(seconds, nanoseconds.rem_euclid(1_000_000_000).unsigned_abs());
@@ -266,7 +266,7 @@ fn int_or_string(bytes: &[u8]) -> Result<Value, Malformed> {
     }
 }
 
-/// JSON within a message.
+/// Parses JSON embedded in a message.
 fn json(bytes: &[u8], name: &str, depth: usize) -> Result<Value, Malformed> {
     let mut raw: &[u8] = &[];
     wire::fields(bytes, name, |tag, cursor| {
@@ -284,7 +284,7 @@ fn json(bytes: &[u8], name: &str, depth: usize) -> Result<Value, Malformed> {
     Ok(document.value)
 }
 
-/// How deep a value nests; what was read nests to a bound.
+/// The nesting of a value; the recursion is bounded, because the parser bounds nesting.
 fn nesting(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(nesting).max().unwrap_or(0),
@@ -302,7 +302,7 @@ fn schema(bytes: &[u8], depth: usize, before: Option<Value>) -> Result<Value, Ma
     Ok(Value::Object(fields))
 }
 
-/// A schema, or several schemas or names.
+/// Parses a schema, or a list of schemas or names.
 fn schema_or(bytes: &[u8], name: &str, depth: usize) -> Result<Value, Malformed> {
     let (mut one, mut several) = (None, Vec::new());
     let names = name == "JSONSchemaPropsOrStringArray";

@@ -1,4 +1,4 @@
-//! What the oracle does not ask: bad bytes, bounds, and a message that a person can check.
+//! Tests beyond the oracle's: malformed bytes, bounds, and a message that can be checked by hand.
 
 use serde_json::{Value, json};
 
@@ -73,7 +73,7 @@ fn what_is_malformed_is_refused_in_upstreams_words() {
 
 #[test]
 fn what_is_unknown_is_skipped_whatever_is_in_it() {
-    // A group with a group and a string in it, a fixed32, a fixed64, a number; then what is known.
+    // Unknown fields: a group with a nested group and a string, a fixed32, a fixed64, a number. Then known ones.
     let unknown = b"\x7b\x83\x01\x0a\x01x\x84\x01\x7c\x75\x01\x02\x03\x04\x71\x01\x02\x03\x04\x05\x06\x07\x08\x78\x05";
     let known = b"\x12\x06\x0a\x01k\x12\x01v";
     let bytes = [&unknown[..], known].concat();
@@ -101,7 +101,7 @@ fn nesting_has_a_bound_in_messages_and_in_their_json() {
     };
     assert!(json(99).is_ok());
     assert!(json(100).is_err() && json(100_000).is_err());
-    // A chain of groups is no nesting, for nobody descends into it.
+    // Nested groups are skipped without recursion, so they do not count as nesting.
     assert_eq!(read(structure("ConfigMap"), &[0x7b; 100_000]).unwrap_err().0, "unexpected EOF");
 }
 
@@ -132,7 +132,7 @@ fn random_bytes_never_break_anything() {
     let (mut accepted, mut refused) = (0, 0);
     for round in 0..40_000 {
         let length = random(&mut state) as usize % 48;
-        // Bytes like those of messages get further than any others.
+        // Bytes that resemble messages get further into the parser than random ones.
         let byte = |state: &mut u64| match random(state) % 3 {
             0 => random(state) as u8,
             1 => ((random(state) % 20) << 3 | 2) as u8,
@@ -142,7 +142,7 @@ fn random_bytes_never_break_anything() {
         let _ = open(&[&MAGIC[..], &bytes].concat());
         let structure = &types::structs()[round % types::structs().len()];
         match read(structure, &bytes) {
-            // What was read can be written, and is the same when it is read again.
+            // Whatever was read can be written, and reads the same again.
             Ok(value) => {
                 accepted += usize::from(!bytes.is_empty());
                 let again = write(structure, &value);

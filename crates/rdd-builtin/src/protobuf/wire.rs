@@ -1,8 +1,8 @@
-//! The wire format: tags, numbers, lengths, and what to skip.
+//! The protobuf wire format: tags, varints, lengths, and skipping of fields.
 
 use super::Malformed;
 
-/// How a value is written.
+/// The wire types.
 pub(super) const VARINT: u8 = 0;
 pub(super) const FIXED_64: u8 = 1;
 pub(super) const DELIMITED: u8 = 2;
@@ -10,14 +10,14 @@ const START_GROUP: u8 = 3;
 const END_GROUP: u8 = 4;
 const FIXED_32: u8 = 5;
 
-/// A place in a message.
+/// A position in a message.
 #[derive(Debug)]
 pub(super) struct Cursor<'b> {
     bytes: &'b [u8],
     at: usize,
 }
 
-/// A field as it is met: its number, and how its value is written.
+/// The tag of a field: its number and wire type.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tag {
     pub(super) number: u32,
@@ -37,7 +37,7 @@ fn negative() -> Malformed {
 }
 
 impl Tag {
-    /// Refuses a value that is written otherwise than the field says.
+    /// Refuses a value with the wrong wire type.
     pub(super) fn expect(self, wire: u8, field: &str) -> Result<(), Malformed> {
         if self.wire == wire {
             return Ok(());
@@ -46,7 +46,7 @@ impl Tag {
     }
 }
 
-/// Goes through the fields of a message. `take` reads a value it knows and says `true`; others are skipped.
+/// Iterates over the fields of a message. `take` parses a field that it knows and returns true; others are skipped.
 pub(super) fn fields<'b>(
     bytes: &'b [u8],
     message: &str,
@@ -102,7 +102,7 @@ impl<'b> Cursor<'b> {
         Ok(found)
     }
 
-    /// Passes over one field, its tag included. A group is passed over with all that is in it, without recursion.
+    /// Skips a field with its tag. Groups are skipped without recursion.
     fn skip(&mut self) -> Result<(), Malformed> {
         let mut depth = 0_usize;
         loop {
@@ -144,26 +144,26 @@ fn put_tag(out: &mut Vec<u8>, number: u32, wire: u8) {
     put_varint(out, u64::from(number) << 3 | u64::from(wire));
 }
 
-/// A number, or a truth.
+/// Writes an integer or a boolean.
 pub fn put_integer(out: &mut Vec<u8>, number: u32, value: i64) {
     put_tag(out, number, VARINT);
     put_varint(out, value as u64);
 }
 
-/// A number with a fraction.
+/// Writes a float.
 pub fn put_double(out: &mut Vec<u8>, number: u32, value: f64) {
     put_tag(out, number, FIXED_64);
     out.extend_from_slice(&value.to_bits().to_le_bytes());
 }
 
-/// Bytes or text.
+/// Writes bytes or a string.
 pub fn put_bytes(out: &mut Vec<u8>, number: u32, value: &[u8]) {
     put_tag(out, number, DELIMITED);
     put_varint(out, value.len() as u64);
     out.extend_from_slice(value);
 }
 
-/// A message in a message: what `write` writes, with its length before it.
+/// Writes a nested message: the output of `write` with its length in front.
 pub fn put_message(out: &mut Vec<u8>, number: u32, write: impl FnOnce(&mut Vec<u8>)) {
     put_tag(out, number, DELIMITED);
     let start = out.len();

@@ -1,4 +1,4 @@
-//! From the JSON form to protobuf.
+//! Converts JSON to protobuf.
 
 use base64::{
     Engine,
@@ -14,20 +14,20 @@ use super::{
 };
 use crate::types::{self, Field, Struct, Type};
 
-/// What is in an object was read as base64 once, surplus bits and all.
+/// Lenient about trailing bits: the text was validated when it was decoded.
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
-/// An object as the message that its struct is, byte for byte as upstream writes it. Its type is for the envelope.
+/// Encodes an object as its struct's message, byte for byte like upstream. The type belongs in the envelope.
 ///
-/// The object is one of the struct; what is not is left out or is Go's zero.
+/// The object must have the form of the struct; values that do not are omitted or become Go's zero value.
 pub fn write(structure: &'static Struct, object: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     message(&mut out, Message::of(structure), object.as_object());
     out
 }
 
-/// A list of messages: its metadata as JSON, and its items as they were written.
+/// Encodes a list: its metadata as JSON, and its items, which are already encoded.
 pub fn write_list<'i>(metadata: &Value, items: impl Iterator<Item = &'i [u8]>) -> Vec<u8> {
     let mut out = Vec::new();
     let list_meta = known("ListMeta");
@@ -36,7 +36,7 @@ pub fn write_list<'i>(metadata: &Value, items: impl Iterator<Item = &'i [u8]>) -
     out
 }
 
-/// The message of a `PartialObjectMetadata`.
+/// Encodes a `PartialObjectMetadata`.
 pub fn write_partial(object: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     let metadata = object.get("metadata").and_then(Value::as_object);
@@ -44,7 +44,7 @@ pub fn write_partial(object: &Value) -> Vec<u8> {
     out
 }
 
-/// The message of a `PartialObjectMetadataList`, which is given as one.
+/// Encodes a `PartialObjectMetadataList`.
 pub fn write_partial_list(list: &Value) -> Vec<u8> {
     let items = list.get("items").and_then(Value::as_array).into_iter().flatten();
     let items: Vec<Vec<u8>> = items.map(write_partial).collect();
@@ -63,7 +63,7 @@ fn message(out: &mut Vec<u8>, message: Message, entries: Entries<'_>) {
     for field in message.fields() {
         match message.member(field) {
             Member::Field(field) => self::field(out, field, field.numbers[depth], entries),
-            // All fields of what is embedded come one after another.
+            // All fields of an embedded struct follow each other.
             Member::Embedded(..) if field.numbers[depth] == last => {}
             Member::Embedded(embedded, _) => {
                 last = field.numbers[depth];
@@ -97,7 +97,7 @@ fn field(out: &mut Vec<u8>, field: &'static Field, number: u32, entries: Entries
     }
 }
 
-/// One value, Go's zero where there is none.
+/// Writes one value; Go's zero value if absent.
 fn single(out: &mut Vec<u8>, number: u32, kind: &'static Type, value: Option<&Value>) {
     let value = value.filter(|value| !value.is_null());
     let text = value.and_then(Value::as_str);
@@ -150,7 +150,7 @@ fn single(out: &mut Vec<u8>, number: u32, kind: &'static Type, value: Option<&Va
 }
 
 fn time(out: &mut Vec<u8>, text: Option<&str>, parse: fn(&str) -> Result<Timestamp, rdd_meta::time::ParseError>) {
-    // What was stored was read as a time once.
+    // The text was validated as a time when it was decoded.
     let Some(time) = text.and_then(|text| parse(text).ok()).filter(|time| !is_zero(*time)) else { return };
     put_integer(out, 1, time.seconds());
     put_integer(out, 2, i64::from(time.nanoseconds() / 1000 * 1000));

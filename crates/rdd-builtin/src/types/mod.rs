@@ -1,56 +1,56 @@
-//! The types of the built-in kinds as Go has them: constant data, made from `types.txt` when this crate is built.
+//! The Go types of the built-in kinds as constant data, generated from `types.txt` by the build script.
 
 mod shape;
 
 /// A Go struct.
 #[derive(Debug)]
 pub struct Struct {
-    /// The name of its definition: `io.k8s.api.core.v1.ConfigMap`.
+    /// The definition name: `io.k8s.api.core.v1.ConfigMap`.
     pub definition: &'static str,
-    /// Its name in Go, without the package: `ConfigMap`.
+    /// The Go name without the package: `ConfigMap`.
     pub name: &'static str,
-    /// Whether server-side apply takes it for one value.
+    /// Whether server-side apply treats it as one value.
     pub atomic: bool,
-    /// Its fields by name, those of embedded structs included.
+    /// The fields sorted by name, including those of embedded structs.
     pub fields: &'static [Field],
-    /// Which of them protobuf's message has, in the order of their numbers.
+    /// The indexes of the fields in the protobuf message, in the order of their numbers.
     pub(crate) numbered: &'static [usize],
 }
 
 /// A field of a struct.
 #[derive(Debug)]
 pub struct Field {
-    /// Its name in JSON.
+    /// The JSON name.
     pub name: &'static str,
     /// What it holds.
     pub kind: Type,
-    /// Left out when empty: false, 0, nothing, but never a struct.
+    /// Omitted when empty (`omitempty`): false, 0 or nil, but never a struct.
     pub omit_empty: bool,
-    /// Left out when zero, structs included.
+    /// Omitted when zero (`omitzero`), including structs.
     pub omit_zero: bool,
-    /// The embedded structs that it comes from, as complaints name them: `RuleWithOperations.Rule`.
+    /// The embedded structs that it comes from, as in error messages: `RuleWithOperations.Rule`.
     pub via: &'static str,
-    /// How the items of a list relate.
+    /// The list type.
     pub list: ListType,
-    /// Whether strategic merge patch merges a list instead of replacing it.
+    /// Whether strategic merge patch merges the list instead of replacing it.
     pub merge: bool,
-    /// By which field of the items.
+    /// The merge key of the items.
     pub merge_key: Option<&'static str>,
-    /// Whether server-side apply takes this object for one value, whatever its type says.
+    /// Whether server-side apply treats the field as one value, whatever its type is.
     pub atomic: bool,
-    /// The published default, as JSON, where it is not Go's zero.
+    /// The published default as JSON, if it differs from Go's zero value.
     pub default: Option<&'static str>,
-    /// Where it is in protobuf's message: its number, after those of the embedded structs that it comes from. Empty if it is
-    /// in none.
+    /// The protobuf field numbers: those of the embedded structs that lead to the field, then its own. Empty if it is not in the
+    /// message.
     pub numbers: &'static [u32],
-    /// Its name in Go.
+    /// The Go name.
     pub go_name: &'static str,
 }
 
-/// How the items of a list relate.
+/// The list type of a field (`x-kubernetes-list-type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListType {
-    /// Nothing is said.
+    /// Not specified.
     Unset,
     /// The list is one value.
     Atomic,
@@ -73,33 +73,33 @@ pub enum Type {
     Float64,
     /// `string`
     String,
-    /// `[]byte`, in JSON base64.
+    /// `[]byte`, base64 in JSON.
     Bytes,
     /// A `metav1.Time`.
     Time,
     /// A `metav1.MicroTime`.
     MicroTime,
-    /// A `metav1.FieldsV1`: JSON as it is.
+    /// A `metav1.FieldsV1`: raw JSON.
     FieldsV1,
     /// A `resource.Quantity`.
     Quantity,
     /// An `intstr.IntOrString`.
     IntOrString,
-    /// A `runtime.RawExtension`: JSON as it is.
+    /// A `runtime.RawExtension`: raw JSON.
     RawExtension,
     /// Any JSON.
     Json,
-    /// A schema or several.
+    /// A schema or a list of schemas.
     SchemaOrArray,
-    /// A schema, or whether anything goes.
+    /// A schema or a boolean.
     SchemaOrBool,
-    /// A schema or names of properties.
+    /// A schema or a list of property names.
     SchemaOrStringArray,
-    /// One of the structs.
+    /// A struct, by its index.
     Struct(usize),
-    /// Another type under a name of its own.
+    /// A named type with its underlying type.
     Named(&'static str, &'static Type),
-    /// What may be nil.
+    /// A pointer.
     Pointer(&'static Type),
     /// A slice.
     List(&'static Type),
@@ -107,7 +107,7 @@ pub enum Type {
     Map(&'static Type),
 }
 
-/// A kind in a version, and the struct it is.
+/// A kind in a version, with its struct.
 #[derive(Debug)]
 pub struct Kind {
     /// The group; empty for the core API.
@@ -121,44 +121,44 @@ pub struct Kind {
 
 include!(concat!(env!("OUT_DIR"), "/types.rs"));
 
-/// All kinds, lists and questions among them.
+/// All kinds, including lists and reviews.
 pub fn kinds() -> &'static [Kind] {
     KINDS
 }
 
-/// All structs that the kinds are made of.
+/// All structs of the kinds.
 pub fn structs() -> &'static [Struct] {
     STRUCTS
 }
 
-/// A struct by the name of its definition.
+/// Finds a struct by its definition name.
 pub fn structure(definition: &str) -> Option<&'static Struct> {
     STRUCTS.iter().find(|found| found.definition == definition)
 }
 
-/// A kind in a version.
+/// Finds a kind in a version.
 pub fn kind(group: &str, version: &str, kind: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|found| found.kind == kind && found.group == group && found.version == version)
 }
 
-/// What upstream says of a field; only of those that columns show.
+/// Upstream's description of a field; only for fields that columns show.
 pub(crate) fn words(definition: &str, property: &str) -> &'static str {
     let found = WORDS.iter().find(|(known, name, _)| *known == definition && *name == property);
     found.expect("the build lists the fields of columns").2
 }
 
-/// The struct that every schema in a definition of a custom resource is.
+/// The struct of every schema in a custom resource definition.
 pub(crate) fn json_schema_props() -> &'static Struct {
     json_schema_props_type().structure().expect("it is one")
 }
 
-/// The same as a type.
+/// The type of [`json_schema_props`].
 pub(crate) fn json_schema_props_type() -> &'static Type {
     &JSON_SCHEMA_PROPS
 }
 
 impl Kind {
-    /// The struct it is.
+    /// The struct.
     pub fn structure(&self) -> &'static Struct {
         &STRUCTS[self.structure]
     }
@@ -170,7 +170,7 @@ impl Kind {
 }
 
 impl Struct {
-    /// A field by its name in JSON.
+    /// Finds a field by its JSON name.
     pub fn field(&self, name: &str) -> Option<&'static Field> {
         let at = self.fields.binary_search_by(|field| field.name.cmp(name)).ok()?;
         Some(&self.fields[at])
@@ -178,7 +178,7 @@ impl Struct {
 }
 
 impl Type {
-    /// The struct, if it is one.
+    /// The struct, if the type is one.
     pub fn structure(&self) -> Option<&'static Struct> {
         match self {
             Self::Struct(at) => Some(&STRUCTS[*at]),
@@ -186,7 +186,7 @@ impl Type {
         }
     }
 
-    /// The type beneath its names.
+    /// The underlying type of a named type.
     pub fn underlying(&self) -> &Type {
         match self {
             Self::Named(_, below) => below.underlying(),
@@ -194,7 +194,7 @@ impl Type {
         }
     }
 
-    /// Its name in Go, as complaints have it.
+    /// The Go name, as in error messages.
     pub fn go_name(&self) -> String {
         match self {
             Self::Bool => "bool".to_owned(),

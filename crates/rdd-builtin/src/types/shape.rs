@@ -1,4 +1,4 @@
-//! What merging has to know of the types: the shapes that upstream reads out of their OpenAPI definitions.
+//! The merge schemas of the types, equal to those that upstream derives from the OpenAPI definitions.
 
 use std::{
     collections::BTreeMap,
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 use super::{Field, ListType, STRUCTS, Struct, Type};
 
-/// One for each struct, so that types that hold themselves are no endless trees. Each is built when it is first looked at.
+/// One shape per struct, so that recursive types do not become infinite trees. Built on first use.
 static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| STRUCTS.iter().map(of_struct).collect());
 
-/// Those of types that decode themselves, from their definitions.
+/// The shapes of the types with custom decoding, from their definitions.
 static SPECIAL: LazyLock<Definitions> = LazyLock::new(|| {
     let parse = |(_, definition, form): &(&str, &str, &str)| {
         let form = serde_json::from_str(form).expect("the build wrote JSON");
@@ -25,7 +25,7 @@ static SPECIAL: LazyLock<Definitions> = LazyLock::new(|| {
 });
 
 impl super::Kind {
-    /// How objects of the kind merge.
+    /// The merge schema of the kind.
     pub fn shape(&self) -> Shape {
         SHAPES[self.structure].clone()
     }
@@ -35,7 +35,7 @@ fn of_struct(structure: &'static Struct) -> Shape {
     Shape::lazy(move || {
         let fields: BTreeMap<Arc<str>, ShapeField> =
             structure.fields.iter().map(|field| (field.name.into(), of_field(field))).collect();
-        // An object without properties may hold anything.
+        // An object without properties may have any fields.
         let element = fields.is_empty().then(Shape::deduced);
         let map = Map { fields, element, atomic: structure.atomic };
         Atom { name: Some(structure.definition.into()), map: Some(map), ..Atom::default() }
@@ -59,7 +59,7 @@ fn of_field(field: &'static Field) -> ShapeField {
     ShapeField { shape, default: default(field), patch }
 }
 
-/// The published default: the one that is stated, or Go's zero of what is always written.
+/// The published default: the stated one, or Go's zero value of a field that is always written.
 fn default(field: &Field) -> Option<Value> {
     if let Some(stated) = field.default {
         return Some(serde_json::from_str(stated).expect("the table states JSON"));
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use crate::{openapi, types};
 
-    /// Whether two shapes are the same as far as they go; named ones are compared once.
+    /// Asserts that two shapes are equal; named ones are compared once.
     fn same(ours: &Shape, theirs: &Shape, place: &str, seen: &mut HashSet<String>) {
         let (ours, theirs) = (ours.atom(), theirs.atom());
         assert_eq!((&ours.name, ours.scalar), (&theirs.name, theirs.scalar), "{place}");

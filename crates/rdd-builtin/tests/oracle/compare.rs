@@ -1,4 +1,4 @@
-//! What we make of an object beside what upstream makes of it.
+//! Compares our handling of an object with upstream's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::{
     grammar::{generate, mix},
 };
 
-/// How many questions a kind got, and which errors came up.
+/// How many questions a kind got, and which errors occurred.
 #[derive(Default)]
 struct Coverage {
     questions: usize,
@@ -20,7 +20,7 @@ struct Coverage {
     errors: BTreeSet<String>,
 }
 
-/// Runs a kind's grammar through creates and, at each endpoint, updates.
+/// Runs objects of a kind's grammar through create and, at each endpoint, update.
 pub(crate) fn run(group: &str, grammar: &Value, endpoints: &[&str], seed: u64) {
     let kind = grammar["kind"].as_str().unwrap();
     let strategy = kinds::of(group, kind).unwrap();
@@ -126,7 +126,7 @@ fn assert_same(ours: &Value, theirs: &Value, what: &str, question: &Value) {
     assert_eq!(ours, theirs, "{what}, for {question}");
 }
 
-/// Without what Go's encoding cannot tell from nothing, and without the time of day.
+/// Removes what Go's encoding does not distinguish from an absent value, and the time of day.
 fn normal(value: &Value) -> Value {
     let empty = |value: &Value| match value {
         Value::Null => true,

@@ -1,4 +1,4 @@
-//! What field selectors see.
+//! Compares the values for field selectors with upstream's.
 
 use rdd_builtin::kinds;
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn field_selectors_see_what_they_see_upstream() {
         ("rbac.authorization.k8s.io", json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role"})),
     ];
     let all: Vec<&(&str, Value)> = objects.iter().chain(&plain).collect();
-    // Every label of every kind is asked of every other kind too: those of this list, so that none is forgotten, and ours.
+    // Every label of every kind is tested on all other kinds too: ours, and those in this list.
     let mut labels: Vec<String> =
         ["name", "metadata.uid", "note", "reason", "type", "source", "reportingComponent", "reportingController"]
             .into_iter()

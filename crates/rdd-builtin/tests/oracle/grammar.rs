@@ -1,13 +1,13 @@
-//! Objects from a grammar that is JSON itself: what a field can be, good values and bad.
+//! Generates objects from a grammar in JSON, which lists good and bad values of each field.
 
 use serde_json::{Map, Value};
 
 use rdd_testkit::random::SeededRandom;
 
-/// A value of a grammar. `{"$one": [...]}` is one of several, `{"$list": g}` a few of one, `{"$map": {"keys": [...], "of": g}}`
-/// an object with some of the keys. Of other objects, a field whose name ends in `?` is there every other time, others
-/// nearly always. Everything else stands for itself. Empty lists and maps are left out: Go's encoding does not tell them
-/// from none.
+/// Generates a value. `{"$one": [...]}` is one of several values, `{"$list": g}` a short list, `{"$map": {"keys": [...], "of":
+/// g}}` an object with some of the keys. In other objects, a field whose name ends in `?` is present half of the time, others
+/// nearly always. Everything else is literal. Empty lists and maps are omitted, because Go's encoding does not distinguish them
+/// from absent ones.
 pub(crate) fn generate(random: &mut SeededRandom, grammar: &Value) -> Value {
     let Value::Object(fields) = grammar else { return grammar.clone() };
     if let Some(choices) = fields.get("$one").and_then(Value::as_array) {
@@ -42,7 +42,7 @@ pub(crate) fn generate(random: &mut SeededRandom, grammar: &Value) -> Value {
     Value::Object(object)
 }
 
-/// The one with some parts of the other.
+/// Replaces some parts of one object by those of the other.
 pub(crate) fn mix(random: &mut SeededRandom, one: &Value, other: &Value) -> Value {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {

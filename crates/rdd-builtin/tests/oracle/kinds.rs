@@ -1,4 +1,4 @@
-//! The grammars of the kinds, and one test each.
+//! The grammars of the kinds, with one test each.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ fn map(keys: Value, of: Value) -> Value {
     json!({"$map": {"keys": keys, "of": of}})
 }
 
-/// Metadata that is right more often than not.
+/// Metadata that is usually valid.
 fn metadata(namespaced: bool) -> Value {
     let mut metadata = json!({
         "name": one(json!(["a", "a", "a-b", "a.b", "system:x", "A_", "a/b", ".."])),
@@ -38,7 +38,7 @@ fn metadata(namespaced: bool) -> Value {
     } else {
         metadata["namespace?"] = one(json!(["", "", "", "", "", "n"]));
     }
-    // Mostly plain, so that other things are looked at.
+    // Mostly plain metadata, so that validation reaches the other fields.
     let mut plain = json!({"name": "a", "resourceVersion": "1"});
     if namespaced {
         plain["namespace"] = json!("default");

@@ -1,4 +1,4 @@
-//! Every built-in kind against upstream's own registry, over thousands of generated objects and updates.
+//! Compares every built-in kind with upstream's own registry, over thousands of generated objects and updates.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,7 +13,7 @@ mod kinds;
 
 use serde_json::Value;
 
-/// The answers of upstream's registry, which must not panic either. None where there is no Go.
+/// Asks upstream's registry, which must not panic. `None` if Go is not installed.
 fn ask(questions: &[Value]) -> Option<Vec<Value>> {
     let answers = rdd_testkit::oracle::ask("oracle-builtin", questions)?;
     for (question, answer) in questions.iter().zip(&answers) {

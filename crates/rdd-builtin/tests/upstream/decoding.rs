@@ -1,4 +1,4 @@
-//! The decoder against upstream's, over objects made at random along the types, right and wrong ones.
+//! Compares the decoder with upstream's, over valid and invalid objects generated from the types.
 
 use rdd_builtin::{
     decode::{self, Refused},
@@ -31,7 +31,7 @@ fn bodies_are_read_and_refused_as_upstream_does() {
         let ours = match decode::decode(kind, &mut object) {
             Ok(findings) => {
                 let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
-                // What is a question is stored nowhere.
+                // Reviews are not stored.
                 let is_question = ["authentication.k8s.io", "authorization.k8s.io"].contains(&kind.group);
                 if stored && !is_question {
                     decode::reform(kind, &mut object);
@@ -99,7 +99,7 @@ fn texts_in_any_order_and_with_repetitions_are_read_as_upstream_reads_them() {
     assert!(refused > 100 && twice > 1000);
 }
 
-/// The text of a value, its fields in no order, and some of them once more as they are in another value.
+/// The JSON text of a value with shuffled fields, some of them duplicated with values from another object.
 fn disordered(random: &mut SeededRandom, value: &Value, other: &Value) -> String {
     match value {
         Value::Array(items) => {
@@ -124,7 +124,7 @@ fn disordered(random: &mut SeededRandom, value: &Value, other: &Value) -> String
     }
 }
 
-/// `stored`: whether the object has been in the store, which is protobuf for most kinds.
+/// The question to the oracle. `stored`: whether the object went through the store, which uses protobuf for most kinds.
 fn question(kind: &Kind, body: &Value, stored: bool) -> Value {
     let in_json = ["apiextensions.k8s.io", "apiregistration.k8s.io"].contains(&kind.group);
     let in_protobuf =
@@ -168,7 +168,7 @@ impl Maker<'_> {
             return Value::Null;
         }
         match kind {
-            // A pointer to Go's zero time is written as null and read as none: that there was one is not kept between both.
+            // A pointer to Go's zero time is written as null and read as nil, so it does not survive.
             Type::Pointer(Type::Time) => json!("2024-02-29T10:00:00Z"),
             Type::Named(_, below) | Type::Pointer(below) => self.value(below, depth),
             Type::Struct(_) => match kind.structure() {

@@ -1,4 +1,4 @@
-//! The OpenAPI definitions, against those that Kubernetes publishes.
+//! Compares the OpenAPI definitions with those that Kubernetes publishes.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -6,7 +6,7 @@ use rdd_builtin::{openapi, types};
 use rdd_testkit::oracle::go_module;
 use serde_json::Value;
 
-/// Definitions that say which group-versions there are, and so differ from server to server.
+/// Definitions that list the server's group-versions and therefore differ between servers.
 const EVERYWHERE: [&str; 2] =
     ["io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent"];
 
@@ -30,7 +30,7 @@ fn every_definition_is_the_published_one() {
 }
 
 fn published(kubernetes: &Path, group: &str, version: &str) -> BTreeMap<String, Value> {
-    // A scale is published where there is something to scale.
+    // The definition of a scale is published in a group with a scale subresource.
     let group = if group == "autoscaling" { "apps" } else { group };
     let file = if group.is_empty() { format!("api__{version}") } else { format!("apis__{group}__{version}") };
     let path = kubernetes.join(format!("api/openapi-spec/v3/{file}_openapi.json"));
@@ -63,7 +63,7 @@ fn every_value_of_a_field_is_one_that_upstream_enumerates() {
     assert!(compared >= 27, "{compared}");
 }
 
-/// The values of fields in upstream's generated code, by `group_version_Struct` and field.
+/// The enum values of fields in upstream's generated code, by `group_version_Struct` and field.
 fn enumerated(text: &str) -> BTreeMap<(String, String), Value> {
     let mut found = BTreeMap::new();
     let (mut definition, mut field) = (String::new(), String::new());
@@ -82,7 +82,7 @@ fn enumerated(text: &str) -> BTreeMap<(String, String), Value> {
     found
 }
 
-/// What is published without the server that publishes it says nothing of the values that fields have.
+/// Removes enum values, which the published documents lack.
 fn forget_values(schema: &mut Value) {
     let Some(members) = schema.as_object_mut() else { return };
     if members.remove("enum").is_some() {
@@ -96,7 +96,7 @@ fn forget_values(schema: &mut Value) {
         .for_each(|items| _ = items.as_object_mut().and_then(|items| items.remove("enum")));
 }
 
-/// Without what is ours to say: the words about lists, and the group-versions that there are.
+/// Removes what is ours: the descriptions of lists, and the group-versions.
 fn comparable(name: &str, definition: &Value) -> Value {
     let mut definition = definition.clone();
     let properties = definition.get_mut("properties").and_then(Value::as_object_mut);

@@ -1,4 +1,4 @@
-//! The table of types, the definitions and the decoder against upstream's own: its published documents, and its code.
+//! Compares the table of types, the definitions and the decoder with upstream's published documents and code.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Protobuf against upstream's own: objects made at random, written, read, and read again with bytes of them spoiled.
+//! Compares protobuf with upstream's: random objects are written and read, also with corrupted bytes.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rdd_builtin::{
@@ -13,7 +13,7 @@ use crate::decoding::Maker;
 const CASES_PER_KIND: usize = 150;
 const SPOILED_PER_KIND: usize = 150;
 
-/// Objects in the form that Go gives them, of every kind and of lists of them.
+/// Random objects in Go's form, of every kind and list.
 fn objects(seed: u64, count: usize) -> Vec<(&'static Kind, Value)> {
     let mut random = SeededRandom::new(seed);
     let mut objects = Vec::new();
@@ -22,7 +22,7 @@ fn objects(seed: u64, count: usize) -> Vec<(&'static Kind, Value)> {
             let mut body = Maker { random: &mut random, wrong_per_mille: 0 }.structure(kind.structure(), 6);
             body["apiVersion"] = kind.api_version().into();
             body["kind"] = kind.kind.into();
-            // Some of its base64 is none.
+            // Some of the generated base64 is invalid.
             if decode::decode(kind, &mut body).is_ok() {
                 objects.push((kind, body));
             }
@@ -51,7 +51,7 @@ fn bytes_of(answer: &Value) -> Vec<u8> {
     STANDARD.decode(answer["bytes"].as_str().unwrap()).unwrap()
 }
 
-/// What we read, in Go's form.
+/// Our reading in Go's form.
 fn read(kind: &'static Kind, bytes: &[u8]) -> Result<Value, String> {
     let envelope = protobuf::open(bytes).map_err(|malformed| malformed.0)?;
     let is = |found: &str, expected: &str| found.is_empty() || found == expected;
@@ -125,14 +125,14 @@ fn spoiled_bytes_are_read_or_refused_as_upstream_does() {
                 let (ours, upstreams) = (without_nulls(&ours), without_nulls(&theirs["object"]));
                 assert_eq!(ours, upstreams, "{} {theirs}", bytes.escape_ascii());
             }
-            // What to say of another kind is for the decoder.
+            // The decoder reports a wrong kind, not the parser.
             (Err(why), Some(_)) if why == "another kind" => {}
             (Err(why), Some(theirs)) => {
                 refused += 1;
-                // Where an entry of a map ends, upstream does not look.
+                // Upstream does not check where a map entry ends.
                 reworded += usize::from(why != theirs);
             }
-            // Text that is not UTF-8, JSON that is none, entries of maps that end too late.
+            // Invalid UTF-8, invalid JSON, map entries that end too late.
             (Err(_), None) => stricter += 1,
         }
     }
@@ -140,7 +140,7 @@ fn spoiled_bytes_are_read_or_refused_as_upstream_does() {
     assert!(refused > 500 && reworded * 4 < refused && stricter * 4 < spoiled.len());
 }
 
-/// A pointer to nothing is written as null by upstream; the decoder takes it for none.
+/// Upstream writes a nil pointer as null, which the decoder treats as absent.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {

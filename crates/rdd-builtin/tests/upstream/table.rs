@@ -1,4 +1,4 @@
-//! The facts about Go types in `types.txt`, against what reflection says of the types themselves.
+//! Compares the Go types in `types.txt` with reflection on the types themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ fn parse(text: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut current = String::new();
     for line in text.lines() {
         match line.strip_prefix("  ") {
-            // Keys of maps are strings under any name.
+            // Map keys are strings under various names.
             Some(field) => {
                 let field = field.replace("map[v1.ResourceName=string]", "map[string]");
                 structs.get_mut(&current).unwrap().insert(field);

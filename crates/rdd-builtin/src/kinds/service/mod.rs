@@ -1,4 +1,4 @@
-//! Service: enough of its rules that what is stored makes sense. Nothing here serves one, so addresses are not allocated.
+//! Service: validation and defaulting without address allocation, because this server runs no services.
 
 mod rules;
 
@@ -90,7 +90,7 @@ fn default(object: &mut Value) {
     default_addresses(spec);
 }
 
-/// Upstream keeps the first of the cluster addresses and the one of old days the same.
+/// Defaults `clusterIPs` to `clusterIP`: upstream keeps the address and the first of the list the same.
 fn default_addresses(spec: &mut Value) {
     if text(&spec["type"]) == "ExternalName" {
         return;
@@ -101,7 +101,7 @@ fn default_addresses(spec: &mut Value) {
     }
 }
 
-/// What belongs to the type that a service had, and was perhaps filled in, goes with it unless it was changed.
+/// Clears the fields that depend on the type when the type changes, unless the update changed them too.
 fn drop_dependents_of_type(new: &mut Value, old: &Value) {
     let Some(spec) = new.get_mut("spec") else { return };
     let lost = |test: fn(&Value) -> bool| test(old) && !test(spec);
@@ -140,7 +140,7 @@ fn drop_dependents_of_type(new: &mut Value, old: &Value) {
     }
 }
 
-/// Whether it has no address of its own on purpose.
+/// Whether the service is headless.
 fn is_headless(spec: &Value) -> bool {
     texts(&spec["clusterIPs"]) == ["None"]
 }

@@ -1,4 +1,4 @@
-//! What is refused of a service.
+//! Validation of services.
 
 use std::{collections::HashSet, net::IpAddr};
 
@@ -24,7 +24,7 @@ const AFFINITIES: [&str; 2] = ["ClientIP", "None"];
 const TRAFFIC_POLICIES: [&str; 2] = ["Cluster", "Local"];
 const AFFINITY_SECONDS_MAX: i64 = 86_400;
 
-/// What is wrong with the spec of a service.
+/// Validates the spec of a service.
 pub(super) fn spec_errors(spec: &Value) -> Vec<FieldError> {
     let kind = text(&spec["type"]);
     let ports = list(&spec["ports"]);
@@ -188,7 +188,7 @@ fn address_errors(spec: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// An address stays as long as the service has one.
+/// The cluster address is immutable as long as the service has one.
 pub(super) fn cluster_address_change_error(new: &Value, old: &Value) -> Option<FieldError> {
     let external = |spec: &Value| text(&spec["type"]) == "ExternalName";
     let [new_address, old_address] = [new, old].map(|spec| text(&spec["clusterIP"]));
@@ -222,7 +222,7 @@ fn port_list_errors(ports: &[Value], kind: &str) -> Vec<FieldError> {
     errors
 }
 
-/// A port of which only protocol and number count, as Go prints it.
+/// A port of which only protocol and number are set, in Go's format.
 fn port_text(port: &Value) -> String {
     structure(&[
         ("Name", named("")),
