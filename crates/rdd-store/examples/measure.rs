@@ -1,4 +1,4 @@
-//! Prints what commits and a replay cost on this machine: `cargo run --release -p rdd-store --example measure [folder]`.
+//! Measures commits and a replay on this machine: `cargo run --release -p rdd-store --example measure [folder]`.
 
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 

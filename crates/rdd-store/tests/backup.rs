@@ -1,4 +1,4 @@
-//! Backups under load, restores, and what clients see of them.
+//! Tests of backups under load, restores, and what clients see of a restore.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 

@@ -1,4 +1,4 @@
-//! Both stores pass the contract.
+//! Runs the store contract against both stores.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 

@@ -1,4 +1,4 @@
-//! Files that are cut, changed, foreign or newer: refused as they are, or read exactly.
+//! Tests of truncated, corrupted, foreign and newer files: the store refuses them unchanged, or reads them exactly.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
@@ -50,15 +50,15 @@ fn contents(store: &dyn Store) -> Contents {
     found
 }
 
-/// A datastore, and what it held after each revision.
+/// The files of a datastore, and its content after each revision.
 struct Original {
     main: Vec<u8>,
     wal: Option<Vec<u8>>,
     after: Vec<Contents>,
 }
 
-/// Enough writes that old rows have been removed and the log has been copied back and begun again; taken after it was
-/// closed, or as it lay there when it was not.
+/// A datastore with enough writes that old rows were removed and the log was checkpointed and restarted; its files after closing,
+/// or while it is open.
 fn original(random: &mut Random, closed: bool, commits: u64) -> Original {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state.db");
@@ -89,7 +89,7 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     match random.below(6) {
         0 => bytes.truncate(place),
         1 => bytes.truncate(place / 4_096 * 4_096),
-        // Headers matter more than their size.
+        // Headers are more important than their size suggests.
         2 => bytes[place % 100] ^= 1 << random.below(8),
         3 => bytes[place / 4_096 * 4_096 + place % 24] ^= 1 << random.below(8),
         4 => {
@@ -100,7 +100,7 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// Opens what is there: an error leaves every file as it was, and names the file and the way out.
+/// Opens the datastore. An error must leave every file unchanged, and name the file and a remedy.
 fn open_or_refuse(path: &Path) -> Option<Box<dyn Store>> {
     let read = |suffix| fs::read(beside(path, suffix)).ok();
     let before = (read(""), read("-wal"));
@@ -162,7 +162,7 @@ fn a_damaged_datastore_is_refused_untouched_or_read_exactly() {
     assert!(refused > 30 && read > 20 && shorter > 0, "{refused} {read} {shorter}");
 }
 
-/// The first thing that SQLite does with a file is to read its schema: by then the log must be safe already.
+/// SQLite first reads the schema of a file, so the log must be protected before that.
 #[test]
 fn a_schema_that_cannot_be_read_leaves_the_log_beside_its_file() {
     let dir = tempfile::tempdir().unwrap();
@@ -175,14 +175,14 @@ fn a_schema_that_cannot_be_read_leaves_the_log_beside_its_file() {
     let damaged = tempfile::tempdir().unwrap();
     let copy = damaged.path().join("state.db");
     let mut main = fs::read(&path).unwrap();
-    // The cells of the first page are the schema; it begins after the header of the file and that of the page.
+    // The cells of the first page are the schema; they follow the file header and the page header.
     main[108..512].fill(0xff);
     fs::write(&copy, main).unwrap();
     fs::copy(beside(&path, "-wal"), beside(&copy, "-wal")).unwrap();
     assert!(open_or_refuse(&copy).is_none(), "a schema of nothing was read");
 }
 
-/// Refused with this text, and left as it is.
+/// Asserts that opening fails with this text and changes nothing.
 fn refused(path: &Path, expected: &str) {
     let snapshot = || {
         let entries = fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
@@ -263,7 +263,7 @@ fn a_row_that_was_lost_or_came_back_is_found() {
         store.commit(Txn::put(format!("key-{number}"), Expect::Any, "value")).wait().unwrap();
     }
     store.close().wait().unwrap();
-    // Everything else about the file is in order; only the set of rows is not the one that was written.
+    // The file is otherwise valid; only the set of rows differs from the one that was written.
     let change = |sql: &str| Connection::open(&path).unwrap().execute_batch(sql).unwrap();
     change("CREATE TABLE kept AS SELECT * FROM log WHERE id = 5 << 7; DELETE FROM log WHERE id = 5 << 7");
     change("ALTER TABLE kept RENAME TO aside");

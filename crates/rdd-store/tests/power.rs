@@ -1,4 +1,4 @@
-//! Loss of power at any moment, on a disk that keeps no more than it promised.
+//! Tests of power loss at any moment, on a simulated disk that keeps no more than fsync guarantees.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
@@ -19,14 +19,14 @@ const SEED: &str = "RDD_STORE_POWER_SEED";
 const WRITERS: usize = 3;
 
 fn open(disk: &Disk, synchronous_off: bool) -> Result<SharedStore, sqlite::Error> {
-    // A short history and few rows per piece, so that removal and catching up are under way when power fails.
+    // Short history and small pieces, so that removal and catching up are in progress when power fails.
     let limits = Limits { history_rows: 400, piece_bytes: 4_000, subscriber_batches: 1 << 16, ..Limits::default() };
     let testing = sqlite::Testing { vfs: Some(disk.vfs()), synchronous_off };
     let options = sqlite::Options { limits, testing, ..sqlite::Options::default() };
     Ok(Arc::new(sqlite::open(Path::new("/state.db"), options)?))
 }
 
-/// A random transaction, and what it changes if it succeeds, given that each writer has its own keys.
+/// A random transaction with its changes if it succeeds; each writer has its own keys.
 fn transaction(writer: usize, random: &mut Random, live: &mut Vec<String>) -> (Txn, Vec<Changed>) {
     let (mut txn, mut changed) = (Txn::default(), Vec::new());
     for op in 0..=random.below(3) {
@@ -48,7 +48,7 @@ fn transaction(writer: usize, random: &mut Random, live: &mut Vec<String>) -> (T
     (txn, changed)
 }
 
-/// Writes from several threads, and watches, until power fails.
+/// Writes from several threads and watches until power fails.
 fn live(store: &SharedStore, disk: &Disk, history: &Mutex<History>, random: &mut Random) -> Result<(), String> {
     let after = Revision(history.lock().unwrap().head());
     let mut events = store.events(after).wait().map_err(|error| error.to_string())?;
@@ -58,7 +58,7 @@ fn live(store: &SharedStore, disk: &Disk, history: &Mutex<History>, random: &mut
             problem.lock().unwrap().get_or_insert(text);
         }
     };
-    // Inside a call of the disk, or right after an acknowledgement.
+    // Power fails inside a disk call, or right after an acknowledgement.
     let right_after = (random.below(3) == 0).then(|| random.below(30));
     disk.fail_after(if right_after.is_some() { 100_000 } else { 1 + random.below(150) });
     let seeds: Vec<_> = (0..WRITERS).map(|_| random.next()).collect();
@@ -104,14 +104,14 @@ fn live(store: &SharedStore, disk: &Disk, history: &Mutex<History>, random: &mut
     problem.into_inner().unwrap().map_or(Ok(()), Err)
 }
 
-/// Many lives of stores, each ended by loss of power; the first violation, and how much was checked.
+/// Runs many stores that each end by power loss; returns the first violation and how many images were checked.
 fn run(images: usize, synchronous_off: bool, random: &mut Random) -> (Result<(), String>, usize) {
     let (mut made, mut checked) = (0, 0);
     while made < images {
         let mut disk = Disk::new(random.next());
         let history = Mutex::new(History::default());
         for life in 0..25 {
-            // Also the making of the file may be interrupted.
+            // Creating the file may be interrupted, too.
             if life == 0 && random.below(4) == 0 {
                 disk.fail_after(1 + random.below(12));
             }
@@ -166,7 +166,7 @@ fn a_full_disk_refuses_writes_keeps_reads_and_heals() {
     store.commit(Txn::put("before", Expect::Any, "1")).wait().unwrap();
     disk.set_full(true);
     let mut refused = 0;
-    // The log has room left from before it was last cut; a large value has none.
+    // The log file has free space from before its last truncation; a large value exceeds it.
     for _ in 0..3 {
         let error = store.commit(Txn::put("large", Expect::Any, vec![7; 100_000])).wait().unwrap_err();
         assert!(matches!(error, Error::DiskFull { .. }), "{error:?}");
@@ -194,7 +194,7 @@ fn after_a_failed_sync_writes_are_refused_until_a_restart_and_reads_go_on() {
     let store = open(&disk, false).unwrap();
     store.commit(Txn::put("before", Expect::Any, "1")).wait().unwrap();
     disk.fail_next_sync();
-    // Only the first of them meets the failure. The disk would take the others, but what it holds is unknown by now.
+    // Only the first write gets the disk error. The disk would accept the others, but its content is unknown by now.
     for _ in 0..3 {
         let error = store.commit(Txn::put("k", Expect::Any, "2")).wait().unwrap_err();
         assert!(matches!(error, Error::Poisoned { .. }), "{error:?}");

@@ -1,4 +1,4 @@
-//! What holds between processes: writers that are killed, a second opener, a hostile umask.
+//! Tests across processes: writers that are killed, a second opener, a permissive umask.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
@@ -25,7 +25,7 @@ const PLACE: &str = "RDD_STORE_TEST_PLACE";
 const AFTER: &str = "RDD_STORE_TEST_AFTER";
 const SEED: &str = "RDD_STORE_KILL_SEED";
 
-/// This very program, in another role; it does nothing when it is run as a test.
+/// This test binary in another role; does nothing when run as a test.
 #[test]
 fn role() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -35,7 +35,7 @@ fn role() {
         "hold" => {
             let _store = open(&place).unwrap();
             say("ready");
-            // Killed by the test; if that died first, nobody waits for ever.
+            // The test kills this process; if the test died first, the process ends by itself.
             std::thread::sleep(Duration::from_secs(60));
         }
         "umask" => {
@@ -58,7 +58,7 @@ fn start(role: &str, place: &Path, variables: &[(&str, String)]) -> Child {
     command.stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// Kills a child and takes its leave, also when a test fails.
+/// Kills and reaps a child, also when a test fails.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -75,7 +75,7 @@ fn start_and_wait_until_ready(role: &str, place: &Path) -> Killed {
     child
 }
 
-/// One line in one write, so that a kill leaves it whole or leaves it out.
+/// Prints a line in a single write, so that a kill either keeps or loses it whole.
 fn say(line: &str) {
     let line = format!("{line}\n");
     std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
@@ -105,7 +105,7 @@ fn decode(line: &str) -> Option<(&str, u64, Vec<Changed>)> {
     matches!(what, "ack" | "event").then(|| (what, revision, changes.collect()))
 }
 
-/// Several writers, some of whose keys expire, and a watcher that goes on from where its predecessor was.
+/// Runs several writers, some with expiring keys, and a watcher that resumes where its predecessor stopped.
 fn write_until_killed(place: &Path) {
     let after = std::env::var(AFTER).unwrap().parse().unwrap();
     let mut random = Random(std::env::var(SEED).unwrap().parse().unwrap());
@@ -131,7 +131,7 @@ fn write_until_killed(place: &Path) {
                     } else {
                         let value = format!("{:x}", random.next()).repeat(1 + random.below(20) as usize);
                         let brief = random.below(5) == 0;
-                        // Keys that expire are never deleted by hand: whether that changes anything would be unknown.
+                        // Expiring keys are never deleted explicitly: whether such a deletion changes anything would be unknown.
                         let ttl = brief.then(|| Duration::from_millis(random.below(30)));
                         if brief {
                             key.push_str("/brief");
@@ -167,11 +167,11 @@ fn what_was_acknowledged_or_told_survives_kill_9() {
         let mut child = Killed(start("write", &path, &variables));
         let output = BufReader::new(child.0.stdout.take().unwrap());
         let reader = std::thread::spawn(move || {
-            // A line without its end is one that was never said.
+            // A line without its newline does not count.
             let lines = output.split(b'\n').map_while(Result::ok);
             lines.filter_map(|line| String::from_utf8(line).ok()).collect::<Vec<_>>()
         });
-        // Any moment will do: while it opens, recovers, writes, compacts or checkpoints.
+        // Any moment is valid: the child may be opening, recovering, writing, compacting or checkpointing.
         std::thread::sleep(Duration::from_micros(3_000 + random.below(120_000)));
         assert!(child.0.try_wait().unwrap().is_none(), "it ends only when it is killed");
         drop(child);
@@ -183,7 +183,7 @@ fn what_was_acknowledged_or_told_survives_kill_9() {
             };
             noted.unwrap_or_else(|problem| panic!("life {kill}: {problem}"));
         }
-        // Not each time: the next life is to find what the kill left as well.
+        // Not each time: the next child must also find what the kill left.
         if random.below(3) == 0 || kill + 1 == kills {
             let store = open(&path).unwrap_or_else(|error| panic!("life {kill}: {}", history::chain(&error)));
             history.check(&*store).unwrap_or_else(|problem| panic!("life {kill}: {problem}"));
@@ -238,7 +238,7 @@ fn laxer_modes_are_tightened() {
     assert_eq!((mode(dir.path()), mode(&path)), (0o700, 0o600));
 }
 
-/// A small file system of its own, unmounted in the end.
+/// A small file system, unmounted on drop.
 struct Mounted(tempfile::TempDir);
 
 impl Mounted {

@@ -1,4 +1,4 @@
-//! What a store does when nobody asks: give space back, and sleep.
+//! Tests of an idle store: it returns free space, and sleeps.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 

@@ -1,7 +1,7 @@
-//! A disk in memory, as a SQLite VFS, that can lose power and run full.
+//! A simulated disk as a SQLite VFS, with power loss and a full disk.
 //!
-//! What was written since a file's last sync may be lost, kept, kept in part (512-byte sectors), or kept while something
-//! written before it is lost. A new file's name is durable after the file's first sync.
+//! What was written since a file's last sync may be lost, kept, kept partially (in 512-byte sectors), or kept while an earlier
+//! write is lost. A new file's name is durable after the file's first sync.
 
 #![allow(unsafe_code, reason = "a SQLite VFS is a table of C functions; there is no safe way to write one")]
 #![allow(dead_code, reason = "each test uses a part of it")]
@@ -20,7 +20,7 @@ use rusqlite::ffi;
 
 const SECTOR: usize = 512;
 
-/// A small generator, so that a seed is all it takes to see a failure again.
+/// A small deterministic generator, so that a seed reproduces a failure.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(pub(crate) u64);
 
@@ -47,7 +47,7 @@ enum Pending {
 #[derive(Debug, Clone, Default)]
 struct Content {
     durable: Vec<u8>,
-    /// Whether the file's name survives.
+    /// Whether the file's name is durable.
     named: bool,
     current: Vec<u8>,
     pending: Vec<Pending>,
@@ -57,16 +57,16 @@ struct Content {
 struct State {
     files: BTreeMap<String, Content>,
     random: Random,
-    /// Power fails at the call that counts this down to zero.
+    /// Power fails at the call that decrements this to zero.
     calls_left: Option<u64>,
-    /// What is on the disk after power failed.
+    /// The content of the disk after the power failure.
     image: Option<BTreeMap<String, Content>>,
     full: bool,
-    /// The next sync fails; the disk itself works on, as disks do.
+    /// The next sync fails; the disk continues to work, as real disks do.
     sync_fails: bool,
 }
 
-/// The disk. It stays registered with SQLite under its name until the process ends.
+/// The disk. It stays registered with SQLite until the process ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Disk {
     name: String,
@@ -89,43 +89,43 @@ impl Disk {
         Self { name, state }
     }
 
-    /// The name to open files on it under.
+    /// The name of the VFS.
     pub(crate) fn vfs(&self) -> String {
         self.name.clone()
     }
 
-    /// Lets power fail at the n-th call from now that writes, cuts or syncs.
+    /// Makes power fail at the n-th writing, truncating or syncing call from now.
     pub(crate) fn fail_after(&self, calls: u64) {
         lock(self.state).calls_left = Some(calls.max(1));
     }
 
-    /// Lets power fail now, unless it has failed already.
+    /// Makes power fail now, unless it has failed already.
     pub(crate) fn fail_now(&self) {
         lock(self.state).fail();
     }
 
-    /// While full, every write that makes a file longer finds no space.
+    /// While full, every write that extends a file fails.
     pub(crate) fn set_full(&self, full: bool) {
         lock(self.state).full = full;
     }
 
-    /// Frees what is on it; its name stays registered.
+    /// Frees the files; the VFS stays registered.
     pub(crate) fn discard(self) {
         lock(self.state).files.clear();
     }
 
-    /// Lets one sync fail.
+    /// Makes the next sync fail.
     pub(crate) fn fail_next_sync(&self) {
         lock(self.state).sync_fails = true;
     }
 
-    /// The disk as it is when power is back.
+    /// The disk after power returns.
     pub(crate) fn after_failure(&self) -> Self {
         let mut state = lock(self.state);
         state.fail();
         let files = state.image.replace(BTreeMap::new()).expect("power has failed");
         let seed = state.random.next();
-        // The old disk is never used again; only its empty shell stays registered.
+        // The old disk is not used again; only the empty VFS stays registered.
         state.files.clear();
         drop(state);
         Self::with_files(seed, files)
@@ -146,7 +146,7 @@ impl State {
         self.image = Some(image);
     }
 
-    /// Counts a call down; `false` if the disk has no power (any more).
+    /// Counts a call; returns false if the disk has no power.
     fn powered(&mut self) -> bool {
         if let Some(left) = &mut self.calls_left {
             *left -= 1;
@@ -159,7 +159,7 @@ impl State {
     }
 }
 
-/// What of a file is there after power failed.
+/// What remains of a file after a power failure.
 fn survive(content: &Content, random: &mut Random) -> Option<Content> {
     let mood = random.below(5);
     if !content.named && mood <= 1 {
@@ -205,7 +205,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().expect("the disk does not panic")
 }
 
-/// What SQLite allocates for an open file: its own part first, then ours.
+/// The memory that SQLite allocates for an open file: SQLite's part first, then ours.
 #[repr(C)]
 struct OpenFile {
     base: ffi::sqlite3_file,
@@ -362,7 +362,7 @@ unsafe extern "C" fn write(file: *mut ffi::sqlite3_file, buffer: *const c_void, 
                 return ffi::SQLITE_FULL;
             }
             let pending = Pending::Write { offset: offset as usize, data };
-            // The write that power fails in is among those that may be kept in part.
+            // The write during which power fails may be kept partially, too.
             if let Some(content) = state.files.get_mut(name).filter(|_| state.image.is_none()) {
                 apply(&mut content.current, &pending);
                 content.pending.push(pending);
@@ -390,7 +390,7 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, _: c_int) -> c_int {
     // SAFETY: the file is open.
     unsafe {
         with_file(file, |state, name| {
-            // Power that fails during a sync leaves what it leaves; a sync that returned has done its work.
+            // A sync during which power fails guarantees nothing; a sync that returned guarantees everything.
             if !state.powered() || std::mem::take(&mut state.sync_fails) {
                 return ffi::SQLITE_IOERR_FSYNC;
             }
@@ -430,7 +430,7 @@ unsafe extern "C" fn sector_size(_: *mut ffi::sqlite3_file) -> c_int {
     SECTOR as c_int
 }
 
-/// As SQLite's own VFS for Unix: a sector that is not written to does not change when power fails.
+/// Like SQLite's own VFS for Unix: a power failure does not change sectors that are not being written.
 unsafe extern "C" fn characteristics(_: *mut ffi::sqlite3_file) -> c_int {
     ffi::SQLITE_IOCAP_POWERSAFE_OVERWRITE
 }
@@ -493,7 +493,7 @@ unsafe extern "C" fn last_error(_: *mut ffi::sqlite3_vfs, _: c_int, _: *mut c_ch
     0
 }
 
-/// The seed: from the environment if it is given there, from the clock if not. It is printed, so that it can be given.
+/// The seed from the environment, or from the clock; printed, so that a failure can be reproduced.
 pub(crate) fn seed(variable: &str) -> u64 {
     let seed = std::env::var(variable).ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| {
         #[expect(clippy::disallowed_methods, reason = "a seed is to differ from run to run")]
@@ -504,5 +504,5 @@ pub(crate) fn seed(variable: &str) -> u64 {
     seed
 }
 
-/// A shared handle, for threads.
+/// A shared store handle for threads.
 pub(crate) type SharedStore = Arc<dyn rdd_store::Store>;

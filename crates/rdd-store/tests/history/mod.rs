@@ -1,4 +1,4 @@
-//! What a store must still hold after it died: the checker of the crash tests.
+//! The checker of the crash tests: what a store must still contain after a crash.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -9,14 +9,14 @@ use std::{
 
 use rdd_store::{Batch, Change, Error, Revision, Store};
 
-/// One change, as it is compared: the key, and a value or nothing.
+/// A change for comparison: the key, and its value or `None`.
 pub(crate) type Changed = (String, Option<Vec<u8>>);
 
-/// Everything a watcher was told, over all lives of a store; revision n is at place n - 1.
+/// All batches that a watcher received, over all restarts of a store; revision n is at index n - 1.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     told: Vec<Vec<Changed>>,
-    /// What writers were promised, by revision.
+    /// The acknowledged commits by revision.
     acknowledged: BTreeMap<u64, Vec<Changed>>,
 }
 
@@ -29,7 +29,7 @@ impl History {
         self.acknowledged.len()
     }
 
-    /// The watcher was told a batch: it must be the next one.
+    /// Records a batch that the watcher received; it must be the next one.
     pub(crate) fn tell(&mut self, revision: u64, changes: Vec<Changed>) -> Result<(), String> {
         if changes.is_empty() {
             return Ok(());
@@ -42,7 +42,7 @@ impl History {
         Ok(())
     }
 
-    /// A writer was promised that its changes are there.
+    /// Records an acknowledged commit.
     pub(crate) fn acknowledge(&mut self, revision: u64, changes: Vec<Changed>) -> Result<(), String> {
         match self.acknowledged.insert(revision, changes) {
             None => Ok(()),
@@ -50,7 +50,7 @@ impl History {
         }
     }
 
-    /// Continues the watcher from where it was, on the store that came back, and compares everything.
+    /// Resumes the watcher on the recovered store, and compares everything.
     pub(crate) fn check(&mut self, store: &dyn Store) -> Result<(), String> {
         let told_before = self.head();
         let head = store.status().head.0;
@@ -76,7 +76,7 @@ impl History {
             return Err(format!("history begins after {horizon}, but the watcher is at {told_before}"));
         }
         self.compare_state(horizon, &found)?;
-        // Told before: it must be the same again. Not told yet: it continues.
+        // Batches received before must be the same again; later ones continue the history.
         for revision in horizon + 1..=head {
             let batch = events.next_blocking().map_err(|error| format!("event {revision}: {error}"))?;
             if batch.revision != Revision(revision) {
@@ -123,7 +123,7 @@ pub(crate) fn changes(batch: &Batch) -> Vec<Changed> {
     batch.events.iter().map(|event| (event.key.to_string(), value(&event.change))).collect()
 }
 
-/// Waits for a state, with a bound.
+/// Polls until a condition holds, with a timeout.
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !holds() {
@@ -132,12 +132,12 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// The whole chain of an error, as a user sees it.
+/// The full error chain, as a user sees it.
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     rdd_stdx::chain::Chain(error).to_string()
 }
 
-/// Whether a commit failed because the store or its disk went away.
+/// Whether a commit failed because the store or its disk is gone.
 pub(crate) fn is_gone(error: &Error) -> bool {
     matches!(error, Error::Closed | Error::Poisoned { .. })
 }
