@@ -76,6 +76,7 @@ impl Index {
             }
             self.bury(killer, before);
         }
+        // A deletion has no value to keep: only history needs its row.
         if deletion {
             self.bury(killer, live);
         } else if let Some(expires) = live.expires {

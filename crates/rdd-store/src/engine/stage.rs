@@ -39,6 +39,7 @@ impl<'a> Staging<'a> {
     pub(crate) fn expire(&mut self, at_most: usize) {
         let due = self.index.expiries.iter().take_while(|(expires, _)| *expires <= self.now).take(at_most);
         let keys: Vec<_> = due.map(|(_, key)| Arc::clone(key)).collect();
+        // A row id has room for this many operations per revision.
         for keys in keys.chunks(OPS_MAX) {
             let revision = Revision(self.staged.head + 1);
             let events = keys.iter().enumerate().map(|(place, key)| self.apply(revision, place, Arc::clone(key), None));
@@ -58,6 +59,7 @@ impl<'a> Staging<'a> {
         let mut events = Vec::with_capacity(txn.ops.len());
         for Op { key, action, .. } in txn.ops {
             let known = self.known_key(&key);
+            // Places are dense: a deletion without effect takes none.
             let place = events.len();
             match action {
                 Action::Put { value, ttl } => {

@@ -76,6 +76,7 @@ pub(super) fn create(path: &Path, steps: &[Step]) -> Result<(), Error> {
 pub(super) fn create_staged(staged: &Path, steps: &[Step]) -> Result<(), Error> {
     place::create_new_private(staged).map_err(io_error("create", staged))?;
     let connection = Connection::open(staged).map_err(sqlite_error("create", staged))?;
+    // Without syncing each write: the complete file is synced once at the end.
     let made = configure(&connection, true).and_then(|()| build(&connection, steps));
     made.map_err(sqlite_error("create", staged))?;
     connection.close().map_err(|(_, error)| sqlite_error("create", staged)(error))?;

@@ -111,6 +111,7 @@ impl<'c> SqliteLog<'c> {
 impl Log for SqliteLog<'_> {
     fn write(&mut self, write: &Write<'_>) -> Result<(), Failure> {
         let Err(error) = self.try_write(write) else { return Ok(()) };
+        // After some errors SQLite has rolled back already.
         if !self.connection.is_autocommit()
             && let Err(rollback) = self.connection.execute_batch("ROLLBACK")
         {

@@ -116,6 +116,7 @@ fn open_locked(path: &Path, options: &Options, steps: &[layout::Step]) -> Result
     };
     layout::check_version(path, version, steps)?;
     let checking = Checking::begin(path, options)?;
+    // Again through SQLite: the write-ahead log may hold a newer format than the main file.
     layout::check_version(path, layout::version(&checking.connection, path)?, steps)?;
     layout::upgrade(&checking.connection, path, steps)?;
     let index = replay::verify(&checking.connection, path)?;
@@ -201,6 +202,7 @@ fn start(
         if let Err((_, error)) = connection.close() {
             tracing::warn!(path = %main.display(), error = %rdd_stdx::chain::Chain(&error), "closing the store failed");
         }
+        // After the connection is closed: until then, no other process may open the files.
         drop(lock);
         waiting
     });

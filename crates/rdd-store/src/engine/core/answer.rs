@@ -57,6 +57,7 @@ impl Core {
         let read = log.read(RowId::end_of(after), RowId(i64::MAX), &mut |row| {
             let revision = row.id.revision();
             if batches.last().is_none_or(|batch| batch.revision != revision) {
+                // Ends only between revisions, so that batches stay whole.
                 if bytes >= self.limits.piece_bytes {
                     complete = false;
                     return ControlFlow::Break(());
@@ -85,11 +86,13 @@ impl Core {
     }
 
     fn pull_entries<L: Log>(&mut self, log: &mut L, load: u64, now: u64) -> Result<Vec<Entry>, Error> {
+        // Removes expired loads first, possibly this one.
         self.loads.hold(now);
         let loading = self.loads.renew(load, now).ok_or(Error::LoadExpired)?;
         let (mut entries, mut bytes) = (Vec::new(), 0);
         let read = log.read(loading.reached, RowId::end_of(loading.horizon), &mut |row| {
             loading.reached = row.id;
+            // Dead at the horizon, but not removed yet when the load began.
             if loading.dead.contains(&row.id) {
                 return ControlFlow::Continue(());
             }

@@ -99,6 +99,7 @@ impl Core {
         while !self.closing {
             let wait = self.wait();
             self.round(log, wait);
+            // Between rounds, because a copy runs rounds itself.
             if let Some((target, answer)) = self.backups.pop_front() {
                 self.back_up(log, target, answer);
             }
@@ -129,6 +130,7 @@ impl Core {
                 other => others.push(other),
             }
         }
+        // Read after the wait, which may have been long.
         let now = self.time.now();
         let outcome = self.write(log, now, commits, idle || !compacts.is_empty());
         for answer in compacts {
@@ -154,6 +156,7 @@ impl Core {
             return Err(error);
         }
         let mut staging = Staging::new(&self.index, now);
+        // After a full disk expiry waits too: a deletion needs space like any other row.
         if now >= self.retry_at {
             staging.expire(EXPIRE_AT_ONCE);
         }
@@ -188,6 +191,7 @@ impl Core {
         let (remove, removed_sums): (Vec<_>, Vec<_>) = remove.into_iter().unzip();
         let mut state = State { compacted, ..self.stamped(now) };
         state.rows = state.rows + staged.rows.len() as u64 - remove.len() as u64;
+        // Exclusive or both adds and removes a row, in any order.
         let sums = staged.notes.iter().map(|note| note.live.sum).chain(removed_sums);
         state.digest = sums.fold(state.digest, |digest, sum| digest ^ sum);
 
@@ -240,6 +244,7 @@ impl Core {
         let Limits { history_rows, history_bytes, .. } = self.limits;
         let crowded = crowded_out(&self.index.dead, self.index.dead_bytes, history_rows, history_bytes);
         let due = self.ages.passed(now);
+        // An idle store pays a disk transaction for each move, so it moves in steps of a sixteenth of the age.
         if own && due > current {
             self.advance_at = now + millis(self.limits.history_age) / 16;
         }
@@ -316,6 +321,7 @@ impl Core {
             if self.index.backlog() > 0 {
                 at(self.quiet_at.max(self.retry_at));
             }
+            // A held horizon cannot move: its timers would wake the writer for nothing.
             if !holding && self.wish.min(self.index.head) > compacted {
                 at(self.retry_at);
             }
@@ -353,6 +359,7 @@ impl Core {
 
     /// Writes the current time, so that store time continues from here, and completes the files.
     fn shut_down<L: Log>(&mut self, log: &mut L) {
+        // A poisoned log must not be written again.
         if self.poisoned.is_some() {
             return;
         }
