@@ -172,6 +172,7 @@ impl Splitter {
         if self.header.len() < HEADER_BYTES {
             return;
         }
+        // The stream number, three zero bytes, and the length of the frame.
         let output = if self.header[0] == 2 { Output::Error } else { Output::Out };
         self.header.advance(4);
         let length = usize::try_from(self.header.get_u32()).unwrap_or(usize::MAX);

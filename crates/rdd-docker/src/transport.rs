@@ -88,6 +88,7 @@ impl Transport {
         }
         let body = body.map_err(Into::into).boxed_unsync();
         self.client.request(Request::from_parts(parts, body)).await.map_err(|error| {
+            // Callers may safely retry a request that was never sent.
             let kind = if error.is_connect() { io::ErrorKind::NotConnected } else { io::ErrorKind::BrokenPipe };
             io::Error::new(kind, error)
         })

@@ -185,6 +185,7 @@ pub(super) fn switch(path: &Path, from: &str, to: Option<&str>) -> Result<bool, 
             return Ok(false);
         }
         let text = config.naming(to)?;
+        // Already correct: a write would only change the file times.
         if text.as_deref() == config.original.as_ref().map(|original| original.content.as_slice()) {
             return Ok(true);
         }

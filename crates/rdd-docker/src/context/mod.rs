@@ -121,6 +121,7 @@ impl DockerContext {
     pub async fn remove(&self) -> Result<(), Error> {
         let mut looking = self.looking.lock().await;
         looking.stop.cancel();
+        // A switch in progress must finish before the current context is cleared.
         while let Some(ended) = looking.task.next().await {
             if let Err(failure) = ended.outcome {
                 tracing::error!(%failure, "looking at docker's current context failed");

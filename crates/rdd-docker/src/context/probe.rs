@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// An engine that says this to whoever connects.
+    /// An engine that sends this to every client.
     async fn answering(answer: &'static [u8]) -> Health {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
