@@ -196,6 +196,7 @@ impl Api {
         let status = response.status();
         let collected = Limited::new(response.into_body(), BODY_BYTES_MAX).collect().await;
         let body = collected.map_err(|error| self.unreachable(&error.to_string()))?.to_bytes();
+        // Only after the whole body was read can the connection be reused.
         if connection.is_usable().await {
             *self.connection.borrow_mut() = Some((generation, connection));
         }
@@ -265,6 +266,7 @@ impl Api {
     ) -> Result<WatchEnd> {
         self.runtime.block_on(async {
             let watched = self.follow(call, on);
+            // `--request-timeout` applies to watches as well.
             let bound = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
             let until = [until, bound].into_iter().flatten().min();
             let Some(until) = until else { return watched.await };
@@ -286,6 +288,7 @@ impl Api {
         }
         let mut buffer = BytesMut::new();
         while let Some(frame) = body.frame().await {
+            // A broken connection ends a watch like a closed one.
             let Ok(frame) = frame else { return Ok(WatchEnd::Closed) };
             let Ok(data) = frame.into_data() else { continue };
             buffer.extend_from_slice(&data);

@@ -181,6 +181,7 @@ impl ClusterSource {
 
 fn authorization(connection: &ClusterConnection, plugin_token: Option<&str>) -> Option<String> {
     let credentials = &connection.credentials;
+    // The kubeconfig's own token takes precedence over the plugin's.
     if let Some(token) = credentials.token.as_deref().or(plugin_token) {
         return Some(format!("Bearer {token}"));
     }

@@ -265,6 +265,7 @@ fn is_rival(found: &Mapping, other: &Mapping, word: &str) -> bool {
 
 fn find_in(all: &[Rc<Mapping>], word: &str) -> Option<Rc<Mapping>> {
     let parts: Vec<&str> = word.splitn(3, '.').collect();
+    // The order decides what an ambiguous word means, and follows kubectl's.
     let full = match parts.as_slice() {
         [name, version, group] => by_name(all, name, Some(version), group),
         _ => None,

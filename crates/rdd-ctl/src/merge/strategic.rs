@@ -101,6 +101,7 @@ impl Lists<'_> {
             let old = with(self.old, &item[key]).unwrap_or(Value::Null);
             let mut inner = objects(&old, item, &found, self.element, self.depth + 1);
             if !inner.is_empty() {
+                // The merge key identifies the item in the patch.
                 inner.insert(key.to_owned(), item[key].clone());
                 changed.push(Value::Object(inner));
             }

@@ -201,6 +201,7 @@ impl<'a> Apply<'a> {
     fn keep_annotation(&self, ctl: &Ctl<'_>, info: &mut Info) -> Result<()> {
         let metadata = Metadata::of(info.object());
         let Some(annotation) = metadata.annotation(LAST_APPLIED) else { return Ok(()) };
+        // An applying manager owns the annotation already.
         if !migrate::owners_of_annotation(metadata.managed_fields(), "Apply").is_empty() {
             return Ok(());
         }
@@ -323,6 +324,7 @@ impl<'a> Apply<'a> {
             ctl.api.pause(BACKOFF);
         }
         let made = |object: &Value| self.manner.create(ctl, &Info { object: Some(object.clone()), ..info.clone() });
+        // The object is deleted by now: if the new one is refused, restore the old one.
         made(wanted).or_else(|error| match made(live) {
             Ok(restored) => Ok(restored),
             Err(worse) => Err(Error::text(format!(

@@ -125,6 +125,7 @@ fn delete_all(
         match options.delete(ctl, &info) {
             Ok(answer) => {
                 ctl.print(&options.line(ctl, &info))?;
+                // With the uid, the wait does not mistake a recreated object for this one.
                 let uid = [&answer["details"]["uid"], &answer["metadata"]["uid"]].into_iter().find_map(Value::as_str);
                 let uid = uid.unwrap_or_default().to_owned();
                 deleted.push((info, uid));

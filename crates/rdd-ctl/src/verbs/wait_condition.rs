@@ -133,6 +133,7 @@ fn until_met(ctl: &Ctl<'_>, mapping: &Mapping, name: &str, wanted: &Wanted) -> R
                 "DELETED" => return Err(deleted()),
                 "ERROR" => return Ok(ControlFlow::Break(())),
                 "ADDED" | "MODIFIED" => {
+                    // From now on a missing object means that it was deleted.
                     was_there = true;
                     met = wanted.is_met_by(&event.object);
                 }
