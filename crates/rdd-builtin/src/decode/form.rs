@@ -48,6 +48,7 @@ impl Form {
             }),
         });
         let is_known = is_known && sent.next().is_none();
+        // Added only if every field matched, after the iteration that borrows `entries`.
         if is_known {
             entries.extend(missing.into_iter().map(|(name, zero)| (name.to_owned(), zero)));
         }
