@@ -18,8 +18,9 @@ use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use super::{
-    frame::{Caller, Frame, Peer, Visit},
+    frame::{Caller, Frame, Peer},
     limits::{CONNECTION_WINDOW_BYTES, ERROR_RESETS, Limits, PENDING_RESETS, STREAM_WINDOW_BYTES},
+    pending::Visit,
     place::Placed,
     streams::Streams,
 };
@@ -29,12 +30,16 @@ use crate::{
     tls::{self, Tls},
 };
 
-const EVICTED: &str = "a connection that authenticated nobody made room for another";
+const OVERDUE: &str = "a connection was closed because it had not authenticated and others waited";
 
 /// Serves a connection to its end. Its failures concern nobody else, so they end here, in a line of the log.
 pub(super) async fn serve(stream: Placed, tls: Arc<Tls>, frame: Arc<Frame>, visit: Arc<Visit>) {
     if let Err(error) = stream.set_nodelay() {
         tracing::debug!(%error, "a connection was gone before it was served");
+        return;
+    }
+    if !wait_for_place(&frame, &visit).await {
+        tracing::debug!("a connection was closed because it did not get a place in time");
         return;
     }
     let Some(stream) = handshake(stream, &tls, &frame, &visit).await else { return };
@@ -47,6 +52,14 @@ pub(super) async fn serve(stream: Placed, tls: Arc<Tls>, frame: Arc<Frame>, visi
         if speaks_http2 { serve_http2(stream, peer, frame).await } else { serve_http1(stream, peer, frame).await };
     if let Err(error) = ended {
         tracing::debug!(error = %Chain(&error), "a connection ended badly");
+    }
+}
+
+/// Waits for a place among the connections that have not authenticated. Nothing is read of the connection meanwhile.
+async fn wait_for_place(frame: &Frame, visit: &Visit) -> bool {
+    tokio::select! {
+        is_admitted = visit.admit(frame.limits.handshake_timeout) => is_admitted,
+        () = frame.draining.cancelled() => false,
     }
 }
 
@@ -71,8 +84,8 @@ async fn handshake(stream: Placed, tls: &Arc<Tls>, frame: &Frame, visit: &Visit)
             }
         },
         () = frame.draining.cancelled() => None,
-        () = visit.evicted.cancelled() => {
-            tracing::debug!(EVICTED);
+        () = visit.overdue(frame.limits.pending_time) => {
+            tracing::debug!(OVERDUE);
             None
         }
     }
@@ -141,11 +154,11 @@ fn answer(
 /// What may happen to a connection from our side.
 enum Alarm {
     Draining,
-    Evicted,
+    Overdue,
     LostPatience,
 }
 
-/// Runs a connection until it ends, is told to drain and has, has to make room, or has authenticated nobody for too long.
+/// Runs a connection until it ends, is told to drain and has, or has not authenticated in time.
 async fn drive<C: Future<Output = hyper::Result<()>>>(
     connection: C,
     drain: impl Fn(Pin<&mut C>),
@@ -156,7 +169,7 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
     // Each is looked at when it has something to say, and not whenever the connection has.
     let mut alarms: FuturesUnordered<Pin<Box<dyn Future<Output = Alarm> + Send + '_>>> = FuturesUnordered::new();
     alarms.push(Box::pin(frame.draining.cancelled().map(|()| Alarm::Draining)));
-    alarms.push(Box::pin(peer.evicted().map(|()| Alarm::Evicted)));
+    alarms.push(Box::pin(peer.overdue(frame.limits.pending_time).map(|()| Alarm::Overdue)));
     alarms.push(Box::pin(tokio::time::sleep(frame.limits.authentication_timeout).map(|()| Alarm::LostPatience)));
     loop {
         let alarm = tokio::select! {
@@ -166,11 +179,11 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
         };
         match alarm {
             Alarm::Draining => drain(connection.as_mut()),
-            Alarm::Evicted => {
-                tracing::debug!(EVICTED);
+            Alarm::Overdue | Alarm::LostPatience if peer.is_authenticated() => {}
+            Alarm::Overdue => {
+                tracing::debug!(OVERDUE);
                 return Ok(());
             }
-            Alarm::LostPatience if peer.is_authenticated() => {}
             Alarm::LostPatience => {
                 tracing::debug!("a connection was closed because it authenticated nobody");
                 return Ok(());

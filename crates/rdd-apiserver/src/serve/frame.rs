@@ -6,7 +6,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     task::Poll,
     time::Duration,
@@ -25,11 +25,12 @@ use tokio::{
     sync::{Notify, Semaphore},
     time::Instant,
 };
-use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     body::{Guarded, Transfers},
     limits::{LARGE_BODIES_BYTES, Limits, RETRY_AFTER_SECONDS},
+    pending::Visit,
 };
 use crate::{
     auth::{self, Authenticators, Credentials, Identity},
@@ -79,43 +80,19 @@ pub(super) enum Caller<'a> {
     Known(Arc<Identity>),
 }
 
-/// A connection as the accepting side sees it: a stranger's until one of its requests comes from somebody we know.
-#[derive(Debug, Default)]
-pub(super) struct Visit {
-    known: AtomicBool,
-    upgraded: AtomicBool,
-    /// Cancelled when a stranger has to make room.
-    pub(super) evicted: CancellationToken,
-}
-
-impl Visit {
-    pub(super) fn is_known(&self) -> bool {
-        self.known.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn make_known(&self) {
-        self.known.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the connection has switched from HTTP to another protocol.
-    pub(super) fn is_upgraded(&self) -> bool {
-        self.upgraded.load(Ordering::Relaxed)
-    }
-}
-
 impl Peer {
     pub(super) fn new(certificate: Option<Arc<Identity>>, address: Option<SocketAddr>, visit: Arc<Visit>) -> Self {
         Self { certificate, address, visit }
     }
 
-    /// Comes when it has to make room.
-    pub(super) fn evicted(&self) -> WaitForCancellationFuture<'_> {
-        self.visit.evicted.cancelled()
+    /// Comes when it has had this much time without authenticating, and others wait for its place.
+    pub(super) fn overdue(&self, time: Duration) -> impl Future<Output = ()> + Send + '_ {
+        self.visit.overdue(time)
     }
 
     /// Records that the connection switches from HTTP to another protocol.
     pub(super) fn mark_upgraded(&self) {
-        self.visit.upgraded.store(true, Ordering::Relaxed);
+        self.visit.mark_upgraded();
     }
 
     /// Whether any of its requests came from somebody we know.

@@ -4,10 +4,14 @@ use std::time::Duration;
 
 /// Connections at once; further ones wait to be accepted.
 pub const CONNECTIONS: usize = 512;
-/// Of these, connections that have not authenticated yet: so many of the user that the server runs as, and so many of all
-/// other users of the machine together. Where the platform does not tell users apart, so many in all.
+/// Of these, connections that have not authenticated yet: this many of the user that the server runs as, and this many of all
+/// other users of the machine together. As many again of the first may wait for a place. Where the platform does not say who
+/// opened a connection, all of them count as the first.
 pub const PENDING_CONNECTIONS: usize = 128;
-/// From the first byte to the end of the TLS handshake.
+/// While others wait for a place, how long a connection may have one without authenticating. On loopback a handshake and a
+/// request take milliseconds; the rest is for a busy machine.
+pub const PENDING_TIME: Duration = Duration::from_secs(2);
+/// From the start to the end of the TLS handshake; and how long a connection waits for a place before that.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// From the end of one request to the end of the next one's head on an HTTP/1.1 connection, so also how long it may be
 /// idle: Kubernetes' own value for that. Before anyone is known, [`AUTHENTICATION_TIMEOUT`] is the shorter one.
@@ -68,6 +72,8 @@ pub struct Limits {
     pub connections: usize,
     /// See [`PENDING_CONNECTIONS`].
     pub pending_connections: usize,
+    /// See [`PENDING_TIME`].
+    pub pending_time: Duration,
     /// See [`HANDSHAKE_TIMEOUT`].
     pub handshake_timeout: Duration,
     /// See [`HEADER_READ_TIMEOUT`].
@@ -101,6 +107,7 @@ impl Default for Limits {
         Self {
             connections: CONNECTIONS,
             pending_connections: PENDING_CONNECTIONS,
+            pending_time: PENDING_TIME,
             handshake_timeout: HANDSHAKE_TIMEOUT,
             header_read_timeout: HEADER_READ_TIMEOUT,
             authentication_timeout: AUTHENTICATION_TIMEOUT,
@@ -126,7 +133,7 @@ impl Limits {
     pub fn for_open_files(open_files: u64) -> Self {
         let share = usize::try_from(open_files / 4).unwrap_or(usize::MAX);
         let connections = CONNECTIONS.min(share).max(1);
-        // Two limits of this size apply, and half of all connections are for those who have authenticated.
+        // Two limits of this size apply, and a line of this size: a quarter is always left for those who have authenticated.
         Self { connections, pending_connections: PENDING_CONNECTIONS.min(connections / 4).max(1), ..Self::default() }
     }
 }

@@ -234,8 +234,8 @@ async fn accept_all(
             (place, accepted) = next => match accepted {
                 Ok((stream, peer)) => {
                     refused = false;
-                    let Some(visit) = pending.admit(users.identify(&stream, peer)) else {
-                        tracing::debug!("a connection was refused: its user has too many that are not authenticated");
+                    let Some(visit) = pending.enter(users.identify(&stream, peer)) else {
+                        tracing::debug!("a connection was refused: too many have not authenticated");
                         continue;
                     };
                     let stream = Placed::new(stream, visit.clone(), place, frame.metrics.connected());

@@ -1,28 +1,41 @@
-//! Connections that have not authenticated yet, and which of them make room when there are too many.
+//! Connections that have not authenticated yet: how many are served, which wait for a place, which are refused.
+//!
+//! No connection is closed because another one arrives. When all places are taken, a new connection waits in line if it may
+//! be our own user's, and is refused if not. So that the line moves, a connection that has not authenticated within
+//! [`Limits::pending_time`](super::Limits) is closed while others wait. A client that sends its request at once is far from
+//! that; one that sends nothing loses a connection that it does not use.
 
 use std::{
-    collections::{HashMap, VecDeque},
-    net::{IpAddr, SocketAddr},
-    sync::{Arc, Weak},
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use rdd_stdx::socket::SocketOwners;
-use tokio::net::TcpStream;
+use tokio::{
+    net::TcpStream,
+    sync::{OnceCell, OwnedSemaphorePermit, Semaphore, watch},
+    time::{Instant, sleep_until, timeout},
+};
 
-use super::frame::Visit;
-
-/// Who opened a connection, as far as the platform tells it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Who opened a connection, as far as the platform knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PeerUser {
     /// The user that this process runs as.
     Own,
     /// Another user of this machine.
     Other(u32),
-    /// Somebody at this address.
-    Unknown(IpAddr),
+    /// The kernel knows users, and has none for this connection: its process has closed it already.
+    Gone,
+    /// The platform does not say, so it may be our own user.
+    Unknown,
 }
 
-/// Tells who opened a connection.
+/// Looks up who opened a connection.
 pub(super) struct PeerUsers(Option<SocketOwners>);
 
 impl PeerUsers {
@@ -35,154 +48,268 @@ impl PeerUsers {
     }
 
     pub(super) fn identify(&self, stream: &TcpStream, peer: SocketAddr) -> PeerUser {
-        let user = self.0.as_ref().and_then(|owners| {
-            let uid = owners.uid(peer, stream.local_addr().ok()?)?;
-            Some(if uid == owners.own_uid() { PeerUser::Own } else { PeerUser::Other(uid) })
-        });
-        user.unwrap_or(PeerUser::Unknown(peer.ip()))
+        let Some(owners) = &self.0 else { return PeerUser::Unknown };
+        let uid = stream.local_addr().ok().and_then(|local| owners.uid(peer, local));
+        match uid {
+            Some(uid) if uid == owners.own_uid() => PeerUser::Own,
+            Some(uid) => PeerUser::Other(uid),
+            None => PeerUser::Gone,
+        }
     }
 }
 
-/// Connections that have not authenticated yet, oldest first.
+/// The places for connections that have not authenticated yet.
 ///
-/// Any user of this machine can open connections and send nothing. These connections have limits of their own: one for
-/// those of the user that this process runs as, and one that all others share. Who exceeds a limit pays for it: no
-/// connection makes room for one of a user who has as many or more, and none of our own user makes room for another's.
+/// Any user of this machine can open connections and send nothing. Our own user's connections therefore have places that no
+/// other user can take. The others share as many, of which one user gets at most half.
 pub(super) struct PendingConnections {
-    limit: usize,
-    all: VecDeque<(PeerUser, Weak<Visit>)>,
+    /// For our own user, and for everyone where users are unknown.
+    own: Arc<PendingPool>,
+    others: Arc<PendingPool>,
+    /// What each other user may still take of the places of others.
+    shares: HashMap<u32, Arc<Semaphore>>,
+    share_size: usize,
 }
 
-/// What a further connection means for those that are pending.
-#[derive(Debug, PartialEq, Eq)]
-enum Room {
-    /// There is room.
-    Free,
-    /// The oldest pending connection of this user is closed for it.
-    Evict(PeerUser),
-    /// It is closed itself.
-    Refuse,
+/// Places that connections take in the order in which they asked.
+#[derive(Debug)]
+struct PendingPool {
+    places: Arc<Semaphore>,
+    /// How many may wait for a place.
+    line_max: usize,
+    /// How many wait for a place.
+    waiting: watch::Sender<usize>,
 }
 
 impl PendingConnections {
-    /// With room for so many of our own user, and for so many of all others together.
+    /// With this many places for our own user, and as many for all other users together.
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit: limit.max(1), all: VecDeque::new() }
+        let limit = limit.max(1);
+        let share_size = limit.div_ceil(2);
+        let (own, others) = (PendingPool::new(limit, limit), PendingPool::new(limit, 0));
+        Self { own, others, shares: HashMap::new(), share_size }
     }
 
-    /// Lets a connection in, or refuses it.
-    pub(super) fn admit(&mut self, user: PeerUser) -> Option<Arc<Visit>> {
-        self.all.retain(|(_, visit)| visit.upgrade().is_some_and(|visit| !visit.is_known()));
-        match room(&self.count(), user, self.limit) {
-            Room::Free => {}
-            Room::Evict(user) => self.evict_oldest(user),
-            Room::Refuse => return None,
-        }
-        let visit = Arc::new(Visit::default());
-        self.all.push_back((user, Arc::downgrade(&visit)));
-        Some(visit)
-    }
-
-    fn count(&self) -> HashMap<PeerUser, usize> {
-        let mut counts = HashMap::new();
-        for (user, _) in &self.all {
-            *counts.entry(*user).or_default() += 1;
-        }
-        counts
-    }
-
-    fn evict_oldest(&mut self, user: PeerUser) {
-        let Some(at) = self.all.iter().position(|(pending, _)| *pending == user) else { return };
-        if let Some(visit) = self.all.remove(at).and_then(|(_, visit)| visit.upgrade()) {
-            visit.evicted.cancel();
+    /// Takes a place for a connection, or a place in line, or refuses it with `None`.
+    pub(super) fn enter(&mut self, user: PeerUser) -> Option<Arc<Visit>> {
+        match user {
+            PeerUser::Own | PeerUser::Unknown => self.own.enter(None),
+            PeerUser::Gone => self.others.enter(None),
+            PeerUser::Other(uid) => {
+                let share_size = self.share_size;
+                self.shares.retain(|_, share| share.available_permits() < share_size);
+                let share = self.shares.entry(uid).or_insert_with(|| Arc::new(Semaphore::new(share_size)));
+                let share = Arc::clone(share).try_acquire_owned().ok()?;
+                self.others.enter(Some(share))
+            }
         }
     }
 }
 
-/// Decides about one more connection of `user`, from how many each user has pending.
-fn room(pending: &HashMap<PeerUser, usize>, user: PeerUser, limit: usize) -> Room {
-    let of_user = pending.get(&user).copied().unwrap_or_default();
-    if user == PeerUser::Own {
-        // A browser of the user may open many as well; the newest is the likeliest to be in use.
-        return if of_user < limit { Room::Free } else { Room::Evict(user) };
+impl PendingPool {
+    fn new(limit: usize, line_max: usize) -> Arc<Self> {
+        Arc::new(Self { places: Arc::new(Semaphore::new(limit)), line_max, waiting: watch::Sender::new(0) })
     }
-    let others = || pending.iter().filter(|(user, _)| **user != PeerUser::Own);
-    if others().map(|(_, count)| count).sum::<usize>() < limit {
-        return Room::Free;
+
+    fn enter(self: &Arc<Self>, share: Option<OwnedSemaphorePermit>) -> Option<Arc<Visit>> {
+        // The semaphore is fair: this fails as long as others wait.
+        let place = match Arc::clone(&self.places).try_acquire_owned() {
+            Ok(place) => PendingPlace::Taken { _place: place, _share: share },
+            Err(_) if *self.waiting.borrow() < self.line_max => PendingPlace::Waiting(WaitingLine::join(self)),
+            Err(_) => return None,
+        };
+        Some(Arc::new(Visit::new(Arc::clone(self), place)))
     }
-    match others().max_by_key(|(_, count)| **count) {
-        Some((most, count)) if of_user < *count => Room::Evict(*most),
-        // Where users are unknown this may be our own, who would be locked out if the newest were refused.
-        _ if matches!(user, PeerUser::Unknown(_)) => Room::Evict(user),
-        _ => Room::Refuse,
+}
+
+/// One connection in the line for a place. Dropping it leaves the line.
+#[derive(Debug)]
+struct WaitingLine(Arc<PendingPool>);
+
+impl WaitingLine {
+    fn join(pool: &Arc<PendingPool>) -> Self {
+        pool.waiting.send_modify(|waiting| *waiting += 1);
+        Self(Arc::clone(pool))
+    }
+}
+
+impl Drop for WaitingLine {
+    fn drop(&mut self) {
+        self.0.waiting.send_modify(|waiting| *waiting -= 1);
+    }
+}
+
+/// What a connection holds of its pool.
+#[derive(Debug)]
+enum PendingPlace {
+    Waiting(#[expect(dead_code, reason = "held for its drop")] WaitingLine),
+    Taken {
+        _place: OwnedSemaphorePermit,
+        _share: Option<OwnedSemaphorePermit>,
+    },
+    /// It has authenticated.
+    Released,
+}
+
+/// A connection as the accepting side sees it: pending until one of its requests has authenticated.
+#[derive(Debug)]
+pub(super) struct Visit {
+    known: AtomicBool,
+    upgraded: AtomicBool,
+    pool: Arc<PendingPool>,
+    place: Mutex<PendingPlace>,
+    /// When it got its place.
+    admitted: OnceCell<Instant>,
+}
+
+impl Visit {
+    fn new(pool: Arc<PendingPool>, place: PendingPlace) -> Self {
+        Self {
+            known: AtomicBool::new(false),
+            upgraded: AtomicBool::new(false),
+            pool,
+            place: Mutex::new(place),
+            admitted: OnceCell::new(),
+        }
+    }
+
+    /// Waits for the connection's place. Returns whether it got one in time.
+    pub(super) async fn admit(&self, time: Duration) -> bool {
+        if matches!(*self.lock_place(), PendingPlace::Waiting(_)) {
+            let Ok(Ok(place)) = timeout(time, Arc::clone(&self.pool.places).acquire_owned()).await else {
+                return false;
+            };
+            *self.lock_place() = PendingPlace::Taken { _place: place, _share: None };
+        }
+        // Set once: a connection is admitted by the one task that serves it.
+        let _ = self.admitted.set(Instant::now());
+        true
+    }
+
+    /// Comes when the connection has had its place for `time` and others wait for one.
+    pub(super) async fn overdue(&self, time: Duration) {
+        let admitted = self.admitted.get().copied().unwrap_or_else(Instant::now);
+        sleep_until(admitted + time).await;
+        // It cannot fail: the sender is in the pool that we hold.
+        let _ = self.pool.waiting.subscribe().wait_for(|waiting| *waiting > 0).await;
+    }
+
+    pub(super) fn is_known(&self) -> bool {
+        self.known.load(Ordering::Relaxed)
+    }
+
+    /// Records that the connection has authenticated. Its place is free for the next one.
+    pub(super) fn make_known(&self) {
+        if !self.known.swap(true, Ordering::Relaxed) {
+            *self.lock_place() = PendingPlace::Released;
+        }
+    }
+
+    /// Whether the connection has switched from HTTP to another protocol.
+    pub(super) fn is_upgraded(&self) -> bool {
+        self.upgraded.load(Ordering::Relaxed)
+    }
+
+    /// Records that the connection switches from HTTP to another protocol.
+    pub(super) fn mark_upgraded(&self) {
+        self.upgraded.store(true, Ordering::Relaxed);
+    }
+
+    fn lock_place(&self) -> std::sync::MutexGuard<'_, PendingPlace> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
+    use futures_util::FutureExt as _;
 
     use super::*;
 
-    const UNKNOWN: PeerUser = PeerUser::Unknown(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    const PENDING_TIME: Duration = Duration::from_secs(2);
+    const WAIT_TIME: Duration = Duration::from_secs(10);
 
-    fn is_evicted(visits: &[Arc<Visit>]) -> Vec<bool> {
-        visits.iter().map(|visit| visit.evicted.is_cancelled()).collect()
+    fn enter_many(pending: &mut PendingConnections, user: PeerUser, count: usize) -> Vec<Arc<Visit>> {
+        (0..count).filter_map(|_| pending.enter(user)).collect()
+    }
+
+    /// Whether it has a place without waiting.
+    fn is_admitted(visit: &Visit) -> bool {
+        visit.admit(WAIT_TIME).now_or_never() == Some(true)
     }
 
     // Finding A-7
-    #[test]
-    fn a_user_over_the_limit_makes_room_by_himself_and_our_own_for_nobody_else() {
-        use PeerUser::{Other, Own};
-        for (pending, user, expected) in [
-            (&[][..], Own, Room::Free),
-            (&[(Other(1), 4)], Own, Room::Free),
-            (&[(Own, 4)], Own, Room::Evict(Own)),
-            (&[(Own, 4)], Other(1), Room::Free),
-            (&[(Own, 9), (Other(1), 3)], Other(1), Room::Free),
-            (&[(Own, 9), (Other(1), 4)], Other(1), Room::Refuse),
-            (&[(Other(1), 4)], Other(2), Room::Evict(Other(1))),
-            (&[(Other(1), 3), (Other(2), 1)], Other(2), Room::Evict(Other(1))),
-            (&[(Other(1), 2), (Other(2), 2)], Other(2), Room::Refuse),
-            (&[(Other(1), 3), (Other(2), 1)], Other(1), Room::Refuse),
-            (&[(UNKNOWN, 4)], UNKNOWN, Room::Evict(UNKNOWN)),
-            (&[(UNKNOWN, 4)], Other(1), Room::Evict(UNKNOWN)),
-            (&[(Other(1), 4)], UNKNOWN, Room::Evict(Other(1))),
-        ] {
-            let counts = pending.iter().copied().collect();
-            assert_eq!(room(&counts, user, 4), expected, "{pending:?} and {user:?}");
+    #[tokio::test]
+    async fn over_the_limit_the_newest_waits_in_line_and_beyond_that_is_refused() {
+        for user in [PeerUser::Own, PeerUser::Unknown] {
+            let mut pending = PendingConnections::new(3);
+            let visits = enter_many(&mut pending, user, 100);
+            let admitted: Vec<bool> = visits.iter().map(|visit| is_admitted(visit)).collect();
+            assert_eq!(admitted, [true, true, true, false, false, false], "three have a place, three wait: {user:?}");
+            visits[1].make_known();
+            assert!(is_admitted(&visits[3]), "who waits gets the place of one that authenticated");
+            assert!(!is_admitted(&visits[4]));
+            assert!(pending.enter(user).is_some(), "the line has room again");
         }
     }
 
-    #[test]
-    fn the_oldest_pending_one_makes_room_and_an_authenticated_one_never_does() {
-        let mut pending = PendingConnections::new(3);
-        let visits: Vec<_> = (0..3).map(|_| pending.admit(PeerUser::Own).unwrap()).collect();
-        visits[0].make_known();
-        let _fourth = pending.admit(PeerUser::Own).unwrap();
-        assert_eq!(is_evicted(&visits), [false, false, false], "the authenticated one no longer counts");
-        let _fifth = pending.admit(PeerUser::Own).unwrap();
-        assert_eq!(is_evicted(&visits), [false, true, false]);
+    // Finding A-7
+    #[tokio::test(start_paused = true)]
+    async fn no_connection_is_closed_for_another_before_it_had_its_time() {
+        let mut pending = PendingConnections::new(1);
+        let first = pending.enter(PeerUser::Own).unwrap();
+        assert!(is_admitted(&first));
+        let mut overdue = Box::pin(first.overdue(PENDING_TIME));
+        let _waiting = enter_many(&mut pending, PeerUser::Own, 100);
+        let early = timeout(PENDING_TIME.mul_f64(0.9), overdue.as_mut()).await;
+        assert!(early.is_err(), "others wait, but it has time left");
+        timeout(PENDING_TIME, overdue).await.expect("it has had its time, and others wait");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_connection_stays_while_no_other_waits() {
+        let mut pending = PendingConnections::new(1);
+        let first = pending.enter(PeerUser::Own).unwrap();
+        assert!(is_admitted(&first));
+        assert!(timeout(PENDING_TIME * 10, first.overdue(PENDING_TIME)).await.is_err());
+        let waiting = pending.enter(PeerUser::Own).unwrap();
+        timeout(PENDING_TIME, first.overdue(PENDING_TIME)).await.expect("now one waits");
+        drop(first);
+        assert!(is_admitted(&waiting));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_wait_for_a_place_has_a_bound() {
+        let mut pending = PendingConnections::new(1);
+        let _first = pending.enter(PeerUser::Own).unwrap();
+        let second = pending.enter(PeerUser::Own).unwrap();
+        assert!(!second.admit(WAIT_TIME).await);
+        drop(second);
+        assert!(pending.enter(PeerUser::Own).is_some(), "who gave up has left the line");
     }
 
     // Finding A-7
-    #[test]
-    fn a_flood_by_another_user_closes_none_of_ours() {
-        let mut pending = PendingConnections::new(3);
-        let ours: Vec<_> = (0..3).map(|_| pending.admit(PeerUser::Own).unwrap()).collect();
-        let theirs: Vec<_> = (0..100).filter_map(|_| pending.admit(PeerUser::Other(7))).collect();
-        assert_eq!((is_evicted(&ours), theirs.len()), (vec![false; 3], 3));
-        assert_eq!(is_evicted(&theirs), [false; 3], "who is over the limit is refused");
-        let _third_user = pending.admit(PeerUser::Other(8)).unwrap();
-        assert_eq!(is_evicted(&theirs), [true, false, false], "and gives way to who has less");
+    #[tokio::test]
+    async fn a_flood_by_another_user_takes_no_place_of_ours_and_half_of_those_of_others() {
+        let mut pending = PendingConnections::new(4);
+        let theirs = enter_many(&mut pending, PeerUser::Other(7), 100);
+        assert_eq!(theirs.len(), 2, "what is over the share of a user is refused");
+        let third_user = enter_many(&mut pending, PeerUser::Other(8), 1);
+        assert_eq!(third_user.len(), 1, "a third user finds a place");
+        let gone = enter_many(&mut pending, PeerUser::Gone, 100);
+        assert_eq!(gone.len(), 1, "nothing of others waits");
+        let ours = enter_many(&mut pending, PeerUser::Own, 4);
+        assert!(ours.iter().all(|visit| is_admitted(visit)), "all places of ours are there");
+        theirs[0].make_known();
+        assert!(pending.enter(PeerUser::Other(7)).is_some(), "one that authenticated no longer counts");
     }
 
-    #[test]
-    fn connections_that_ended_are_forgotten() {
+    #[tokio::test]
+    async fn connections_that_ended_are_forgotten() {
         let mut pending = PendingConnections::new(100);
-        for _ in 0..10 {
-            drop(pending.admit(UNKNOWN));
+        for uid in 0..10 {
+            drop(pending.enter(PeerUser::Other(uid)));
         }
-        assert_eq!(pending.all.len(), 1);
+        assert_eq!(pending.shares.len(), 1);
     }
 }

@@ -16,8 +16,8 @@ use tokio::{
 };
 
 use super::{
-    frame::Visit,
     limits::{LINGER_BYTES, LINGER_IDLE, LINGER_TIME},
+    pending::Visit,
 };
 use crate::metrics::Entered;
 

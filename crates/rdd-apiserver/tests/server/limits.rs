@@ -211,24 +211,55 @@ async fn an_http2_connection_that_authenticates_nobody_is_closed() {
     assert_eq!(known.send_request(server.http2_request("GET", "/livez")).await.unwrap().status(), 200);
 }
 
+/// Opens connections that send nothing.
+async fn connect_silently(server: &TestServer, count: usize) -> Vec<TcpStream> {
+    let mut silent = Vec::new();
+    for _ in 0..count {
+        silent.push(TcpStream::connect(server.server.address()).await.unwrap());
+    }
+    silent
+}
+
+/// Waits until the server has closed a connection.
+async fn until_closed(stream: &mut TcpStream) {
+    // It may be reset instead.
+    let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut Vec::new())).await.expect("it is closed in time");
+}
+
+// Finding A-7
 #[tokio::test]
-async fn silent_strangers_never_take_the_places_of_those_who_are_known() {
+async fn over_the_limit_the_newest_connection_is_refused_and_the_oldest_is_kept() {
     let server = TestServer::start_limited(|limits| {
-        limits.connections = 8;
+        limits.connections = 16;
         limits.pending_connections = 4;
+        limits.pending_time = PATIENCE * 2;
     })
     .await;
     let mut known = server.connect_http2().await;
     assert_eq!(known.0.send_request(server.http2_request("GET", "/livez")).await.unwrap().status(), 200);
-    let mut strangers = Vec::new();
-    for _ in 0..50 {
-        strangers.push(TcpStream::connect(server.server.address()).await.unwrap());
+    let mut oldest = server.connect().await;
+    let mut silent = connect_silently(&server, 50).await;
+    // Three of them have a place and four wait for one.
+    for refused in &mut silent[7..] {
+        until_closed(refused).await;
     }
-    assert_eq!(server.get("/livez").await.0, 200, "a newcomer with a token is served");
+    let head = format!("Host: 127.0.0.1\r\nAuthorization: Bearer {}\r\nConnection: close", server.admin.reveal());
+    oldest.write_all(format!("GET /livez HTTP/1.1\r\n{head}\r\n\r\n").as_bytes()).await.unwrap();
+    assert_eq!(code(&read_to_end(&mut oldest).await), 200, "the oldest one is still served");
     assert_eq!(known.0.send_request(server.http2_request("GET", "/livez")).await.unwrap().status(), 200);
-    let mut bytes = Vec::new();
-    let closed = tokio::time::timeout(PATIENCE, strangers[0].read_to_end(&mut bytes)).await;
-    let _ = closed.expect("the oldest stranger made room");
+}
+
+// Finding A-7
+#[tokio::test]
+async fn a_connection_over_the_limit_is_served_when_silent_ones_had_their_time() {
+    let server = TestServer::start_limited(|limits| {
+        limits.pending_connections = 4;
+        limits.pending_time = Duration::from_millis(200);
+    })
+    .await;
+    let mut silent = connect_silently(&server, 6).await;
+    assert_eq!(server.get("/livez").await.0, 200, "two of the silent ones wait before it");
+    until_closed(&mut silent[0]).await;
 }
 
 #[tokio::test]
