@@ -1,10 +1,19 @@
-//! The whole API behind the server's door: watches over WebSockets, and requests in the name of another.
+//! The whole API behind the server's door: watches over WebSockets, requests in the name of another, webhooks that hang.
 
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use futures_util::{SinkExt as _, StreamExt as _};
+use bytes::Bytes;
+use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _, stream::FuturesUnordered};
 use http::HeaderMap;
+use http_body_util::Full;
 use rdd_apiserver::{
+    auth::Identity,
     builtin::TokenReviewer,
     controllers::Endowment,
     core::{Core, Parts},
@@ -19,6 +28,7 @@ use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{self, Message, client::IntoClientRequest as _, protocol::CloseFrame},
 };
+use tower_service::Service as _;
 
 use crate::support::{PATIENCE, TestServer, body, code, mk_version};
 
@@ -27,7 +37,7 @@ const BEARER_PREFIX: &str = "base64url.bearer.authorization.k8s.io.";
 
 struct World {
     server: TestServer,
-    _core: Core,
+    core: Core,
 }
 
 type Socket = WebSocketStream<TlsStream<TcpStream>>;
@@ -50,7 +60,7 @@ impl World {
         let core = core.await.unwrap();
         let endpoints = core.endpoints();
         let server = TestServer::start_with(|parts| parts.handler = endpoints).await;
-        Self { server, _core: core }
+        Self { server, core }
     }
 
     async fn create(&self, name: &str) {
@@ -236,4 +246,58 @@ async fn a_request_in_the_name_of_another_is_that_others() {
     );
     assert_eq!(code(&world.create_as("a", "Impersonate-User: jane\r\n").await), 201);
     assert_eq!(code(&world.create_as("b", "Impersonate-Group: dev\r\n").await), 400, "without a user");
+}
+
+/// A webhook that is asked about ConfigMaps with the label `hang`, and nothing else.
+const HANGING_HOOK: &str = r#"{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration",
+    "metadata":{"name":"hanging"},"webhooks":[{"name":"hanging.example.com","sideEffects":"None",
+    "admissionReviewVersions":["v1"],"timeoutSeconds":30,"objectSelector":{"matchLabels":{"hang":"yes"}},
+    "clientConfig":{"service":{"namespace":"default","name":"hook","path":"/hang"}},
+    "rules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"]}]}]}"#;
+
+/// What a write to anything else may take meanwhile.
+const OTHER_WRITE_TIME: Duration = Duration::from_secs(1);
+
+// Finding A-8
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_200_creates_hang_in_a_webhook_another_write_is_answered_within_a_second() {
+    const CREATES: usize = 200;
+    let world = World::start().await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let hang: rdd_apiserver::admission::webhook::Handler = Arc::new(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        Box::pin(std::future::pending())
+    });
+    let _hook = world.core.webhooks().register("default", "hook", "/hang", hang);
+    let configurations = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    assert_eq!(code(&world.post(configurations, HANGING_HOOK, "").await), 201);
+
+    let door = world.server.server.in_process(Identity::admin());
+    let mut creates: FuturesUnordered<_> = (0..CREATES)
+        .map(|number| {
+            let object = format!(
+                r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"m{number}","labels":{{"hang":"yes"}}}}}}"#
+            );
+            let request = http::Request::post(MAPS).header("content-type", "application/json");
+            door.clone().call(request.body(Full::new(Bytes::from(object))).unwrap())
+        })
+        .collect();
+    let mut refused = 0;
+    let settled = async {
+        while refused + asked.load(Ordering::SeqCst) < CREATES {
+            let Some(Some(Ok(response))) = creates.next().now_or_never() else {
+                tokio::task::yield_now().await;
+                continue;
+            };
+            assert_eq!(response.status(), 429);
+            refused += 1;
+        }
+    };
+    tokio::time::timeout(PATIENCE, settled).await.expect("each create hangs in the webhook or is refused");
+    assert!(asked.load(Ordering::SeqCst) > 0, "some hang");
+
+    let other = tokio::time::timeout(OTHER_WRITE_TIME, world.create_as("other", "")).await;
+    assert_eq!(code(&other.expect("another write does not wait for the webhook")), 201);
+    assert!(creates.next().now_or_never().is_none(), "the others still hang");
 }
