@@ -1,21 +1,21 @@
-# Everything a person or a CI runs. `make` alone tells.
+# All commands for developers and CI. Run `make` for a list.
 .DEFAULT_GOAL := help
 .PHONY: help setup build run release test check mutants advisories fuzz fuzz-short soak bench bench-short bench-vm conformance limactl vm-image test-vm test-k3s k3s-standin fmt clean
 MAKEFLAGS += --no-print-directory
 
-# Where scripts/setup.sh puts a Go that is recent enough, if the machine has none.
+# scripts/setup.sh installs Go here if the machine has no recent version.
 export PATH := $(CURDIR)/target/toolchain/go/bin:$(PATH)
-# What `make run` builds in minutes, and what is shipped.
+# The quick build of `make run`, and the release build.
 RUN := target/quick/rdd
 RELEASE := target/release/rdd
-# How long CI plants defects in the files that changed, at most.
+# Time limit of `make test` for planting defects in the changed files.
 MUTANTS_SECONDS ?= 180
 PHASE = @scripts/phase.sh
 
-help: ## What there is to make
+help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
-setup: ## Install what is missing to build and to test (Debian; asks for nothing when nothing is missing)
+setup: ## Install missing packages for building and testing (Debian; does nothing if all are installed)
 	@scripts/setup.sh test
 
 build: ## Build the product quickly, into target/quick
@@ -23,7 +23,7 @@ build: ## Build the product quickly, into target/quick
 	$(PHASE) 'building $(RUN)'
 	@cargo build --profile quick --locked -p rdd
 
-release: ## Build the product as it is shipped: smaller and faster, in twice the time
+release: ## Build the release binary: smaller and faster, takes twice as long
 	@scripts/setup.sh run
 	$(PHASE) 'building $(RELEASE)'
 	@cargo build --release --locked -p rdd
@@ -58,7 +58,7 @@ check: ## What a change must pass before it is looked at: tidy, format, lints, t
 	$(PHASE) 'tests'
 	@cargo xtask test --count-file target/test-count
 
-test: check ## All of check, then documentation, a minute of fuzzing, planted defects and a short benchmark; its last line counts the tests
+test: check ## Run check, then documentation, a minute of fuzzing, planted defects and a short benchmark; the last line counts the tests
 	$(PHASE) 'documentation'
 	@RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --quiet
 	@$(MAKE) fuzz-short
@@ -68,28 +68,28 @@ test: check ## All of check, then documentation, a minute of fuzzing, planted de
 	@scripts/phase.sh --summary
 	@cat target/test-count
 
-advisories: ## Check the dependencies against the RustSec database, where that can be reached
+advisories: ## Check the dependencies against the RustSec database, if it is reachable
 	$(PHASE) 'advisories'
 	@scripts/advisories.sh
 
-mutants: ## Plant every known defect in a copy of the tree; the test of each must fail (half an hour)
+mutants: ## Plant every known defect in a copy of the tree; its test must fail (half an hour)
 	@cargo xtask mutants
 
 FUZZ = target/debug/rdd-fuzz --grow $(or $(GROW),target/fuzz/corpus)
 
-fuzz: ## Send generated requests to the API server for SECONDS (60), or play one file again: REPLAY=FILE; GROW=FOLDER keeps what is new
+fuzz: ## Send generated requests to the API server for SECONDS (60), or replay one file: REPLAY=FILE; GROW=FOLDER stores new inputs
 	$(PHASE) 'building the fuzzer'
 	@cargo build --workspace --bin rdd-fuzz --locked --quiet
 	$(PHASE) 'fuzzing'
 	@$(FUZZ) --seconds $(or $(SECONDS),60) --seed $(or $(SEED),$$(date +%s)) $(if $(REPLAY),--replay $(REPLAY))
 
-# Of what `make check` has built. The seed is that of the commit: another one each time, and the same one when it is repeated.
+# Uses the build of `make check`. The seed is derived from the commit, so each commit gets a new seed and a repeated run gets the same one.
 fuzz-short:
 	$(PHASE) 'fuzzing'
 	@$(FUZZ) --seconds 60 --seed $$(printf '%d' 0x$$(git rev-parse --short=8 HEAD 2>/dev/null || echo 1))
 
-# Killed again and again for most of the time, then alive for the rest of it. The limit is for a machine that starts slowly.
-soak: ## Load the release build in every way for SECONDS (600), kill it at random, and lose nothing; RDD_BIN=FILE for another build
+# The test kills the daemon repeatedly for most of the time, then lets it run. The time limit allows for a slow start of the machine.
+soak: ## Put the release build under full load for SECONDS (600), kill it at random, and check that nothing is lost; RDD_BIN=FILE for another build
 	@scripts/setup.sh test
 	$(PHASE) 'building for the soak test'
 	$(if $(RDD_BIN),@:,@cargo build --release --locked --quiet -p rdd)
@@ -98,15 +98,15 @@ soak: ## Load the release build in every way for SECONDS (600), kill it at rando
 	    RDD_TEST_TIMEOUT=$$(( $(or $(SECONDS),600) * 2 + 600 )) \
 	    cargo xtask test soak --only rdd-e2e/soak --follow --count-file target/test-count-soak
 
-bench: ## Measure everything against its goals (some minutes; figures in target/bench.json)
+bench: ## Compare all measurements with their goals (some minutes; figures in target/bench.json)
 	@scripts/setup.sh test
 	$(PHASE) 'building for the benchmark'
 	@cargo build --release --locked -p rdd -p rdd-bench
 	$(PHASE) 'benchmark'
 	@target/release/rdd-bench --json target/bench.json
 
-# Of the quick build, which takes a third of the time of the one that is shipped and is nearly as fast.
-bench-short: ## Half a minute of the same with the build of make run; fails below half of a goal
+# Uses the quick build, which takes a third of the time of the release build and is nearly as fast.
+bench-short: ## Run half a minute of the benchmark with the build of make run; fails below half of a goal
 	$(PHASE) 'building for the benchmark'
 	@cargo build --profile quick --locked --quiet -p rdd -p rdd-bench
 	$(PHASE) 'short benchmark'
@@ -124,23 +124,23 @@ limactl: ## Build limactl from the Go module proxy, into target/lima
 	$(PHASE) 'limactl'
 	@scripts/limactl.sh
 
-vm-image: ## Build the guest that tests boot, from Debian packages, into target/vm-image
+vm-image: ## Build the guest image for tests from Debian packages, into target/vm-image
 	@scripts/setup.sh vm
 	$(PHASE) 'the image of the guest'
 	@scripts/vm-image.sh
 
-# Run by the same runner as all others, so that what `make test` has built is not built again.
-test-vm: limactl vm-image k3s-standin ## Boot a virtual machine through the product, and end it in every way (root; a quarter of an hour at most)
+# Uses the same runner as all other tests, so that nothing from `make test` is built again.
+test-vm: limactl vm-image k3s-standin ## Boot a virtual machine with the product, and stop it in every way (root; at most a quarter of an hour)
 	$(PHASE) 'a virtual machine from template to graceful end'
 	@RDD_TEST_VM=1 cargo xtask test scenario --only rdd-e2e/vm --follow --count-file target/test-count-vm
 	@scripts/phase.sh --summary
 
-bench-vm: limactl vm-image k3s-standin ## Measure what the product adds to the time that Lima itself takes for a start (root; eight boots)
+bench-vm: limactl vm-image k3s-standin ## Measure the time that the product adds to a start by Lima (root; eight boots)
 	$(PHASE) 'starts of a virtual machine, by Lima alone and by the product'
 	@RDD_TEST_VM=1 RDD_BENCH_VM=3 RDD_TEST_TIMEOUT=2400 cargo xtask test overhead --only rdd-e2e/vm --follow
 
-# The project builds no K3s, and takes one that is ready: RDD_TEST_K3S. One that brings no CNI plugins gets them from RDD_TEST_CNI.
-test-k3s: ## Test a real K3s on this machine and in a virtual one: RDD_TEST_K3S=PROGRAM, RDD_TEST_CNI=FOLDER if it brings none (root)
+# The project builds no K3s: RDD_TEST_K3S names an existing one. RDD_TEST_CNI names a folder with CNI plugins, for a K3s without them.
+test-k3s: ## Test a real K3s on this machine and in a virtual one: RDD_TEST_K3S=PROGRAM, RDD_TEST_CNI=FOLDER if it has no CNI plugins (root)
 	@test -x "$(RDD_TEST_K3S)" || { echo 'make test-k3s needs a K3s: RDD_TEST_K3S=PROGRAM' >&2; exit 2; }
 	@test -z "$(RDD_TEST_CNI)" || test -x "$(RDD_TEST_CNI)/host-local" || { echo 'RDD_TEST_CNI names no folder with CNI plugins: host-local is not there' >&2; exit 2; }
 	@scripts/setup.sh test
@@ -159,6 +159,6 @@ k3s-standin:
 fmt: ## Format the sources
 	@cargo fmt --all
 
-clean: ## Remove what was built, and the evidence of failed tests
+clean: ## Remove build output and support bundles of failed tests
 	@cargo clean
 	@rm -rf .evidence

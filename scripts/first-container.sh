@@ -1,5 +1,5 @@
 #!/bin/sh
-# Starts a small container in the engine that `docker` leads to, from an image made on the spot: no registry is asked. It can be repeated.
+# Starts a small container in the engine that `docker` uses. It builds the image locally, without a registry. It can be repeated.
 #
 #   rdd run scripts/first-container.sh
 set -eu
@@ -14,7 +14,7 @@ make_image() {
     mkdir "$folder/bin"
     cp "$busybox" "$folder/bin/busybox"
     for applet in date echo sh sleep; do ln -s busybox "$folder/bin/$applet"; done
-    # One that is not static needs its libraries.
+    # A busybox that is not static needs its libraries.
     for library in $(ldd "$busybox" 2>/dev/null | grep -o '/[^ ]*' || true); do
         mkdir -p "$folder$(dirname "$library")"
         cp "$library" "$folder$library"
@@ -26,7 +26,7 @@ docker image inspect "$image" >/dev/null 2>&1 || make_image
 docker rm --force "$name" >/dev/null 2>&1 || true
 id=$(docker run --detach --name "$name" "$image" sh -c 'echo "hello from a container"; while :; do sleep 3600; done')
 docker ps --filter "name=$name"
-# Its object is there a moment later.
+# The container's API object appears a moment later.
 tries=0
 until rdd ctl get "container/$id" >/dev/null 2>&1; do
     tries=$((tries + 1))

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Compiles the Go programs that judge us into Go's build cache, at the lowest priority. The test runner starts it beside the first tests, which mostly
-# wait; each test that needs a judge then only links it. Where there is no Go, or a module cannot be had, the test that needs it says so.
+# Compiles the Go programs that test rdd into Go's build cache, at the lowest priority. The test runner starts this script beside the first tests, which
+# mostly wait. Each test that needs a program then only links it. If Go or a module is missing, the test that needs it reports this.
 set -u
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -12,7 +12,7 @@ for folder in conformance/oracle-builtin conformance/oracle conformance/oracle-c
     cd "$root/$folder" && go build -o /dev/null ./... >/dev/null 2>&1
 done
 cd "$root/conformance/k3s-standin" && CGO_ENABLED=0 go build -o /dev/null . >/dev/null 2>&1
-# Linked too, since tests take these programs as they are.
+# Tests use these programs directly, so link them, too.
 for program in kubectl control-plane; do
     "$root/conformance/kubernetes/build.sh" $program >/dev/null 2>&1
 done

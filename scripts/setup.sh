@@ -1,35 +1,35 @@
 #!/bin/sh
-# Installs what is missing on a Debian machine, and nothing else. Quick, and silent to apt, when nothing is.
+# Installs missing packages on a Debian machine, and nothing else. If nothing is missing, it is quick and does not run apt.
 #
-#   scripts/setup.sh run     what building and running the product needs
-#   scripts/setup.sh test    what its tests and benchmarks need as well
-#   scripts/setup.sh vm      what tests with a virtual machine need on top of that
+#   scripts/setup.sh run     packages for building and running the product
+#   scripts/setup.sh test    also packages for tests and benchmarks
+#   scripts/setup.sh vm      also packages for tests with a virtual machine
 set -eu
 
 level=${1:-test}
 case $level in run | test | vm) ;; *) echo "usage: $0 run|test|vm" >&2; exit 2 ;; esac
 root=$(cd "$(dirname "$0")/.." && pwd)
 
-# level, command that proves it is there, Debian package, what it is for
+# level, command to check for, Debian package, purpose
 tools() {
     cat <<'END'
 run  cc        gcc                SQLite is compiled with the product
-run  busybox   busybox-static     what runs in the container of `make run`, and in those of tests
-run  docker    docker-cli         the command that people know
+run  busybox   busybox-static     the program in the containers of `make run` and of tests
+run  docker    docker-cli         the docker command
 run  dockerd   docker.io          the engine under the host driver, with its containerd and runc
-run  git       git                the version of a build is read from it
+run  git       git                the version of a build comes from it
 run  ip        iproute2           the bridge of an engine
 run  iptables  iptables           the packet rules of an engine
-test etcd      etcd-server        the benchmark writes to it beside us
+test etcd      etcd-server        the benchmark compares rdd with it
 test eu-stack  elfutils           stacks of a test that hangs
 test fish      fish               the completion script of fish is run by fish
 test gpg       gnupg              signs lists of digests in tests
 test gpgv      gpgv               verifies those signatures
 test kubectl   kubernetes-client  the judge of our API
 test newuidmap uidmap             a container engine without root
-test ps        procps             for whoever reads a support bundle on the spot
+test ps        procps             for people who read a support bundle on the machine
 test rootlesskit rootlesskit       a container engine without root
-test setpriv   util-linux         a benchmark's etcd dies with the benchmark; tests of engines have a network of their own
+test setpriv   util-linux         a benchmark's etcd dies with the benchmark; tests of engines have their own network
 test slirp4netns slirp4netns       the network of a container engine without root
 test sudo      sudo               tests as another user
 test zsh       zsh                the completion script of zsh is run by zsh
@@ -49,7 +49,7 @@ missing_packages() {
     tools | while read -r needs command package _; do
         case $level-$needs in *-run | test-test | vm-*) ;; *) continue ;; esac
         command -v "$command" >/dev/null 2>&1 && continue
-        # Up to Debian 12 the command comes with the engine.
+        # Up to Debian 12, docker.io includes the docker command.
         [ "$package" != docker-cli ] || apt-cache show docker-cli >/dev/null 2>&1 || package=docker.io
         printf ' %s' "$package"
     done
@@ -73,7 +73,7 @@ install_packages() {
         exit 1
     fi
     say "installing$packages"
-    # Programs are wanted, not services: Debian starts a service when it is installed, unless this file says no.
+    # Install programs without starting services: Debian starts a service on installation unless this file forbids it.
     policy=/usr/sbin/policy-rc.d
     if [ ! -e "$policy" ]; then
         trap '$as_root rm -f "$policy"' EXIT
@@ -81,12 +81,12 @@ install_packages() {
         $as_root chmod 755 "$policy"
     fi
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq update
-    # The list is ours and has no spaces in its names.
+    # The package names come from the table above and contain no spaces.
     # shellcheck disable=SC2086
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install $packages >/dev/null
 }
 
-# The compiler is pinned. rustup gets exactly that one, and only when asked.
+# Checks for the pinned compiler, and says how to install it with rustup.
 check_rust() {
     pinned=$(sed -n 's/^channel = "\(.*\)"/\1/p' "$root/rust-toolchain.toml")
     if ! command -v cargo >/dev/null 2>&1; then
@@ -108,8 +108,8 @@ check_rust() {
     done
 }
 
-# Upstream's own libraries judge ours, and they need a recent Go. Debian's is older; the one that is pinned comes from the
-# module proxy, as Go itself would get it, and lies under target/ where only our own commands look.
+# The tests use upstream's libraries, which need a recent Go. Debian's Go is older. The pinned version comes from the
+# module proxy, from which Go itself would download it, and is linked under target/, where only our own commands look.
 ensure_go() {
     pinned=1.26.8
     needed=$(sed -n 's/^go \([0-9]*\.[0-9]*\).*/\1/p' "$root/conformance/oracle/go.mod")
@@ -121,7 +121,7 @@ ensure_go() {
     folder=$(cd / && GO111MODULE=on GOFLAGS= GOTOOLCHAIN=local go mod download -json "$module" |
         sed -n 's/^.*"Dir": "\(.*\)".*$/\1/p')
     [ -d "$folder" ] || { say "Go $pinned could not be had from the module proxy" >&2; exit 1; }
-    # Modules carry no permission to execute.
+    # Files in modules are not executable.
     chmod -R u+w "$folder"
     chmod +x "$folder"/bin/* "$folder"/pkg/tool/*/*
     mkdir -p "$root/target/toolchain"
@@ -130,13 +130,13 @@ ensure_go() {
     have_go "$needed" || { say "Go $pinned does not run here" >&2; exit 1; }
 }
 
-# Whether the go on the path is this version or newer.
+# Succeeds if the go on the PATH is this version or newer.
 have_go() {
     found=$(GOTOOLCHAIN=local go version 2>/dev/null | sed -n 's/^go version go\([0-9]*\.[0-9]*\).*/\1/p')
     [ -n "$found" ] && [ "$(printf '%s\n%s\n' "$1" "$found" | sort -V | head -n 1)" = "$1" ]
 }
 
-# Twice: which packages there are is known only after the first time.
+# Run twice: apt knows which packages exist only after the first update.
 for _ in 1 2; do
     packages=$(missing_packages)
     [ -z "$packages" ] || install_packages "$packages"
