@@ -13,7 +13,7 @@ MUTANTS_SECONDS ?= 180
 PHASE = @scripts/phase.sh
 
 help: ## List the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
 setup: ## Install missing packages for building and testing (Debian; does nothing if all are installed)
 	@scripts/setup.sh test
