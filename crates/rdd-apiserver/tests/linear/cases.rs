@@ -5,6 +5,11 @@ use std::collections::HashSet;
 use rdd_builtin::types::{self, Field, Struct, Type};
 use serde_json::{Map, Value, json};
 
+use crate::measure::Request;
+
+/// The group of the custom resource.
+pub(crate) const CUSTOM_GROUP: &str = "custom.example.com";
+
 /// A list, or a map, of a kind.
 pub(crate) struct Case {
     /// Where the objects of the kind are.
@@ -15,6 +20,10 @@ pub(crate) struct Case {
     path: Vec<Step>,
     /// What the list has.
     items: Items,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) outcome: Outcome,
+    /// Whether its objects are answered and not kept.
+    is_review: bool,
     /// Whether it is the first of its shape: patches and reads treat all lists of a shape alike.
     pub(crate) is_first: bool,
 }
@@ -23,10 +32,16 @@ pub(crate) struct Case {
 #[derive(Clone)]
 enum Step {
     Field(String),
-    /// Into the only item of a list.
-    Item,
+    /// Into the only item of a list, which begins as this one.
+    Item(Value),
     /// Into the only value of a map.
     Key,
+}
+
+impl Step {
+    fn field(&self) -> Option<&str> {
+        if let Self::Field(name) = self { Some(name) } else { None }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -42,61 +57,190 @@ enum Items {
     Keyed,
 }
 
-/// Resources that can be created, by kind: the plural, whether it has namespaces.
-const RESOURCES: &[(&str, &str, &str, bool)] = &[
-    ("", "ConfigMap", "configmaps", true),
-    ("", "Event", "events", true),
-    ("", "Namespace", "namespaces", false),
-    ("", "ResourceQuota", "resourcequotas", true),
-    ("", "Secret", "secrets", true),
-    ("", "ServiceAccount", "serviceaccounts", true),
-    ("", "Service", "services", true),
-    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", false),
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", false),
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", false),
-    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", false),
-    ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", false),
-    ("authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews", false),
-    ("authentication.k8s.io", "TokenReview", "tokenreviews", false),
-    ("authorization.k8s.io", "LocalSubjectAccessReview", "localsubjectaccessreviews", true),
-    ("authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews", false),
-    ("authorization.k8s.io", "SelfSubjectRulesReview", "selfsubjectrulesreviews", false),
-    ("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews", false),
-    ("coordination.k8s.io", "Lease", "leases", true),
-    ("events.k8s.io", "Event", "events", true),
-    ("rbac.authorization.k8s.io", "ClusterRoleBinding", "clusterrolebindings", false),
-    ("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", false),
-    ("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", true),
-    ("rbac.authorization.k8s.io", "Role", "roles", true),
+/// A resource that can be created, as discovery lists it.
+pub(crate) struct CreatableResource {
+    pub(crate) group: String,
+    pub(crate) kind: String,
+    pub(crate) plural: String,
+    pub(crate) namespaced: bool,
+    /// Whether its objects are kept. Those of a review are answered and forgotten.
+    pub(crate) stored: bool,
+    /// Its subresources.
+    pub(crate) subresources: Vec<String>,
+}
+
+/// The part of an object that a list is written through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    Object,
+    /// A create or an update of the object drops its status.
+    Status,
+    /// An update of a namespace drops `spec.finalizers`.
+    Finalize,
+}
+
+/// What the server does with an object that has the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It answers with all items.
+    Stored,
+    /// It accepts the object and leaves the list out: it fills in the field itself, or has switched it off.
+    Dropped,
+    /// It refuses the list with 422, after validation: many items are wrong, or there may be only a few.
+    Invalid,
+}
+
+/// The lists that are not stored as they are. All others must be, or a case would measure nothing.
+const EXCEPTIONS: &[(&str, Outcome)] = &[
+    ("v1 ConfigMap.metadata.managedFields", Outcome::Dropped),
+    ("v1 ResourceQuota.spec.scopes", Outcome::Invalid),
+    ("v1 Secret.stringData", Outcome::Dropped),
+    ("v1 Service.spec.clusterIPs", Outcome::Invalid),
+    ("authentication.k8s.io/v1 SelfSubjectReview.status.userInfo.extra", Outcome::Dropped),
+    ("authentication.k8s.io/v1 SelfSubjectReview.status.userInfo.extra{}", Outcome::Dropped),
+    ("authentication.k8s.io/v1 SelfSubjectReview.status.userInfo.groups", Outcome::Dropped),
+    ("authorization.k8s.io/v1 SelfSubjectRulesReview.status.nonResourceRules", Outcome::Dropped),
+    ("authorization.k8s.io/v1 SelfSubjectRulesReview.status.nonResourceRules[].nonResourceURLs", Outcome::Dropped),
+    ("authorization.k8s.io/v1 SelfSubjectRulesReview.status.nonResourceRules[].verbs", Outcome::Dropped),
+    ("authorization.k8s.io/v1 SelfSubjectRulesReview.status.resourceRules", Outcome::Dropped),
+    ("authorization.k8s.io/v1 SelfSubjectRulesReview.status.resourceRules[].apiGroups", Outcome::Dropped),
+    ("authorization.k8s.io/v1 SelfSubjectRulesReview.status.resourceRules[].resourceNames", Outcome::Dropped),
+    ("authorization.k8s.io/v1 SelfSubjectRulesReview.status.resourceRules[].resources", Outcome::Dropped),
+    ("authorization.k8s.io/v1 SelfSubjectRulesReview.status.resourceRules[].verbs", Outcome::Dropped),
+    ("rbac.authorization.k8s.io/v1 ClusterRole.rules[].nonResourceURLs", Outcome::Invalid),
+    ("rbac.authorization.k8s.io/v1 Role.rules[].nonResourceURLs", Outcome::Invalid),
+    (
+        "admissionregistration.k8s.io/v1 MutatingWebhookConfiguration.webhooks[].admissionReviewVersions",
+        Outcome::Invalid,
+    ),
+    ("admissionregistration.k8s.io/v1 MutatingWebhookConfiguration.webhooks[].matchConditions", Outcome::Invalid),
+    ("admissionregistration.k8s.io/v1 MutatingWebhookConfiguration.webhooks[].rules[].operations", Outcome::Invalid),
+    ("admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy.spec.auditAnnotations", Outcome::Invalid),
+    ("admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy.spec.matchConditions", Outcome::Invalid),
+    (
+        "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy.spec.matchConstraints.excludeResourceRules[].operations",
+        Outcome::Invalid,
+    ),
+    (
+        "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy.spec.matchConstraints.resourceRules[].operations",
+        Outcome::Invalid,
+    ),
+    (
+        "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding.spec.matchResources.excludeResourceRules[].operations",
+        Outcome::Invalid,
+    ),
+    (
+        "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding.spec.matchResources.resourceRules[].operations",
+        Outcome::Invalid,
+    ),
+    (
+        "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding.spec.paramRef.selector.matchExpressions",
+        Outcome::Invalid,
+    ),
+    (
+        "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding.spec.paramRef.selector.matchExpressions[].values",
+        Outcome::Invalid,
+    ),
+    (
+        "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding.spec.paramRef.selector.matchLabels",
+        Outcome::Invalid,
+    ),
+    ("admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding.spec.validationActions", Outcome::Invalid),
+    (
+        "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration.webhooks[].admissionReviewVersions",
+        Outcome::Invalid,
+    ),
+    ("admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration.webhooks[].matchConditions", Outcome::Invalid),
+    ("admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration.webhooks[].rules[].operations", Outcome::Invalid),
+    (
+        "apiextensions.k8s.io/v1 CustomResourceDefinition.spec.conversion.webhook.conversionReviewVersions",
+        Outcome::Invalid,
+    ),
+    ("apiextensions.k8s.io/v1 CustomResourceDefinition.spec.versions[].schema.openAPIV3Schema.allOf", Outcome::Invalid),
+    ("apiextensions.k8s.io/v1 CustomResourceDefinition.spec.versions[].schema.openAPIV3Schema.anyOf", Outcome::Invalid),
+    (
+        "apiextensions.k8s.io/v1 CustomResourceDefinition.spec.versions[].schema.openAPIV3Schema.definitions",
+        Outcome::Invalid,
+    ),
+    (
+        "apiextensions.k8s.io/v1 CustomResourceDefinition.spec.versions[].schema.openAPIV3Schema.dependencies",
+        Outcome::Invalid,
+    ),
+    ("apiextensions.k8s.io/v1 CustomResourceDefinition.spec.versions[].schema.openAPIV3Schema.oneOf", Outcome::Invalid),
+    (
+        "apiextensions.k8s.io/v1 CustomResourceDefinition.spec.versions[].schema.openAPIV3Schema.patternProperties",
+        Outcome::Invalid,
+    ),
+    (
+        "apiextensions.k8s.io/v1 CustomResourceDefinition.spec.versions[].schema.openAPIV3Schema.x-kubernetes-list-map-keys",
+        Outcome::Invalid,
+    ),
+    ("apiextensions.k8s.io/v1 CustomResourceDefinition.spec.versions[].selectableFields", Outcome::Invalid),
+    ("apiextensions.k8s.io/v1 CustomResourceDefinition.metadata.managedFields", Outcome::Dropped),
 ];
 
-/// All cases.
-pub(crate) fn all() -> Vec<Case> {
+impl CreatableResource {
+    fn collection(&self) -> String {
+        let root = if self.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", self.group) };
+        let namespace = if self.namespaced { "/namespaces/default" } else { "" };
+        format!("{root}/v1{namespace}/{}", self.plural)
+    }
+
+    /// Where a list of it is written to.
+    fn endpoint(&self, path: &[Step]) -> Endpoint {
+        let has = |name: &str| self.subresources.iter().any(|subresource| subresource == name);
+        let names: Vec<&str> = path.iter().map_while(Step::field).take(2).collect();
+        match names.as_slice() {
+            ["status", ..] if has("status") => Endpoint::Status,
+            ["spec", "finalizers"] if has("finalize") => Endpoint::Finalize,
+            _ => Endpoint::Object,
+        }
+    }
+}
+
+/// All cases: those of these resources, and those of a custom resource.
+pub(crate) fn all(resources: &[CreatableResource]) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut shapes = HashSet::new();
-    for (group, kind, plural, namespaced) in RESOURCES {
-        let known = types::kind(group, "v1", kind).unwrap();
-        let root = if group.is_empty() { "/api".to_owned() } else { format!("/apis/{group}") };
-        let namespace = if *namespaced { "/namespaces/default" } else { "" };
-        let collection = format!("{root}/v1{namespace}/{plural}");
+    for resource in resources {
+        let kind = resource.kind.as_str();
+        let known = types::kind(&resource.group, "v1", kind).unwrap();
         let mut found = Vec::new();
         find_lists(known.structure(), &mut Vec::new(), &mut vec![known.structure().name], &mut found);
         let metadata = |field: &str| ["metadata", field].map(|name| Step::Field(name.to_owned())).to_vec();
         // All kinds share the code for their metadata; definitions have some of their own.
-        if matches!(*kind, "ConfigMap" | "CustomResourceDefinition") {
+        if matches!(kind, "ConfigMap" | "CustomResourceDefinition") {
+            found.push((metadata("labels"), Items::Map(Type::String), format!("labels of a {kind}")));
             found.push((metadata("ownerReferences"), Items::Owners, format!("owners of a {kind}")));
             found.push((metadata("finalizers"), Items::Finalizers, format!("finalizers of a {kind}")));
             found.push((metadata("managedFields"), Items::Managers, format!("managers of a {kind}")));
         }
-        cases.extend(found.into_iter().map(|(path, items, shape)| Case {
-            collection: collection.clone(),
-            api_version: known.api_version(),
-            kind: (*kind).to_owned(),
-            path,
-            items,
-            is_first: shapes.insert(shape),
-        }));
+        for (path, items, shape) in found {
+            let endpoint = resource.endpoint(&path);
+            let mut case = Case {
+                collection: resource.collection(),
+                api_version: known.api_version(),
+                kind: kind.to_owned(),
+                path,
+                items,
+                endpoint,
+                outcome: Outcome::Stored,
+                is_review: !resource.stored,
+                is_first: false,
+            };
+            let name = case.name();
+            case.outcome =
+                EXCEPTIONS.iter().find(|(exception, _)| *exception == name).map_or(Outcome::Stored, |found| found.1);
+            // The code below `/status` is that of the object, with other fields reset.
+            let shape = format!("{shape} {endpoint:?}");
+            case.is_first = resource.stored && case.outcome != Outcome::Invalid && shapes.insert(shape);
+            cases.push(case);
+        }
     }
+    assert!(
+        EXCEPTIONS.iter().all(|(exception, _)| cases.iter().any(|case| case.name() == *exception)),
+        "an exception names no case"
+    );
     let custom = [("texts", Items::Texts), ("keyed", Items::Keyed), ("whole", Items::Keyed)];
     cases.extend(custom.into_iter().map(|(field, items)| Case {
         collection: "/apis/custom.example.com/v1/namespaces/default/lists".to_owned(),
@@ -104,6 +248,9 @@ pub(crate) fn all() -> Vec<Case> {
         kind: "List".to_owned(),
         path: vec![Step::Field("spec".to_owned()), Step::Field(field.to_owned())],
         items,
+        endpoint: Endpoint::Object,
+        outcome: Outcome::Stored,
+        is_review: false,
         is_first: true,
     }));
     cases
@@ -146,7 +293,7 @@ fn find_lists(
                 Type::List(below) => {
                     let shape = format!("{:?} {} {}", field.list, field.merge, below.structure().is_some());
                     found.push((path.clone(), Items::List(*below), shape));
-                    path.push(Step::Item);
+                    path.push(Step::Item(below.structure().map_or_else(|| json!({}), |item| sample_struct(item, 0))));
                     kind = *below;
                 }
                 Type::Map(below) => {
@@ -176,7 +323,7 @@ impl Case {
     pub(crate) fn name(&self) -> String {
         let steps = self.path.iter().map(|step| match step {
             Step::Field(name) => format!(".{name}"),
-            Step::Item => "[]".to_owned(),
+            Step::Item(_) => "[]".to_owned(),
             Step::Key => "{}".to_owned(),
         });
         format!("{} {}{}", self.api_version, self.kind, steps.collect::<String>())
@@ -194,7 +341,10 @@ impl Case {
         let mut object = base(&self.kind);
         object["apiVersion"] = json!(self.api_version);
         object["kind"] = json!(self.kind);
-        object["metadata"]["name"] = json!(self.object_name(number));
+        // Some reviews may not have a name.
+        if !self.is_review {
+            object["metadata"]["name"] = json!(self.object_name(number));
+        }
         if self.kind == "CustomResourceDefinition" {
             let names = &mut object["spec"]["names"];
             names["plural"] = json!(format!("things{number}"));
@@ -214,6 +364,48 @@ impl Case {
                 json!([{"op": "add", "path": format!("/metadata/{field}"), "value": object["metadata"][field]}])
             }
             _ => json!([{"op": "add", "path": format!("/{first}"), "value": object[first.as_str()]}]),
+        }
+    }
+
+    /// How many items of the list an object has.
+    pub(crate) fn count_items(&self, object: &Value) -> usize {
+        let at = self.path.iter().try_fold(object, |at, step| match step {
+            Step::Field(name) => at.get(name),
+            Step::Item(_) => at.get(0),
+            Step::Key => at.get("key"),
+        });
+        match at {
+            Some(Value::Array(items)) => items.len(),
+            Some(Value::Object(members)) => members.len(),
+            _ => 0,
+        }
+    }
+
+    /// The path that the list is written to, of an object.
+    pub(crate) fn endpoint_of(&self, number: usize) -> String {
+        let path = self.path_of(number);
+        match self.endpoint {
+            Endpoint::Object => path,
+            Endpoint::Status => format!("{path}/status"),
+            Endpoint::Finalize => format!("{path}/finalize"),
+        }
+    }
+
+    /// Whether a list is in the metadata, which is all that a delete reads.
+    pub(crate) fn is_metadata(&self) -> bool {
+        self.path[0].field() == Some("metadata")
+    }
+
+    /// Whether the request reaches the list of this case.
+    pub(crate) fn has(&self, request: Request) -> bool {
+        match request {
+            Request::Strategic => !self.collection.contains(CUSTOM_GROUP),
+            // What is applied has no managers.
+            Request::Apply => !matches!(self.items, Items::Managers),
+            Request::Delete => self.is_metadata(),
+            // Columns show metadata, fields of a definition, and few other lists.
+            Request::Table => matches!(self.kind.as_str(), "ConfigMap" | "Service" | "List"),
+            _ => true,
         }
     }
 
@@ -248,10 +440,16 @@ impl Case {
                         "schema": {"openAPIV3Schema": {"type": "object", "properties": {format!("p{number}"): {"type": "string"}}}}})
                 })
                 .collect(),
+            Items::List(_) if self.endpoint == Endpoint::Finalize => {
+                (0..count).map(|number| json!(format!("example.com/f{number}"))).collect()
+            }
             Items::List(below) => (0..count).map(|number| sample("", below, number)).collect(),
-            Items::Map(below) => Value::Object(
-                (0..count).map(|number| (format!("key-{number}"), sample("", below, number))).collect(),
-            ),
+            Items::Map(below) => {
+                // Quotas are of resources that somebody has defined.
+                let prefix = if self.kind == "ResourceQuota" { "requests.example.com/" } else { "" };
+                let keys = (0..count).map(|number| (format!("{prefix}key-{number}"), sample("", below, number)));
+                Value::Object(keys.collect())
+            }
             Items::Owners => (0..count)
                 .map(|number| {
                     json!({"apiVersion": format!("example.com/v{number}"), "kind": "Absent", "name": format!("n{number}"),
@@ -283,9 +481,9 @@ fn descend<'a>(object: &'a mut Value, path: &[Step]) -> &'a mut Value {
                 }
                 at.as_object_mut().unwrap().entry(name.as_str()).or_insert(Value::Null)
             }
-            Step::Item => {
+            Step::Item(item) => {
                 if at.as_array().is_none_or(Vec::is_empty) {
-                    *at = json!([{}]);
+                    *at = json!([item]);
                 }
                 &mut at[0]
             }
@@ -325,11 +523,46 @@ fn sample_struct(structure: &'static Struct, number: usize) -> Value {
     if structure.name == "JSONSchemaProps" {
         return json!({"type": "string"});
     }
+    if let Some(item) = sample_valid(structure.name, number) {
+        return item;
+    }
     let is_simple = |field: &&Field| !matches!(field.kind.underlying(), Type::Struct(_) | Type::List(_) | Type::Map(_));
     let fields = structure.fields.iter().filter(is_simple);
     let pairs = fields.map(|field| (field.name.to_owned(), sample(field.name, field.kind, number)));
     let members: Map<String, Value> = pairs.filter(|(_, value)| !value.is_null()).collect();
     Value::Object(members)
+}
+
+/// An item that validation accepts, where one with any simple fields is refused.
+fn sample_valid(structure: &str, number: usize) -> Option<Value> {
+    let (_, name) = structure.rsplit_once('.').unwrap_or(("", structure));
+    let rule = json!({"operations": ["CREATE"], "apiGroups": ["none.example.com"], "apiVersions": ["v1"],
+        "resources": [format!("r{number}")]});
+    Some(match name {
+        "ServicePort" => json!({"name": format!("n{number}"), "port": number % 65_535 + 1, "protocol": "TCP"}),
+        "ScopedResourceSelectorRequirement" => {
+            json!({"scopeName": "PriorityClass", "operator": "In", "values": [format!("a{number}")]})
+        }
+        "LabelSelectorRequirement" | "FieldSelectorRequirement" => {
+            json!({"key": format!("k{number}"), "operator": "In", "values": ["a"]})
+        }
+        "RuleWithOperations" | "NamedRuleWithOperations" => rule,
+        "PolicyRule" => json!({"verbs": ["get"], "apiGroups": ["example.com"], "resources": [format!("r{number}")]}),
+        "Subject" => {
+            json!({"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": format!("n{number}")})
+        }
+        "MutatingWebhook" | "ValidatingWebhook" => {
+            json!({"name": format!("n{number}.example.com"), "clientConfig": {"url": "https://127.0.0.1:1/"},
+                "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Ignore", "rules": [rule]})
+        }
+        "Validation" => json!({"expression": "true", "message": format!("m{number}")}),
+        "ValidationRule" => json!({"rule": format!("{number} == {number}")}),
+        "Variable" => json!({"name": format!("v{number}"), "expression": "true"}),
+        "CustomResourceColumnDefinition" => {
+            json!({"name": format!("n{number}"), "type": "string", "jsonPath": ".a"})
+        }
+        _ => return None,
+    })
 }
 
 fn sample_text(name: &str, number: usize) -> Value {

@@ -1,18 +1,31 @@
 //! Finding A-2: no request costs more than in proportion to its size. A case for each list of each kind, measured at n items and at 2n.
+//!
+//! Every case is measured by a create, or by an update where the list is in a part of the object with a path of its own; the
+//! first case of each shape also by all kinds of patches and reads, whose code knows shapes and not kinds. n is as long as it
+//! takes for the request to cost 50 ms of the thread's CPU time, and a ratio above 2.5 is measured three times, of which the
+//! best counts. Where not even half of the longest list that fits into a body costs that much, n is that half; if all of it
+//! costs less than 50 ms, its growth does not matter.
+//!
+//! So that no case measures the wrong thing, a test of its own checks the answers to short lists: they have all items, or the
+//! case says why not.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
 mod cases;
+mod health;
 mod measure;
 mod server;
 
 use std::{
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
 };
 
 use cases::Case;
-use measure::Verdict;
+use measure::{Basis, Verdict};
 use server::TestServer;
 
 /// One server a thread: thread CPU time then has one server's work in it and nothing else.
@@ -24,7 +37,9 @@ const STACK_BYTES: usize = 8 << 20;
 // Finding A-2
 #[test]
 fn every_list_of_every_kind_is_handled_in_linear_time() {
-    let cases = cases::all();
+    let _alone = measure_alone();
+    let resources = run_on_server_thread(|| TestServer::start().find_creatable());
+    let cases = cases::all(&resources);
     assert!(cases.len() > 100, "the types have more lists than {}", cases.len());
     let next = AtomicUsize::new(0);
     let verdicts: Vec<Verdict> = thread::scope(|scope| {
@@ -36,10 +51,36 @@ fn every_list_of_every_kind_is_handled_in_linear_time() {
             .collect();
         workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
     });
-    let slow: Vec<String> = verdicts.iter().filter(|verdict| !verdict.is_linear()).map(Verdict::to_string).collect();
-    assert!(slow.is_empty(), "{} requests cost more than their size:\n{}", slow.len(), slow.join("\n"));
-    let measured = verdicts.iter().filter(|verdict| verdict.is_judged()).count();
-    assert!(measured * 2 > verdicts.len(), "only {measured} of {} requests took long enough", verdicts.len());
+    let measured = verdicts.iter().filter(|verdict| verdict.basis == Basis::Measured).count();
+    println!("{measured} of {} requests took 50 ms at n; the others are as long as they can be", verdicts.len());
+    let report = |verdicts: &mut dyn Iterator<Item = &Verdict>| {
+        verdicts.map(|verdict| format!("\n{verdict}")).collect::<String>()
+    };
+    let slow = report(&mut verdicts.iter().filter(|verdict| !verdict.is_linear()));
+    assert!(slow.is_empty(), "requests that cost more than their size:{slow}");
+}
+
+/// Lets one test at a time measure.
+fn measure_alone() -> MutexGuard<'static, ()> {
+    static MACHINE: Mutex<()> = Mutex::new(());
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+// Finding A-2
+#[test]
+fn every_case_is_answered_as_it_expects() {
+    let mistakes = run_on_server_thread(|| {
+        let server = TestServer::start();
+        let cases = cases::all(&server.find_creatable());
+        cases.iter().flat_map(|case| measure::find_mistakes(&server, case)).collect::<Vec<_>>()
+    });
+    assert!(mistakes.is_empty(), "{} cases measure something else:\n{}", mistakes.len(), mistakes.join("\n"));
+}
+
+fn run_on_server_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| {
+        thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work).unwrap().join().unwrap()
+    })
 }
 
 /// Takes cases until none is left.
@@ -48,7 +89,7 @@ fn measure_cases(cases: &[Case], next: &AtomicUsize) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
         let judged = measure::judge(&server, case);
-        judged.iter().filter(|verdict| !verdict.is_linear()).for_each(|verdict| println!("{verdict}"));
+        judged.iter().for_each(|verdict| println!("{verdict}"));
         verdicts.extend(judged);
     }
     verdicts

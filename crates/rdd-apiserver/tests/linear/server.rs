@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 use tower_service::Service as _;
 
-use crate::cases;
+use crate::cases::{self, CreatableResource};
 
 /// A server whose every step runs on the thread that calls it, so that the clock of the thread shows what a request costs.
 pub(crate) struct TestServer {
@@ -33,41 +33,69 @@ pub(crate) struct TestServer {
 /// What a request brought.
 pub(crate) struct Answer {
     pub(crate) code: u16,
+    pub(crate) body: Bytes,
     /// CPU time of the server's thread.
     pub(crate) cpu: Duration,
 }
 
 impl Answer {
+    /// The body as JSON; null if it is not.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
     /// The cost of this request and of the one before it.
     pub(crate) fn and(self, next: Self) -> Self {
-        Self { code: next.code, cpu: self.cpu + next.cpu }
+        Self { cpu: self.cpu + next.cpu, ..next }
     }
 }
 
 impl TestServer {
     pub(crate) fn start() -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let version = version();
-        let parts = Parts {
-            store: Arc::new(MemoryStore::new(rdd_store::Limits::default(), SystemClock::shared())),
-            clock: SystemClock::shared(),
-            version: version.clone(),
-            endowment: Endowment {
-                namespaces: vec!["default".to_owned()],
-                ca_bundle: Arc::new(String::new),
-                port: 6443,
-            },
-            tokens: None,
-            reviewer: TokenReviewer::new(|_, _| None),
-            plugins: Vec::new(),
-        };
-        let core = runtime.block_on(Core::open(parts)).unwrap();
-        let door = InProcess::alone(core.endpoints(), Identity::admin(), &version, SystemClock::shared());
+        let core = runtime.block_on(open_core());
+        let door = InProcess::alone(core.endpoints(), Identity::admin(), &version(), SystemClock::shared());
         let server = Self { door, _core: core, runtime, numbers: Cell::new(0) };
         let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let made = server.send_json("POST", definitions, "application/json", &cases::definition());
         assert_eq!(made.code, 201);
         server
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Value {
+        let answer = self.send("GET", path, "application/json", Vec::new());
+        assert_eq!(answer.code, 200, "{path}");
+        answer.json()
+    }
+
+    /// The built-in resources that can be created, from discovery: the rows of the server's own table.
+    pub(crate) fn find_creatable(&self) -> Vec<CreatableResource> {
+        let groups = self.get("/apis");
+        let groups = groups["groups"].as_array().unwrap().iter().map(|group| group["name"].as_str().unwrap());
+        let groups = groups.filter(|group| *group != cases::CUSTOM_GROUP);
+        [""].into_iter().chain(groups).flat_map(|group| self.find_creatable_of(group)).collect()
+    }
+
+    fn find_creatable_of(&self, group: &str) -> Vec<CreatableResource> {
+        let list = self.get(&if group.is_empty() { "/api/v1".to_owned() } else { format!("/apis/{group}/v1") });
+        let listed = list["resources"].as_array().unwrap();
+        let name = |resource: &Value| resource["name"].as_str().unwrap().to_owned();
+        let has_verb =
+            |resource: &Value, verb: &str| resource["verbs"].as_array().unwrap().iter().any(|have| have == verb);
+        let creatable = listed.iter().filter(|resource| !name(resource).contains('/') && has_verb(resource, "create"));
+        let found = creatable.map(|resource| {
+            let plural = name(resource);
+            let below = |other: &Value| name(other).strip_prefix(&format!("{plural}/")).map(str::to_owned);
+            CreatableResource {
+                group: group.to_owned(),
+                kind: resource["kind"].as_str().unwrap().to_owned(),
+                namespaced: resource["namespaced"].as_bool().unwrap(),
+                stored: has_verb(resource, "update"),
+                subresources: listed.iter().filter_map(below).collect(),
+                plural,
+            }
+        });
+        found.collect()
     }
 
     /// A number that no object has yet.
@@ -83,11 +111,10 @@ impl TestServer {
         let request = http::Request::builder().method(method).uri(path).header("content-type", content_type);
         let request = request.header("accept", accept).body(Full::new(Bytes::from(body))).unwrap();
         let began = thread_cpu();
-        let code = self.runtime.block_on(async {
+        let (code, body) = self.runtime.block_on(async {
             let Ok(response) = self.door.clone().call(request).await;
             let (head, body) = response.into_parts();
-            body.collect().await.unwrap();
-            head.status.as_u16()
+            (head.status.as_u16(), body.collect().await.unwrap().to_bytes())
         });
         // What controllers do about it is part of what it costs.
         self.runtime.block_on(async {
@@ -95,7 +122,7 @@ impl TestServer {
                 tokio::task::yield_now().await;
             }
         });
-        Answer { code, cpu: thread_cpu().saturating_sub(began) }
+        Answer { code, body, cpu: thread_cpu().saturating_sub(began) }
     }
 
     pub(crate) fn send_json(&self, method: &str, path: &str, content_type: &str, body: &Value) -> Answer {
@@ -109,7 +136,21 @@ pub(crate) fn thread_cpu() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap())
 }
 
-fn version() -> Version {
+/// The whole API over a store in memory.
+pub(crate) async fn open_core() -> Core {
+    let parts = Parts {
+        store: Arc::new(MemoryStore::new(rdd_store::Limits::default(), SystemClock::shared())),
+        clock: SystemClock::shared(),
+        version: version(),
+        endowment: Endowment { namespaces: vec!["default".to_owned()], ca_bundle: Arc::new(String::new), port: 6443 },
+        tokens: None,
+        reviewer: TokenReviewer::new(|_, _| None),
+        plugins: Vec::new(),
+    };
+    Core::open(parts).await.unwrap()
+}
+
+pub(crate) fn version() -> Version {
     let text = str::to_owned;
     Version {
         major: text("1"),
