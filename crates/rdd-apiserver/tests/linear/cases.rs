@@ -232,7 +232,7 @@ pub(crate) fn all(resources: &[CreatableResource]) -> Vec<Case> {
             case.outcome =
                 EXCEPTIONS.iter().find(|(exception, _)| *exception == name).map_or(Outcome::Stored, |found| found.1);
             // The code below `/status` is that of the object, with other fields reset.
-            let shape = format!("{shape} {endpoint:?}");
+            let shape = if endpoint == Endpoint::Object { shape } else { format!("{endpoint:?}") };
             case.is_first = resource.stored && case.outcome != Outcome::Invalid && shapes.insert(shape);
             cases.push(case);
         }
@@ -394,6 +394,12 @@ impl Case {
     /// Whether a list is in the metadata, which is all that a delete reads.
     pub(crate) fn is_metadata(&self) -> bool {
         self.path[0].field() == Some("metadata")
+    }
+
+    /// Whether this is the request that shows how the kind validates the list.
+    pub(crate) fn is_validated_by(&self, request: Request) -> bool {
+        let validated = if self.endpoint == Endpoint::Object { Request::Create } else { Request::Update };
+        request == validated
     }
 
     /// Whether the request reaches the list of this case.

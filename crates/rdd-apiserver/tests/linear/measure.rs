@@ -1,4 +1,4 @@
-//! What requests cost at n items and at 2n.
+//! What requests cost at n items and at a multiple of n.
 
 use std::{fmt, time::Duration};
 
@@ -6,21 +6,28 @@ use serde_json::{Value, json};
 
 use crate::{
     cases::{Case, Endpoint, Outcome},
-    server::{Answer, TestServer, thread_cpu},
+    server::{Answer, TestServer},
 };
 
 /// What a request must cost at n. Less is noise.
 const MEASURABLE: Duration = Duration::from_millis(50);
-/// What twice the items may cost.
-const RATIO_MAX: f64 = 2.5;
+/// What an item of the longer list may cost, as a multiple of one of n: for twice the items, 2.5 times in all.
+const GROWTH_MAX: f64 = 1.25;
+/// What it costs at least, unless the items cost nothing.
+const GROWTH_MIN: f64 = 0.65;
 /// How often a request that looks too slow is measured: the best of these counts.
 const TRIES: usize = 3;
 const JSON: &str = "application/json";
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 /// The number of items with which the answer is checked. Also the first n.
 const COUNT_MIN: usize = 200;
-/// How much longer the next list may be than the one before.
-const GROWTH_MAX: f64 = 16.0;
+/// How much longer the next list may be than the one before, while n is looked for.
+const STEP_MAX: f64 = 16.0;
+/// How much longer the second list is where items may be compared with each other. That may be cheap beside the rest of the
+/// work at n, and shows at a multiple of it.
+const VALIDATION_FACTOR: usize = 6;
+/// How much longer it is where a list is patched, read or deleted as any other of its shape.
+const SHAPE_FACTOR: usize = 2;
 /// Bodies end here, as the server's limit is 3 MiB.
 const BODY_BYTES_MAX: usize = 2_900_000;
 
@@ -52,50 +59,49 @@ const REQUESTS: [Request; 8] = [
 const STATUS_REQUESTS: [Request; 5] =
     [Request::Update, Request::Merge, Request::Strategic, Request::Json, Request::Apply];
 
-/// How a verdict was reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Basis {
-    /// The request costs at least 50 ms at n.
-    Measured,
-    /// 2n is the longest list that fits into a body, and costs less than 50 ms at n.
-    Longest,
-}
-
 /// What one request of one case cost.
 #[derive(Debug)]
 pub(crate) struct Verdict {
     case: String,
     request: Request,
+    short: Measurement,
+    long: Measurement,
+}
+
+/// A list and what the request cost.
+#[derive(Debug, Clone, Copy)]
+struct Measurement {
     count: usize,
-    once: Duration,
-    twice: Duration,
-    pub(crate) basis: Basis,
-    pub(crate) spent: Duration,
+    cost: Duration,
+    code: u16,
 }
 
 impl Verdict {
     /// Growth cannot hurt where the longest list that fits into a request is cheap.
     pub(crate) fn is_linear(&self) -> bool {
-        self.ratio() <= RATIO_MAX || self.is_cheap()
+        self.growth() <= GROWTH_MAX || self.long.cost < MEASURABLE
     }
 
-    /// Whether the longest list costs less than can be measured.
-    fn is_cheap(&self) -> bool {
-        self.basis == Basis::Longest && self.twice < MEASURABLE
+    /// Whether the request costs at least 50 ms at n. If not, the other list is the longest one.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.short.cost >= MEASURABLE
     }
 
-    fn ratio(&self) -> f64 {
-        self.twice.as_secs_f64() / self.once.as_secs_f64().max(1e-6)
+    /// How much more an item of the longer list costs.
+    fn growth(&self) -> f64 {
+        let items = self.long.count as f64 / self.short.count as f64;
+        self.long.cost.as_secs_f64() / self.short.cost.as_secs_f64().max(1e-6) / items
     }
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { case, request, count, once, twice, basis, spent, .. } = self;
-        let ratio = self.ratio();
+        let Self { case, request, short, long } = self;
+        let (Measurement { count, cost, .. }, growth) = (short, self.growth());
         write!(
             f,
-            "{case}: {request:?} ({basis:?}, in {spent:.0?}): {count} items {once:.0?}, twice as many {twice:.0?}, {ratio:.1} times"
+            "{case}: {request:?}: {count} items {cost:.0?}, {} {:.0?}: {growth:.2} per item",
+            long.count, long.cost
         )
     }
 }
@@ -127,19 +133,17 @@ fn requests_of(case: &Case) -> impl Iterator<Item = Request> {
 }
 
 fn judge_request(server: &TestServer, case: &Case, request: Request) -> Verdict {
-    let began = thread_cpu();
-    let probe = run(server, case, request, COUNT_MIN);
-    let mut verdict = measure(server, case, request, probe.cpu);
+    let mut verdict = measure(server, case, request);
     for _ in 1..TRIES {
         if verdict.is_linear() {
             break;
         }
-        let another = measure_at(server, case, request, verdict.count);
-        if another.ratio() < verdict.ratio() {
+        let [short, long] = [verdict.short, verdict.long].map(|before| measure_at(server, case, request, before.count));
+        let another = mk_verdict(case, request, short, long);
+        if another.growth() < verdict.growth() {
             verdict = another;
         }
     }
-    verdict.spent = thread_cpu() - began;
     verdict
 }
 
@@ -164,40 +168,59 @@ fn find_mistake(case: &Case, request: Request, answer: &Answer) -> Option<String
     None
 }
 
-/// Finds a length that costs enough, and measures it and twice that.
-fn measure(server: &TestServer, case: &Case, request: Request, probe: Duration) -> Verdict {
+/// Finds a length that costs enough, and measures it and a longer one.
+fn measure(server: &TestServer, case: &Case, request: Request) -> Verdict {
     // Numbers get longer with the list.
     let bytes_per_item = case.object(0, COUNT_MIN).to_string().len() / COUNT_MIN + 6;
     let count_max = (BODY_BYTES_MAX / 2 / bytes_per_item).max(COUNT_MIN);
-    // Preparing these costs more than they do, so they are not repeated to find a length: twice n is the longest list.
-    if matches!(request, Request::Table | Request::Delete) {
-        return measure_at(server, case, request, count_max);
-    }
-    let (mut count, mut once) = (COUNT_MIN, probe);
-    while once < MEASURABLE && count < count_max {
-        let growth = MEASURABLE.as_secs_f64() * 1.2 / once.as_secs_f64().max(1e-4);
-        count = ((count as f64 * growth.clamp(1.2, GROWTH_MAX)) as usize).min(count_max);
-        once = run(server, case, request, count).cpu;
-    }
-    measure_at(server, case, request, count)
-}
-
-/// Measures so many items and twice as many, or fewer if only the longer list is refused: a kind may have a limit of its own.
-fn measure_at(server: &TestServer, case: &Case, request: Request, mut count: usize) -> Verdict {
+    // Preparing these costs more than they do, so they begin with a length that may be enough.
+    let is_prepared = matches!(request, Request::Table | Request::Delete);
+    let start = if is_prepared { (count_max / 8).max(COUNT_MIN) } else { COUNT_MIN };
+    let mut short = measure_at(server, case, request, start);
     loop {
-        let (once, twice) = (run(server, case, request, count), run(server, case, request, count * 2));
-        if once.code == twice.code || count <= COUNT_MIN {
-            let is_handled = matches!(twice.code, 200 | 201 | 422);
-            assert!(is_handled, "{}: {request:?} of {count} items: {}", case.name(), twice.code);
-            return mk_verdict(case, request, count, once.cpu, twice.cpu);
+        while short.cost < MEASURABLE && short.count < count_max {
+            let step = MEASURABLE.as_secs_f64() * 1.2 / short.cost.as_secs_f64().max(1e-4);
+            let count = (short.count as f64 * step.clamp(1.2, STEP_MAX)) as usize;
+            short = measure_at(server, case, request, count.min(count_max));
         }
-        count /= 2;
+        let factor = if case.is_validated_by(request) { VALIDATION_FACTOR } else { SHAPE_FACTOR };
+        let verdict = compare(server, case, request, short, (short.count * factor).min(count_max * 2));
+        if verdict.growth() >= GROWTH_MIN {
+            return verdict;
+        }
+        // Something else may have made n dear, which would hide what the longer list costs.
+        let again = measure_at(server, case, request, verdict.short.count);
+        if again.cost.as_secs_f64() > verdict.short.cost.as_secs_f64() * 0.8 {
+            return verdict;
+        }
+        short = again;
     }
 }
 
-fn mk_verdict(case: &Case, request: Request, count: usize, once: Duration, twice: Duration) -> Verdict {
-    let basis = if once >= MEASURABLE { Basis::Measured } else { Basis::Longest };
-    Verdict { case: case.name(), request, count, once, twice, basis, spent: Duration::ZERO }
+/// Measures a longer list that is handled as `short` is: a kind may have a limit of its own, and what is stored may be longer
+/// than what was sent.
+fn compare(server: &TestServer, case: &Case, request: Request, mut short: Measurement, longest: usize) -> Verdict {
+    let mut count = longest;
+    loop {
+        let long = measure_at(server, case, request, count);
+        if long.code == short.code && matches!(long.code, 200 | 201 | 422) {
+            return mk_verdict(case, request, short, long);
+        }
+        assert!(count > COUNT_MIN * 2, "{}: {request:?} of {count} items: {}", case.name(), long.code);
+        count = (count / 2).max(COUNT_MIN * 2);
+        if count < short.count * 2 {
+            short = measure_at(server, case, request, count / 2);
+        }
+    }
+}
+
+fn measure_at(server: &TestServer, case: &Case, request: Request, count: usize) -> Measurement {
+    let answer = run(server, case, request, count);
+    Measurement { count, cost: answer.cpu, code: answer.code }
+}
+
+fn mk_verdict(case: &Case, request: Request, short: Measurement, long: Measurement) -> Verdict {
+    Verdict { case: case.name(), request, short, long }
 }
 
 fn run(server: &TestServer, case: &Case, request: Request, count: usize) -> Answer {

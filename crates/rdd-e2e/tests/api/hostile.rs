@@ -221,11 +221,11 @@ fn names_that_climb_reach_nothing() {
 #[test]
 fn connections_that_say_little_hold_up_nobody() {
     let (daemon, wire, pid) = start();
-    // Strangers that never finish their first line, more of them than are let in.
+    // Strangers that never finish their first line, more of them than there are places.
     let mut slow = Vec::new();
     for _ in 0..200 {
         let mut stream = wire.connect().unwrap();
-        // The oldest of them are closed for the newest.
+        // Those over the limit wait in line, and those that have had their time are closed for them.
         let _ = stream.say(b"GET /api");
         slow.push(stream);
     }
