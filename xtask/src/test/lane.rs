@@ -27,12 +27,32 @@ pub(crate) const COMMAND: &str = "test-lane";
 /// addresses, cgroups and packet rules of this machine as soon as two of these programs run at once.
 const MACHINE_TESTS: &[&str] = &["rdd-e2e", "rdd-driver", "rdd-docker", "xtask"];
 
+/// Programs that measure how long something takes. They run when both lanes have ended.
+const MEASURING_TESTS: &[&str] = &["rdd-apiserver/linear"];
+
 /// How much the second lane yields to the first, whose tests have deadlines for what other programs do.
 const LANE_NICENESS: i32 = 5;
 
-/// Whether a program runs in the second lane, beside those that wait.
-pub(super) fn runs_beside(label: &str) -> bool {
-    !MACHINE_TESTS.iter().any(|beginning| label.starts_with(beginning))
+/// Where a program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LaneChoice {
+    /// In this process.
+    First,
+    /// In the second lane, beside the first.
+    Beside,
+    /// In this process, after both lanes.
+    Alone,
+}
+
+/// Chooses the lane of a program by its label.
+pub(super) fn choose_lane(label: &str) -> LaneChoice {
+    if MEASURING_TESTS.contains(&label) {
+        LaneChoice::Alone
+    } else if MACHINE_TESTS.iter().any(|beginning| label.starts_with(beginning)) {
+        LaneChoice::First
+    } else {
+        LaneChoice::Beside
+    }
 }
 
 /// A process that runs one program after the other, killed with this value.
@@ -118,12 +138,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_that_start_daemons_and_engines_stay_in_the_first_lane() {
+    fn machine_tests_stay_in_the_first_lane_and_measuring_tests_run_alone() {
         for label in ["rdd-e2e/kill", "rdd-driver", "rdd-driver/host_network", "rdd-docker/real_contract", "xtask"] {
-            assert!(!runs_beside(label), "{label}");
+            assert_eq!(choose_lane(label), LaneChoice::First, "{label}");
         }
-        for label in ["rdd-patch", "rdd-cel/oracle", "rdd-apiserver/linear", "documentation"] {
-            assert!(runs_beside(label), "{label}");
+        for label in ["rdd-patch", "rdd-cel/oracle", "rdd-apiserver", "documentation"] {
+            assert_eq!(choose_lane(label), LaneChoice::Beside, "{label}");
         }
+        assert_eq!(choose_lane("rdd-apiserver/linear"), LaneChoice::Alone);
     }
 }

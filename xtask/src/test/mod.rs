@@ -22,8 +22,8 @@ pub(crate) use build::cargo_command;
 use counts::Counts;
 use interrupt::Interrupt;
 use judges::JudgeBuild;
-use lane::TestLane;
 pub(crate) use lane::{COMMAND as LANE_COMMAND, serve as serve_lane};
+use lane::{LaneChoice, TestLane};
 use runner::{Finished, Runner};
 use serde::{Deserialize, Serialize};
 use times::TestTime;
@@ -107,16 +107,26 @@ pub(crate) fn run(root: &Path, arguments: Arguments) -> Result<bool> {
 /// Whether there are programs enough that it pays to run some beside others.
 fn is_whole_run(programs: &[Program]) -> bool {
     programs.iter().any(|program| judges::asks_judges(&program.label))
-        && programs.iter().any(|program| lane::runs_beside(&program.label))
-        && programs.iter().any(|program| !lane::runs_beside(&program.label))
+        && [LaneChoice::First, LaneChoice::Beside].into_iter().all(|choice| has_lane(programs, choice))
 }
 
-/// Runs the programs that compute beside those that wait, while the judges compile for those that ask them.
+fn has_lane(programs: &[Program], choice: LaneChoice) -> bool {
+    programs.iter().any(|program| lane::choose_lane(&program.label) == choice)
+}
+
+/// Runs the programs that compute beside those that wait, while the judges compile for those that ask them; then the programs that measure.
 fn run_lanes(root: &Path, runner: &mut Runner, programs: Vec<Program>) -> Result<Vec<Finished>> {
     let judges = JudgeBuild::start(root)?;
     let mut lane = TestLane::start(root, &runner.rdd)?;
     runner.beside = vec![judges.pid(), lane.pid()];
-    let (beside, first): (Vec<_>, Vec<_>) = programs.into_iter().partition(|program| lane::runs_beside(&program.label));
+    let (mut first, mut beside, mut alone) = (Vec::new(), Vec::new(), Vec::new());
+    for program in programs {
+        match lane::choose_lane(&program.label) {
+            LaneChoice::First => first.push(program),
+            LaneChoice::Beside => beside.push(program),
+            LaneChoice::Alone => alone.push(program),
+        }
+    }
     let (runner, judges, lane_pid) = (&*runner, &judges, lane.pid());
     let mut finished = Vec::new();
     std::thread::scope(|scope| {
@@ -136,6 +146,9 @@ fn run_lanes(root: &Path, runner: &mut Runner, programs: Vec<Program>) -> Result
         finished.extend(second.join().expect("a lane does not panic")?);
         result
     })?;
+    if !runner.interrupt.is_set() {
+        run_each(alone, false, &mut finished, |program| runner.run(program))?;
+    }
     Ok(finished)
 }
 
