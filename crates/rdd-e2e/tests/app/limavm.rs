@@ -114,7 +114,7 @@ fn a_machine_is_started_stopped_restarted_and_deleted_by_its_name() {
     // `rdd shell` knows what has to be started for it.
     let output = product.rdd(&["shell"]);
     assert_eq!(output.code, Some(1), "{output:?}");
-    assert!(output.stderr.contains("hint: start it with its App: rdd start"), "{}", output.stderr);
+    assert!(output.stderr.contains("hint: start the App first: rdd start"), "{}", output.stderr);
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn a_template_is_edited_until_it_is_right_or_given_up() {
     assert!(refused.stderr.contains("error: failed to update template ConfigMap: "), "{}", refused.stderr);
     assert!(refused.stderr.contains("Retry editing with your previous changes? [y/N] "), "{}", refused.stderr);
     assert_eq!(messages_of(&refused.stderr), ["aborted"]);
-    let kept = refused.stderr.lines().find_map(|line| line.strip_prefix("hint: what you wrote is in ")).unwrap();
+    let kept = refused.stderr.lines().find_map(|line| line.strip_prefix("hint: your changes are in ")).unwrap();
     assert_eq!(fs::read_to_string(kept).unwrap(), "vmType: qemu\ncpus: 3\ncpus: 4\n");
     fs::remove_file(kept).unwrap();
 }
@@ -242,5 +242,5 @@ fn there_is_no_shell_in_a_machine_that_is_this_one() {
     with_vm(&product, "x", "vmType: host\n");
     let output = product.rdd(&["limavm", "shell", "x"]);
     expect(&output, 1, &["LimaVM \"x\" has no VM: its containers run on this host (vmType host)"]);
-    assert!(output.stderr.contains("hint: to use them from here: rdd run COMMAND"), "{}", output.stderr);
+    assert!(output.stderr.contains("hint: to use its containers: rdd run COMMAND"), "{}", output.stderr);
 }

@@ -91,7 +91,7 @@ fn values_of_a_machine_are_changed_and_a_reset_makes_it_anew() {
     assert!(!in_effect().contains("COLOUR"), "{}", in_effect());
     let refused = sandbox.rdd(&["limavm", "params", "x", "CITY"]);
     assert_eq!(refused.code, Some(1), "{}", refused.stderr);
-    assert!(refused.stderr.contains("write NAME=VALUE to set one"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("use NAME=VALUE to set a parameter"), "{}", refused.stderr);
     assert_eq!(values(), "CITY=Oslo\n", "what was refused changed nothing");
 
     fs::write(folder.join("left"), "").unwrap();

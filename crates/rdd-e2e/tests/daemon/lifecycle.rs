@@ -163,7 +163,7 @@ fn a_start_keeps_its_bound_while_the_daemon_hangs_and_says_what_it_waits_for() {
     let output = daemon.rdd(&["svc", "start", "--timeout", "1s"]);
     let elapsed = before.elapsed();
     process.signal(Signal::CONT).unwrap();
-    expect_error(&output, 4, &["context deadline exceeded", "waiting for API server", "no answer within"]);
+    expect_error(&output, 4, &["control plane to be ready", "context deadline exceeded", "no answer within"]);
     assert!(elapsed < Duration::from_secs(8), "bounded: {elapsed:?}");
 }
 
