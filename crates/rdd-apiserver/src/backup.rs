@@ -1,4 +1,4 @@
-//! `/datastore/backup`: streams a copy of the store that somebody else makes.
+//! `/datastore/backup`: streams a consistent copy of the store to the client.
 
 use std::{
     fs::File,
@@ -17,27 +17,30 @@ use tokio::task::JoinHandle;
 
 use crate::respond::{self, Body, BoxError, Response};
 
-/// Where it is served.
+/// The path that serves the backup.
 pub const PATH: &str = "/datastore/backup";
-/// How much is read and sent at a time.
+/// The size of one read from the snapshot, and of one frame of the body.
 const CHUNK_BYTES: usize = 256 * 1024;
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/vnd.sqlite3");
 
 /// A finished copy of the store.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// Open for reading, at its beginning.
+    /// The snapshot's file, open for reading and positioned at its start.
     pub file: File,
-    /// Dropped when the last byte was sent or the client went away; its owner removes the file then.
+    /// A guard that is dropped after the last byte is sent, or when the client disconnects. Its destructor removes the file.
     pub keep: Box<dyn std::fmt::Debug + Send>,
 }
 
-/// What a snapshot is awaited as.
+/// The future of a [`Snapshot`].
 pub type Making = Pin<Box<dyn Future<Output = Result<Snapshot, BoxError>> + Send>>;
 
-/// Makes a consistent copy of the store while it is in use.
+/// Makes a consistent copy of the store while the store is in use.
 pub trait Backup: Send + Sync {
-    /// Begins a new copy. What goes wrong is logged, and told to the client, who is an administrator.
+    /// Starts a new copy.
+    ///
+    /// # Errors
+    /// The server logs an error and includes it in the response: only administrators may make a backup.
     fn make(&self) -> Making;
 }
 
@@ -46,7 +49,7 @@ pub(crate) async fn answer(copy: Making) -> Response {
         Ok(copy) => Stream::open(copy),
         Err(error) => {
             tracing::error!(error = %Chain(&*error), "the backup could not be made");
-            // Only an administrator gets here, who can do something about a full disk.
+            // The cause is not withheld: only administrators get here, and they can act on, for example, a full disk.
             return respond::status(&Status::internal(format!("the backup could not be made: {}", Chain(&*error))));
         }
     };
@@ -56,7 +59,7 @@ pub(crate) async fn answer(copy: Making) -> Response {
             let mut response = Response::new(Body::new(stream));
             *response.status_mut() = StatusCode::OK;
             response.headers_mut().insert(header::CONTENT_TYPE, CONTENT_TYPE);
-            // A client can tell a copy that was cut off from a whole one by this.
+            // With the length, a client detects a copy that was truncated.
             response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
             response
         }
@@ -67,7 +70,7 @@ pub(crate) async fn answer(copy: Making) -> Response {
     }
 }
 
-/// A file as a body, read chunk by chunk where blocking is allowed.
+/// A file as a body. The blocking pool reads it, one chunk at a time.
 struct Stream {
     state: State,
     left: u64,
@@ -93,6 +96,7 @@ impl HttpBody for Stream {
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         loop {
+            // The read takes the file by value; after an error the stream stays `Ended`.
             match std::mem::replace(&mut self.state, State::Ended) {
                 State::Ended => return Poll::Ready(None),
                 State::Idle(_) if self.left == 0 => return Poll::Ready(None),

@@ -1,4 +1,4 @@
-//! Everything behind the server's door, put together over a store.
+//! Assembles the API over a store: state, registry, admission, controllers, and the handler that serves them.
 
 use std::{
     collections::BTreeMap,
@@ -35,24 +35,24 @@ use crate::{
     version::Version,
 };
 
-/// Who owns the fields that the server itself sets.
+/// The field manager of the fields that the server itself sets.
 const MANAGER: &str = "rdd-apiserver";
 
-/// What the core is made of.
+/// The dependencies of a [`Core`].
 pub struct Parts {
-    /// Where objects are kept.
+    /// Persists the objects.
     pub store: Arc<dyn Store>,
-    /// Where time comes from.
+    /// The source of time.
     pub clock: SharedClock,
-    /// What the server reports itself as.
+    /// The version that the server reports.
     pub version: Version,
-    /// What it hands to its namespaces.
+    /// The initial namespaces, and the facts that the server publishes in every namespace.
     pub endowment: Endowment,
-    /// Answers `serviceaccounts/token`.
+    /// Serves the subresource `serviceaccounts/token`; without it the server does not have the subresource.
     pub tokens: Option<Arc<dyn Question>>,
-    /// Says whom a token stands for.
+    /// Authenticates tokens for TokenReviews.
     pub reviewer: TokenReviewer,
-    /// Plug-ins of the admission chain after the built-in ones.
+    /// Admission plug-ins that run after the built-in ones.
     pub plugins: Vec<Arc<dyn Admit>>,
 }
 
@@ -62,14 +62,14 @@ impl fmt::Debug for Parts {
     }
 }
 
-/// The API over a store, with all that keeps it in order. Dropping it ends its tasks.
+/// The API over a store, with its controllers. Dropping it cancels its tasks.
 #[derive(Debug)]
 pub struct Core {
     api: Arc<Api>,
     endpoints: Arc<Endpoints>,
     webhooks: Arc<webhook::Local>,
     checks: HealthChecks,
-    // Held for the state, which tells them of every change but does not keep them alive.
+    // The state notifies these two of every change but holds them weakly, so they must be kept alive here.
     _controllers: Arc<Controllers>,
     _definitions: Arc<Defined>,
     tasks: Group<()>,
@@ -82,19 +82,30 @@ pub enum OpenError {
     /// The store could not be read.
     #[error("load what is stored")]
     State(#[from] state::Error),
-    /// What every server has could not be made.
+    /// The objects that every server has could not be created.
     #[error("make the first objects: {}", .0.message)]
     Bootstrap(Box<Status>),
 }
 
 impl Core {
-    /// Loads what is stored, serves what it defines, makes what is missing, and begins to keep order. When it returns, every
-    /// request can be answered.
+    /// Opens the API over a store.
+    ///
+    /// # Flow
+    /// 1. Load all stored objects, and register the resources of stored CustomResourceDefinitions.
+    /// 2. Create the objects that every server has, such as the default namespace, if they are absent.
+    /// 3. Start the controllers.
+    ///
+    /// # Guarantees
+    /// When this returns, the server can answer every request. If the store accepts no writes, for example on a full disk, step 2
+    /// continues in the background and the server serves what is stored.
+    ///
+    /// # Errors
+    /// [`OpenError`]: the stored objects cannot be loaded, or step 2 fails for another reason than an unavailable store.
     pub async fn open(parts: Parts) -> Result<Self, OpenError> {
         Self::open_with(parts, Limits::default()).await
     }
 
-    /// As [`open`](Self::open), with a past of another length: tests shorten it to meet what has expired.
+    /// As [`open`](Self::open), with other limits for the watch history. Tests shorten it, so that revisions expire.
     pub async fn open_with(parts: Parts, limits: Limits) -> Result<Self, OpenError> {
         let Parts { store, clock, version, endowment, tokens, reviewer, plugins } = parts;
         let state = State::open(store, Arc::new(MetadataExtract), clock.clone(), limits).await?;
@@ -117,11 +128,11 @@ impl Core {
             Arc::new(Api { state, registry, admission: Chain::new(chain), clock, order: Order::default() })
         };
         let lifecycle: Arc<dyn Admit> = Arc::new(NamespaceLifecycle::new(Arc::clone(&state)));
-        // No webhook is asked yet: those of this process have not registered, and none may keep the server from starting.
+        // Without webhooks: those of this process have not registered yet, and none may keep the server from starting.
         let first = Local::new(mk_api(vec![Arc::clone(&lifecycle)]), MANAGER);
         let is_complete = match controllers::bootstrap(&first, &endowment).await {
             Ok(()) => true,
-            // A full disk: what is stored is served, and what is missing is made when there is space.
+            // The disk is full, for example: serve what is stored, and create the rest when writes succeed again.
             Err(status) if status.reason == Some(Reason::ServiceUnavailable) => {
                 tracing::warn!(reason = status.message, "the first objects cannot be made yet");
                 false
@@ -134,6 +145,7 @@ impl Core {
         let asked = Webhooks::new(Arc::clone(&state), Arc::clone(&registry), Arc::clone(&webhooks), services);
         let api = mk_api([lifecycle, Arc::new(asked)].into_iter().chain(plugins).collect());
         let defined = Arc::new(Defined(Arc::clone(&definitions)));
+        // From here on a definition is served as soon as its write is applied.
         state.observe(&defined);
         let local = Local::new(Arc::clone(&api), MANAGER);
         let controllers = Arc::new(Controllers::new(&local, endowment));
@@ -167,36 +179,37 @@ impl Core {
         Ok(Self { api, endpoints, webhooks, checks, _controllers: controllers, _definitions: defined, tasks })
     }
 
-    /// The API, for those in this process.
+    /// The API, for code in this process.
     pub fn api(&self) -> &Arc<Api> {
         &self.api
     }
 
-    /// What answers requests.
+    /// The handler that serves requests.
     pub fn endpoints(&self) -> Arc<Endpoints> {
         Arc::clone(&self.endpoints)
     }
 
-    /// Where webhooks of this process register.
+    /// The registry of webhooks that run in this process.
     pub fn webhooks(&self) -> &Arc<webhook::Local> {
         &self.webhooks
     }
 
-    /// Adds the checks of what runs behind the API, under the names that they have in every API server.
+    /// Adds the health checks of the tasks behind the API, under the names that Kubernetes API servers use.
     pub fn add_checks(&mut self, health: Health) -> Health {
         self.checks.0.drain(..).fold(health, |health, (name, check)| health.check(name, check))
     }
 
-    /// Waits until one of its tasks has ended, which none does by itself unless something is broken or the store was closed.
+    /// Waits until one of the tasks has ended. This happens only if something is broken or the store was closed.
     pub async fn ended(&mut self) -> Option<Ended<()>> {
         self.tasks.next().await
     }
 }
 
-/// How often it is tried to make the first objects while the store accepts no writes.
+/// The time between two attempts to create the first objects while the store accepts no writes.
 const BOOTSTRAP_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Makes the first objects as soon as the store accepts writes. It never ends, as no task of the core does.
+/// Creates the first objects as soon as the store accepts writes. Then it stays pending, because the end of a task means a
+/// failure (see [`Core::ended`]).
 async fn complete_bootstrap(local: Local, endowment: Endowment) {
     loop {
         tokio::time::sleep(BOOTSTRAP_RETRY_INTERVAL).await;
@@ -206,7 +219,7 @@ async fn complete_bootstrap(local: Local, endowment: Endowment) {
     }
 }
 
-/// Checks by name.
+/// Health checks by name.
 struct HealthChecks(Vec<(&'static str, Check)>);
 
 impl fmt::Debug for HealthChecks {
@@ -215,11 +228,11 @@ impl fmt::Debug for HealthChecks {
     }
 }
 
-/// Whether a task runs: from its start to its end.
+/// A flag that is set while a task runs, as a health check.
 #[derive(Debug, Clone, Default)]
 struct TaskCheck(Arc<AtomicBool>);
 
-/// Held by a task while it runs.
+/// The guard that a task holds while it runs; its drop clears the flag, also after a panic or a cancellation.
 struct TaskRuns(Arc<AtomicBool>);
 
 impl TaskCheck {
@@ -239,8 +252,8 @@ impl Drop for TaskRuns {
     }
 }
 
-/// The checks of what runs behind the API. Upstream's say that a hook after the start has done its work: of those here, the two without a
-/// condition belong to work that is done before the server listens, and are true from then on as they are there.
+/// The health checks of the tasks behind the API. Upstream's report whether a post-start hook has completed. The two checks
+/// without a condition stand for work that completes before the server listens, so they always succeed.
 fn health_checks(defining: TaskCheck, registering: TaskCheck, registered: Arc<AtomicBool>) -> HealthChecks {
     let done = || -> Check { Box::new(|| Ok(())) };
     let is_registered: Check = Box::new(move || {
@@ -256,7 +269,7 @@ fn health_checks(defining: TaskCheck, registering: TaskCheck, registered: Arc<At
     ])
 }
 
-/// Serves what a definition defines from the moment in which it is seen.
+/// Registers the resource of a CustomResourceDefinition as soon as the state applies the definition.
 #[derive(Debug)]
 struct Defined(Arc<Definitions>);
 
@@ -268,11 +281,11 @@ impl Observe for Defined {
     }
 
     fn renewed(&self) {
-        // Their controller watches them too: its watch has expired, and it looks at all of them.
+        // The controller of definitions watches them too: its watch expires as well, and it then relists all of them.
     }
 }
 
-/// Deletes the objects of a definition that goes.
+/// Deletes all objects of a definition that is being deleted.
 #[derive(Debug)]
 struct LocalDeleter(Local);
 
@@ -281,6 +294,7 @@ impl Deleter for LocalDeleter {
         Box::pin(async move {
             let Some(storage) = def.storage() else { return Ok(()) };
             for object in self.0.api().state.now(&storage.all()) {
+                // Deletion is the same in every version, so the first will do.
                 let target = Target {
                     def: Arc::clone(def),
                     version: 0,
@@ -295,7 +309,7 @@ impl Deleter for LocalDeleter {
     }
 }
 
-/// The schemas of the built-in kinds.
+/// The OpenAPI schemas of the built-in kinds.
 #[derive(Debug)]
 struct Builtins;
 

@@ -1,4 +1,4 @@
-//! The paths that are always there: health, metrics, version, index, backup; everything else goes to the next handler.
+//! The built-in paths: health, metrics, version, index, and backup. Every other path goes to the next handler.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ struct RootPaths {
 const FIXED_PATHS: [&str; 3] = ["/", "/metrics", "/version"];
 
 impl Endpoints {
-    /// The answer to GET on one of our own paths; `None` if it is not ours.
+    /// Returns the response to a GET of a built-in path, or `None` for any other path.
     fn answer(&self, path: &str, query: &str) -> Option<Response> {
         match path {
             "/" | "/index.html" => Some(respond::raw_json(&RootPaths { paths: self.paths() })),
@@ -44,6 +44,7 @@ impl Endpoints {
     fn answer_backup(&self, request: &Request, backup: &Arc<dyn Backup>) -> Answer {
         if !request.identity.is_master() {
             let verb = request.head.method.as_str().to_ascii_lowercase();
+            // A copy of the store contains every Secret.
             let refusal = Status::forbidden_path(request.identity.name(), &verb, backup::PATH);
             return Answer::Now(respond::status(&refusal));
         }
@@ -58,6 +59,7 @@ impl Endpoints {
 impl Handler for Endpoints {
     fn classify(&self, head: &Parts) -> (Classified, Found) {
         if self.backup.is_some() && head.uri.path() == backup::PATH {
+            // A backup of a large store may take longer than the request timeout.
             return (Classified { verb: verb_of(&head.method), class: Class::Unbounded }, None);
         }
         self.next.classify(head)
@@ -68,6 +70,7 @@ impl Handler for Endpoints {
         paths.extend(self.backup.iter().map(|_| backup::PATH.to_owned()));
         paths.extend(self.health.paths());
         paths.extend(self.next.paths());
+        // Upstream's index is sorted too.
         paths.sort();
         paths.dedup();
         paths

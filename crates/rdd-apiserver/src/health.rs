@@ -1,4 +1,4 @@
-//! `/livez`, `/readyz`, `/healthz`: named checks, in the words of Kubernetes' `healthz` package.
+//! The endpoints `/livez`, `/readyz` and `/healthz`, with the texts of Kubernetes' `healthz` package.
 
 use std::{
     collections::BTreeSet,
@@ -10,10 +10,11 @@ use http::StatusCode;
 
 use crate::respond::{self, Response, TEXT};
 
-/// Says in its error what is wrong. It must be quick and must not block: it runs where requests are served.
+/// A health check; its error describes the failure. It must return quickly and must not block, because it runs on a thread that
+/// serves requests.
 pub type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// The checks of the server.
+/// The health checks of a server. Every instance has the check `ping`, and on `/readyz` also `shutdown`.
 pub struct Health {
     checks: Vec<Named>,
     shutting_down: AtomicBool,
@@ -25,7 +26,7 @@ struct Named {
     check: Check,
 }
 
-/// Which of the three questions is asked.
+/// One of the three endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Question {
     Livez,
@@ -33,7 +34,7 @@ enum Question {
     Healthz,
 }
 
-/// The check that fails from the moment that shutdown begins. Only `/readyz` has it.
+/// The check that fails once shutdown has begun. Only `/readyz` has it.
 const SHUTDOWN: &str = "shutdown";
 const PING: &str = "ping";
 
@@ -50,13 +51,13 @@ impl Default for Health {
 }
 
 impl Health {
-    /// Adds a check to all three paths.
+    /// Adds a check to all three endpoints.
     #[must_use]
     pub fn check(self, name: &'static str, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
         self.add(Named { name, readiness_only: false, check: Box::new(check) })
     }
 
-    /// Adds a check to `/readyz` alone: what it finds is no reason to restart us.
+    /// Adds a check to `/readyz` only: for failures that a restart of the process does not fix.
     #[must_use]
     pub fn readiness(self, name: &'static str, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
         self.add(Named { name, readiness_only: true, check: Box::new(check) })
@@ -71,7 +72,7 @@ impl Health {
         self.shutting_down.store(true, Ordering::SeqCst);
     }
 
-    /// Every path that [`answer`](Self::answer) knows.
+    /// All paths that [`answer`](Self::answer) serves, for the index.
     pub(crate) fn paths(&self) -> Vec<String> {
         [Question::Healthz, Question::Livez, Question::Readyz]
             .into_iter()
@@ -83,7 +84,7 @@ impl Health {
             .collect()
     }
 
-    /// The answer for a path; `None` if it is not one of ours.
+    /// Returns the response for a path, or `None` if the path is not a health endpoint.
     pub(crate) fn answer(&self, path: &str, query: &str) -> Option<Response> {
         let path = path.strip_prefix('/')?;
         let (root, check) = path.split_once('/').map_or((path, None), |(root, check)| (root, Some(check)));
@@ -107,11 +108,13 @@ impl Health {
         let mut excluded: BTreeSet<&str> = excluded.map(|(_, value)| value.as_ref()).collect();
         let mut report = String::new();
         let mut failed = Vec::new();
+        // Excluded checks do not run. Those left in `excluded` at the end match no check, and the report warns about them.
         for name in self.names(question) {
             let line = if excluded.remove(name) {
                 format!("[+]{name} excluded: ok\n")
             } else if let Err(why) = self.run(name) {
                 failed.push(format!("{name}: {why}"));
+                // The reason goes to the log only, as upstream does.
                 format!("[-]{name} failed: reason withheld\n")
             } else {
                 format!("[+]{name} ok\n")

@@ -1,9 +1,10 @@
-//! A Kubernetes-compatible API server over a store: from a socket to an object on disk, and back to every watch.
+//! A Kubernetes-compatible API server: HTTPS, authentication, admission, versioned resources, watches, and storage.
 //!
-//! Two halves meet in [`request::Handler`]. The frame ([`serve`], [`tls`], [`auth`], [`health`], [`metrics`]) knows no resource
-//! and hands on what is not a path of its own. [`core::Core`] is what it hands on to: the [`registry`] of what is served (the
-//! kinds that every API server has, from [`builtin`], and those that definitions add, from [`crd`]), and [`rest`], which does
-//! with all of them the same.
+//! The crate has two halves, which meet at the trait [`request::Handler`]:
+//! - The frame ([`serve`], [`tls`], [`auth`], [`health`], [`metrics`]) accepts connections, authenticates requests, and enforces
+//!   limits. It knows no resources; it forwards every request whose path is not its own to the handler.
+//! - [`core::Core`] is that handler: the [`registry`] of the served resources (the kinds of every API server from [`builtin`],
+//!   and those of CustomResourceDefinitions from [`crd`]), and [`rest`], which implements the verbs for all of them.
 
 pub mod admission;
 pub mod auth;

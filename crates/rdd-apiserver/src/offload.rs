@@ -1,11 +1,11 @@
-//! Keeps CPU-heavy work off the threads that serve every request.
+//! Moves CPU-heavy work off the async workers, so that it does not delay other requests.
 //!
-//! A request that reads, merges or validates a large object computes for tens of milliseconds. On an async worker it would hold up
-//! everything that the runtime has queued there, `/livez` included. So a request says how much it is about to work on
-//! ([`announce`]), and from then on the future around it ([`offload`]) is polled with its worker handed over to another thread.
-//! At most as many such polls run at once as the machine has cores; the others wait in line without a thread.
-//!
-//! Where no future can be suspended (bodies that are produced while they are sent), [`run`] does the same for one call.
+//! A request that parses, merges or validates a large object computes for tens of milliseconds. On an async worker this delays
+//! every task that the runtime has queued there, `/livez` included. Therefore a request announces the size of its work
+//! ([`announce`]) before it starts. From then on the future around the request ([`offload`]) runs every poll inside tokio's
+//! `block_in_place`, which hands the worker's queue to another thread. A semaphore limits these polls to one per core; other
+//! heavy requests wait for a permit without blocking a thread.
+//! For code that is not in a future, such as bodies that are produced while they are sent, [`run`] does the same for one call.
 
 use std::{
     cell::Cell,
@@ -23,39 +23,41 @@ use tokio::{
     task::block_in_place,
 };
 
-/// Work on so many bytes of JSON may take 10 ms: a write reads, merges, validates and encodes an object, at about 100 ns a byte
-/// where it consists of small list items.
+/// The size of JSON from which work counts as heavy. A write parses, merges, validates and encodes an object at about 100 ns per
+/// byte if the object consists of small list items, so work of this size may take 10 ms.
 pub(crate) const HEAVY_BYTES: usize = 64 * 1024;
 
-/// Announces work whose duration does not follow from the size of an object, such as compiling a schema.
+/// The size to announce for work whose duration does not depend on the size of an object, such as compiling a schema.
 pub(crate) const UNBOUNDED: usize = usize::MAX;
 
-/// One slot per core. The cores are a fact about the machine, which is why this may be a static.
+/// One permit per core. It may be a static because the number of cores is a property of the machine, not of a server.
 static CPU_SLOTS: LazyLock<Semaphore> =
     LazyLock::new(|| Semaphore::new(available_parallelism().map_or(1, usize::from)));
 
 thread_local! {
-    /// Whether the future that this thread polls has announced heavy work.
+    /// Whether the future that this thread is polling has announced heavy work.
     static IS_HEAVY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Announces work on so many bytes. If that is heavy, the caller continues off the workers.
+/// Announces work on this many bytes. If the work is heavy, the caller continues off the async workers.
 pub(crate) async fn announce(bytes: usize) {
     if bytes < HEAVY_BYTES || IS_HEAVY.get() {
         return;
     }
+    // `Offload` sees the flag when this poll returns, and offloads the next one.
     IS_HEAVY.set(true);
     yield_once().await;
 }
 
-/// Ends a stage of heavy work: other heavy requests have their turn, and one whose deadline has passed ends here.
+/// Yields between two stages of heavy work, so that other heavy requests get a permit and a request whose deadline has passed
+/// ends here.
 pub(crate) async fn pause() {
     if IS_HEAVY.get() {
         yield_once().await;
     }
 }
 
-/// Returns to whoever polls, and is ready when it is polled again.
+/// Is pending once, and ready when it is polled again.
 fn yield_once() -> impl Future<Output = ()> {
     let mut has_yielded = false;
     std::future::poll_fn(move |context| {
@@ -67,12 +69,13 @@ fn yield_once() -> impl Future<Output = ()> {
     })
 }
 
-/// Runs a function that works on so many bytes, off the workers if that is heavy.
+/// Runs a function that works on this many bytes, off the async workers if the work is heavy.
 pub(crate) fn run<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     if bytes < HEAVY_BYTES || IS_HEAVY.get() { work() } else { leave_worker(work) }
 }
 
-/// Hands the worker over while `work` runs. A runtime with one thread has nobody to hand it to.
+/// Runs `work` after handing the worker's queue to another thread. A current-thread runtime has no other thread, so there `work`
+/// simply runs.
 fn leave_worker<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current() {
         Ok(handle) if handle.runtime_flavor() == RuntimeFlavor::MultiThread => block_in_place(work),
@@ -80,7 +83,7 @@ fn leave_worker<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Lets a future announce heavy work.
+/// Wraps a future so that it can announce heavy work. Without this wrapper, [`announce`] only yields.
 pub(crate) fn offload<F: Future>(work: F) -> Offload<F> {
     Offload { work, is_heavy: false, waiting: None }
 }
@@ -94,7 +97,7 @@ pin_project! {
         #[pin]
         work: F,
         is_heavy: bool,
-        // The place in line for a slot.
+        // The pending acquisition of a permit.
         waiting: Option<AcquireSlot>,
     }
 }
@@ -110,6 +113,7 @@ impl<F: Future> Future for Offload<F> {
             *this.is_heavy = IS_HEAVY.get();
             return polled;
         }
+        // The permit is held for one poll only: a future that waits for something else does not keep it.
         let waiting = this.waiting.get_or_insert_with(|| Box::pin(async { CPU_SLOTS.acquire().await.ok() }));
         let _slot = ready!(waiting.as_mut().poll(context));
         *this.waiting = None;
@@ -118,7 +122,7 @@ impl<F: Future> Future for Offload<F> {
     }
 }
 
-/// Restores the flag of the future that polls this one, also after a panic.
+/// Restores the flag of the outer future, also after a panic.
 struct Restore(bool);
 
 impl Drop for Restore {
@@ -203,7 +207,7 @@ mod tests {
             }
         });
         tokio::time::timeout(Duration::from_millis(100), work).await.expect_err("nothing else ends it");
-        // What was begun in time may take one stage more; the rest is for a busy machine, on which stages take longer.
+        // A stage that began in time may end late; the rest is tolerance for a busy machine, where stages take longer.
         let done = stages.load(Ordering::SeqCst);
         assert!((1..=7).contains(&done), "{done} stages in the time of 5");
     }

@@ -1,4 +1,4 @@
-//! What a handler is given: an authenticated request, and the seam through which handlers plug in.
+//! The [`Handler`] trait and the types around it: authenticated requests, their classes, and answers.
 
 use std::{
     any::Any,
@@ -30,51 +30,55 @@ use crate::{
     serve::limits::{LARGE_BODIES_BYTES, LARGE_BODY_BYTES},
 };
 
-/// A request whose sender is known and which has passed every limit.
+/// A request that is authenticated and within all limits.
 #[derive(Debug)]
 pub struct Request {
-    /// Method, URI, headers; without the `Authorization` header, which nobody needs any more.
+    /// Method, URI and headers. The server has removed the `Authorization` header, so that handlers cannot leak tokens.
     pub head: Parts,
-    /// Who asks.
+    /// The user who makes the request, after impersonation.
     pub identity: Arc<Identity>,
-    /// Names this request in logs and in the response.
+    /// Identifies this request in the log and in the response.
     pub audit_id: AuditId,
-    /// Cancelled when the server shuts down and requests of [`Class::Endless`] are to end by themselves. Shared, for to clone a
+    /// Cancelled when the server shuts down and requests of [`Class::Endless`] should end. Shared in an `Arc`, because cloning a
     /// token takes a lock.
     pub stopping: Arc<CancellationToken>,
-    /// How long the client says it waits, if it says so. Requests of [`Class::Endless`] have another parameter for it.
+    /// The query parameter `timeout`, if the client sent one. `None` for classes other than bounded ones: watches have a
+    /// parameter of their own.
     pub patience: Option<Duration>,
-    /// What the handler has found out when it classified this.
+    /// The result of the handler's [`classify`](Handler::classify) for this request.
     pub found: Found,
     pub(crate) body: Body,
     pub(crate) body_bytes_max: usize,
     pub(crate) body_budget: BodyBudget,
 }
 
-/// What a request takes of the bytes that large bodies may have in all while their requests are worked on.
+/// A request's share of the bytes of large bodies that the server works on at the same time.
 ///
-/// A body of 1.5 MB becomes a hundred times as much while it is parsed, merged and written again, so that a few at the same
-/// time would exhaust a small machine. Small bodies take nothing.
+/// A body of 1.5 MB takes about a hundred times its size in memory while the server parses, merges and encodes it, so a few of
+/// them at the same time would exhaust a small machine. Small bodies take no share.
 #[derive(Debug, Default)]
 pub(crate) struct BodyBudget {
     /// One permit per byte; `None` for a request without a body.
     pub(crate) available: Option<Arc<Semaphore>>,
-    /// Given back with the request.
+    /// The permits that this request holds until it is dropped.
     pub(crate) taken: Option<OwnedSemaphorePermit>,
 }
 
 impl BodyBudget {
-    /// Waits until there is room for a body of this size. The request's own timeout bounds the wait.
+    /// Waits until the budget has room for a body of this size. The request's own timeout bounds the wait.
     async fn take(&mut self, bytes: usize) {
         let Some(available) = self.available.take().filter(|_| bytes >= LARGE_BODY_BYTES) else { return };
+        // A body larger than the whole budget takes all of it, instead of waiting forever.
         let bytes = u32::try_from(bytes.min(LARGE_BODIES_BYTES)).unwrap_or(u32::MAX);
         self.taken = available.acquire_many_owned(bytes).await.ok();
     }
 }
 
 impl Request {
-    /// Reads the whole body, or says in a `Status` why not: too large, or broken off. After a large one the caller continues off
-    /// the async workers.
+    /// Reads the whole body. After a large one the caller continues off the async workers.
+    ///
+    /// # Errors
+    /// A `Status` to respond with: 413 if the body is too large, 400 if the transfer failed.
     pub async fn read_body(&mut self) -> Result<Bytes, Status> {
         let limit = self.body_bytes_max;
         let mut read = BytesMut::new();
@@ -86,68 +90,71 @@ impl Request {
             }
             read.extend_from_slice(&data);
         }
-        // Not before it is all there: a client that sends slowly must not hold up others.
+        // Only now that the body is complete: a client that sends slowly must not keep others from the budget.
         self.body_budget.take(read.len()).await;
         offload::announce(read.len()).await;
         Ok(read.freeze())
     }
 
-    /// The decoded values of a query parameter, in order.
+    /// The decoded values of a query parameter, in order of appearance.
     pub fn query<'a>(&'a self, name: &'a str) -> impl Iterator<Item = Cow<'a, str>> {
         let pairs = query_pairs(self.head.uri.query().unwrap_or_default());
         pairs.filter(move |(found, _)| found == name).map(|(_, value)| value)
     }
 }
 
-/// How the server treats a request.
+/// Which limits apply to a request, and what shutdown does with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// An ordinary one: counted against the limits of requests in flight, and ended by the request timeout.
+    /// An ordinary request: the server counts it against the limits of requests in flight, and ends it by the request timeout.
     Bounded,
-    /// One that only looks something up: as [`Bounded`](Self::Bounded), and so soon answered that nothing else need be done meanwhile.
+    /// A request that only looks something up. As [`Bounded`](Self::Bounded), but the connection's own task runs it, because it
+    /// is done sooner than a new task would start.
     Brief,
-    /// One that may take as long as it needs, such as a download: neither counted nor timed. Shutdown waits for it.
+    /// A request that may take as long as it needs, such as a download: neither limited nor timed. Shutdown waits for it.
     Unbounded,
-    /// One that does not end by itself, such as a watch: as [`Unbounded`](Self::Unbounded), and ended by shutdown.
+    /// A request that does not end by itself, such as a watch. As [`Unbounded`](Self::Unbounded), but shutdown ends it.
     Endless,
 }
 
 impl Class {
-    /// Whether it is counted against the limits of requests in flight, and ended by the request timeout.
+    /// Whether the request counts against the limits of requests in flight and has a timeout.
     pub fn is_bounded(self) -> bool {
         matches!(self, Self::Bounded | Self::Brief)
     }
 }
 
-/// What a handler says about a request before it handles it.
+/// A request's verb and class, which the server needs before the handler runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Classified {
-    /// The verb for metrics, in capitals: `GET`, `LIST`, `WATCH`. From a closed set, or the metrics grow without bound.
+    /// The verb for metrics, in capitals: `GET`, `LIST`, `WATCH`. It must come from a fixed set, because every new value creates
+    /// a time series.
     pub verb: &'static str,
-    /// How it is treated.
+    /// The limits that apply.
     pub class: Class,
 }
 
-/// What a handler has found out in [`Handler::classify`] and will need again in [`Handler::handle`].
+/// Data that a handler computes in [`Handler::classify`] and uses again in [`Handler::handle`].
 pub type Found = Option<Box<dyn Any + Send>>;
 
-/// An answer that takes a while.
+/// The future of a response.
 pub type Awaited = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// What goes on over a connection after the answer 101, until it ends by itself. It travels among the extensions of the answer; the
-/// server runs it, counts it among the requests in flight, and waits for it when it shuts down.
+/// The future that uses a connection after a response 101 has upgraded it to another protocol. A handler puts it into the
+/// extensions of the response. The server runs it until it ends, counts it among the requests in flight, and waits for it during
+/// shutdown.
 #[derive(Clone)]
 pub struct Conversation(Arc<Mutex<Option<Talk>>>);
 
 type Talk = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Conversation {
-    /// This one.
+    /// A conversation that runs this future.
     pub fn new(talk: impl Future<Output = ()> + Send + 'static) -> Self {
         Self(Arc::new(Mutex::new(Some(Box::pin(talk)))))
     }
 
-    /// It itself, for the one who runs it.
+    /// Takes the future out, for the server to run it. `None` if it was taken before.
     pub(crate) fn take(&self) -> Option<Talk> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -159,20 +166,20 @@ impl fmt::Debug for Conversation {
     }
 }
 
-/// Where a request comes from, among its extensions; not there for one from this process.
+/// The address of the client, in the extensions of a request. Absent for requests from this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientAddress(pub SocketAddr);
 
-/// What a handler answers with.
+/// The result of [`Handler::handle`].
 pub enum Answer {
-    /// What need not be waited for, and so needs no room for who waits.
+    /// A response that is ready, and needs no allocation for a future.
     Now(Response),
-    /// What takes a while.
+    /// A response that has to be awaited.
     Later(Awaited),
 }
 
 impl Answer {
-    /// What takes a while.
+    /// An answer that has to be awaited.
     pub fn later(response: impl Future<Output = Response> + Send + 'static) -> Self {
         Self::Later(Box::pin(response))
     }
@@ -187,24 +194,40 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// The seam: what is served behind authentication, limits and the built-in paths.
+/// Serves requests behind authentication, limits and the built-in paths.
+///
+/// # Flow
+/// The server authenticates a request, calls [`classify`](Self::classify), enforces the limits of the class, and calls
+/// [`handle`](Self::handle). It then sends the response with the headers that all responses have, and counts it.
+///
+/// # Guarantees
+/// - A handler sees only authenticated requests, and no tokens.
+/// - The server calls `classify` once per request, before `handle`.
+/// - The server ends the future and the streamed body of a bounded request at the request timeout, and of an endless request at
+///   shutdown.
+///
+/// # Assumptions
+/// Both calls return quickly; long work goes into [`Answer::Later`].
+///
+/// # Errors
+/// There are none: a failure is a response with a `Status`. The server answers a panic with 500; it does not affect other
+/// requests.
 pub trait Handler: Send + Sync {
-    /// Judges a request by its head. Called once for each, before [`handle`](Self::handle); must be quick. What it has
-    /// found out comes with the request as [`Request::found`].
+    /// Determines the verb and class of a request from its head. The second value comes back as [`Request::found`].
     fn classify(&self, head: &Parts) -> (Classified, Found) {
         (Classified { verb: verb_of(&head.method), class: Class::Bounded }, None)
     }
 
-    /// The paths to show in the index.
+    /// The paths that the index `/` lists.
     fn paths(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Answers. A panic in it is answered with 500 and does not reach other requests.
+    /// Responds to a request.
     fn handle(&self, request: Request) -> Answer;
 }
 
-/// A handler that knows no path.
+/// A handler that serves no path: it responds with 404.
 #[derive(Debug)]
 pub struct Nothing;
 
@@ -214,7 +237,7 @@ impl Handler for Nothing {
     }
 }
 
-/// The verb of a request of which nothing but the method is known.
+/// The verb of a request that is known only by its method.
 pub fn verb_of(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -228,7 +251,8 @@ pub fn verb_of(method: &Method) -> &'static str {
     }
 }
 
-/// How long the client says it waits, if it says so; or the 400 for what is no time. Watches have another parameter for it.
+/// Parses the query parameter `timeout`. `None` if it is absent, empty, zero or negative; an error is the 400 for an invalid
+/// duration.
 pub(crate) fn timeout(query: Option<&str>) -> Result<Option<Duration>, Status> {
     let Some(query) = query.filter(|query| query.contains("timeout=")) else { return Ok(None) };
     let given = query_pairs(query).find(|(name, _)| name == "timeout").map(|(_, value)| value);
@@ -241,7 +265,7 @@ pub(crate) fn timeout(query: Option<&str>) -> Result<Option<Duration>, Status> {
     }
 }
 
-/// The name of one request. It is written out only where it is told.
+/// The audit ID of one request. A generated ID is formatted only where it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditId(Name);
 
@@ -252,11 +276,11 @@ enum Name {
 }
 
 impl AuditId {
-    /// The header that carries it both ways.
+    /// The header that carries the ID in the request and in the response.
     pub const HEADER: HeaderName = HeaderName::from_static("audit-id");
     const LENGTH_MAX: usize = 64;
 
-    /// The client's own, if it is one that a log line can carry, otherwise a new one.
+    /// The client's ID if it is short and safe to log, otherwise a new one.
     pub fn of(headers: &HeaderMap) -> Self {
         let given = headers.get(Self::HEADER).filter(|value| Self::is_sane(value.as_bytes()));
         Self(given.map_or_else(|| Name::Made(unique()), |given| Name::Given(given.clone())))
@@ -270,7 +294,7 @@ impl AuditId {
                 HeaderValue::try_from(text).expect("a UUID is hexadecimal digits and dashes")
             }
         };
-        // No two are alike: in the table of an HTTP/2 connection each would only push out what does come again.
+        // HPACK does not index sensitive headers. Every ID is unique, so indexing it would only evict headers that repeat.
         value.set_sensitive(true);
         value
     }
@@ -290,8 +314,8 @@ impl fmt::Display for AuditId {
     }
 }
 
-/// A UUID that is like no other and looks random. It tells requests apart and guards nothing, so that numbers in a row will do,
-/// beginning somewhere and stirred, which need no system call.
+/// Generates a UUID. It only has to be unique, not unpredictable, so a mixed counter with a random start is enough, and needs no
+/// system call.
 fn unique() -> Uuid {
     static FIRST: LazyLock<[u64; 2]> = LazyLock::new(|| [0; 2].map(|_| RandomState::new().hash_one(0)));
     static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -300,7 +324,7 @@ fn unique() -> Uuid {
     uuid::Builder::from_random_bytes((high << 64 | low).to_be_bytes()).into_uuid()
 }
 
-/// Each number becomes another, and neighbours have nothing in common: SplitMix64.
+/// SplitMix64: a bijection of 64-bit numbers whose results for consecutive numbers look independent.
 fn stir(number: u64) -> u64 {
     let number = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -308,7 +332,7 @@ fn stir(number: u64) -> u64 {
     number ^ number >> 31
 }
 
-/// The decoded names and values of a query string, in order. A name without `=` has an empty value.
+/// Iterates over the decoded names and values of a query string, in order. A name without `=` has an empty value.
 pub fn query_pairs(query: &str) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
     query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -316,7 +340,7 @@ pub fn query_pairs(query: &str) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, s
     })
 }
 
-/// Undoes `%41` and `+`. What is not valid stays as it is: no parameter of ours means anything then.
+/// Decodes `%41` and `+`. Invalid escapes stay unchanged: no parameter of this server has a meaning with them.
 fn decode(text: &str) -> Cow<'_, str> {
     if !text.contains(['%', '+']) {
         return Cow::Borrowed(text);
@@ -326,6 +350,7 @@ fn decode(text: &str) -> Cow<'_, str> {
     while let [first, tail @ ..] = rest {
         let escaped = || u8::from_str_radix(std::str::from_utf8(tail.get(..2)?).ok()?, 16).ok();
         match (first, escaped()) {
+            // `from_str_radix` accepts a sign, a percent escape does not.
             (b'%', Some(byte)) if !tail.starts_with(b"+") => {
                 bytes.push(byte);
                 rest = &tail[2..];

@@ -1,4 +1,4 @@
-//! Making responses: bodies, content types, and errors as `Status`.
+//! Building responses: bodies, content types, and errors as `Status`.
 
 use std::{
     error::Error,
@@ -17,23 +17,24 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use rdd_meta::Status;
 use serde::Serialize;
 
-/// Any error.
+/// Any error of a body or a handler.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// The body of a request or of a response. What is all there, as most are, needs no room of its own.
+/// The body of a request or response. A body that is completely in memory, as most are, needs no allocation of its own.
 pub struct Body(Content);
 
-/// Any body, of whatever makes it.
+/// A body of any type, boxed.
 pub type BoxedBody = UnsyncBoxBody<Bytes, BoxError>;
 
 enum Content {
-    /// What is left of it.
+    /// Completely in memory: the bytes that are still to be read.
     Whole(Bytes),
+    /// Produced while it is read.
     Made(BoxedBody),
 }
 
 impl Body {
-    /// A body that is made while it is read.
+    /// A body that is produced while it is read.
     pub fn new<B>(body: B) -> Self
     where
         B: HttpBody<Data = Bytes> + Send + 'static,
@@ -42,12 +43,12 @@ impl Body {
         Self(Content::Made(body.map_err(Into::into).boxed_unsync()))
     }
 
-    /// Whether it is all there.
+    /// Whether the body is completely in memory.
     pub(crate) fn is_whole(&self) -> bool {
         matches!(self.0, Content::Whole(_))
     }
 
-    /// The same for those who take any.
+    /// Converts the body for code that takes a body of any type.
     pub fn boxed(self) -> BoxedBody {
         match self.0 {
             Content::Made(body) => body,
@@ -56,7 +57,7 @@ impl Body {
     }
 }
 
-/// Nothing of what is in it, which may be a secret.
+/// Shows only the length: the content may be secret.
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
@@ -99,20 +100,20 @@ impl HttpBody for Body {
     }
 }
 
-/// What a handler answers with.
+/// The response of a handler.
 pub type Response = http::Response<Body>;
 
-/// Text as Go's HTTP library labels it.
+/// The content type of plain text, as Go's HTTP library writes it.
 pub const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-/// JSON as Kubernetes labels it.
+/// The content type of JSON, as Kubernetes writes it.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// A body that is all there.
+/// A body that is completely in memory.
 pub fn full(content: impl Into<Bytes>) -> Body {
     Body(Content::Whole(content.into()))
 }
 
-/// A response with a body that is all there.
+/// A response with a body that is completely in memory.
 pub fn content(code: StatusCode, content_type: HeaderValue, content: impl Into<Bytes>) -> Response {
     let mut response = Response::new(full(content));
     *response.status_mut() = code;
@@ -120,7 +121,8 @@ pub fn content(code: StatusCode, content_type: HeaderValue, content: impl Into<B
     response
 }
 
-/// A value as Kubernetes writes those that are not objects: indented by two, no newline at the end.
+/// A response with a value that is not an API object, such as the index. As in Kubernetes, the JSON is indented by two spaces and
+/// has no final newline.
 pub fn raw_json(value: &impl Serialize) -> Response {
     match serde_json::to_vec_pretty(value) {
         Ok(json) => content(StatusCode::OK, JSON, json),
@@ -128,7 +130,7 @@ pub fn raw_json(value: &impl Serialize) -> Response {
     }
 }
 
-/// An error on the wire.
+/// The response for an error: the `Status` as JSON, its code, and `Retry-After` if the `Status` has a delay.
 pub fn status(status: &Status) -> Response {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = content(code, JSON, status.to_wire());
@@ -139,7 +141,7 @@ pub fn status(status: &Status) -> Response {
     response
 }
 
-/// What Go's `http.NotFound` writes, as the original does for every path that it does not know.
+/// The response of Go's `http.NotFound`, which upstream gives for every path that it does not serve.
 pub fn not_found() -> Response {
     content(StatusCode::NOT_FOUND, TEXT, "404 page not found\n")
 }

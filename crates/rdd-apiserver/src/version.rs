@@ -1,33 +1,33 @@
-//! `/version`: what the server reports itself as.
+//! `/version`: the version and build information that the server reports.
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// The `version.Info` of Kubernetes. On the wire it also says which version is emulated, which is always this one, and back to which version
-/// clients are compatible, which is the one before, as of every server of Kubernetes that is told nothing else.
+/// Kubernetes' `version.Info`. The encoded form also has the emulated version, which is this version, and the minimum compatible
+/// version, which is the previous minor version: the values of a Kubernetes API server with default flags.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Version {
-    /// `1`.
+    /// The major version, `1`.
     pub major: String,
-    /// As `35`.
+    /// The minor version, as in `35`.
     pub minor: String,
-    /// As `v1.35.4+rdd-0.1.0`: semantic, and compared for equality by our own clients.
+    /// The semantic version, as in `v1.35.4+rdd-0.1.0`. Our own clients compare it for equality.
     pub git_version: String,
-    /// The commit it was built from.
+    /// The commit that the server was built from.
     pub git_commit: String,
-    /// `clean` or `dirty`.
+    /// The state of the working tree at build time: `clean` or `dirty`.
     pub git_tree_state: String,
-    /// RFC 3339.
+    /// The time of the build, in RFC 3339 format.
     pub build_date: String,
-    /// Kubernetes names its compiler here, so we name ours.
+    /// The compiler's version. Kubernetes has Go's version here, we have Rust's.
     pub go_version: String,
-    /// As `rustc`.
+    /// The compiler's name, `rustc`.
     pub compiler: String,
-    /// As `linux/amd64`.
+    /// The platform, as in `linux/amd64`.
     pub platform: String,
 }
 
-/// The fields of `version.Info` in its order.
+/// The encoded form: the fields of `version.Info` in upstream's order.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct VersionInfo<'a> {
@@ -71,7 +71,7 @@ impl Serialize for Version {
 }
 
 impl Version {
-    /// As labels of `kubernetes_build_info`.
+    /// The labels of the metric `kubernetes_build_info`.
     pub(crate) fn labels(&self) -> Vec<(&'static str, String)> {
         let Self { major, minor, git_version, git_commit, git_tree_state, build_date, go_version, compiler, platform } =
             self;
@@ -90,7 +90,7 @@ impl Version {
     }
 }
 
-/// The platform in Kubernetes' words, which are Go's: `linux/amd64`.
+/// The platform of this build in Go's notation, as in `linux/amd64`, which Kubernetes uses too.
 pub fn platform() -> String {
     let system = match std::env::consts::OS {
         "macos" => "darwin",
