@@ -1,4 +1,4 @@
-//! `/metrics`: what the server counts, what the process costs, and figures that others contribute.
+//! `/metrics`: metrics of the server, of its process, and of other components, in OpenMetrics format.
 //!
 //! | name | labels | what it is |
 //! |---|---|---|
@@ -38,11 +38,11 @@ use crate::{
 const CONTENT_TYPE: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
-/// Bounds of the duration histogram, in seconds: fine where an answer should be, coarse up to the request timeout.
+/// The buckets of the duration histogram, in seconds: fine for usual durations, coarse up to the request timeout.
 const DURATION_BUCKETS: [f64; 14] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0];
 
-/// What requests mostly end with.
+/// The usual pairs of verb and code, whose counters are cached in [`Metrics::usual`].
 const USUAL: [(&str, u16); 9] = [
     ("GET", 200),
     ("LIST", 200),
@@ -55,27 +55,27 @@ const USUAL: [(&str, u16); 9] = [
     ("DELETECOLLECTION", 200),
 ];
 
-/// A number that some other component contributes.
+/// A metric without labels that another component contributes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// Its name with its unit, without `_total`, which is added to what only grows.
+    /// The name with its unit. The encoder appends `_total` to the name of a counter.
     pub name: &'static str,
-    /// What it is, as a clause without a full stop.
+    /// The help text, a clause without a full stop.
     pub help: &'static str,
-    /// Its value now.
+    /// The current value.
     pub value: Value,
 }
 
 /// The value of a [`Figure`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
-    /// Only grows.
+    /// A value that only grows.
     Counter(f64),
-    /// Goes up and down.
+    /// A value that goes up and down.
     Gauge(f64),
 }
 
-/// Asked for its figures at each scrape. It must be quick and must not block.
+/// A function that returns a component's figures; the server calls it at each scrape. It must return quickly and must not block.
 pub type Figures = Box<dyn Fn() -> Vec<Figure> + Send + Sync>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -94,7 +94,7 @@ struct RequestKind {
     request_kind: &'static str,
 }
 
-/// A kind of request, of which those in flight are counted apart.
+/// The kinds of requests in flight that are counted separately, as upstream does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     ReadOnly,
@@ -115,7 +115,8 @@ impl Kind {
     }
 }
 
-/// What one of [`USUAL`] is counted by, once it has come: to find it by its labels takes longer than to count.
+/// The cached metrics of one pair in [`USUAL`], set at its first response. A lookup by labels takes longer than the increment
+/// itself.
 #[derive(Default)]
 struct Counting {
     requests: OnceLock<Counter>,
@@ -141,7 +142,7 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// Metrics of a process that started at `started` (since the Unix epoch).
+    /// The metrics of a process that started at `started` (since the Unix epoch).
     pub fn new(version: &Version, started: Duration, contributed: Vec<Figures>) -> Self {
         let requests = Family::default();
         let durations = Family::new_with_constructor((|| Histogram::new(DURATION_BUCKETS)) as fn() -> Histogram);
@@ -167,13 +168,14 @@ impl Metrics {
         Self { registry, usual: Default::default(), requests, durations, in_flight, connections }
     }
 
-    /// The same with figures of others that have labels.
+    /// Adds collectors of other components, for metrics with labels.
     #[must_use]
     pub fn with(mut self, collectors: Vec<Box<dyn Collector>>) -> Self {
         collectors.into_iter().for_each(|collector| self.registry.register_collector(collector));
         self
     }
 
+    /// Counts a response, and its duration if there is one.
     pub(crate) fn answered(&self, verb: &'static str, code: u16, took: Option<Duration>) {
         let requests = || self.requests.get_or_create_owned(&Answered { verb, code });
         let durations = || self.durations.get_or_create_owned(&Verb { verb });
@@ -190,15 +192,17 @@ impl Metrics {
         }
     }
 
-    /// How many of a kind are in flight.
+    /// The gauge of requests of this kind in flight.
     pub(crate) fn in_flight(&self, kind: Kind) -> &Gauge {
         &self.in_flight[kind as usize]
     }
 
+    /// Counts a connection as open until the result is dropped.
     pub(crate) fn connected(&self) -> Entered {
         Entered::new(self.connections.clone())
     }
 
+    /// The response to a scrape.
     pub(crate) fn answer(&self) -> Response {
         let mut text = String::new();
         match prometheus_client::encoding::text::encode(&mut text, &self.registry) {
@@ -208,7 +212,7 @@ impl Metrics {
     }
 }
 
-/// One that is counted by a gauge until it is dropped.
+/// A guard that increments a gauge when it is created and decrements it when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Entered(Gauge);
 
@@ -225,6 +229,7 @@ impl Drop for Entered {
     }
 }
 
+/// Adapts [`Figures`] to the collector interface of the library.
 struct Contributed(Figures);
 
 impl fmt::Debug for Contributed {
@@ -251,5 +256,5 @@ impl Collector for Contributed {
     }
 }
 
-/// Metrics that several owners share.
+/// Shared metrics.
 pub(crate) type SharedMetrics = Arc<Metrics>;

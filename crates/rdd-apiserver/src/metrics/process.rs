@@ -1,13 +1,14 @@
-//! What this process costs, as the operating system tells it.
+//! Metrics of this process, read from `/proc`.
 
 use std::{fs, time::Duration};
 
 use super::{Figure, Value};
 
-/// Linux counts processor time in hundredths of a second towards user space, whatever the kernel was built with.
+/// The unit of processor time in `/proc`. Linux always exposes hundredths of a second to user space (`USER_HZ`), independent of
+/// the kernel's configuration.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// The figures that every Prometheus client has, under their usual names. Where there is no `/proc`, fewer.
+/// The process metrics of Prometheus client libraries, under their usual names. Without `/proc`, only the start time.
 pub(super) fn figures(started: Duration) -> Vec<Figure> {
     let start = Figure {
         name: "process_start_time_seconds",
@@ -41,7 +42,7 @@ fn cpu_seconds() -> Option<f64> {
 }
 
 fn open_files() -> Option<f64> {
-    // One of them is the folder itself, open while it is being counted.
+    // One entry is the descriptor of this folder, which is open during the count.
     let count = fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1);
     u32::try_from(count).ok().map(f64::from)
 }
@@ -52,7 +53,8 @@ fn parse_resident(status: &str) -> Option<f64> {
     Some(kibibytes * 1024.0)
 }
 
-/// User and system time are fields 14 and 15. The name of the program, field 2, may contain anything, so count after it.
+/// Parses user and system time, fields 14 and 15. Fields are counted after the program's name (field 2), which may contain spaces
+/// and parentheses.
 fn parse_cpu(stat: &str) -> Option<f64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_whitespace().skip(11);

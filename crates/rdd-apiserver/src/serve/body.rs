@@ -1,4 +1,5 @@
-//! The body of a response on its way out: counted, timed, ended by shutdown, and with panics contained.
+//! Wraps response bodies: counts requests in flight until their bodies end, enforces deadlines, ends watches at shutdown, and
+//! contains panics.
 
 use std::{
     future::Future,
@@ -18,7 +19,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::respond::{Body, BoxError};
 
-/// Why a body was cut off; the client sees a broken transfer, never a whole one.
+/// The reason that a body was cut off. The client sees an aborted transfer, never a seemingly complete one.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CutOff {
     #[error("the response took longer than the request timeout")]
@@ -27,7 +28,7 @@ pub(super) enum CutOff {
     Panic,
 }
 
-/// The bodies on their way out that have no deadline, such as backups, and whether any of them gets on.
+/// Tracks the response bodies that have no deadline, such as backups, and their progress.
 #[derive(Debug, Default)]
 pub(super) struct Transfers {
     open: AtomicUsize,
@@ -35,13 +36,13 @@ pub(super) struct Transfers {
 }
 
 impl Transfers {
-    /// How many there are, and a number that changes whenever a client takes more of one.
+    /// Returns the number of open transfers, and a counter that changes whenever one of them makes progress.
     pub(super) fn observe(&self) -> (usize, u64) {
         (self.open.load(Ordering::SeqCst), self.frames.load(Ordering::SeqCst))
     }
 }
 
-/// One of the [`Transfers`], until it is dropped.
+/// A guard that counts one transfer in [`Transfers`] until it is dropped.
 struct Transfer(Arc<Transfers>);
 
 impl Transfer {
@@ -57,35 +58,37 @@ impl Drop for Transfer {
     }
 }
 
-/// A handler's body with what belongs to its request.
+/// The body of a handler's response, with the guard and the ends that belong to its request.
 pub(super) struct Guarded<G> {
-    /// `None` once it has ended.
+    /// The body and the guard; `None` after the end.
     inner: Option<(Body, G)>,
-    /// Ends it without an error.
+    /// Ends the body without an error.
     stopping: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
-    /// Ends it with an error.
+    /// Ends the body with [`CutOff::Timeout`].
     deadline: Option<Pin<Box<tokio::time::Sleep>>>,
-    /// Counts what is sent of it.
+    /// Counts the frames that are sent.
     transfer: Option<Transfer>,
 }
 
 impl<G> Guarded<G> {
-    /// `guard` is dropped when the body has ended or nobody wants it any more.
+    /// Wraps a body. `guard` is dropped when the body has ended or the connection drops the body.
     pub(super) fn new(body: Body, guard: G) -> Self {
         Self { inner: Some((body, guard)), stopping: None, deadline: None, transfer: None }
     }
 
+    /// Ends the body without an error when the token is cancelled.
     pub(super) fn until_cancelled(mut self, stopping: WaitForCancellationFutureOwned) -> Self {
         self.stopping = Some(Box::pin(stopping));
         self
     }
 
+    /// Cuts the body off at the deadline.
     pub(super) fn until(mut self, deadline: tokio::time::Instant) -> Self {
         self.deadline = Some(Box::pin(tokio::time::sleep_until(deadline)));
         self
     }
 
-    /// It has no deadline, and shutdown waits for it only as long as it gets on.
+    /// Tracks the body among the transfers: it has no deadline, and shutdown waits for it only as long as it makes progress.
     pub(super) fn with_transfer(mut self, transfers: &Arc<Transfers>) -> Self {
         self.transfer = Some(Transfer::begin(transfers));
         self
@@ -106,7 +109,7 @@ impl<G: Unpin> HttpBody for Guarded<G> {
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        // The ends come first: a body that always has something ready would never come to them.
+        // Check the ends first: a body that always has a frame ready would otherwise never end.
         let polled = if self.stopping.as_mut().is_some_and(|stop| stop.as_mut().poll(context).is_ready()) {
             Poll::Ready(None)
         } else if self.deadline.as_mut().is_some_and(|end| end.as_mut().poll(context).is_ready()) {

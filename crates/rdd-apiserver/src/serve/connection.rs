@@ -1,4 +1,4 @@
-//! One connection: the TLS handshake, then HTTP/1.1 or HTTP/2 as the client chose, until either side ends it.
+//! Serves one connection: the wait for a place, the TLS handshake, then HTTP/1.1 or HTTP/2 as the client negotiated.
 
 use std::{
     convert::Infallible,
@@ -32,7 +32,7 @@ use crate::{
 
 const OVERDUE: &str = "a connection was closed because it had not authenticated and others waited";
 
-/// Serves a connection to its end. Its failures concern nobody else, so they end here, in a line of the log.
+/// Serves a connection until it ends. Errors are only logged: they affect no other connection.
 pub(super) async fn serve(stream: Placed, tls: Arc<Tls>, frame: Arc<Frame>, visit: Arc<Visit>) {
     if let Err(error) = stream.set_nodelay() {
         tracing::debug!(%error, "a connection was gone before it was served");
@@ -55,7 +55,8 @@ pub(super) async fn serve(stream: Placed, tls: Arc<Tls>, frame: Arc<Frame>, visi
     }
 }
 
-/// Waits for a place among the connections that have not authenticated. Nothing is read of the connection meanwhile.
+/// Waits for a place among the connections that have not authenticated, without reading from the connection. Returns false if the
+/// connection is to be closed.
 async fn wait_for_place(frame: &Frame, visit: &Visit) -> bool {
     tokio::select! {
         is_admitted = visit.admit(frame.limits.handshake_timeout) => is_admitted,
@@ -63,7 +64,9 @@ async fn wait_for_place(frame: &Frame, visit: &Visit) -> bool {
     }
 }
 
+/// Performs the TLS handshake. `None` if it failed, took too long, or the server shuts down; the reason is logged.
 async fn handshake(stream: Placed, tls: &Arc<Tls>, frame: &Frame, visit: &Visit) -> Option<TlsStream<Placed>> {
+    // Renewal needs no timer: the first connection after the date does it.
     if tls.renewal_is_due() {
         let tls = tls.clone();
         if let Err(error) = tokio::task::spawn_blocking(move || tls.renew()).await {
@@ -136,6 +139,7 @@ async fn serve_http2(stream: TlsStream<Placed>, peer: Arc<Peer>, frame: Arc<Fram
     drive(connection, |driven| driven.connection().graceful_shutdown(), &peer, &frame).await
 }
 
+/// Passes a request of this connection to the frame.
 fn answer(
     frame: &Arc<Frame>,
     peer: &Peer,
@@ -145,20 +149,23 @@ fn answer(
     if let Some(address) = peer.address {
         head.extensions.insert(ClientAddress(address));
     }
-    // Most requests have none, and an empty one needs no room.
+    // Most requests have no body, and an empty one needs no allocation.
     let body = if body.is_end_stream() { respond::full("") } else { Body::new(body) };
     let (class, responding) = frame.respond(Caller::Peer(peer), head, body);
     (class, async { Ok(responding.await) })
 }
 
-/// What may happen to a connection from our side.
+/// An event of the server that concerns a connection.
 enum Alarm {
+    /// The server shuts down.
     Draining,
+    /// The connection had its time, and others wait for its place.
     Overdue,
+    /// The connection has not authenticated within the timeout.
     LostPatience,
 }
 
-/// Runs a connection until it ends, is told to drain and has, or has not authenticated in time.
+/// Runs a connection until it ends. It is drained at shutdown, and closed if it has not authenticated in time.
 async fn drive<C: Future<Output = hyper::Result<()>>>(
     connection: C,
     drain: impl Fn(Pin<&mut C>),
@@ -166,7 +173,7 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
     frame: &Frame,
 ) -> hyper::Result<()> {
     let mut connection = pin!(connection);
-    // Each is looked at when it has something to say, and not whenever the connection has.
+    // `FuturesUnordered` polls an alarm only when it is woken, and not every time that the connection is polled.
     let mut alarms: FuturesUnordered<Pin<Box<dyn Future<Output = Alarm> + Send + '_>>> = FuturesUnordered::new();
     alarms.push(Box::pin(frame.draining.cancelled().map(|()| Alarm::Draining)));
     alarms.push(Box::pin(peer.overdue(frame.limits.pending_time).map(|()| Alarm::Overdue)));
@@ -179,6 +186,7 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
         };
         match alarm {
             Alarm::Draining => drain(connection.as_mut()),
+            // The alarms are not cancelled when the connection authenticates; they are ignored here.
             Alarm::Overdue | Alarm::LostPatience if peer.is_authenticated() => {}
             Alarm::Overdue => {
                 tracing::debug!(OVERDUE);

@@ -1,4 +1,4 @@
-//! What every request goes through: a name, authentication, origin, limits, the handler, and the headers of all answers.
+//! The path of every request: audit ID, authentication, origin check, impersonation, limits, the handler, and the common headers.
 
 use std::{
     future::{Future, poll_fn, ready},
@@ -41,7 +41,7 @@ use crate::{
     respond::{self, Body, Response},
 };
 
-/// What the connections of one server share.
+/// The state that all connections of a server share.
 pub(super) struct Frame {
     pub(super) authenticators: Authenticators,
     pub(super) handler: Arc<dyn Handler>,
@@ -49,34 +49,34 @@ pub(super) struct Frame {
     pub(super) metrics: SharedMetrics,
     pub(super) clock: SharedClock,
     pub(super) port: u16,
-    /// Cancelled when connections are to take no further requests.
+    /// Cancelled when connections should take no further requests.
     pub(super) draining: CancellationToken,
-    /// Cancelled when endless requests are to end.
+    /// Cancelled when endless requests should end.
     pub(super) ending: Arc<CancellationToken>,
-    /// The requests in flight.
+    /// The count of requests in flight.
     pub(super) in_flight: Arc<InFlight>,
     pub(super) transfers: Arc<Transfers>,
-    /// What goes on over connections that are no longer HTTP.
+    /// The tasks of upgraded connections.
     conversations: Mutex<Group<()>>,
-    /// One permit for each byte of the large bodies that may be worked on at the same time.
+    /// One permit per byte of the large bodies that may be processed at the same time.
     large_bodies: Arc<Semaphore>,
 }
 
-/// The other end of a connection.
+/// The client of a connection.
 #[derive(Debug)]
 pub(super) struct Peer {
-    /// Whom its certificate names.
+    /// The identity in the client certificate.
     pub(super) certificate: Option<Arc<Identity>>,
-    /// Where it is; unknown if it is gone already.
+    /// The client's address; `None` if the connection is already closed.
     pub(super) address: Option<SocketAddr>,
     visit: Arc<Visit>,
 }
 
-/// Who makes a request.
+/// The origin of a request.
 pub(super) enum Caller<'a> {
-    /// Whoever is at the other end of a connection.
+    /// A connection, whose requests must authenticate.
     Peer(&'a Peer),
-    /// Somebody in this process.
+    /// Code in this process, with this identity.
     Known(Arc<Identity>),
 }
 
@@ -85,7 +85,7 @@ impl Peer {
         Self { certificate, address, visit }
     }
 
-    /// Comes when it has had this much time without authenticating, and others wait for its place.
+    /// Completes when the connection has had its place for `time` and others wait for one.
     pub(super) fn overdue(&self, time: Duration) -> impl Future<Output = ()> + Send + '_ {
         self.visit.overdue(time)
     }
@@ -95,19 +95,19 @@ impl Peer {
         self.visit.mark_upgraded();
     }
 
-    /// Whether any of its requests came from somebody we know.
+    /// Whether any request of the connection has authenticated.
     pub(super) fn is_authenticated(&self) -> bool {
         self.visit.is_known()
     }
 }
 
-/// How far a request comes before anything has to be waited for.
+/// The state of a request after everything that needs no waiting.
 enum Begun {
     Answered(Response),
     Running(Awaited, Flying),
 }
 
-/// What is known of a request when its answer is there.
+/// The facts about a request that are needed when its response is ready.
 struct Ending {
     started: Duration,
     classified: Classified,
@@ -115,13 +115,13 @@ struct Ending {
     is_head: bool,
 }
 
-/// A request as the log names it. The query is left out: it may carry what somebody mistook for a place to put a token.
+/// A request's identification in the log. It has no query, because a client may have put a token there by mistake.
 struct Named {
     audit_id: AuditId,
     verb: &'static str,
     path: Option<PathAndQuery>,
     user: Option<Arc<Identity>>,
-    /// Who sent it, if not that user.
+    /// The user who sent the request, if `user` is impersonated.
     impersonator: Option<Arc<Identity>>,
 }
 
@@ -139,7 +139,7 @@ impl Subject for Named {
     }
 }
 
-/// The requests in flight. Whoever waits is told only when there are none, so that counting costs next to nothing.
+/// Counts the requests in flight. It notifies only when the count becomes zero, so that counting is cheap.
 #[derive(Debug)]
 pub(super) struct InFlight {
     count: AtomicUsize,
@@ -156,10 +156,10 @@ impl InFlight {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Waits until there are none.
+    /// Waits until no requests are in flight.
     pub(super) async fn none(&self) {
         loop {
-            // In this order: whoever leaves after we have counted tells us.
+            // The order matters: a request that ends after the check notifies this future, because it exists already.
             let none_left = self.none_left.notified();
             if self.count() == 0 {
                 return;
@@ -168,7 +168,7 @@ impl InFlight {
         }
     }
 
-    /// One more of a kind; `None` if there are so many already.
+    /// Counts one more request of this kind; `None` if that would exceed the limit.
     fn enter(self: &Arc<Self>, kind: Kind, limit: Option<usize>) -> Option<Flying> {
         let limit = limit.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(i64::MAX);
         let counted = self.metrics.in_flight(kind).inner();
@@ -179,7 +179,7 @@ impl InFlight {
     }
 }
 
-/// One of those that are in flight: from its admission to the end of its response, when this is dropped.
+/// A guard that counts a request from its admission to the end of its response.
 struct Flying {
     all: Arc<InFlight>,
     kind: Kind,
@@ -219,10 +219,19 @@ impl Frame {
         }
     }
 
-    /// Answers any request. There is no failure: what goes wrong is an answer too.
+    /// Responds to a request.
     ///
-    /// All that can be done at once is done before the future is made, which therefore holds little: HTTP/2 moves it several
-    /// times. It comes with what kind of request it is.
+    /// # Flow
+    /// 1. Assign an audit ID.
+    /// 2. Authenticate, check the origin, and apply impersonation.
+    /// 3. Classify the request, and check its timeout, its length and the limits of requests in flight.
+    /// 4. Call the handler.
+    /// 5. Count the response, and set the headers that all responses have.
+    ///
+    /// Everything that needs no waiting happens before the future is created. The future is therefore small, which matters
+    /// because HTTP/2 moves it several times.
+    ///
+    /// Returns the class of the request, and the response. There are no errors: every failure is a response too.
     pub(super) fn respond(
         self: &Arc<Self>,
         caller: Caller<'_>,
@@ -238,6 +247,7 @@ impl Frame {
         };
         let who = sender.as_ref().ok().map(Arc::clone);
         let met = sender.and_then(|sender| auth::impersonate(sender, &mut head.headers));
+        // When impersonation is refused, the log names the sender.
         let user = met.as_ref().ok().or(who.as_ref()).map(Arc::clone);
         let impersonator = who.filter(|who| user.as_ref().is_some_and(|user| !Arc::ptr_eq(who, user)));
         let named: Arc<dyn Subject> = Arc::new(Named {
@@ -270,7 +280,7 @@ impl Frame {
         (class, responding)
     }
 
-    /// Counts an answer, and gives it what all have.
+    /// Counts a response, and sets the headers that all responses have.
     fn end(&self, mut response: Response, ending: &Ending) -> Response {
         let took = self.clock.steady().saturating_sub(ending.started);
         self.tell(ending.classified, &response, took);
@@ -278,6 +288,7 @@ impl Frame {
         if ending.is_head { without_body(response) } else { response }
     }
 
+    /// Records a response in the metrics and the log. The duration of endless requests is not recorded.
     fn tell(&self, classified: Classified, response: &Response, took: Duration) {
         let code = response.status().as_u16();
         let timed = (classified.class != Class::Endless).then_some(took);
@@ -285,7 +296,7 @@ impl Frame {
         tracing::debug!(verb = classified.verb, code, elapsed = ?took, "answered");
     }
 
-    /// Judges a request, counts it in and hands it over.
+    /// Classifies and admits a request, and passes it to the handler.
     fn begin(
         &self,
         met: Result<Arc<Identity>, Status>,
@@ -300,7 +311,7 @@ impl Frame {
                 return (Classified { verb: verb_of(&head.method), class: Class::Bounded }, refuse(&status));
             }
         };
-        // It has served its purpose. A handler that logs or forwards what it was given cannot give the token away.
+        // Authentication is done. Without the tokens, a handler that logs or forwards the headers cannot leak them.
         head.headers.remove(header::AUTHORIZATION);
         rdd_websocket::strip_bearer_protocol(&mut head.headers);
         let (classified, found) = self.handler.classify(&head);
@@ -333,12 +344,13 @@ impl Frame {
         (classified, begun)
     }
 
-    /// Who is at the other end of a connection, or why they may not come in.
+    /// Authenticates a request and checks its origin. An error is the 401 or 403 to respond with.
     fn meet(&self, peer: &Peer, head: &Parts, audit_id: &AuditId) -> Result<Arc<Identity>, Status> {
         let credentials = Credentials { certificate: peer.certificate.as_ref(), bearer: auth::bearer(&head.headers) };
         let identity = self.authenticators.authenticate(&credentials);
         let identity = identity.or_else(|| self.authenticate_websocket(&head.headers));
         let identity = identity.ok_or_else(Status::unauthorized)?;
+        // Before the origin check: valid credentials are enough to give up the pending place.
         peer.visit.make_known();
         auth::check_origin(&head.uri, &head.headers, self.port).map_err(|refusal| {
             let (verb, path) = (verb_of(&head.method), head.uri.path());
@@ -348,7 +360,7 @@ impl Frame {
         Ok(identity)
     }
 
-    /// Who presents a token as a subprotocol, which only a WebSocket can.
+    /// Authenticates a WebSocket by a token among its subprotocols, which browsers use because they cannot set headers.
     fn authenticate_websocket(&self, headers: &HeaderMap) -> Option<Arc<Identity>> {
         if !rdd_websocket::is_websocket_request(headers) {
             return None;
@@ -362,7 +374,7 @@ impl Frame {
         }
     }
 
-    /// Counts a request in; `None` if there are too many.
+    /// Counts a request as in flight; `None` if its kind has reached the limit.
     fn admit(&self, method: &Method, class: Class) -> Option<Flying> {
         let (kind, limit) = match (class, is_read_only(method)) {
             (Class::Unbounded | Class::Endless, _) => (Kind::LongRunning, None),
@@ -372,11 +384,12 @@ impl Frame {
         self.in_flight.enter(kind, limit)
     }
 
-    /// When a request that begins now has to be over.
+    /// The deadline of a request that begins now.
     fn deadline(&self) -> Instant {
         Instant::now() + self.limits.request_timeout
     }
 
+    /// Awaits the handler's response as long as the class of the request allows.
     async fn run(&self, class: Class, answer: Awaited, flying: Flying) -> Response {
         let deadline = self.deadline();
         let answer = contained(answer);
@@ -396,7 +409,7 @@ impl Frame {
         self.guard(class, response, flying, || deadline)
     }
 
-    /// What is not all there is in flight until it has been sent, and ends when its class says so.
+    /// Keeps a request in flight until its streamed body or its conversation ends, and ends the body as its class requires.
     fn guard(
         &self,
         class: Class,
@@ -409,7 +422,7 @@ impl Frame {
             return response;
         }
         let is_all_there = response.body().is_whole();
-        // A client that reads slowly what needs no more of us holds no one else up.
+        // The response needs no more work of the handler, so a client that reads it slowly delays nothing else.
         if is_all_there || class.is_bounded() && response.body().size_hint().exact().is_some() {
             return response;
         }
@@ -425,7 +438,7 @@ impl Frame {
 }
 
 impl Frame {
-    /// Runs a conversation until it ends, and lets go of those that have ended.
+    /// Runs a conversation in a task, and removes the tasks of those that have ended.
     fn hold(&self, conversation: &Conversation, flying: Flying) {
         let Some(talk) = conversation.take() else { return };
         let mut running = self.conversations.lock().unwrap_or_else(PoisonError::into_inner);
@@ -436,13 +449,13 @@ impl Frame {
         });
     }
 
-    /// Cuts off the conversations that go on.
+    /// Cancels the conversations that still run.
     pub(super) fn cut_conversations(&self) {
         self.conversations.lock().unwrap_or_else(PoisonError::into_inner).cancel();
     }
 }
 
-/// Awaits a handler so that a panic in it is an answer and a log line.
+/// Awaits a handler's response. A panic becomes a response 500 and a log line.
 fn contained(mut answer: Awaited) -> impl Future<Output = Response> {
     poll_fn(move |context| {
         let polled = catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context)));
@@ -465,12 +478,12 @@ fn announced_length(headers: &HeaderMap) -> Option<u64> {
 
 fn set_common_headers(headers: &mut HeaderMap, audit_id: &AuditId) {
     headers.insert(AuditId::HEADER, audit_id.to_header());
-    // Documents that say themselves how long they hold keep their word.
+    // A handler may set its own caching rules, as the OpenAPI and OpenID documents do.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
-/// HEAD has the headers of GET and no body; over HTTP/2 nobody below us sees to that.
+/// Removes the body and keeps its length: HEAD has the headers of GET. Over HTTP/2, hyper does not do this.
 fn without_body(mut response: Response) -> Response {
     if let Some(length) = response.body().size_hint().exact() {
         response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));

@@ -1,4 +1,4 @@
-//! The server without a socket: the same requests and answers for those who live in its process.
+//! A client for code in the server's process: the same requests and responses without a socket.
 
 use std::{
     convert::Infallible,
@@ -25,10 +25,11 @@ use crate::{
     version::Version,
 };
 
-/// A way into the server for somebody who needs no connection and no credentials. Limits, metrics, names of requests and the
-/// end of watches at shutdown are those of every request. Cheap to clone.
+/// A client of the server for code in its process. It needs no connection and no credentials: every request is authenticated as
+/// the identity that it was created with. The limits, metrics, audit IDs and the end of watches at shutdown apply as to every
+/// other request. Cheap to clone.
 ///
-/// It is a tower service, which is what `kube::Client::new` takes.
+/// It is a tower service, as `kube::Client::new` takes.
 #[derive(Clone)]
 pub struct InProcess {
     pub(super) frame: Arc<Frame>,
@@ -42,7 +43,7 @@ impl fmt::Debug for InProcess {
 }
 
 impl InProcess {
-    /// A server that has no socket at all: whoever holds this value, or a clone of it, is the only one who gets in.
+    /// A server without a socket. Only holders of this value and its clones can send requests.
     pub fn alone(handler: Arc<dyn Handler>, identity: Identity, version: &Version, clock: SharedClock) -> Self {
         let metrics = Arc::new(Metrics::new(version, clock.wall(), Vec::new()));
         let nobody = Authenticators::standard(Tokens::new([]));

@@ -1,71 +1,73 @@
-//! How much of anything the server takes.
+//! The limits of connections, requests, and waiting times, with the reason for each.
 
 use std::time::Duration;
 
-/// Connections at once; further ones wait to be accepted.
+/// The maximum number of open connections. Further ones wait in the kernel until they are accepted.
 pub const CONNECTIONS: usize = 512;
-/// Of these, connections that have not authenticated yet: this many of the user that the server runs as, and this many of all
-/// other users of the machine together. As many again of the first may wait for a place. Where the platform does not say who
-/// opened a connection, all of them count as the first.
+/// The maximum number of open connections that have not authenticated yet: this many for the user that the server runs as, and
+/// this many for all other users of the machine together. As many again of the server's own user may wait for a place. If the
+/// platform does not report the user of a connection, all connections count as the server's own user's.
 pub const PENDING_CONNECTIONS: usize = 128;
-/// While others wait for a place, how long a connection may have one without authenticating. On loopback a handshake and a
-/// request take milliseconds; the rest is for a busy machine.
+/// The time within which a connection must authenticate while others wait for a place. On loopback a handshake and a request take
+/// milliseconds; the rest is tolerance for a busy machine.
 pub const PENDING_TIME: Duration = Duration::from_secs(2);
-/// From the start to the end of the TLS handshake; and how long a connection waits for a place before that.
+/// The timeout of the TLS handshake, and of the wait for a place before it.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// From the end of one request to the end of the next one's head on an HTTP/1.1 connection, so also how long it may be
-/// idle: Kubernetes' own value for that. Before anyone is known, [`AUTHENTICATION_TIMEOUT`] is the shorter one.
+/// The timeout from the end of one request to the end of the head of the next one on an HTTP/1.1 connection, and therefore also
+/// the idle timeout: Kubernetes' value. Before a request has authenticated, [`AUTHENTICATION_TIMEOUT`] is shorter.
 pub const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(90);
-/// From the end of the handshake until a connection has made a request whose sender is known. One that has not is closed.
+/// The time from the end of the handshake within which a request must have authenticated. Otherwise the server closes the
+/// connection.
 pub const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(30);
-/// Size of a request's head.
+/// The maximum size of a request's head.
 pub const HEADER_BYTES: u32 = 64 * 1024;
-/// Headers of an HTTP/1.1 request.
+/// The maximum number of headers of an HTTP/1.1 request.
 pub const HEADERS: usize = 100;
-/// Size of a request's body: Kubernetes' own limit.
+/// The maximum size of a request's body: Kubernetes' limit.
 pub const BODY_BYTES: usize = 3 * 1024 * 1024;
-/// From this size on a body counts against [`LARGE_BODIES_BYTES`].
+/// The size from which a body counts against [`LARGE_BODIES_BYTES`].
 pub const LARGE_BODY_BYTES: usize = 256 * 1024;
-/// Bytes of large bodies whose requests are worked on at the same time; further ones wait. A body that is larger counts
-/// as this much.
+/// The maximum total size of large bodies whose requests are processed at the same time; further ones wait. A body that is larger
+/// than this counts as this size.
 pub const LARGE_BODIES_BYTES: usize = 2 * 1024 * 1024;
-/// Requests in flight that change something.
+/// The maximum number of mutating requests in flight.
 pub const MUTATING_IN_FLIGHT: usize = 200;
-/// Requests in flight that do not.
+/// The maximum number of read-only requests in flight.
 pub const READ_ONLY_IN_FLIGHT: usize = 400;
-/// From the end of a request's head to the end of its response, for requests that end by themselves.
+/// The time from the end of a request's head to the end of its response, for requests that end by themselves.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// What a client that got 429 is told to wait, in seconds.
+/// The value of `Retry-After` in a 429 response, in seconds.
 pub const RETRY_AFTER_SECONDS: u32 = 1;
-/// Streams at once on one HTTP/2 connection: Kubernetes' value since Rapid Reset.
+/// The maximum number of concurrent streams of an HTTP/2 connection: Kubernetes' value since the Rapid Reset attack.
 pub const STREAMS: u32 = 100;
-/// Streams that the client has reset before we looked at them; more close the connection.
+/// The maximum number of streams that the client has reset before the server accepted them. More of them close the connection.
 pub const PENDING_RESETS: usize = 20;
-/// Streams that we have reset because of what the client did; more close the connection.
+/// The maximum number of streams that the server has reset because of errors of the client. More of them close the connection.
 pub const ERROR_RESETS: usize = 256;
-/// What a client may send on one stream ahead of our reading it.
+/// The flow-control window of a stream: how much a client may send before the server has read it.
 pub const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
-/// What it may send on all streams of a connection together: one body of the greatest size and some.
+/// The flow-control window of a connection: one body of the maximum size, and some more.
 pub const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
-/// An HTTP/2 connection on which nothing has come in for so long is asked whether it is alive.
+/// The interval after which the server pings an HTTP/2 connection that has received nothing.
 pub const PING_INTERVAL: Duration = Duration::from_secs(120);
-/// How long it may take to answer that.
+/// The time within which the client must answer a ping.
 pub const PING_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long shutdown waits for requests in flight.
+/// The time that shutdown waits for requests in flight.
 pub const DRAIN: Duration = Duration::from_secs(60);
-/// How long shutdown waits for a client that takes nothing of what it is sent, and for which there is no other deadline.
+/// The time that shutdown waits for a client that reads nothing of a response without a deadline.
 pub const TRANSFER_STALL_TIME: Duration = Duration::from_secs(5);
-/// How long shutdown waits for clients that have nothing in flight to close their connections.
+/// The time that shutdown waits for clients without requests in flight to close their connections.
 pub const CLOSE: Duration = Duration::from_secs(1);
 
-/// Bytes that are read and discarded after we have closed our side of a connection: one body of the greatest size and some.
+/// The maximum number of bytes to read and discard after the server has closed its side: one body of the maximum size, and some
+/// more.
 pub const LINGER_BYTES: usize = BODY_BYTES + 1024 * 1024;
-/// How long that may take in all. A client that has not authenticated may hold a connection for longer anyway.
+/// The maximum duration of that. A client that has not authenticated may hold a connection for longer anyway.
 pub const LINGER_TIME: Duration = Duration::from_secs(5);
-/// How long the client may send nothing meanwhile: what Go's `net/http` waits.
+/// The maximum time without data from the client during that: the value of Go's `net/http`.
 pub const LINGER_IDLE: Duration = Duration::from_millis(500);
 
-/// The limits that an owner, or a test, may choose. The defaults are the constants of this module.
+/// The limits that the owner of a server can choose. The defaults are the constants of this module.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// See [`CONNECTIONS`].
@@ -126,14 +128,15 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The defaults, with fewer connections where the process may not have enough files open.
+    /// The defaults, with fewer connections if the process has a low limit of open files.
     ///
-    /// A quarter is for these connections. The rest is for the store, for what requests open on the way, such as connections
-    /// to webhooks, and for the rest of the process.
+    /// A quarter of the file descriptors is for these connections. The rest is for the store, for connections that requests open,
+    /// such as those to webhooks, and for the rest of the process.
     pub fn for_open_files(open_files: u64) -> Self {
         let share = usize::try_from(open_files / 4).unwrap_or(usize::MAX);
         let connections = CONNECTIONS.min(share).max(1);
-        // Two limits of this size apply, and a line of this size: a quarter is always left for those who have authenticated.
+        // Own user, other users, and waiting connections take one quarter each, so a quarter is left for those that have
+        // authenticated.
         Self { connections, pending_connections: PENDING_CONNECTIONS.min(connections / 4).max(1), ..Self::default() }
     }
 }

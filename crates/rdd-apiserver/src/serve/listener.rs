@@ -1,4 +1,4 @@
-//! The socket: bound once, on loopback, and served as it was bound.
+//! The listening socket: bound once, on loopback, before the server starts.
 
 use std::{
     io,
@@ -7,25 +7,28 @@ use std::{
 
 use tokio::net::TcpListener;
 
-/// A port could not be had.
+/// The server could not listen on a port.
 #[derive(Debug, thiserror::Error)]
 #[error("listen on {}:{port}", Ipv4Addr::LOCALHOST)]
 pub struct Error {
     /// The port; 0 means any.
     pub port: u16,
-    /// What the operating system said.
+    /// The error of the operating system.
     #[source]
     pub source: io::Error,
 }
 
-/// A bound socket. What it says about its port is true for as long as it lives: nobody can take it in between.
+/// A bound socket. Its port stays reserved for as long as this value lives.
 #[derive(Debug)]
 pub struct Listener {
     pub(super) socket: TcpListener,
     address: SocketAddr,
 }
 
-/// Listens on 127.0.0.1, on the preferred port if it is to be had, otherwise on any free one.
+/// Listens on 127.0.0.1, on the preferred port if it is available, otherwise on any free one.
+///
+/// # Errors
+/// [`Error`] if no port is available, or the address of the socket cannot be read.
 pub async fn bind(preferred: u16) -> Result<Listener, Error> {
     let fail = |port| move |source| Error { port, source };
     let socket = match TcpListener::bind((Ipv4Addr::LOCALHOST, preferred)).await {
@@ -41,12 +44,12 @@ pub async fn bind(preferred: u16) -> Result<Listener, Error> {
 }
 
 impl Listener {
-    /// Where it listens.
+    /// The address of the socket.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The port alone.
+    /// The port of the socket.
     pub fn port(&self) -> u16 {
         self.address.port()
     }

@@ -1,4 +1,4 @@
-//! The server: accepts connections on one socket, and shuts down so that nobody loses an answer.
+//! The server: accepts connections on one socket, and shuts down without losing responses.
 
 mod body;
 mod connection;
@@ -45,28 +45,28 @@ use crate::{
     version::Version,
 };
 
-/// After the system refused a connection, for want of file descriptors for one, how long until the next is accepted.
+/// The pause after `accept` failed, for example because no file descriptors were left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a server is made of.
+/// The dependencies of a [`Server`].
 pub struct Parts {
-    /// Certificates.
+    /// The serving certificate and the authority of client certificates.
     pub tls: Arc<Tls>,
-    /// Who is known.
+    /// Authenticates requests.
     pub authenticators: Authenticators,
-    /// Checks.
+    /// The health checks.
     pub health: Health,
-    /// What `/version` says.
+    /// The version for `/version`.
     pub version: Version,
-    /// Figures of others for `/metrics`.
+    /// Metrics of other components for `/metrics`.
     pub figures: Vec<Figures>,
-    /// What `/datastore/backup` serves; without it there is no such path.
+    /// Makes the copy that `/datastore/backup` serves. Without it the path does not exist.
     pub backup: Option<Arc<dyn Backup>>,
-    /// Everything that is not built in.
+    /// Serves all paths that are not built in.
     pub handler: Arc<dyn Handler>,
-    /// How much of anything is taken.
+    /// The limits of connections and requests.
     pub limits: Limits,
-    /// Where time comes from.
+    /// The source of time.
     pub clock: SharedClock,
 }
 
@@ -76,7 +76,15 @@ impl fmt::Debug for Parts {
     }
 }
 
-/// A server that serves. Dropping it cuts everything off; [`shutdown`](Self::shutdown) ends it well.
+/// A running server.
+///
+/// # Flow
+/// [`start`](Self::start) serves a bound [`Listener`]. The owner awaits [`ended`](Self::ended) to detect a failure, and calls
+/// [`shutdown`](Self::shutdown) to stop.
+///
+/// # Guarantees
+/// - A failure of one connection or a panic of one request affects no other.
+/// - Shutdown completes the requests in flight within its time limit. Dropping the server instead cancels all of them.
 pub struct Server {
     address: SocketAddr,
     frame: Arc<Frame>,
@@ -92,22 +100,22 @@ impl fmt::Debug for Server {
     }
 }
 
-/// How a shutdown went.
+/// The result of a shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drained {
-    /// Requests that had to be cut off because they took longer than the drain.
+    /// The number of requests that shutdown cancelled because they outlasted the drain timeout.
     pub cut_off: usize,
-    /// How long it took.
+    /// The duration of the shutdown.
     pub elapsed: Duration,
 }
 
 impl Server {
-    /// Begins to serve what `listener` is bound to.
+    /// Starts serving on `listener`. Must be called in a tokio runtime.
     pub fn start(listener: Listener, parts: Parts) -> Self {
         Self::start_with(listener, parts, Vec::new())
     }
 
-    /// As [`start`](Self::start), with figures of others that have labels.
+    /// As [`start`](Self::start), with collectors of other components for metrics with labels.
     pub fn start_with(listener: Listener, parts: Parts, collectors: Vec<Box<dyn Collector>>) -> Self {
         let Parts { tls, authenticators, health, version, figures, backup, handler, limits, clock } = parts;
         let health = Arc::new(health);
@@ -123,30 +131,38 @@ impl Server {
         Self { address, frame, health, accepting, listener_closed, tasks }
     }
 
-    /// Where it listens.
+    /// The address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// A way in for somebody in this process, who is `identity` to everyone.
+    /// A client for code in this process. Its requests are authenticated as `identity`.
     pub fn in_process(&self, identity: Identity) -> InProcess {
         InProcess { frame: Arc::clone(&self.frame), identity: Arc::new(identity) }
     }
 
-    /// Waits until it has ended, which it does by itself only if something is broken.
+    /// Waits until the server has ended. It ends by itself only if something is broken.
     pub async fn ended(&mut self) -> Option<Ended<()>> {
         self.tasks.next().await
     }
 
-    /// Ends it: not ready any more → no new connections → connections take no further requests → watches end → requests in
-    /// flight are answered, for at most `drain`. When this returns nothing of the server runs any more, so the owner
-    /// may close what handlers used.
+    /// Shuts the server down.
+    ///
+    /// # Flow
+    /// 1. `/readyz` fails.
+    /// 2. The server closes the listener.
+    /// 3. Connections take no further requests.
+    /// 4. Watches and other endless requests end.
+    /// 5. The requests in flight complete, for at most `drain`; what is left is cancelled.
+    ///
+    /// # Guarantees
+    /// When this returns, nothing of the server runs any more, so the owner may close what the handlers use.
     pub async fn shutdown(mut self, drain: Duration) -> Drained {
         let began = self.frame.clock.steady();
         self.health.begin_shutdown();
         tracing::info!("shutdown: readiness ended");
         self.accepting.cancel();
-        // An error means that the task is gone, and the socket with it.
+        // An error means that the accepting task has ended, and with it the listener.
         let _ = (&mut self.listener_closed).await;
         tracing::info!("shutdown: no new connections");
         self.frame.draining.cancel();
@@ -154,11 +170,12 @@ impl Server {
         self.frame.ending.cancel();
         tracing::info!("shutdown: watches ended");
         let cut_off = self.drain(drain).await;
-        // Whatever is left is cancelled and waited for, so that nothing uses the store after its owner closed it.
+        // Wait for what is cancelled, so that nothing uses the store after its owner has closed it.
         self.tasks.cancel();
         self.frame.cut_conversations();
         while self.tasks.next().await.is_some() {}
-        // The requests of an HTTP/2 connection notice its end by themselves, each when it is next polled.
+        // Requests of an HTTP/2 connection run in tasks of their own, which notice the end of the connection when they are next
+        // polled.
         if tokio::time::timeout(CLOSE, self.frame.in_flight.none()).await.is_err() {
             tracing::error!("shutdown: a request does not let itself be cut off");
         }
@@ -171,18 +188,18 @@ impl Server {
         Drained { cut_off, elapsed }
     }
 
-    /// Returns how many requests are still in flight when it gives up waiting.
+    /// Waits for the requests in flight, and returns how many are left when it stops waiting.
     async fn drain(&mut self, at_most: Duration) -> usize {
         let in_flight = Arc::clone(&self.frame.in_flight);
         let idle = async {
             in_flight.none().await;
-            // A client that does not answer a GOAWAY must not hold up the end of a server that owes it nothing.
+            // Nothing is in flight: do not wait longer for a client that ignores the GOAWAY.
             tokio::time::sleep(CLOSE).await;
         };
         let tasks = &mut self.tasks;
         let last = async {
             tasks.next().await;
-            // What became of a connection after HTTP is not among its tasks.
+            // The group of connection tasks does not contain upgraded connections, so wait for these too.
             in_flight.none().await;
         };
         tokio::select! {
@@ -195,8 +212,8 @@ impl Server {
     }
 }
 
-/// Waits until everything in flight is a transfer, and no client has taken anything of one for a while. A client that does not
-/// read its backup must not hold up the end; it finds that it was cut off by the length that it was promised.
+/// Waits until only transfers are in flight and none of them makes progress. A client that does not read its backup must not
+/// delay shutdown; it detects the truncation by the Content-Length.
 async fn only_stalled(frame: &Frame) {
     let mut before = None;
     loop {
@@ -210,7 +227,7 @@ async fn only_stalled(frame: &Frame) {
     }
 }
 
-/// Accepts until told to stop, then waits for the connections to end.
+/// Accepts connections until `accepting` is cancelled, then waits for the connections to end.
 async fn accept_all(
     listener: TcpListener,
     tls: Arc<Tls>,
@@ -225,6 +242,7 @@ async fn accept_all(
     let mut refused = false;
     loop {
         let next = async {
+            // The permit comes first: over the limit, new connections wait in the kernel's backlog.
             let place = places.clone().acquire_owned().await.expect("the semaphore is never closed");
             (place, listener.accept().await)
         };
@@ -242,6 +260,7 @@ async fn accept_all(
                     connections.spawn("connection", connection::serve(stream, tls.clone(), frame.clone(), visit));
                 }
                 Err(error) => {
+                    // Log the first of consecutive failures only.
                     if !std::mem::replace(&mut refused, true) {
                         tracing::warn!(%error, "connections cannot be accepted");
                     }
@@ -251,7 +270,7 @@ async fn accept_all(
         }
     }
     drop(listener);
-    // Nobody may be waiting for it.
+    // Without a shutdown there is no receiver.
     let _ = closed.send(());
     while let Some(ended) = connections.next().await {
         note_end(&ended);

@@ -1,9 +1,9 @@
-//! Connections that have not authenticated yet: how many are served, which wait for a place, which are refused.
+//! Admission of connections that have not authenticated yet: which are served, which wait, and which are refused.
 //!
-//! No connection is closed because another one arrives. When all places are taken, a new connection waits in line if it may
-//! be our own user's, and is refused if not. So that the line moves, a connection that has not authenticated within
-//! [`Limits::pending_time`](super::Limits) is closed while others wait. A client that sends its request at once is far from
-//! that; one that sends nothing loses a connection that it does not use.
+//! A new connection never displaces another one. When all places are taken, a new connection waits in line if it may belong to
+//! the server's own user, and is refused otherwise. So that the line moves, the server closes a connection that has not
+//! authenticated within [`Limits::pending_time`](super::Limits) while others wait. A client that sends its request at once takes
+//! a fraction of this time; a client that sends nothing loses a connection that it does not use.
 
 use std::{
     collections::HashMap,
@@ -22,20 +22,20 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 
-/// Who opened a connection, as far as the platform knows.
+/// The user who opened a connection, as far as the platform reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PeerUser {
-    /// The user that this process runs as.
+    /// The user that the server runs as.
     Own,
     /// Another user of this machine.
     Other(u32),
-    /// The kernel knows users, and has none for this connection: its process has closed it already.
+    /// The platform reports users, but none for this connection: its process has already closed it.
     Gone,
-    /// The platform does not say, so it may be our own user.
+    /// The platform does not report users, so this may be the server's own user.
     Unknown,
 }
 
-/// Looks up who opened a connection.
+/// Looks up the users of connections.
 pub(super) struct PeerUsers(Option<SocketOwners>);
 
 impl PeerUsers {
@@ -58,31 +58,31 @@ impl PeerUsers {
     }
 }
 
-/// The places for connections that have not authenticated yet.
+/// The places of connections that have not authenticated yet.
 ///
-/// Any user of this machine can open connections and send nothing. Our own user's connections therefore have places that no
-/// other user can take. The others share as many, of which one user gets at most half.
+/// Any user of this machine can open connections and send nothing. Therefore the server's own user has places that no other user
+/// can take. All other users share as many, of which each user gets at most half.
 pub(super) struct PendingConnections {
-    /// For our own user, and for everyone where users are unknown.
+    /// For the server's own user; for everyone if the platform does not report users.
     own: Arc<PendingPool>,
     others: Arc<PendingPool>,
-    /// What each other user may still take of the places of others.
+    /// The part of `others` that each other user may take.
     shares: HashMap<u32, Arc<Semaphore>>,
     share_size: usize,
 }
 
-/// Places that connections take in the order in which they asked.
+/// Places that connections get in the order in which they arrived.
 #[derive(Debug)]
 struct PendingPool {
     places: Arc<Semaphore>,
-    /// How many may wait for a place.
+    /// The maximum length of the line.
     line_max: usize,
-    /// How many wait for a place.
+    /// The number of connections that wait for a place.
     waiting: watch::Sender<usize>,
 }
 
 impl PendingConnections {
-    /// With this many places for our own user, and as many for all other users together.
+    /// Creates this many places for the server's own user, and as many for all other users together.
     pub(super) fn new(limit: usize) -> Self {
         let limit = limit.max(1);
         let share_size = limit.div_ceil(2);
@@ -90,13 +90,14 @@ impl PendingConnections {
         Self { own, others, shares: HashMap::new(), share_size }
     }
 
-    /// Takes a place for a connection, or a place in line, or refuses it with `None`.
+    /// Takes a place for a connection, or a position in line. `None` refuses the connection.
     pub(super) fn enter(&mut self, user: PeerUser) -> Option<Arc<Visit>> {
         match user {
             PeerUser::Own | PeerUser::Unknown => self.own.enter(None),
             PeerUser::Gone => self.others.enter(None),
             PeerUser::Other(uid) => {
                 let share_size = self.share_size;
+                // Forget users without connections, so that the map does not grow forever.
                 self.shares.retain(|_, share| share.available_permits() < share_size);
                 let share = self.shares.entry(uid).or_insert_with(|| Arc::new(Semaphore::new(share_size)));
                 let share = Arc::clone(share).try_acquire_owned().ok()?;
@@ -112,7 +113,7 @@ impl PendingPool {
     }
 
     fn enter(self: &Arc<Self>, share: Option<OwnedSemaphorePermit>) -> Option<Arc<Visit>> {
-        // The semaphore is fair: this fails as long as others wait.
+        // The semaphore is fair: `try_acquire` fails as long as others wait.
         let place = match Arc::clone(&self.places).try_acquire_owned() {
             Ok(place) => PendingPlace::Taken { _place: place, _share: share },
             Err(_) if *self.waiting.borrow() < self.line_max => PendingPlace::Waiting(WaitingLine::join(self)),
@@ -122,7 +123,7 @@ impl PendingPool {
     }
 }
 
-/// One connection in the line for a place. Dropping it leaves the line.
+/// The position of a connection in line. Dropping it leaves the line.
 #[derive(Debug)]
 struct WaitingLine(Arc<PendingPool>);
 
@@ -139,7 +140,7 @@ impl Drop for WaitingLine {
     }
 }
 
-/// What a connection holds of its pool.
+/// The state of a connection in its pool.
 #[derive(Debug)]
 enum PendingPlace {
     Waiting(#[expect(dead_code, reason = "held for its drop")] WaitingLine),
@@ -147,18 +148,18 @@ enum PendingPlace {
         _place: OwnedSemaphorePermit,
         _share: Option<OwnedSemaphorePermit>,
     },
-    /// It has authenticated.
+    /// The connection has authenticated, and needs no place.
     Released,
 }
 
-/// A connection as the accepting side sees it: pending until one of its requests has authenticated.
+/// The state of a connection that the accepting task and the requests share: pending until one of its requests has authenticated.
 #[derive(Debug)]
 pub(super) struct Visit {
     known: AtomicBool,
     upgraded: AtomicBool,
     pool: Arc<PendingPool>,
     place: Mutex<PendingPlace>,
-    /// When it got its place.
+    /// The time at which the connection got its place.
     admitted: OnceCell<Instant>,
 }
 
@@ -173,7 +174,7 @@ impl Visit {
         }
     }
 
-    /// Waits for the connection's place. Returns whether it got one in time.
+    /// Waits for the connection's place. Returns false if it got none within `time`.
     pub(super) async fn admit(&self, time: Duration) -> bool {
         if matches!(*self.lock_place(), PendingPlace::Waiting(_)) {
             let Ok(Ok(place)) = timeout(time, Arc::clone(&self.pool.places).acquire_owned()).await else {
@@ -181,24 +182,25 @@ impl Visit {
             };
             *self.lock_place() = PendingPlace::Taken { _place: place, _share: None };
         }
-        // Set once: a connection is admitted by the one task that serves it.
+        // Only the task that serves the connection calls this, once, so the cell is empty.
         let _ = self.admitted.set(Instant::now());
         true
     }
 
-    /// Comes when the connection has had its place for `time` and others wait for one.
+    /// Completes when the connection has had its place for `time` and others wait for one.
     pub(super) async fn overdue(&self, time: Duration) {
         let admitted = self.admitted.get().copied().unwrap_or_else(Instant::now);
         sleep_until(admitted + time).await;
-        // It cannot fail: the sender is in the pool that we hold.
+        // This cannot fail: the pool, which this connection holds, has the sender.
         let _ = self.pool.waiting.subscribe().wait_for(|waiting| *waiting > 0).await;
     }
 
+    /// Whether the connection has authenticated.
     pub(super) fn is_known(&self) -> bool {
         self.known.load(Ordering::Relaxed)
     }
 
-    /// Records that the connection has authenticated. Its place is free for the next one.
+    /// Records that the connection has authenticated, and releases its place for the next one.
     pub(super) fn make_known(&self) {
         if !self.known.swap(true, Ordering::Relaxed) {
             *self.lock_place() = PendingPlace::Released;
@@ -233,7 +235,7 @@ mod tests {
         (0..count).filter_map(|_| pending.enter(user)).collect()
     }
 
-    /// Whether it has a place without waiting.
+    /// Whether the connection has a place without waiting.
     fn is_admitted(visit: &Visit) -> bool {
         visit.admit(WAIT_TIME).now_or_never() == Some(true)
     }

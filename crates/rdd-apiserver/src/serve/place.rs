@@ -21,21 +21,21 @@ use super::{
 };
 use crate::metrics::Entered;
 
-/// A stream that counts for as long as anybody has it.
+/// A TCP stream that counts as an open connection until it is dropped.
 pub(super) struct Placed {
     stream: TcpStream,
     visit: Arc<Visit>,
-    /// Set once our side is shut down.
+    /// Set after the server has shut down its side.
     linger: Option<Linger>,
     _place: OwnedSemaphorePermit,
     _counted: Entered,
 }
 
-/// Discards what the client still sends after we have closed our side.
+/// Discards what the client still sends after the server has closed its side.
 ///
-/// A socket that is closed with unread data resets the connection, and a reset makes the client's kernel discard the
-/// response that the client has not read yet. So a server that answers before it has read the whole body must go on
-/// reading until the client has closed too. All of it is bounded, because the client may never close.
+/// Closing a socket with unread data resets the connection, and a reset makes the client's kernel discard the response that the
+/// client has not read yet. Therefore a server that responds before it has read the whole body must continue to read until the
+/// client closes its side too. Time and size are bounded, because a client may never close.
 struct Linger {
     bytes_left: usize,
     end: Instant,
@@ -120,7 +120,7 @@ impl AsyncWrite for Placed {
         if this.linger.is_none() {
             ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
         }
-        // After an upgrade the client may go on sending when our side is done, and somebody reads what it sends.
+        // After an upgrade the client may continue to send after our side is closed, and the conversation reads it.
         if this.visit.is_upgraded() {
             return Poll::Ready(Ok(()));
         }

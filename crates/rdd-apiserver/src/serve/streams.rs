@@ -1,7 +1,7 @@
-//! Where the requests of an HTTP/2 connection are answered: in tasks of their own, or, if they are brief, by the connection's.
+//! The executor of an HTTP/2 connection: it runs brief requests in the connection's task, and all others in tasks of their own.
 //!
-//! A task costs more than a look-up: room for it, a place in a queue, and the connection has to be woken to send what it has
-//! answered.
+//! A task costs more than a look-up: it has to be allocated and scheduled, and it has to wake the connection to send the
+//! response.
 
 use std::{
     future::Future,
@@ -19,33 +19,34 @@ use hyper_util::rt::TokioExecutor;
 
 use crate::request::Class;
 
-/// How often in a row a connection that was woken while it was polled is polled, before others have their turn.
+/// The maximum number of polls in a row of a connection that wakes itself, before other tasks get their turn.
 const TURNS: usize = 4;
 
-/// Runs the requests of one connection.
+/// Runs the requests of one connection. Clones share their state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Streams(Arc<Shared>);
 
-/// What a connection and its requests share.
+/// The state that a connection and its requests share.
 #[derive(Debug, Default)]
 struct Shared {
-    /// The request that comes next is.
+    /// Whether the next request that hyper hands to the executor is brief.
     is_brief: AtomicBool,
-    /// The connection is being polled.
+    /// Whether the connection is being polled.
     is_polled: AtomicBool,
-    /// It has to be polled again.
+    /// Whether the connection has to be polled again.
     is_woken: AtomicBool,
-    /// The connection's task.
+    /// The waker of the connection's task.
     task: AtomicWaker,
 }
 
 impl Streams {
-    /// The next request is of this class. hyper asks for an answer and hands it over in one go, so there is only one at a time.
+    /// Records the class of the next request. hyper calls the service and hands the resulting future to the executor without
+    /// polling anything in between, so one flag is enough.
     pub(super) fn expect(&self, class: Class) {
         self.0.is_brief.store(class == Class::Brief, Ordering::Relaxed);
     }
 
-    /// The connection whose requests these are.
+    /// Wraps the connection whose requests run here.
     pub(super) fn drive<C>(&self, connection: C) -> Driven<C> {
         Driven {
             connection: Box::pin(connection),
@@ -63,9 +64,10 @@ impl<R: Future<Output = ()> + Send + 'static> Executor<R> for Streams {
         }
         let mut request = Box::pin(request);
         let was_woken = self.0.is_woken.load(Ordering::Acquire);
-        // If it has to wait after all, the task looks at it anew and is the one to be woken.
+        // A noop waker suffices: if the request is pending, its new task polls it again and registers its own waker.
         let polled = request.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        // An answer wakes the connection to send it. It was about to look for more requests, and sends what there is before it does.
+        // A response wakes the connection. This is unnecessary here, because the connection sends what is ready before it looks
+        // for more requests, so restore the flag.
         self.0.is_woken.store(was_woken, Ordering::Release);
         if polled.is_pending() {
             TokioExecutor::new().execute(request);
@@ -86,8 +88,8 @@ impl Wake for Shared {
     }
 }
 
-/// A connection that answers requests itself, and so wakes itself while it is polled. To the scheduler that would be a task that yields,
-/// for which it wakes another worker; so whoever is woken then is polled again at once.
+/// A connection that wakes itself while it is polled, because it runs requests itself. The scheduler would treat such a task as
+/// one that yields and wake another worker for it, so this future polls the connection again immediately instead.
 pub(super) struct Driven<C> {
     connection: Pin<Box<C>>,
     shared: Arc<Shared>,
@@ -95,7 +97,7 @@ pub(super) struct Driven<C> {
 }
 
 impl<C> Driven<C> {
-    /// The connection itself.
+    /// The wrapped connection.
     pub(super) fn connection(self: Pin<&mut Self>) -> Pin<&mut C> {
         self.get_mut().connection.as_mut()
     }
@@ -118,7 +120,7 @@ impl<C: Future> Future for Driven<C> {
                 break;
             }
         }
-        // In this order: who wakes it from now on tells the task.
+        // The order matters: a wake-up after the store wakes the task, and one before it is seen by the load.
         shared.is_polled.store(false, Ordering::SeqCst);
         if shared.is_woken.load(Ordering::SeqCst) {
             context.waker().wake_by_ref();
@@ -144,7 +146,7 @@ mod tests {
         }
     }
 
-    /// Polls once; whether it is over, and how often its task was woken meanwhile.
+    /// Polls once; returns whether it is ready, and how often its task was woken meanwhile.
     fn poll<C: Future>(driven: &mut Driven<C>) -> (bool, usize) {
         let woken = Arc::<Counting>::default();
         let waker = Waker::from(Arc::clone(&woken));
@@ -188,7 +190,7 @@ mod tests {
         let polls = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&polls);
         let mut driven = Streams::default().drive(poll_fn(move |context| {
-            // Twice there is more to do.
+            // Two polls have more to do.
             if count.fetch_add(1, Ordering::SeqCst) < 2 {
                 context.waker().wake_by_ref();
             }
