@@ -1,4 +1,4 @@
-//! `Impersonate-User` and its companions: who asks in the name of another is that other to everything behind.
+//! User impersonation by the `Impersonate-*` headers: the request continues as the impersonated user.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,7 +17,7 @@ const ANONYMOUS: &str = "system:anonymous";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
-/// What the headers ask for.
+/// The content of the `Impersonate-*` headers.
 #[derive(Debug, Default)]
 struct ImpersonationRequest {
     user: String,
@@ -26,10 +26,14 @@ struct ImpersonationRequest {
     extra: BTreeMap<String, Vec<String>>,
 }
 
-/// The user whom a request acts as: the one who sent it, or the one whom its headers name, which are taken away.
+/// Returns the user that a request acts as: the impersonated user if the headers name one, otherwise the sender. Removes the
+/// headers.
 ///
-/// Whoever is known may do everything here, and so act as anybody, with one exception: nobody becomes a member of
-/// [`MASTERS`] by it who is none, since that group is what the backup of the datastore asks for.
+/// Every authenticated user may do everything in this server, and therefore impersonate any user, with one exception: only
+/// members of [`MASTERS`] may impersonate a member of it, because the backup of the datastore requires this group.
+///
+/// # Errors
+/// A `Status` to respond with: 400 if the headers name groups, a uid or extra fields but no user, 403 for the exception.
 pub(crate) fn impersonate(requestor: Arc<Identity>, headers: &mut HeaderMap) -> Result<Arc<Identity>, Status> {
     if !headers.keys().any(|name| name.as_str().starts_with(PREFIX)) {
         return Ok(requestor);
@@ -60,7 +64,7 @@ pub(crate) fn impersonate(requestor: Arc<Identity>, headers: &mut HeaderMap) -> 
 impl ImpersonationRequest {
     fn from_headers(headers: &HeaderMap) -> Self {
         let all = |name: &HeaderName| headers.get_all(name).iter().map(text).collect::<Vec<_>>();
-        // Of these two the first counts.
+        // User and uid have one value; as upstream, the first header counts.
         let first = |name: &HeaderName| headers.get(name).map(text).unwrap_or_default();
         let mut extra = BTreeMap::<String, Vec<String>>::new();
         for name in headers.keys() {
@@ -75,7 +79,7 @@ impl ImpersonationRequest {
         self.groups.is_empty() && self.uid.is_empty() && self.extra.is_empty()
     }
 
-    /// 400: what belongs to a user, and no user. Upstream prints its Go structures.
+    /// The 400 for attributes without a user. The message prints them as upstream's Go structures.
     fn without_user(&self) -> Status {
         const VERSION: &str = "authentication.k8s.io/v1";
         let groups = self.groups.iter().map(|group| format!("{{Group  {group}    }}"));
@@ -87,8 +91,8 @@ impl ImpersonationRequest {
         Status::bad_request(format!("requested [{}] without impersonating a user", requested.join(" ")))
     }
 
-    /// Groups that are named are the authority; otherwise a service account has those of its namespace. Who is not anonymous is
-    /// authenticated, unless the groups say more about that.
+    /// Completes the groups as upstream does. Without explicit groups, a service account gets the groups of its namespace. A user
+    /// who is not anonymous is authenticated, unless the explicit groups already contain one of the two system groups.
     fn into_identity(self) -> Identity {
         let Self { user, mut groups, uid, extra } = self;
         if groups.is_empty()
@@ -108,7 +112,7 @@ impl ImpersonationRequest {
     }
 }
 
-/// Namespace and name, if it is a service account's user name.
+/// Namespace and name of a service account, if this is its user name.
 fn service_account(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix(SERVICE_ACCOUNT_PREFIX)?.split_once(':')?;
     (names::is_dns_1123_label(namespace) && names::is_dns_1123_subdomain(name)).then_some((namespace, name))
@@ -118,7 +122,7 @@ fn text(value: &http::HeaderValue) -> String {
     String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
 
-/// Undoes percent signs in a key, which a header's name cannot hold otherwise. A broken escape is kept as it is.
+/// Decodes percent escapes in a key; header names cannot have other characters. A key with an invalid escape stays unchanged.
 fn unescape(key: &str) -> String {
     let mut bytes = Vec::with_capacity(key.len());
     let mut rest = key.as_bytes();

@@ -1,4 +1,4 @@
-//! Who is asking: authenticators tried in order, and what they may find.
+//! Authentication: identities, credentials, and the chain of authenticators.
 
 mod impersonation;
 mod origin;
@@ -16,16 +16,16 @@ pub use self::{
 };
 use crate::tls::Holder;
 
-/// The group whose members may do everything.
+/// The group of administrators, whose members may do everything.
 pub const MASTERS: &str = "system:masters";
-/// The group of everyone who is known at all.
+/// The group of all authenticated users.
 pub const AUTHENTICATED: &str = "system:authenticated";
 /// The user of the first context in the daemon's kubeconfig, a member of [`MASTERS`].
 pub const ADMIN: &str = "system-admin";
-/// The user of the second context, without a group of their own.
+/// The user of the second context, who is a member of no other group than [`AUTHENTICATED`].
 pub const USER: &str = "user";
 
-/// Somebody we know.
+/// An authenticated user: the `UserInfo` of Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     user: String,
@@ -35,7 +35,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A user with these groups, and [`AUTHENTICATED`], which nobody who proved who they are can be without.
+    /// A user with these groups, and [`AUTHENTICATED`] if it is not among them.
     pub fn new(user: impl Into<String>, groups: impl IntoIterator<Item = String>) -> Self {
         let mut groups: Vec<String> = groups.into_iter().collect();
         if !groups.iter().any(|group| group == AUTHENTICATED) {
@@ -44,7 +44,7 @@ impl Identity {
         Self { user: user.into(), groups, uid: String::new(), extra: BTreeMap::new() }
     }
 
-    /// The same with what tells it from others of the name, and with more that its way of authentication knows.
+    /// Sets the uid, and the extra fields that the authenticator provides.
     #[must_use]
     pub fn with(mut self, uid: &str, extra: BTreeMap<String, Vec<String>>) -> Self {
         uid.clone_into(&mut self.uid);
@@ -52,37 +52,37 @@ impl Identity {
         self
     }
 
-    /// [`ADMIN`], who is a member of [`MASTERS`].
+    /// The user [`ADMIN`], a member of [`MASTERS`].
     pub fn admin() -> Self {
         Self::new(ADMIN, [MASTERS.to_owned()])
     }
 
-    /// [`USER`], who is a member of nothing.
+    /// The user [`USER`], a member of no other group than [`AUTHENTICATED`].
     pub fn user() -> Self {
         Self::new(USER, [])
     }
 
-    /// The name.
+    /// The user name.
     pub fn name(&self) -> &str {
         &self.user
     }
 
-    /// The groups, [`AUTHENTICATED`] among them.
+    /// The groups, including [`AUTHENTICATED`] unless the user is impersonated.
     pub fn groups(&self) -> &[String] {
         &self.groups
     }
 
-    /// What tells it from others of the name; empty if nothing does.
+    /// The uid, which distinguishes users of the same name over time; empty if the authenticator provides none.
     pub fn uid(&self) -> &str {
         &self.uid
     }
 
-    /// What its way of authentication knows of it besides.
+    /// The extra fields that the authenticator provides.
     pub fn extra(&self) -> &BTreeMap<String, Vec<String>> {
         &self.extra
     }
 
-    /// It as a `UserInfo` of `authentication.k8s.io`, without what is empty.
+    /// The identity as a `UserInfo` of `authentication.k8s.io`, without empty fields.
     pub fn user_info(&self) -> serde_json::Value {
         let mut info = serde_json::json!({"username": self.user, "groups": self.groups});
         if !self.uid.is_empty() {
@@ -94,7 +94,7 @@ impl Identity {
         info
     }
 
-    /// Whether this is one of those who may do everything.
+    /// Whether the user is a member of [`MASTERS`].
     pub fn is_master(&self) -> bool {
         self.groups.iter().any(|group| group == MASTERS)
     }
@@ -106,13 +106,13 @@ impl From<Holder> for Identity {
     }
 }
 
-/// What a request presents. A token in the URL is not among it, so none is ever accepted; one among the subprotocols of a
-/// WebSocket, where a browser can set no header, is presented as the bearer token.
+/// The credentials of a request. Tokens in a URL are never accepted. A token among the subprotocols of a WebSocket counts as the
+/// bearer token, because a browser cannot set headers there.
 #[derive(Clone, Copy)]
 pub struct Credentials<'a> {
-    /// Whom the client certificate names, if there was one. TLS has verified that our authority signed it.
+    /// The identity in the client certificate, if there is one. TLS has verified that our authority signed it.
     pub certificate: Option<&'a Arc<Identity>>,
-    /// The bearer token, if there was one.
+    /// The bearer token, if there is one.
     pub bearer: Option<&'a str>,
 }
 
@@ -123,13 +123,15 @@ impl fmt::Debug for Credentials<'_> {
     }
 }
 
-/// One way of knowing somebody.
+/// One method of authentication.
+///
+/// Authenticators run on the threads that serve requests, so they must return quickly and must not block.
 pub trait Authenticator: Send + Sync {
-    /// Who it is; `None` if this way says nothing, and the next one is tried.
+    /// Returns the identity, or `None` if this method does not know the credentials; then the next authenticator is tried.
     fn authenticate(&self, credentials: &Credentials<'_>) -> Option<Arc<Identity>>;
 }
 
-/// Knows the holders of client certificates.
+/// Authenticates by client certificates.
 #[derive(Debug)]
 pub struct ClientCertificates;
 
@@ -139,7 +141,7 @@ impl Authenticator for ClientCertificates {
     }
 }
 
-/// Authenticators in the order in which they are tried.
+/// A chain of authenticators, tried in order.
 pub struct Authenticators(Vec<Box<dyn Authenticator>>);
 
 impl fmt::Debug for Authenticators {
@@ -149,28 +151,29 @@ impl fmt::Debug for Authenticators {
 }
 
 impl Authenticators {
-    /// What the daemon has: client certificates, then these tokens.
+    /// The chain of the daemon: client certificates, then these tokens.
     pub fn standard(tokens: Tokens) -> Self {
         Self(vec![Box::new(ClientCertificates), Box::new(tokens)])
     }
 
-    /// Adds one to be tried after the others.
+    /// Appends an authenticator to the chain.
     #[must_use]
     pub fn then(mut self, authenticator: impl Authenticator + 'static) -> Self {
         self.0.push(Box::new(authenticator));
         self
     }
 
-    /// The first answer.
+    /// Returns the first identity that an authenticator finds. `None` means that the request is unauthenticated.
     pub fn authenticate(&self, credentials: &Credentials<'_>) -> Option<Arc<Identity>> {
         self.0.iter().find_map(|authenticator| authenticator.authenticate(credentials))
     }
 }
 
-/// What a token comes after.
+/// The authentication scheme, in lower case, with the space before the token.
 const SCHEME: &[u8] = b"bearer ";
 
-/// The token of an `Authorization: Bearer …` header. Two such headers are none: which one counts would be a guess.
+/// The token of an `Authorization: Bearer …` header. `None` if there are several such headers, because choosing one would be a
+/// guess.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };

@@ -1,29 +1,30 @@
-//! Whether a request was meant for us: the defence against web pages that reach loopback through the user's browser.
+//! Checks of Host, Origin and Sec-Fetch-Site: the defence against web pages that reach loopback through the user's browser.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header, uri::Authority};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Why a request is refused although its sender is known.
+/// The reason for refusing an authenticated request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It names no host, or several that differ, or one that cannot be read.
+    /// The request has no host, several Host headers, or an invalid one.
     #[error("the request must name its host once")]
     NoHost,
-    /// It names a host that is not this machine's loopback: the mark of DNS rebinding.
+    /// The host is not a loopback name of this machine, which indicates DNS rebinding.
     #[error("the Host of a request must be 127.0.0.1, [::1] or localhost")]
     ForeignHost,
-    /// It comes from a page of another origin.
+    /// The request comes from a page of another origin.
     #[error("the Origin of a request, if any, must be that of this server")]
     ForeignOrigin,
-    /// The browser says that it comes from a page of another site.
+    /// The browser marks the request as coming from a page of another site.
     #[error("requests from other web sites are refused")]
     CrossSite,
 }
 
-/// Checks the host, the origin and what the browser says about where it comes from. `port` is the one we serve on.
+/// Checks that a request is addressed to this server and not sent by a web page of another origin. `port` is the port that the
+/// server listens on.
 pub fn check_origin(uri: &Uri, headers: &HeaderMap, port: u16) -> Result<(), Refusal> {
-    // One pass over the few headers there are takes less than three look-ups.
+    // One pass over the few headers is faster than three look-ups.
     let (mut hosts, mut origins, mut is_cross_site) = (Vec::new(), Vec::new(), false);
     for (name, value) in headers {
         if *name == header::HOST {
@@ -35,8 +36,8 @@ pub fn check_origin(uri: &Uri, headers: &HeaderMap, port: u16) -> Result<(), Ref
         }
     }
     check_host(uri, &hosts)?;
-    // No page can forge its Origin. A desktop program that shows pages of its own and speaks for them sets ours, and
-    // its engine still marks the request as cross-site.
+    // No web page can forge its Origin. A desktop application that embeds a browser and sets our origin is legitimate, although
+    // the browser marks its requests as cross-site.
     let comes_from_us = !origins.is_empty();
     if !origins.iter().all(|origin| origin.to_str().is_ok_and(|origin| is_own_origin(origin, port))) {
         return Err(Refusal::ForeignOrigin);
@@ -47,7 +48,8 @@ pub fn check_origin(uri: &Uri, headers: &HeaderMap, port: u16) -> Result<(), Ref
     Ok(())
 }
 
-/// HTTP/2 names the host in the URI, HTTP/1.1 in a header or, seldom, in both. Each that is there must be ours.
+/// Checks the host: HTTP/2 has it in the URI, HTTP/1.1 in a header or, rarely, in both. Each one that is present must be
+/// loopback.
 fn check_host(uri: &Uri, hosts: &[&HeaderValue]) -> Result<(), Refusal> {
     let (named, more) = (hosts.first(), hosts.get(1));
     if more.is_some() || (named.is_none() && uri.authority().is_none()) {
@@ -63,7 +65,8 @@ fn check_host(uri: &Uri, hosts: &[&HeaderValue]) -> Result<(), Refusal> {
     if is_loopback(&authority) { Ok(()) } else { Err(Refusal::ForeignHost) }
 }
 
-/// Whether it is a name of loopback, and perhaps a port. What stands before a host, as in `127.0.0.1:80@evil.example`, is no port.
+/// Whether the authority is a loopback name with an optional port. User information, as in `127.0.0.1:80@evil.example`, is not a
+/// port and fails the check.
 fn is_loopback(authority: &Authority) -> bool {
     let after = |host: &str| {
         let (start, rest) = authority.as_str().split_at_checked(host.len())?;

@@ -1,4 +1,4 @@
-//! Bearer tokens: made at random, never printed, compared in constant time.
+//! Static bearer tokens: random, redacted in `Debug`, and compared in constant time.
 
 use std::{fmt, sync::Arc};
 
@@ -6,17 +6,17 @@ use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
 use super::{Authenticator, Credentials, Identity};
 
-/// A secret that whoever presents it is known by. Its `Debug` is `***`.
+/// A bearer token. Its `Debug` is `***`.
 #[derive(Clone)]
 pub struct Token(String);
 
 impl Token {
-    /// A new one, in the form of a random UUID: 122 bits from the operating system.
+    /// Generates a token in the form of a random UUID: 122 bits from the operating system.
     pub fn random() -> Self {
         Self(uuid::Uuid::new_v4().to_string())
     }
 
-    /// The secret itself. Write it to files that only the owner can read, and nowhere else.
+    /// The secret. Write it only to files that only the owner can read.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -28,18 +28,18 @@ impl fmt::Debug for Token {
     }
 }
 
-/// The tokens that are known, and whom each stands for.
+/// The valid tokens and their identities.
 #[derive(Debug, Clone)]
 pub struct Tokens(Vec<(Token, Arc<Identity>)>);
 
 impl Tokens {
-    /// Knows these.
+    /// Creates an authenticator for these tokens.
     pub fn new(known: impl IntoIterator<Item = (Token, Identity)>) -> Self {
         Self(known.into_iter().map(|(token, identity)| (token, Arc::new(identity))).collect())
     }
 
-    /// Compares with every token to its end, whichever matches: how long it takes says nothing but the length, which
-    /// is the same for all and no secret.
+    /// Finds the identity of a token. It compares all tokens completely, so that the duration reveals only the length, which is
+    /// the same for all tokens and not secret.
     fn find(&self, presented: &str) -> Option<&Arc<Identity>> {
         let mut found = u32::MAX;
         for (index, (token, _)) in (0u32..).zip(&self.0) {
@@ -50,7 +50,7 @@ impl Tokens {
     }
 }
 
-/// Compares in constant time, eight bytes at once.
+/// Compares in constant time, eight bytes at a time.
 fn same(ours: &[u8], theirs: &[u8]) -> Choice {
     if ours.len() != theirs.len() {
         return Choice::from(0);
@@ -58,7 +58,7 @@ fn same(ours: &[u8], theirs: &[u8]) -> Choice {
     let ((ours, our_rest), (theirs, their_rest)) = (ours.as_chunks(), theirs.as_chunks());
     let words = ours.iter().zip(theirs).map(|(one, other)| u64::from_ne_bytes(*one) ^ u64::from_ne_bytes(*other));
     let bytes = our_rest.iter().zip(their_rest).map(|(one, other)| u64::from(one ^ other));
-    // All that differs anywhere; what it is decides only at the end.
+    // Collect all differences, and compare with zero only once: an early exit would reveal the position.
     words.chain(bytes).fold(0, |so_far, different| so_far | different).ct_eq(&0)
 }
 

@@ -1,60 +1,61 @@
-//! Whether a certificate on disk is still good: a pure decision over facts about it.
+//! Decides whether a certificate on disk can be kept, as a pure function of facts about it.
 
 use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A serving certificate with less left than this is renewed at start.
+/// A serving certificate that expires within this time is renewed at start.
 pub const LEAF_LEFT_AT_START: Duration = Duration::from_secs(30 * DAY.as_secs());
-/// A serving certificate with less left than this is renewed while serving, which a restart a month before prevents.
+/// A serving certificate that expires within this time is renewed while serving. A restart in the month before prevents that.
 pub const LEAF_LEFT_IN_FLIGHT: Duration = DAY;
-/// How long a serving or client certificate is valid.
+/// The validity of a serving or client certificate.
 pub const LEAF_VALIDITY: Duration = Duration::from_secs(365 * DAY.as_secs());
-/// How long the authority is valid.
+/// The validity of the authority.
 pub const CA_VALIDITY: Duration = Duration::from_secs(3_650 * DAY.as_secs());
-/// An authority with less left than this is renewed at start: a leaf that it signs today must not outlive it, not even
-/// one that is renewed a year from now.
+/// An authority that expires within this time is renewed at start: it must outlive the leaf that it signs today, and also the
+/// renewal of that leaf in a year.
 pub const CA_LEFT_AT_START: Duration = Duration::from_secs(2 * LEAF_VALIDITY.as_secs());
 
-/// What was found where a certificate and its key should be.
+/// The result of reading a certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// The certificate or its key is not there.
+    /// The certificate or its key does not exist.
     Missing,
-    /// Something is there that cannot be read as a certificate and a key; the text says why.
+    /// The files are not a valid certificate and key; the text is the reason.
     Unreadable(String),
     /// A certificate and a key.
     Readable(Facts),
 }
 
-/// What matters about a certificate. Times are since the Unix epoch.
+/// The facts about a certificate that the decision needs. Times are since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// The key beside it is the key in it.
+    /// The key file belongs to the certificate.
     pub key_matches: bool,
-    /// The authority's key signed it (for the authority: its own), and it names that authority as its issuer.
+    /// The authority's key signed the certificate (for the authority: its own key), and the certificate names the authority as
+    /// its issuer.
     pub signed_by_authority: bool,
-    /// It says what it must: the names and addresses it stands for, or that it is an authority.
+    /// The certificate has the required content: the names and addresses of the server, or the CA flag.
     pub fit_for_use: bool,
-    /// Not valid before.
+    /// The start of the validity.
     pub not_before: Duration,
-    /// Not valid after.
+    /// The end of the validity.
     pub not_after: Duration,
 }
 
-/// What to do about a certificate.
+/// Whether to keep a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Use it.
+    /// Keep using the certificate.
     Keep,
-    /// Replace it; the reason is a clause for the log.
+    /// Issue a new certificate.
     Renew {
-        /// Why, as in "it expires in less than 30 days".
+        /// The reason, a clause for the log, as in "it expires in less than 30 days".
         reason: String,
     },
 }
 
-/// Decides from what was found, the wall clock, and how much life a certificate must have left.
+/// Decides whether to keep a certificate at the time `now`, if it must remain valid for at least `least_left`.
 pub fn decide(found: &Found, now: Duration, least_left: Duration) -> Decision {
     let renew = |reason: &str| Decision::Renew { reason: reason.to_owned() };
     let facts = match found {

@@ -1,4 +1,4 @@
-//! The certificates on disk: read, judged, and renewed where they need it.
+//! The certificates on disk: reads them, checks them, and renews those that cannot be kept.
 
 use std::{
     fs, io,
@@ -19,16 +19,17 @@ use super::{
     issue::{self, Pair},
 };
 
-/// The certificate of the authority.
+/// The file of the authority's certificate.
 pub const CA_CERTIFICATE: &str = "ca.crt";
-/// The key of the authority.
+/// The file of the authority's key.
 pub const CA_KEY: &str = "ca.key";
-/// The serving certificate, followed by that of the authority: what a kubeconfig carries as its trust.
+/// The file of the serving certificate, followed by that of the authority. Kubeconfigs embed its content as the trusted
+/// certificates.
 pub const SERVING_CERTIFICATE: &str = "apiserver.crt";
-/// The serving key.
+/// The file of the serving key.
 pub const SERVING_KEY: &str = "apiserver.key";
 
-/// Why there are no certificates to serve with.
+/// The reason that no certificates are available.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -41,49 +42,49 @@ pub enum Error {
         #[source]
         source: file::Error,
     },
-    /// A file is there and the operating system does not let us read it.
+    /// A file exists, but the operating system does not let us read it.
     #[error("read {}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// A certificate could not be made.
+    /// A certificate could not be issued.
     #[error("make the {what} certificate")]
     Issue {
-        /// Which one: `authority`, `serving`, `client`.
+        /// The certificate: `authority`, `serving` or `client`.
         what: &'static str,
-        /// What the library said.
+        /// The error of the library.
         #[source]
         source: rcgen::Error,
     },
-    /// Certificates that were just judged or made cannot be served with.
+    /// The TLS library does not accept the certificates.
     #[error("set up TLS with the certificates in {}", folder.display())]
     Serve {
         /// The tls folder.
         folder: PathBuf,
-        /// What the library said.
+        /// The error of the library.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// What is served with, as read from disk or as just written there.
+/// The certificates in use, as read from disk or just written there.
 #[derive(Debug, Clone)]
 pub(super) struct Material {
     pub(super) authority: Pair,
-    /// `certificate` is the whole file: leaf and authority.
+    /// The certificate is the content of the whole file: the leaf, then the authority.
     pub(super) serving: Pair,
     pub(super) serving_valid: Range<Duration>,
     pub(super) authority_not_after: Duration,
 }
 
-/// Makes `folder` hold certificates that are good at `now`, with at least `least_left` to go for the serving one.
+/// Ensures that `folder` has certificates that are valid at `now`, and the serving one for at least `least_left` longer.
 ///
-/// What is good is reused; what is not is replaced, and the log says why. `keep_authority` is for a renewal in flight:
-/// the authority in use is known to clients, so only the leaf may change.
+/// Valid certificates are reused; others are replaced, with the reason in the log. `keep_authority` is for a renewal while
+/// serving: clients already trust the authority in use, so only the leaf may change.
 pub(super) fn ensure(
     folder: &Path,
     now: Duration,
@@ -135,7 +136,7 @@ fn ensure_serving(
     Ok(pair)
 }
 
-/// What was read, if it is to be kept; otherwise the reason to renew it.
+/// Returns the pair if it can be kept, otherwise the reason to renew it.
 fn kept(read: Read, decision: Decision) -> Result<Pair, String> {
     match (read, decision) {
         (Read::Pair(pair), Decision::Keep) => Ok(pair),
@@ -144,6 +145,7 @@ fn kept(read: Read, decision: Decision) -> Result<Pair, String> {
     }
 }
 
+/// The result of reading the two files of a pair.
 enum Read {
     Missing,
     NotText,
@@ -160,7 +162,8 @@ impl Read {
     }
 }
 
-/// A file that is absent or garbage is replaced; one that we may not read is an error, because we may not replace it.
+/// Reads a certificate and its key. A file that is absent or not text will be replaced. A file without read permission is an
+/// error, because it is not ours to replace.
 fn read_pair(folder: &Path, certificate: &str, key: &str) -> Result<Read, Error> {
     let read = |name: &str| {
         let path = folder.join(name);
@@ -182,7 +185,7 @@ fn read_pair(folder: &Path, certificate: &str, key: &str) -> Result<Read, Error>
     })
 }
 
-/// A file that is reused may have been made laxer since, by a restored backup for one.
+/// Restores the permissions of a file that is reused: a restored backup, for example, may have widened them.
 fn keep_private(path: &Path) -> Result<(), Error> {
     let fail = |source| Error::Read { path: path.to_owned(), source };
     let permissions = fs::metadata(path).map_err(fail)?.permissions();
@@ -199,7 +202,7 @@ fn validity(found: &Found) -> Range<Duration> {
     }
 }
 
-/// The key goes first: a crash in between leaves a pair that does not match, which the next start sees and renews.
+/// Writes a pair, the key first. A crash in between leaves a pair that does not match, which the next start detects and renews.
 fn write_pair(folder: &Path, pair: &Pair, certificate: &str, key: &str) -> Result<(), Error> {
     for (name, content) in [(key, &pair.key), (certificate, &pair.certificate)] {
         file::write_atomic(&folder.join(name), content.as_bytes(), PRIVATE)

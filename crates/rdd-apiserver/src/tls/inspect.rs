@@ -1,4 +1,4 @@
-//! Reading certificates: the facts that decisions need, and whom a client certificate names.
+//! Parses certificates: the facts for the decision to keep them, and the identity in a client certificate.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -11,16 +11,16 @@ use super::{
     issue::{SERVING_ADDRESS, SERVING_NAME},
 };
 
-/// Who a client certificate says its holder is.
+/// The subject of a client certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// The common name.
+    /// The common name, which is the user name.
     pub user: String,
-    /// The organizations.
+    /// The organizations, which are the groups.
     pub groups: Vec<String>,
 }
 
-/// What is known about the authority, from its certificate and key as PEM.
+/// Returns the facts about the authority, from its certificate and key as PEM.
 pub(super) fn authority(certificate: &str, key: &str) -> Found {
     examine(certificate, key, |certificate| {
         let is_ca = certificate.basic_constraints().ok().flatten().is_some_and(|found| found.value.ca);
@@ -28,19 +28,19 @@ pub(super) fn authority(certificate: &str, key: &str) -> Found {
     })
 }
 
-/// What is known about a serving certificate: the first in a PEM file in which its authority comes second.
+/// Returns the facts about a serving certificate: the first in a PEM file whose second certificate is the authority.
 pub(super) fn serving(chain: &str, key: &str, authority: &str) -> Found {
     let Ok(issuer) = first(authority) else { return Found::Unreadable("its authority is unreadable".to_owned()) };
     let Ok((_, issuer)) = parse_x509_certificate(&issuer) else {
         return Found::Unreadable("its authority is unreadable".to_owned());
     };
-    // The file is what clients are given as their trust: without the authority in it they could not follow a renewal.
+    // Clients get this file as their trusted certificates. Without the authority in it, they would reject a renewed leaf.
     let bundled =
         certificates(chain).is_ok_and(|chain| chain.get(1).is_some_and(|der| der.as_ref() == issuer.as_raw()));
     examine(chain, key, |certificate| (bundled && is_issued_by(certificate, &issuer), stands_for_us(certificate)))
 }
 
-/// The holder of a client certificate; `None` if it names nobody.
+/// The subject of a client certificate; `None` if it has no common name or cannot be parsed.
 pub fn holder(certificate: &CertificateDer<'_>) -> Option<Holder> {
     let (_, certificate) = parse_x509_certificate(certificate).ok()?;
     let subject = certificate.subject();
@@ -50,7 +50,7 @@ pub fn holder(certificate: &CertificateDer<'_>) -> Option<Holder> {
     (!user.is_empty()).then_some(Holder { user, groups })
 }
 
-/// All certificates of a PEM file, in order.
+/// Parses all certificates of a PEM file, in order.
 pub(super) fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, rustls::pki_types::pem::Error> {
     CertificateDer::pem_slice_iter(pem.as_bytes()).collect()
 }
@@ -59,7 +59,8 @@ fn first(pem: &str) -> Result<CertificateDer<'static>, rustls::pki_types::pem::E
     CertificateDer::from_pem_slice(pem.as_bytes())
 }
 
-/// `judge` answers whether the authority signed it, and whether it is fit for its use.
+/// Returns the facts about a certificate and its key. `judge` returns whether the authority signed it, and whether it is fit for
+/// its use.
 fn examine(pem: &str, key: &str, judge: impl FnOnce(&X509Certificate<'_>) -> (bool, bool)) -> Found {
     let der = match first(pem) {
         Ok(der) => der,

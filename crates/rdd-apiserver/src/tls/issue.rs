@@ -1,4 +1,4 @@
-//! Making certificates: the authority, what it serves with, and what a client may authenticate with.
+//! Issues certificates: the authority, the serving certificate, and client certificates.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -13,27 +13,27 @@ pub use rdd_stdx::pem::Pair;
 
 use super::decide::{CA_VALIDITY, LEAF_VALIDITY};
 
-/// The address that the serving certificate stands for.
+/// The address in the serving certificate.
 pub(super) const SERVING_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-/// The name that it stands for besides.
+/// The DNS name in the serving certificate.
 pub(super) const SERVING_NAME: &str = "localhost";
 
-/// A machine whose clock is a little behind ours accepts a fresh certificate all the same.
+/// How far the start of validity lies in the past, so that machines whose clocks are a little behind accept a new certificate.
 const BACKDATED: Duration = Duration::from_secs(60 * 60);
 
-/// Whom a client certificate stands for.
+/// The subject of a client certificate to issue.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// Becomes the user's name.
+    /// The user name.
     pub common_name: &'a str,
-    /// Becomes the user's group. One, because the library behind this writes one per name; reading knows any number.
+    /// The user's group. Only one, because rcgen writes one organization per name; parsing accepts any number.
     pub organization: Option<&'a str>,
 }
 
-/// Makes a self-signed authority, valid from now for ten years.
+/// Issues a self-signed authority, valid from now for ten years.
 ///
-/// Its name carries the time, as Kubernetes' own self-signed ones do, so that one that was replaced is not mistaken for its
-/// successor.
+/// As in Kubernetes' self-signed certificates, the name has the time of issue, so that clients do not confuse an authority with
+/// its successor.
 pub(super) fn authority(now: Duration) -> Result<Pair, rcgen::Error> {
     let mut params = params(now, now + CA_VALIDITY, &format!("{SERVING_ADDRESS}-ca@{}", now.as_secs()));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -43,7 +43,7 @@ pub(super) fn authority(now: Duration) -> Result<Pair, rcgen::Error> {
     Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
-/// Makes a serving certificate, valid from now for a year, but not past `no_later_than`.
+/// Issues a serving certificate, valid from now for a year, but not longer than `no_later_than`.
 pub(super) fn serving(authority: &Pair, now: Duration, no_later_than: Duration) -> Result<Pair, rcgen::Error> {
     let not_after = (now + LEAF_VALIDITY).min(no_later_than);
     let mut params = params(now, not_after, &format!("{SERVING_ADDRESS}@{}", now.as_secs()));
@@ -52,7 +52,7 @@ pub(super) fn serving(authority: &Pair, now: Duration, no_later_than: Duration) 
     sign(authority, params)
 }
 
-/// Makes a client certificate, valid from now for a year, but not past `no_later_than`.
+/// Issues a client certificate, valid from now for a year, but not longer than `no_later_than`.
 pub(super) fn client(
     authority: &Pair,
     subject: Subject<'_>,

@@ -1,4 +1,4 @@
-//! TLS of the server: certificates kept on disk, client certificates optional, renewal while serving as a last resort.
+//! TLS of the server: certificates on disk, optional client certificates, and renewal while serving.
 
 mod decide;
 mod files;
@@ -34,13 +34,14 @@ pub use self::{
     issue::{Pair, Subject},
 };
 
-/// After a renewal in flight that failed, how long until the next attempt.
+/// The time until the next attempt after a renewal while serving has failed.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// Told the new content of [`SERVING_CERTIFICATE`] after a renewal in flight, to rewrite the kubeconfig.
+/// A callback that receives the new content of [`SERVING_CERTIFICATE`] after a renewal while serving, for example to rewrite the
+/// kubeconfig.
 pub type OnRenewal = Box<dyn Fn(&str) + Send + Sync>;
 
-/// What the server presents, and what it accepts from clients.
+/// The TLS configuration of the server: the certificate that it serves and the authority of client certificates.
 pub struct Tls {
     folder: PathBuf,
     clock: SharedClock,
@@ -49,11 +50,12 @@ pub struct Tls {
     config: Arc<ServerConfig>,
     resolver: Arc<Swappable>,
     bundle: RwLock<String>,
-    /// Seconds since the epoch from which the next handshake renews.
+    /// The time, in seconds since the epoch, from which the next connection renews the certificate.
     renew_at: AtomicU64,
-    /// Seconds since the epoch before which it does too: the certificate was made while the clock was ahead.
+    /// The time, in seconds since the epoch, before which the next connection renews it too: the certificate is not valid yet,
+    /// because it was issued while the clock was ahead.
     valid_from: AtomicU64,
-    /// Held during a renewal, so that there is one at a time.
+    /// Held during a renewal, so that only one runs at a time.
     renewing: Mutex<()>,
     on_renewal: OnRenewal,
 }
@@ -65,9 +67,12 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads what is in `folder`, renews what is not good any more, and is ready to serve.
+    /// Loads the certificates from `folder`, and issues those that are missing, invalid, or about to expire.
     ///
-    /// Blocks on the disk. `on_renewal` is called if the certificate is renewed later, while serving.
+    /// Blocks on the disk. `on_renewal` is called if the certificate is renewed later, while serving. It must not block for long.
+    ///
+    /// # Errors
+    /// [`Error`]: a file cannot be read or written, or no certificate can be issued. The server cannot start then.
     pub fn open(folder: &Path, clock: SharedClock, on_renewal: OnRenewal) -> Result<Self, Error> {
         let material = files::ensure(folder, clock.wall(), LEAF_LEFT_AT_START, None)?;
         let serve = |source| Error::Serve { folder: folder.to_owned(), source };
@@ -88,35 +93,35 @@ impl Tls {
         })
     }
 
-    /// What clients must trust, as PEM: the serving certificate itself, then the authority.
+    /// The certificates that clients must trust, as PEM: the serving certificate, then the authority.
     pub fn bundle(&self) -> String {
         self.bundle.read().expect("no one panics while holding it").clone()
     }
 
-    /// Makes a certificate with which its holder authenticates as `subject`.
+    /// Issues a client certificate that authenticates its holder as `subject`.
     pub fn issue_client(&self, subject: Subject<'_>) -> Result<Pair, Error> {
         issue::client(&self.authority, subject, self.clock.wall(), self.authority_not_after)
             .map_err(|source| Error::Issue { what: "client", source })
     }
 
-    /// What is served with: for any server that is to speak TLS as this one does.
+    /// The rustls configuration, for other servers of this process that should use the same certificates.
     pub fn config(&self) -> Arc<ServerConfig> {
         self.config.clone()
     }
 
-    /// Whether the next handshake should renew first. Asked per connection, so that no timer is needed, and so that
-    /// the answer is right on a laptop that slept through the date or whose clock was set back.
+    /// Whether the certificate should be renewed before the next handshake. Every connection checks this instead of a timer, so
+    /// it is also right on a laptop that was asleep at the date or whose clock was set back.
     pub(crate) fn renewal_is_due(&self) -> bool {
         let now = self.clock.wall().as_secs();
         now >= self.renew_at.load(Ordering::Relaxed) || now < self.valid_from.load(Ordering::Relaxed)
     }
 
-    /// Renews the serving certificate, unless another call just did. Blocks on the disk.
+    /// Renews the serving certificate, unless another call has just done so. Blocks on the disk.
     ///
-    /// A failure is logged and tried again with a later connection: until the old certificate has expired there is
-    /// still something to serve with.
+    /// A failure is logged, and a later connection tries again: until it expires, the old certificate still serves.
     pub(crate) fn renew(&self) {
         let renewed = {
+            // Do not wait for a renewal that runs already: the old certificate is still good for this connection.
             let Ok(_one_at_a_time) = self.renewing.try_lock() else { return };
             if !self.renewal_is_due() {
                 return;
@@ -143,6 +148,7 @@ impl Tls {
         let certified = certified(&material.serving).map_err(serve)?;
         *self.resolver.current.write().expect("no one panics while holding it") = certified;
         self.bundle.write().expect("no one panics while holding it").clone_from(&material.serving.certificate);
+        // At least the retry interval: near its own end, the authority can only sign leaves that are due again at once.
         let renew_at = renewal_time(material.serving_valid.end).max(self.next_attempt());
         self.renew_at.store(renew_at, Ordering::Relaxed);
         self.valid_from.store(material.serving_valid.start.as_secs(), Ordering::Relaxed);
@@ -154,7 +160,7 @@ fn renewal_time(not_after: Duration) -> u64 {
     not_after.saturating_sub(LEAF_LEFT_IN_FLIGHT).as_secs() + 1
 }
 
-/// The serving certificate, replaceable between two handshakes.
+/// Resolves the serving certificate; a renewal replaces it between two handshakes.
 #[derive(Debug)]
 struct Swappable {
     current: RwLock<Arc<CertifiedKey>>,

@@ -1,4 +1,4 @@
-//! What a token says.
+//! The claims of a service account token: their JSON form and their validity.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use super::ISSUER;
 use crate::auth::Identity;
 
-/// Clocks may differ by this much.
+/// The tolerated difference between clocks.
 pub(super) const LEEWAY_SECONDS: i64 = 60;
+/// The claim with the Kubernetes-specific fields.
 const PRIVATE: &str = "kubernetes.io";
 
 /// The claims of a token.
@@ -18,12 +19,12 @@ pub(super) struct Claims {
     pub(super) audiences: Vec<String>,
     pub(super) issued: i64,
     pub(super) expires: i64,
-    /// What names this one token.
+    /// The unique ID of the token (`jti`).
     pub(super) id: String,
     pub(super) namespace: String,
-    /// Name and uid.
+    /// Name and uid of the service account.
     pub(super) account: (String, String),
-    /// Name and uid of the Secret it is bound to.
+    /// Name and uid of the Secret that the token is bound to.
     pub(super) secret: Option<(String, String)>,
 }
 
@@ -46,6 +47,7 @@ impl Claims {
         })
     }
 
+    /// Parses the claims; `None` if one is missing or has the wrong type.
     pub(super) fn parse(claims: &Value) -> Option<Self> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let reference = |value: &Value| Some((text(&value["name"])?, text(&value["uid"])?));
@@ -66,11 +68,12 @@ impl Claims {
         })
     }
 
+    /// Whether the token is valid at this time.
     pub(super) fn is_current(&self, now: i64) -> bool {
         self.issued <= now.saturating_add(LEEWAY_SECONDS) && now <= self.expires.saturating_add(LEEWAY_SECONDS)
     }
 
-    /// Whom the token stands for.
+    /// The identity that the token authenticates.
     pub(super) fn identity(&self) -> Identity {
         let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{}", self.namespace)];
         let credential = vec![format!("JTI={}", self.id)];
@@ -83,7 +86,7 @@ fn user_name(namespace: &str, account: &str) -> String {
     format!("system:serviceaccount:{namespace}:{account}")
 }
 
-/// For this account: when, for how long, for whom, bound to what.
+/// Creates the claims of a new token, with a new ID. The two times are those of issue and expiry.
 pub(super) fn claims(
     namespace: &str,
     account: (String, String),

@@ -1,4 +1,4 @@
-//! The key that tokens are signed with: made once, kept for the owner alone, and what it signs.
+//! The signing key of service account tokens: creating it, keeping it on disk, signing, and verifying.
 
 use std::{io, path::Path};
 
@@ -18,31 +18,31 @@ use ring::{
 };
 use serde_json::{Value, json};
 
-/// The name of its file in the tls folder.
+/// The name of the key's file in the tls folder.
 pub const FILE: &str = "sa.key";
-/// No token of ours is longer; what is, is not looked at.
+/// The maximum length of a token. Longer ones are rejected before they are decoded.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
 const ALGORITHM: &str = "ES256";
 
-/// Why there is no key.
+/// The reason that no key is available.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file is there and cannot be read.
+    /// The file exists, but the operating system does not let us read it.
     #[error("read the key of service accounts")]
     Read(#[source] io::Error),
     /// The file could not be written.
     #[error("keep the key of service accounts")]
     Write(#[source] file::Error),
-    /// No key could be made.
+    /// No key could be generated, or the PEM text has none.
     #[error("make a key for service accounts")]
     Make(#[source] rcgen::Error),
-    /// What the file holds is no key that tokens are signed with; ring's error is none of the standard library's.
+    /// The file has a key that cannot sign tokens. ring's error does not implement the standard trait, so it is in the message.
     #[error("use the key of service accounts: {0}")]
     Use(ring::error::KeyRejected),
 }
 
-/// A key on the curve P-256, and its name.
+/// An ECDSA P-256 key and its key ID.
 pub struct SigningKey {
     pair: EcdsaKeyPair,
     id: String,
@@ -55,8 +55,8 @@ impl std::fmt::Debug for SigningKey {
 }
 
 impl SigningKey {
-    /// The key in `folder`, made if there is none yet. One that cannot be used is replaced, and the log says so: tokens that
-    /// it signed are worth nothing then.
+    /// Loads the key from `folder`, or creates it if there is none. A file without a usable key is replaced, with a warning in
+    /// the log: the tokens that the old key signed become invalid.
     pub fn ensure(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(FILE);
         match owned::read_to_string(&path) {
@@ -84,7 +84,7 @@ impl SigningKey {
         Ok(Self { pair: pair.map_err(Error::Use)?, id: BASE64_URL_SAFE_NO_PAD.encode(public) })
     }
 
-    /// A token with these claims; none if the system has no random numbers.
+    /// Signs a token with these claims. `None` if the system has no random numbers.
     pub(super) fn sign(&self, claims: &Value) -> Option<String> {
         let header = json!({"alg": ALGORITHM, "kid": self.id});
         let encode = |part: &Value| BASE64_URL_SAFE_NO_PAD.encode(part.to_string());
@@ -93,7 +93,7 @@ impl SigningKey {
         Some(format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// The claims of a token that this key signed.
+    /// Verifies the signature of a token and returns its claims. `None` if this key did not sign it.
     pub(super) fn verify(&self, token: &str) -> Option<Value> {
         if token.len() > TOKEN_BYTES_MAX {
             return None;
@@ -102,6 +102,7 @@ impl SigningKey {
         let (header, claims) = signed.split_once('.')?;
         let decode = |part: &str| BASE64_URL_SAFE_NO_PAD.decode(part).ok();
         let header: Value = serde_json::from_slice(&decode(header)?).ok()?;
+        // Accept one algorithm only: the token must not choose how it is verified.
         if header["alg"] != ALGORITHM || header.get("kid").is_some_and(|id| id != &self.id) {
             return None;
         }
@@ -110,9 +111,9 @@ impl SigningKey {
         serde_json::from_slice(&decode(claims)?).ok()
     }
 
-    /// The public half, as a key of a JSON Web Key Set.
+    /// The public key, as a member of a JSON Web Key Set.
     pub(super) fn json_web_key(&self) -> Value {
-        // An uncompressed point: one byte that says so, then both coordinates.
+        // An uncompressed point: a format byte, then the two coordinates.
         let (x, y) = self.pair.public_key().as_ref()[1..].split_at(32);
         let encode = |coordinate: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(coordinate);
         json!({"use": "sig", "kty": "EC", "kid": self.id, "crv": "P-256", "alg": ALGORITHM, "x": encode(x), "y": encode(y)})

@@ -1,7 +1,7 @@
-//! Service accounts: tokens that are signed for them on request, and known again when they are presented.
+//! Service account tokens: signing them on request and authenticating by them.
 //!
-//! A token is a JWT, signed with ES256 by a key of the instance. It is good as long as it has not expired, its account exists
-//! under the same uid, and so does the Secret that it is bound to, if any.
+//! A token is a JWT that a key of the instance signs with ES256. It is valid until it expires, as long as its account, and the
+//! Secret that it is bound to, if any, exist with the same uid.
 
 mod claims;
 mod key;
@@ -26,22 +26,22 @@ use crate::{
 };
 use claims::{Claims, LEEWAY_SECONDS};
 
-/// Who signs, as tokens say it; it is also the audience of tokens for this server.
+/// The issuer in tokens, which is also the audience of tokens for this server.
 pub const ISSUER: &str = "https://rdd.default.svc";
 
-/// What is known of an object that a token refers to.
+/// The facts about an object that a token refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
-    /// Its uid.
+    /// The object's uid.
     pub uid: String,
-    /// When it was marked for deletion, in seconds since the epoch.
+    /// The deletion timestamp, in seconds since the epoch.
     pub deleted: Option<i64>,
 }
 
-/// Looks up an object of the core API: plural, namespace, name.
+/// A function that looks up an object of the core API by resource, namespace and name.
 pub type Lookup = dyn Fn(&str, &str, &str) -> Option<Known> + Send + Sync;
 
-/// Signs tokens and knows them again.
+/// Signs and verifies the tokens of service accounts.
 pub struct ServiceAccounts {
     key: SigningKey,
     clock: SharedClock,
@@ -55,23 +55,25 @@ impl fmt::Debug for ServiceAccounts {
 }
 
 impl ServiceAccounts {
-    /// With this key. It knows nobody until it is told where to [`look`](Self::look_up_in).
+    /// Creates an issuer with this key. It rejects all tokens until [`look_up_in`](Self::look_up_in) connects it to the state,
+    /// which exists only later.
     pub fn new(key: SigningKey, clock: SharedClock) -> Self {
         Self { key, clock, lookup: OnceLock::new() }
     }
 
-    /// Looks up accounts and secrets in the state from now on. The first call counts.
+    /// Uses the state to look up accounts and Secrets. Only the first call has an effect.
     pub fn look_up_in(&self, state: Arc<State>) {
         self.look_up_by(Box::new(move |plural, namespace, name| known(&state, plural, namespace, name)));
     }
 
-    /// Looks them up by this function. The first call counts.
+    /// Uses this function to look up accounts and Secrets. Only the first call has an effect.
     pub fn look_up_by(&self, lookup: Box<Lookup>) {
-        // A second one would be a second state, which there is not.
+        // A later call would connect a second state, and a server has one.
         let _ = self.lookup.set(lookup);
     }
 
-    /// Answers TokenReviews: by `others`, whose tokens are good for this server alone, then by these accounts.
+    /// Returns the reviewer for TokenReviews. It asks `others` first, whose tokens are valid for this server's audience only,
+    /// then the service accounts.
     pub fn reviewer(self: &Arc<Self>, others: impl Authenticator + 'static) -> TokenReviewer {
         let accounts = Arc::clone(self);
         TokenReviewer::new(move |token, audiences| {
@@ -83,7 +85,8 @@ impl ServiceAccounts {
         })
     }
 
-    /// Whom a token stands for, and for which of these audiences; none means this server.
+    /// Authenticates a token. Returns the identity and the audiences that the token and the request have in common; no requested
+    /// audiences means this server's. `None` if the token is invalid.
     pub fn review(&self, token: &str, audiences: &[String]) -> Option<Reviewed> {
         let claims = Claims::parse(&self.key.verify(token)?)?;
         let own = [ISSUER.to_owned()];
@@ -97,9 +100,11 @@ impl ServiceAccounts {
         Some(Reviewed { identity: Arc::new(claims.identity()), audiences })
     }
 
+    /// Whether the account, and the Secret if the token is bound to one, still exist with the uid in the token.
     fn exists(&self, claims: &Claims, now: i64) -> bool {
         let is_there = |plural: &str, name: &str, uid: &str| {
             let known = self.find(plural, &claims.namespace, name);
+            // As upstream, an object that is being deleted keeps its tokens valid for the leeway.
             let lives = |known: &Known| known.deleted.is_none_or(|deleted| deleted >= now - LEEWAY_SECONDS);
             known.is_some_and(|known| known.uid == uid && lives(&known))
         };

@@ -1,4 +1,4 @@
-//! The two documents by which others can check tokens of service accounts.
+//! OpenID discovery: the two documents with which other services verify service account tokens.
 
 use std::{fmt, sync::Arc};
 
@@ -15,7 +15,7 @@ use crate::{
 const CONFIGURATION: &str = "/.well-known/openid-configuration";
 const KEYS: &str = "/openid/v1/jwks";
 
-/// Serves the documents; what is not theirs goes to the next handler.
+/// Serves the two documents; every other path goes to the next handler.
 pub struct OpenId {
     accounts: Arc<ServiceAccounts>,
     server: String,
@@ -29,7 +29,7 @@ impl fmt::Debug for OpenId {
 }
 
 impl OpenId {
-    /// `server` is where clients reach us: `https://127.0.0.1:6443`.
+    /// `server` is the base URL of this server, as in `https://127.0.0.1:6443`.
     pub fn new(accounts: Arc<ServiceAccounts>, server: impl Into<String>, next: Arc<dyn Handler>) -> Self {
         Self { accounts, server: server.into(), next }
     }

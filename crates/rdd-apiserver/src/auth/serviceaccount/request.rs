@@ -1,4 +1,4 @@
-//! The question for a token: `serviceaccounts/token`.
+//! The TokenRequest API: the subresource `serviceaccounts/token`.
 
 use rdd_builtin::{decode, kinds, types};
 use rdd_meta::{
@@ -48,7 +48,7 @@ impl Question for ServiceAccounts {
 }
 
 impl ServiceAccounts {
-    /// The account is the one of the path, and what is not said is filled in.
+    /// Checks that the request matches the account of the path, and sets the metadata and default audiences.
     fn complete(&self, question: &mut Value, account: Metadata<'_>) -> Result<(), Status> {
         let given = Metadata::of(question);
         let matches = [
@@ -86,7 +86,8 @@ impl ServiceAccounts {
         Ok(())
     }
 
-    /// Name and uid of the Secret that the token lives and dies with.
+    /// Resolves the reference to the Secret that the token is bound to: its name and uid. The token is invalid once the Secret is
+    /// gone.
     fn bound(&self, reference: &Value, namespace: &str) -> Result<Option<(String, String)>, Status> {
         if reference.is_null() {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Tokens of service accounts, from the question to the identity.
+//! Tests of service account tokens, from the TokenRequest to the identity.
 
 use std::{os::unix::fs::PermissionsExt, time::Duration};
 
@@ -14,7 +14,7 @@ struct Setting {
     _folder: tempfile::TempDir,
 }
 
-/// An account `a` of uid `1` and a secret `s` of uid `2`, in namespace `n`.
+/// A service account `a` with uid `1` and a Secret `s` with uid `2`, in the namespace `n`.
 fn setting() -> Setting {
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::shared(Duration::from_secs(1_700_000_000));
