@@ -1,4 +1,4 @@
-//! Bodies and patches that only just are what they should be, and what is said of them.
+//! Tests of borderline bodies and patches, and of the errors and warnings for them.
 
 use serde_json::{Value, json};
 
@@ -137,7 +137,7 @@ async fn many_are_deleted_as_they_were_in_the_version_that_is_asked_for() {
     let version = world.get(MAPS).await.body["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     world.map("second", &[]).await;
     let path = format!("{MAPS}?resourceVersion={version}&fieldSelector=metadata.name!%3Dkube-root-ca.crt");
-    // Without a body the version would be one that each object must have.
+    // Without a body, the parameter would be a precondition on each object.
     let told = world.ask("DELETE", &path, JSON, json!({})).await;
     assert_eq!((told.code, &told.body["metadata"]["resourceVersion"]), (200, &json!(version)), "{told:?}");
     assert_eq!((world.has("first"), world.has("second")), (false, true));
@@ -180,7 +180,7 @@ async fn a_selector_that_cannot_be_read_is_told_in_the_answer() {
 
 #[tokio::test]
 async fn a_get_of_a_revision_that_is_yet_to_come_is_answered_when_it_has() {
-    // The server's own controllers may still write a little.
+    // Leaves room for writes of the server's own controllers.
     const AHEAD: u64 = 30;
     let world = World::open().await;
     let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});

@@ -1,4 +1,4 @@
-//! Deletes of many, and what is told of deletes.
+//! Tests of deletecollection, and of the responses to deletes.
 
 use std::{sync::Arc, time::Duration};
 

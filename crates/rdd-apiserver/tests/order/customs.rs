@@ -1,4 +1,4 @@
-//! Custom resources between a request and the store: what is defaulted, pruned and refused on the way, for real and in dry runs.
+//! Tests of custom resources on the way to the store: defaulting, pruning and validation, also in dry runs.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const WIDGETS: &str = "/apis/example.dev/v1/namespaces/default/widgets";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// A version of `Widget` with these properties beside the metadata.
+/// A version of `Widget` with these properties and the metadata.
 fn version(name: &str, properties: Value) -> Value {
     let mut version = definition(json!({}))["spec"]["versions"][0].clone();
     version["name"] = name.into();
@@ -20,7 +20,7 @@ fn version(name: &str, properties: Value) -> Value {
     version
 }
 
-/// Defines widgets of these versions, the last of which is stored.
+/// Creates the definition of widgets with these versions, the last of which is the storage version.
 async fn define(world: &World, mut versions: Vec<Value>) -> Told {
     let last = versions.len() - 1;
     for (index, version) in versions.iter_mut().enumerate() {
@@ -37,7 +37,7 @@ fn widget(name: &str, content: Value) -> Value {
     widget
 }
 
-/// An object without what differs between a dry run and a write.
+/// An object without the fields that differ between a dry run and a write.
 fn content(object: &Value) -> Value {
     let mut object = object.clone();
     let metadata = object["metadata"].as_object_mut().unwrap();
@@ -76,7 +76,7 @@ async fn the_defaults_of_a_status_are_set_in_every_answer_although_creating_take
 
     let applied = world.ask("PATCH", &format!("{WIDGETS}/b?fieldManager=m"), APPLY, widget("b", json!({}))).await;
     assert_eq!((applied.code, &applied.body["status"]), (201, &expected), "{applied:?}");
-    // What is there is no change of anybody's.
+    // Defaults that exist already are not a change, so the generation stays.
     let patch = json!({"metadata": {"labels": {"a": "b"}}});
     let patched = world.ask("PATCH", &format!("{WIDGETS}/a"), MERGE, patch).await;
     assert_eq!((&patched.body["status"], &patched.body["metadata"]["generation"]), (&expected, &json!(1)));
@@ -131,7 +131,7 @@ async fn only_the_store_refuses_to_create_an_object_with_a_version() {
         let refused = world.ask("POST", path, JSON, with_version(&object, "5")).await;
         let why = "resourceVersion should not be set on objects to be created";
         assert_eq!((refused.code, refused.message()), (500, why));
-        // What is no number is no version to the store.
+        // The store ignores a version that is not a number.
         let made = world.ask("POST", path, JSON, with_version(&object, "x")).await;
         assert_eq!(made.code, 201, "{made:?}");
         assert!(made.body["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().is_ok());

@@ -1,4 +1,4 @@
-//! Owners and dependents.
+//! Tests of garbage collection: owners and dependents.
 
 use rdd_apiserver::{admission::Operation, rest::local::Named};
 use rdd_meta::options::DeleteOptions;

@@ -1,4 +1,4 @@
-//! What keeps order in a whole server: owners and dependents, namespaces that end, and writes that meet both.
+//! Tests of a complete server: garbage collection, namespace deletion, and writes that race with them.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 

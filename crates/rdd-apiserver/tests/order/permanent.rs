@@ -1,11 +1,11 @@
-//! What can never be stored is the client's error, and not a failure that may pass.
+//! An object that can never be stored is the client's error, not a temporary failure.
 
 use rdd_apiserver::rest::local::Named;
 use serde_json::{Value, json};
 
 use crate::support::World;
 
-/// Events have hardly any limits of their own.
+/// Events, because their validation limits hardly any field.
 const EVENTS: Named<'_> =
     Named { group: "", resource: "events", namespace: Some("default"), name: "", subresource: "" };
 

@@ -1,4 +1,4 @@
-//! Writes that meet the end of what they are in.
+//! Tests of writes that race with the deletion of their namespace or definition.
 
 use std::sync::atomic::Ordering;
 
@@ -48,7 +48,7 @@ async fn a_generated_name_that_somebody_took_meanwhile_is_generated_anew() {
         });
         bounded(world.client.create(maps(""), object)).await
     };
-    // What is the same in all: not its name, nor when it was made.
+    // Removes what differs between the objects: identity and time of creation.
     let same = |mut made: serde_json::Value| {
         let metadata = made["metadata"].as_object_mut().unwrap();
         metadata.retain(|field, _| !["name", "uid", "resourceVersion", "creationTimestamp"].contains(&&**field));

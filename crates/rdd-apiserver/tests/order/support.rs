@@ -1,4 +1,4 @@
-//! A whole server over a store in memory, and someone who has a say in its writes.
+//! A complete server over a store in memory, with an admission plug-in that interferes with writes.
 
 use std::{
     fmt,
@@ -25,24 +25,24 @@ use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server, and a client in its own process.
+/// A server, and a client in its process.
 pub(crate) struct World {
     pub(crate) core: Core,
     pub(crate) client: Local,
     pub(crate) meddler: Arc<Meddler>,
 }
 
-/// What happens in the middle of a write, once: after it was allowed, before it is stored.
+/// An action to run once during a write: after admission, before the store.
 pub(crate) type Meddling = Box<dyn FnOnce(Local) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
-/// A plug-in that does something in the middle of a write, and notes what it is asked about.
+/// An admission plug-in that runs actions during writes, and records what it is called for.
 #[derive(Default)]
 pub(crate) struct Meddler {
     client: OnceLock<Local>,
     meddling: Mutex<Option<(Operation, String, Meddling)>>,
-    /// In so many creates with a name that is generated, somebody else makes a ConfigMap of that name first.
+    /// In this many creates with a generated name, another ConfigMap takes the name first.
     pub(crate) rivals: AtomicUsize,
-    /// Operation, resource, name and options of every delete.
+    /// The resource, name and options of every delete.
     pub(crate) deletes: Mutex<Vec<(String, String, Value)>>,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Debug for Meddler {
 }
 
 impl Meddler {
-    /// Does this in the middle of the next such write to an object of this name.
+    /// Runs this action during the next such operation on an object of this name.
     pub(crate) fn meddle<F: Future<Output = ()> + Send + 'static>(
         &self,
         operation: Operation,
@@ -66,7 +66,7 @@ impl Meddler {
 }
 
 impl Meddler {
-    /// The name that was generated for an object, if somebody else is to take it.
+    /// The generated name of an object, if a rival should take it.
     fn rivalled(&self, attributes: &Attributes<'_>) -> Option<String> {
         let metadata = &attributes.object.as_ref()?["metadata"];
         metadata["generateName"].as_str()?;
@@ -76,7 +76,7 @@ impl Meddler {
     }
 }
 
-/// Objects of this name lose their owners of fields to the meddler.
+/// The name of objects whose managed fields the meddler replaces by invalid ones.
 pub(crate) const SPOILED: &str = "spoiled";
 
 impl Admit for Meddler {
@@ -118,7 +118,7 @@ impl Admit for Meddler {
     }
 }
 
-/// What the server says it is.
+/// The version that the server reports.
 pub(crate) fn version() -> Version {
     let text = str::to_owned;
     Version {
@@ -153,7 +153,7 @@ impl World {
         Self { core, client, meddler }
     }
 
-    /// Makes a ConfigMap in `default` with these owners, each of which waits for it, and returns its uid.
+    /// Creates a ConfigMap in `default` with these owners, each of which it blocks from deletion, and returns its uid.
     pub(crate) async fn map(&self, name: &str, owners: &[(&str, &str)]) -> String {
         let owners: Vec<Value> = owners.iter().map(|(name, uid)| reference("v1", "ConfigMap", name, uid)).collect();
         self.map_owned(name, json!(owners)).await
@@ -181,7 +181,7 @@ impl World {
         bounded(self.client.create(namespaces(""), object)).await.unwrap();
     }
 
-    /// Defines widgets of `example.dev`, whose spec has these properties.
+    /// Creates the definition of widgets of `example.dev`, whose spec has these properties.
     pub(crate) async fn define(&self, properties: Value) {
         bounded(self.client.create(definitions(""), definition(properties))).await.unwrap();
     }
@@ -235,12 +235,12 @@ pub(crate) fn widgets(name: &str) -> Named<'_> {
     Named { group: "example.dev", resource: "widgets", namespace: Some("default"), name, subresource: "" }
 }
 
-/// What must happen in time.
+/// Awaits a future, with a timeout.
 pub(crate) async fn bounded<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(PATIENCE, future).await.expect("it happens in time")
 }
 
-/// Looks until it is so.
+/// Polls until the condition holds, with a timeout.
 pub(crate) async fn eventually(what: &str, is_so: impl Fn() -> bool) {
     let mut looks = tokio::time::interval(Duration::from_millis(5));
     let looking = async {
@@ -251,7 +251,7 @@ pub(crate) async fn eventually(what: &str, is_so: impl Fn() -> bool) {
     assert!(tokio::time::timeout(PATIENCE, looking).await.is_ok(), "in time: {what}");
 }
 
-/// Begins a write and goes away after so many steps, whether or not it was done by then.
+/// Starts a write and drops it after yielding this many times, whether or not it is complete.
 pub(crate) async fn abandon<T>(write: impl Future<Output = Result<T, Status>>, steps: usize) {
     let going_away = async {
         for _ in 0..steps {

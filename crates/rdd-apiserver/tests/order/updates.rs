@@ -1,4 +1,4 @@
-//! Updates, patches and applies where upstream has rules of its own: versions, names, nulls and what stands for an object.
+//! Tests of special rules of upstream for updates, patches and applies: versions, names, nulls, and inputs in place of an object.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -106,7 +106,7 @@ async fn an_apply_that_a_webhook_renames_is_stored_under_the_name_of_its_path_at
     let rename = STANDARD.encode(json!([{"op": "replace", "path": "/metadata/name", "value": "other"}]).to_string());
     let (asked, _hook) = world
         .hook("MutatingWebhookConfiguration", &["configmaps"], move |request| match &request["name"] {
-            // The server makes a ConfigMap of its own in each namespace, perhaps only now.
+            // The server creates a ConfigMap of its own in each namespace, which may reach the webhook only now.
             Value::String(name) if name == "new" => {
                 json!({"allowed": true, "patchType": "JSONPatch", "patch": rename})
             }

@@ -1,4 +1,4 @@
-//! Objects that were stored in another version than today's.
+//! Tests of objects that were stored in another version than the current storage version.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The same server asked over HTTP, as clients ask it, and webhooks that note what they are asked.
+//! The same server through its HTTP interface, and webhooks that record their requests.
 
 use std::sync::{Arc, Mutex};
 
@@ -22,10 +22,10 @@ pub(crate) const MERGE: &str = "application/merge-patch+json";
 pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 
-/// The questions that a webhook got, and what keeps it there.
+/// The requests that a webhook received, and the guard of its registration.
 pub(crate) type Answering = (Arc<Mutex<Vec<Value>>>, Registration);
 
-/// An answer.
+/// A complete response.
 #[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) code: u16,
@@ -58,7 +58,7 @@ impl World {
         self.ask("GET", path, JSON, "").await
     }
 
-    /// Has a webhook asked about writes to such resources that answers so to each question; the questions it got.
+    /// Registers a webhook for writes to these resources that responds by this function; returns the requests it receives.
     pub(crate) async fn hook(
         &self,
         kind: &str,
@@ -78,7 +78,7 @@ impl World {
         answering
     }
 
-    /// Has that webhook answer in another way from now on.
+    /// Replaces the function of that webhook.
     pub(crate) fn rehook(&self, answer: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Answering {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&asked);

@@ -1,4 +1,4 @@
-//! Bodies of requests.
+//! Tests of decoding request bodies.
 
 use bytes::Bytes;
 use http::HeaderMap;

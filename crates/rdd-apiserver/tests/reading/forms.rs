@@ -1,4 +1,4 @@
-//! Tables, metadata, YAML and JSON for people.
+//! Tests of the representations: tables, partial metadata, YAML, and pretty-printed JSON.
 
 use serde_json::json;
 

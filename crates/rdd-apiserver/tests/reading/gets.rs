@@ -1,4 +1,4 @@
-//! One object.
+//! Tests of reading one object.
 
 use serde_json::json;
 
@@ -28,7 +28,7 @@ async fn what_is_not_there_is_told_in_the_notation_of_the_client() {
         told.text(),
         "apiVersion: v1\ncode: 404\ndetails:\n  group: example.dev\n  kind: things\n  name: nope\nkind: Status\nmessage: things.example.dev \"nope\" not found\nmetadata: {}\nreason: NotFound\nstatus: Failure\n"
     );
-    // An error is no table, so who accepts nothing else gets it in JSON for people.
+    // An error has no table form, so a client that accepts only tables gets it as pretty-printed JSON.
     let told = world.accept(&format!("{THINGS}/nope"), TABLE).await;
     assert!(told.text().starts_with("{\n  \"kind\": \"Status\","), "{}", told.text());
     assert!(told.text().ends_with('}'));

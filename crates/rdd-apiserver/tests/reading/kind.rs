@@ -1,4 +1,4 @@
-//! A kind with a size, which can be selected by and is a column.
+//! A test kind with a size, which is selectable and a table column.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use rdd_meta::{FieldError, Status, metadata::Metadata, names::NameRule, time::Ti
 use rdd_patch::{shape::Shape, ssa};
 use serde_json::{Value, json};
 
-/// A kind with a size. As it is told here it accepts everything: what is tested is how it is read.
+/// A kind with a size. It validates nothing, because these tests are about reading.
 #[derive(Debug)]
 pub(crate) struct Thing;
 

@@ -1,4 +1,4 @@
-//! Collections, at once and in pages.
+//! Tests of lists, complete and in pages.
 
 use std::{io::Read as _, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Get, list and watch in process, over a store in memory and a small kind of our own.
+//! Tests of get, list and watch in this process, over a store in memory and a small test kind.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 

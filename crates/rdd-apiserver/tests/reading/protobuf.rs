@@ -1,4 +1,4 @@
-//! Protobuf: what is read and written in it, and who does not get it.
+//! Tests of protobuf: decoding, encoding, and the kinds that do not have it.
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -38,7 +38,7 @@ async fn bodies_of_built_in_kinds_are_read() {
     let value = read(NAMESPACES, &protobuf::seal("v1", "Namespace", &raw)).await.unwrap();
     assert_eq!((&value["kind"], &value["apiVersion"]), (&json!("Namespace"), &json!("v1")));
     assert_eq!((&value["metadata"]["name"], &value["metadata"]["labels"]), (&json!("a"), &json!({"l": "v"})));
-    // Of another kind, only that is read: it will be refused for it.
+    // Of an object of another kind only the kind is decoded, because the request will be refused for it.
     let value = read(NAMESPACES, &protobuf::seal("v1", "Secret", &raw)).await.unwrap();
     assert_eq!(value, json!({"apiVersion": "v1", "kind": "Secret"}));
     let status = read(THINGS, &protobuf::seal("example.dev/v1", "Thing", &raw)).await.unwrap_err();
@@ -96,7 +96,7 @@ async fn custom_resources_have_only_their_metadata_in_it() {
 async fn a_watch_is_frames_with_their_lengths() {
     let world = World::new().await;
     world.put_namespace("a").await;
-    // Only now: the store has a thread of its own, which time that is not real would overtake.
+    // Not earlier: the store has a thread of its own, and paused time would run ahead of it.
     tokio::time::pause();
     let told = world.accept(&format!("{NAMESPACES}?watch=1&timeoutSeconds=1"), PROTOBUF).await;
     assert_eq!(told.content_type(), "application/vnd.kubernetes.protobuf;stream=watch");

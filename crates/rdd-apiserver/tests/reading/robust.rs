@@ -1,4 +1,4 @@
-//! Whatever clients send is answered: no panic, no error of ours, in bounded time.
+//! Random requests never cause a panic or a server error, and complete in bounded time.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ use crate::support::{THINGS, WIDGETS, World};
 static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap());
 
-/// A few objects, shared by all cases.
+/// An API with a few objects, shared by all cases.
 static WORLD: LazyLock<World> = LazyLock::new(|| {
     RUNTIME.block_on(async {
         let world = World::new().await;
@@ -30,7 +30,7 @@ const DOCUMENTS: [&str; 4] = [
     "\u{feff}--- >-\n  folded\n...\n---\n[a, {b: c}]\n",
 ];
 
-/// One of the documents with some bytes put in, taken out or replaced.
+/// One of the documents, with some bytes inserted, removed or replaced.
 fn mutated() -> impl Strategy<Value = Vec<u8>> {
     let edit = (any::<prop::sample::Index>(), 0_u8..3, any::<u8>());
     (0..DOCUMENTS.len(), prop::collection::vec(edit, 0..12)).prop_map(|(which, edits)| {
@@ -49,7 +49,7 @@ fn mutated() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Parts of queries, joined as they come.
+/// A query of randomly joined parts.
 fn query() -> impl Strategy<Value = String> {
     let names = prop::sample::select(vec![
         "labelSelector",
@@ -99,7 +99,7 @@ proptest! {
         match read_body(&headers, &bytes.into(), &WORLD.target(WIDGETS).0) {
             Err(status) => prop_assert_eq!(status.code, 400),
             Ok(document) => {
-                // What was read can be written, and reads back as the same.
+                // A document that can be read survives a round trip.
                 let again = rdd_yaml::read(&rdd_yaml::write(&document.value)).unwrap();
                 prop_assert_eq!(again.duplicates, None);
                 prop_assert_eq!(rdd_meta::go_json::to_string(&again.value), rdd_meta::go_json::to_string(&document.value));
@@ -114,9 +114,9 @@ proptest! {
         watch: bool,
     ) {
         let path = if watch { format!("{THINGS}?watch=1&timeoutSeconds=-1&{query}") } else { format!("{THINGS}?{query}") };
-        // Made in real time, since its store has a thread of its own.
+        // Create it before time is paused, because its store has a thread of its own.
         let world = &*WORLD;
-        // What has not happened is waited for, in a time that is not real.
+        // Paused time makes waits for events that never come instant.
         let told = RUNTIME.block_on(async {
             tokio::time::pause();
             let told = world.ask(&path, &[("accept", &accept)]).await;

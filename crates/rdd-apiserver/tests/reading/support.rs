@@ -1,4 +1,4 @@
-//! An API with two resources, and someone who asks it things.
+//! An API with a few test resources, and a client for it.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -33,7 +33,7 @@ pub(crate) const WIDGETS: &str = "/api/v1/widgets";
 pub(crate) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 pub(crate) const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
 
-/// An API, and the means to put things behind it.
+/// An API, and access to the state behind it.
 pub(crate) struct World {
     pub(crate) api: Arc<Api>,
     pub(crate) stopping: CancellationToken,
@@ -105,7 +105,7 @@ impl World {
         (resolve(&self.api.registry.served(), &http::Method::GET, &info).unwrap(), info.verb)
     }
 
-    /// The answer to a GET, an error as it goes on the wire.
+    /// Sends a GET; an error becomes the response with its `Status`.
     pub(crate) async fn response(&self, path: &str, headers: &[(&str, &str)]) -> Response {
         let request = headers.iter().fold(Request::get(path), |request, (name, value)| request.header(*name, *value));
         let head = request.body(()).unwrap().into_parts().0;
@@ -125,7 +125,7 @@ impl World {
         Told { code: head.status, headers: head.headers, body }
     }
 
-    /// The JSON of an answer.
+    /// Sends a GET; returns the response as JSON.
     pub(crate) async fn json(&self, path: &str) -> Value {
         self.ask(path, &[]).await.json()
     }
@@ -138,7 +138,7 @@ impl World {
         self.watch_as(path, "*/*").await
     }
 
-    /// A watch of what was found before.
+    /// Opens a watch of a target that was resolved before.
     pub(crate) async fn watch_of(&self, target: &Target, path: &str) -> Lines {
         let head = Request::get(path).body(()).unwrap().into_parts().0;
         let response = rest::watch(&self.api, target, &head, self.stopping.clone()).await.unwrap();
@@ -153,7 +153,7 @@ impl World {
     }
 }
 
-/// An answer.
+/// A complete response.
 pub(crate) struct Told {
     pub(crate) code: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -181,7 +181,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// The next event; none at a clean end.
+    /// Reads the next event; `None` at a clean end.
     pub(crate) async fn event(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
@@ -193,14 +193,14 @@ impl Lines {
         }
     }
 
-    /// The next piece of the body.
+    /// Reads the next frame of the body.
     pub(crate) async fn frame(&mut self) -> Option<Bytes> {
-        // A day: the time of these tests is not real.
+        // A long timeout costs nothing while time is paused.
         let frame = tokio::time::timeout(Duration::from_hours(24), self.body.frame()).await.unwrap();
         Some(frame?.unwrap().into_data().unwrap())
     }
 
-    /// The next event in short: type, name and version; for a Status its message.
+    /// Reads the next event and abbreviates it to type, name and version; for a Status to its message.
     pub(crate) async fn short(&mut self) -> String {
         let Some(event) = self.event().await else { return "end".to_owned() };
         let (kind, object) = (event["type"].as_str().unwrap(), &event["object"]);
@@ -222,7 +222,7 @@ fn json_bytes(value: &Value) -> Vec<u8> {
     rdd_apiserver::registry::form::write(value)
 }
 
-/// Namespaced, custom, in two versions, with a scale.
+/// A namespaced custom resource with two versions and a scale subresource.
 pub(crate) fn mk_things(uid: &str, revision: u64) -> ResourceDef {
     let paths = Scale {
         spec_replicas_path: ".spec.size".to_owned(),
@@ -255,7 +255,7 @@ pub(crate) fn mk_things(uid: &str, revision: u64) -> ResourceDef {
     }
 }
 
-/// In no namespace, built in.
+/// A cluster-scoped built-in resource.
 fn mk_widgets() -> ResourceDef {
     let things = mk_things("", 0);
     ResourceDef {
@@ -272,7 +272,7 @@ fn mk_widgets() -> ResourceDef {
     }
 }
 
-/// Of a kind that is in the table of types, and so has a form in protobuf.
+/// A resource whose kind is in the table of types, and which therefore has a protobuf form.
 fn mk_namespaces() -> ResourceDef {
     ResourceDef {
         plural: "namespaces".to_owned(),
@@ -284,7 +284,7 @@ fn mk_namespaces() -> ResourceDef {
     }
 }
 
-/// Waits for a state, with a bound.
+/// Awaits a future, with a timeout.
 pub(crate) async fn bounded<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(30), future).await.expect("it happens within 30 s")
 }

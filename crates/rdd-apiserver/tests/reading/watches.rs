@@ -1,4 +1,4 @@
-//! Changes as they happen. Time is paused only while nobody writes: the store has a thread of its own.
+//! Tests of watches. Time is paused only while no write runs, because the store has a thread of its own.
 
 use std::time::Duration;
 
@@ -183,7 +183,7 @@ async fn a_watch_that_is_behind_tells_the_last_changes_of_a_definition_that_is_g
     let world = World::new().await;
     let a = world.put("a", 1, "1").await;
     let path = watching(&format!("resourceVersion={a}"));
-    // Nothing is read of them before all has happened.
+    // The watches are read only after all changes.
     let mut of_first = world.watch(&path).await;
     let gone = world.delete("a").await;
     world.api.registry.remove("example.dev", "things", gone);
@@ -192,7 +192,7 @@ async fn a_watch_that_is_behind_tells_the_last_changes_of_a_definition_that_is_g
     let mut of_second = world.watch(&watching(&format!("resourceVersion={gone}"))).await;
     world.api.registry.put(mk_things("uid-2", again.0));
     let changed = world.put("a", 3, "1").await;
-    // Replaced without having been seen to go.
+    // The definition is replaced without an event of its deletion.
     world.api.registry.put(mk_things("uid-3", changed.0));
     world.put("b", 1, "1").await;
     assert_eq!(of_first.short().await, format!("DELETED a@{gone}"));

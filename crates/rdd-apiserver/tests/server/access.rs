@@ -1,4 +1,4 @@
-//! Who gets in, and who does not.
+//! Authentication and the origin check, over real connections.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rdd_apiserver::{

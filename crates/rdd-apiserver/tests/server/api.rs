@@ -1,4 +1,4 @@
-//! The whole API behind the server's door: watches over WebSockets, requests in the name of another, webhooks that hang.
+//! The complete API behind the server: watches over WebSockets, impersonation, and webhooks that hang.
 
 use std::{
     sync::{
@@ -67,7 +67,7 @@ impl World {
         self.create_as(name, "").await;
     }
 
-    /// The answer to a create with further headers.
+    /// Sends a create with further headers; returns the response.
     async fn create_as(&self, name: &str, more: &str) -> String {
         let object = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}"}}}}"#);
         self.post(MAPS, &object, more).await
@@ -83,7 +83,7 @@ impl World {
             .await
     }
 
-    /// Asks for a WebSocket with these headers, as OkHttp does; the answer's headers come with it.
+    /// Opens a WebSocket with these headers, as OkHttp does; returns it with the response's headers.
     async fn dial(&self, path: &str, headers: &[(&'static str, &str)]) -> Result<(Socket, HeaderMap), (u16, String)> {
         let url = format!("wss://127.0.0.1:{}{path}", self.server.port());
         let mut request = url.into_client_request().unwrap();
@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// A watch as the administrator.
+    /// Opens a watch as the administrator.
     async fn watch(&self, query: &str, headers: &[(&'static str, &str)]) -> Socket {
         let token = format!("Bearer {}", self.server.admin.reveal());
         let headers: Vec<_> = [("authorization", token.as_str())].into_iter().chain(headers.iter().copied()).collect();
@@ -115,7 +115,7 @@ async fn next(socket: &mut Socket) -> Message {
     message.expect("a message before the end").unwrap()
 }
 
-/// Type and name of the next event, which is one text message.
+/// Returns type and name of the next event, which is one text message.
 async fn event(socket: &mut Socket) -> String {
     let text = match next(socket).await {
         Message::Text(text) => text,
@@ -127,7 +127,7 @@ async fn event(socket: &mut Socket) -> String {
     format!("{} {}", event["type"].as_str().unwrap(), name.to_string().trim_matches('"'))
 }
 
-/// The code of the end.
+/// Returns the code of the close frame.
 async fn closed(socket: &mut Socket) -> u16 {
     match next(socket).await {
         Message::Close(Some(CloseFrame { code, .. })) => code.into(),
@@ -248,14 +248,14 @@ async fn a_request_in_the_name_of_another_is_that_others() {
     assert_eq!(code(&world.create_as("b", "Impersonate-Group: dev\r\n").await), 400, "without a user");
 }
 
-/// A webhook that is asked about ConfigMaps with the label `hang`, and nothing else.
+/// A webhook for ConfigMaps with the label `hang` only.
 const HANGING_HOOK: &str = r#"{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration",
     "metadata":{"name":"hanging"},"webhooks":[{"name":"hanging.example.com","sideEffects":"None",
     "admissionReviewVersions":["v1"],"timeoutSeconds":30,"objectSelector":{"matchLabels":{"hang":"yes"}},
     "clientConfig":{"service":{"namespace":"default","name":"hook","path":"/hang"}},
     "rules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"]}]}]}"#;
 
-/// What a write to anything else may take meanwhile.
+/// The maximum duration of a write to another object meanwhile.
 const OTHER_WRITE_TIME: Duration = Duration::from_secs(1);
 
 // Finding A-8

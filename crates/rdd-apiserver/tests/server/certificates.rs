@@ -1,4 +1,4 @@
-//! The certificates on disk, over restarts and while serving.
+//! The certificates on disk, across restarts and while serving.
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ fn read(folder: &Path) -> [String; 4] {
     FILES.map(|name| fs::read_to_string(folder.join(name)).unwrap())
 }
 
-/// Which files a second start replaced, after `change` and so much time.
+/// Returns the files that a second start replaces, after `change` and this much time.
 fn replaced_after(change: impl FnOnce(&Path), passed: Duration) -> Vec<&'static str> {
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::shared(SystemClock::shared().wall());

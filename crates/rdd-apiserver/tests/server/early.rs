@@ -1,4 +1,4 @@
-//! A response that the server sends before it has read the request's body reaches the client whole.
+//! A response that the server sends before it has read the request's body arrives complete.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use crate::support::{PATIENCE, TestServer, body, code, header};
 /// How a client writes its body.
 #[derive(Debug, Clone, Copy)]
 enum Pace {
-    /// As fast as the server takes it.
+    /// As fast as the server reads it.
     Fast,
     /// In pieces with pauses, so that the response is sent long before the body is.
     Slow,
 }
 
 const KIB: usize = 1024;
-/// Pieces of a body that is written slowly.
+/// The number of pieces of a body that is written slowly.
 const PIECES: usize = 20;
 
-/// Writes a request of which the server wants only the head, then reads the response to its end.
+/// Writes a request of which the server needs only the head, then reads the response to its end.
 async fn post(mut stream: TlsStream<TcpStream>, head: String, body_bytes: usize, pace: Pace) -> Result<String, String> {
     stream.write_all(head.as_bytes()).await.map_err(|error| format!("write the head: {error}"))?;
     let body = vec![b'x'; body_bytes];
@@ -53,7 +53,7 @@ fn head(server: &TestServer, path: &str, token: &str, length: usize) -> String {
     )
 }
 
-/// Sends the request ten times at once for each size and pace, and expects the whole response every time.
+/// Sends the request ten times at once for each size and pace, and expects the complete response every time.
 async fn expect_whole_responses(server: &TestServer, path: &str, token: &str, expected: u16) {
     for (size, pace) in
         [(20 * KIB, Pace::Fast), (20 * KIB, Pace::Slow), (KIB * KIB, Pace::Fast), (KIB * KIB, Pace::Slow)]

@@ -1,4 +1,4 @@
-//! The built-in paths, as clients read them.
+//! The built-in paths, as clients see them.
 
 use std::{
     io::Write,
@@ -146,11 +146,11 @@ async fn metrics_count_requests_and_carry_the_figures_of_others() {
     }
 }
 
-/// Writes a file of a known content, and removes it when it has been sent.
+/// A backup of known content, whose file is removed after it is sent.
 struct FileBackup {
     folder: tempfile::TempDir,
     size: usize,
-    /// How many copies were made.
+    /// The number of copies made.
     made: AtomicUsize,
 }
 
@@ -223,7 +223,7 @@ async fn a_backup_is_streamed_whole_to_administrators_only() {
 // Finding A-8
 #[tokio::test]
 async fn a_backup_that_its_client_does_not_read_holds_up_no_other_backup_and_not_the_end() {
-    // More than the buffers of both ends of a connection hold.
+    // More than the socket buffers of both sides of a connection.
     let size = 32 << 20;
     let (server, path) = with_backup(size).await;
     let mut unread = server.connect().await;
@@ -245,7 +245,7 @@ async fn a_backup_that_its_client_does_not_read_holds_up_no_other_backup_and_not
     assert!(drained.elapsed < PATIENCE, "{drained:?}");
 }
 
-/// Shortens the file that is being sent as soon as its first bytes have arrived.
+/// Truncates the file that is being sent when its first bytes arrive.
 struct Saboteur {
     path: PathBuf,
     received: u64,

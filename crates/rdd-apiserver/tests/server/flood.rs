@@ -1,4 +1,4 @@
-//! A flood of connections by another user of the machine closes none of ours.
+//! A flood of connections by another user of the machine closes no connection of the server's own user.
 
 #![cfg(target_os = "linux")]
 
@@ -14,9 +14,9 @@ use tokio::time::timeout;
 
 use crate::support::{PATIENCE, TestServer};
 
-/// A user who is neither root nor anybody in particular.
+/// The uid of the unprivileged user `nobody`.
 const NOBODY: u32 = 65_534;
-/// Connects without end, says nothing, and holds a few hundred connections at a time.
+/// A script that opens connections forever, sends nothing, and holds a few hundred of them at a time.
 const FLOOD: &str = r#"
 trap '' PIPE
 while :; do
@@ -34,7 +34,7 @@ impl Flood {
     }
 }
 
-/// Starts a process that floods, and returns when it has opened its first connections.
+/// Starts a flooding process, and returns when it has opened its first connections.
 fn start_flooding(port: u16) -> Child {
     let mut bash = process::background("bash", std::path::Path::new("/"));
     bash.args(["-c", FLOOD, &port.to_string()]).uid(NOBODY).gid(NOBODY).stdout(Stdio::piped());

@@ -1,4 +1,4 @@
-//! The real kubectl against the real server, through the kubeconfig that we write.
+//! Runs the real kubectl against the real server, with the kubeconfig that the daemon writes.
 
 use std::process::Output;
 

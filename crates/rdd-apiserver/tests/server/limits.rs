@@ -1,4 +1,4 @@
-//! How much the server takes, and that one client's excess is nobody else's trouble.
+//! The limits of the server, and that one client's excess does not affect other clients.
 
 use std::{
     sync::{
@@ -60,7 +60,7 @@ async fn one_request_too_many_is_429_and_a_watch_does_not_count() {
     assert_eq!(server.get("/version").await.0, 200, "the place is free again");
 }
 
-/// Starts three requests with bodies of this size, and expects that so many of them are worked on at once.
+/// Starts three requests with bodies of this size, and expects the server to process this many of them at once.
 async fn expect_work_at_once(server: &TestServer, body_bytes: usize, expected: usize) {
     let written = Arc::new(AtomicUsize::new(0));
     let mut clients = Group::default();
@@ -86,7 +86,7 @@ async fn expect_work_at_once(server: &TestServer, body_bytes: usize, expected: u
             }
         };
         tokio::time::timeout(PATIENCE, reached).await.expect("those that waited come next");
-        // While these are answered, a further one that need not wait would have come as far.
+        // By the time these have completed, another request that does not wait would have been counted too.
         for _ in 0..3 {
             assert_eq!(server.get("/whoami").await.0, 200);
         }
@@ -170,7 +170,7 @@ async fn too_many_or_too_large_headers_are_refused() {
     assert_eq!(sender.send_request(request).await.unwrap().status(), 431, "over HTTP/2 too");
 }
 
-/// Opens a connection, says half a head, and waits for it to be closed while another client is served.
+/// Opens a connection, sends half of a request's head, and waits until the server closes it while it serves another client.
 async fn dawdle(limit: impl FnOnce(&mut Limits)) {
     let server = TestServer::start_limited(limit).await;
     let mut slow = server.connect().await;
@@ -222,7 +222,7 @@ async fn connect_silently(server: &TestServer, count: usize) -> Vec<TcpStream> {
 
 /// Waits until the server has closed a connection.
 async fn until_closed(stream: &mut TcpStream) {
-    // It may be reset instead.
+    // A reset is fine too.
     let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut Vec::new())).await.expect("it is closed in time");
 }
 
@@ -239,7 +239,7 @@ async fn over_the_limit_the_newest_connection_is_refused_and_the_oldest_is_kept(
     assert_eq!(known.0.send_request(server.http2_request("GET", "/livez")).await.unwrap().status(), 200);
     let mut oldest = server.connect().await;
     let mut silent = connect_silently(&server, 50).await;
-    // Three of them have a place and four wait for one.
+    // Three connections have a place and four wait for one.
     for refused in &mut silent[7..] {
         until_closed(refused).await;
     }
@@ -283,7 +283,7 @@ async fn what_was_thought_brief_and_is_not_holds_up_nobody_on_its_connection() {
         waiting.spawn("slow", async move { slow.await.unwrap().into_body().collect().await.unwrap().to_bytes() });
     }
     server.until_begun(3).await;
-    // It is all there and does not fit: nobody reads it.
+    // The body is complete and larger than the socket buffers, and the client does not read it.
     let unread = sender.send_request(server.http2_request("GET", "/large")).await.unwrap();
     for _ in 0..100 {
         let quick = sender.send_request(server.http2_request("GET", "/whoami"));

@@ -1,4 +1,4 @@
-//! Everything that is logged in this process, kept so that a test can look for what must not be in it.
+//! Captures the log of this process, so that tests can check that secrets are not in it.
 
 use std::{
     fmt::{Debug, Write},
@@ -18,14 +18,14 @@ use tracing_subscriber::{
 static LINES: Mutex<String> = Mutex::new(String::new());
 static INSTALLED: Once = Once::new();
 
-/// Begins to keep what is logged, at every level.
+/// Starts capturing the log, at every level.
 pub(crate) fn keep() {
     INSTALLED.call_once(|| {
         tracing::subscriber::set_global_default(Registry::default().with(Keeper)).unwrap();
     });
 }
 
-/// All of it so far.
+/// The log so far.
 pub(crate) fn text() -> String {
     LINES.lock().unwrap().clone()
 }

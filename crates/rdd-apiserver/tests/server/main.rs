@@ -1,4 +1,4 @@
-//! The real server on a free port, with real TLS, as its clients see it.
+//! Tests of the real server on a free port, with real TLS, through its clients.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 

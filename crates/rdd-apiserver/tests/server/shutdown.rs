@@ -1,4 +1,4 @@
-//! How the server ends: in order, without losing an answer, and in bounded time.
+//! Shutdown: in order, without losing a response, and in bounded time.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A server of one test, and ways to talk to it: through our client, as raw HTTP/1.1, and as HTTP/2.
+//! A server for one test, and clients for it: our own client, raw HTTP/1.1, and HTTP/2.
 
 use std::{
     sync::{
@@ -32,7 +32,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-/// Nothing that is waited for in these tests takes longer, unless it never comes.
+/// The timeout of every wait in these tests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct TestServer {
@@ -44,14 +44,14 @@ pub(crate) struct TestServer {
     _folder: tempfile::TempDir,
 }
 
-/// Behaves as the path says.
+/// A handler whose behavior depends on the path.
 #[derive(Default)]
 pub(crate) struct TestHandler {
-    /// Requests of `/slow` that have begun.
+    /// The number of requests to `/slow` that have begun.
     pub(crate) begun: AtomicUsize,
-    /// Requests of `/work` that have read their body.
+    /// The number of requests to `/work` that have read their body.
     pub(crate) worked: Arc<AtomicUsize>,
-    /// One permit lets one request of `/slow` or `/work` end.
+    /// Each permit completes one request to `/slow` or `/work`.
     pub(crate) gate: Arc<GateInner>,
 }
 
@@ -63,14 +63,14 @@ impl Default for GateInner {
     }
 }
 
-/// More than any window of HTTP/2 holds before its client has read something.
+/// More than any HTTP/2 flow-control window, so that the client has to read before the response is complete.
 pub(crate) const LARGE_BYTES: usize = 5_000_000;
 
 impl Handler for TestHandler {
     fn classify(&self, head: &Head) -> (Classified, Found) {
         let classified = match head.uri.path() {
             path if path.starts_with("/watch") => Classified { verb: "WATCH", class: Class::Endless },
-            // Whether or not it is: what turns out to take long has to be treated as well as what says so.
+            // All of them, also the slow ones: a request that is wrongly classified as brief must work too.
             _ if head.method == http::Method::GET => Classified { verb: "GET", class: Class::Brief },
             _ => Classified { verb: verb_of(&head.method), class: Class::Bounded },
         };
@@ -131,7 +131,7 @@ fn text(text: String) -> Response {
 
 type Item = Result<Frame<Bytes>, respond::BoxError>;
 
-/// Polls like a stream, from a function of how often it was polled.
+/// A body made of a function that gets the number of earlier polls.
 struct Polled<F>(usize, F);
 
 impl<F: FnMut(usize) -> std::task::Poll<Option<Item>> + Unpin> hyper::body::Body for Polled<F> {
@@ -217,13 +217,13 @@ impl TestServer {
         Client::from_kubeconfig(&self.kubeconfig(), None).unwrap().with_timeout(PATIENCE)
     }
 
-    /// `GET` with the administrator's token: code and body.
+    /// Sends a GET with the administrator's token; returns code and body.
     pub(crate) async fn get(&self, path: &str) -> (u16, String) {
         let response = self.client().get(path).await.unwrap();
         (response.status.as_u16(), String::from_utf8(response.body.to_vec()).unwrap())
     }
 
-    /// A TLS connection that nothing has been said on.
+    /// Opens a TLS connection without sending anything on it.
     pub(crate) async fn connect(&self) -> TlsStream<TcpStream> {
         self.connect_with(&[]).await
     }
@@ -243,7 +243,7 @@ impl TestServer {
         TlsConnector::from(Arc::new(config)).connect("127.0.0.1".try_into().unwrap(), stream).await.unwrap()
     }
 
-    /// An HTTP/2 connection, and the task that drives it.
+    /// Opens an HTTP/2 connection; returns it with the task that drives it.
     pub(crate) async fn connect_http2(&self) -> (hyper::client::conn::http2::SendRequest<Empty<Bytes>>, Group<()>) {
         let stream = self.connect_with(&[b"h2"]).await;
         assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
@@ -265,7 +265,7 @@ impl TestServer {
             .unwrap()
     }
 
-    /// A raw request with the administrator's token and a proper Host; `more` are further headers, each with its line end.
+    /// Builds a raw request with the administrator's token and a valid Host; `more` are further headers, each with its line end.
     pub(crate) async fn raw(&self, method: &str, path: &str, more: &str) -> String {
         let (port, token) = (self.port(), self.admin.reveal());
         let head = format!(
@@ -281,7 +281,7 @@ impl TestServer {
         read_to_end(&mut stream).await
     }
 
-    /// Waits until so many requests of `/slow` have begun.
+    /// Waits until this many requests to `/slow` have begun.
     pub(crate) async fn until_begun(&self, count: usize) {
         let began = async {
             while self.handler.begun.load(Ordering::SeqCst) < count {
@@ -292,7 +292,7 @@ impl TestServer {
     }
 }
 
-/// Everything until the server closes, which it must do in time; a connection that is cut counts as closed.
+/// Reads until the server closes, with a timeout. A reset counts as closed.
 pub(crate) async fn read_to_end(stream: &mut TlsStream<TcpStream>) -> String {
     let mut bytes = Vec::new();
     let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes)).await;

@@ -1,4 +1,4 @@
-//! Requests that get an answer and are over.
+//! Passthrough requests with a single response.
 
 use http_body_util::BodyExt;
 use tokio::io::AsyncWriteExt;
@@ -103,7 +103,7 @@ async fn who_does_not_answer_is_a_503_and_who_cannot_be_looked_up_a_500() {
     for (path, wanted, message) in [
         ("dead/missing", 503, r#"the endpoint \"missing\" of the controller \"dead\" does not answer"#),
         ("dead/left", 503, r#"the endpoint \"left\" of the controller \"dead\" does not answer"#),
-        // It switches to a protocol that nobody asked for.
+        // The endpoint upgrades the connection although the client did not request it.
         ("there/all/unasked", 503, r#"the endpoint \"all\" of the controller \"there\" does not answer"#),
         ("lookup/fails", 500, "the list of managers cannot be read"),
     ] {

@@ -1,4 +1,4 @@
-//! Answers that go on: bodies that stream, connections that become something else, and how all of them end.
+//! Passthrough requests that continue after the head of the response: streams and upgraded connections, and how they end.
 
 use std::time::Duration;
 

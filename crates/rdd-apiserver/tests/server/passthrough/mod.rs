@@ -1,4 +1,4 @@
-//! `/passthrough/…` as its clients see it, in this process and over a unix socket.
+//! Tests of `/passthrough/…`, to endpoints in this process and behind a Unix socket.
 
 mod answers;
 mod conversations;

@@ -1,4 +1,4 @@
-//! One endpoint in two places: as a function of the server's process, and behind a unix socket.
+//! One test endpoint in two places: as a function in the server's process, and behind a Unix socket.
 
 use std::{
     collections::HashMap,
@@ -33,10 +33,10 @@ use tokio_tungstenite::{
 
 use crate::support::{PATIENCE, TestServer};
 
-/// What every test can ask of [`World`], both times.
+/// The paths of the two places in [`World`]; every test runs with both.
 pub(crate) const PLACES: [&str; 2] = ["/passthrough/here/all", "/passthrough/there/all"];
 
-/// A server with passthroughs, and who answers there.
+/// A server with passthroughs, and their endpoints.
 pub(crate) struct World {
     pub(crate) server: TestServer,
     pub(crate) listener: Listener,
@@ -44,7 +44,7 @@ pub(crate) struct World {
     _folder: tempfile::TempDir,
 }
 
-/// Tasks of handlers that have answered.
+/// The tasks that use upgraded connections, after their handlers have responded.
 type Talking = Arc<Mutex<Group<()>>>;
 
 impl World {
@@ -80,7 +80,7 @@ impl World {
         Self { server: server.await, listener, _loopback: loopback_task, _folder: folder }
     }
 
-    /// Begins a request as the administrator: what was sent, nothing read yet.
+    /// Sends a request as the administrator, without reading the response.
     pub(crate) async fn begin(&self, method: &str, path: &str, more: &str) -> TlsStream<TcpStream> {
         let mut stream = self.server.connect().await;
         let (port, token) = (self.server.port(), self.server.admin.reveal());
@@ -91,7 +91,7 @@ impl World {
         stream
     }
 
-    /// A raw conversation that has begun.
+    /// Opens an upgraded connection that echoes what it receives.
     pub(crate) async fn converse(&self, place: &str) -> TlsStream<TcpStream> {
         let mut stream = self.begin("GET", &format!("{place}/talk"), "Connection: Upgrade\r\nUpgrade: echo\r\n").await;
         let head = read_until(&mut stream, "\r\n\r\n").await;
@@ -101,7 +101,7 @@ impl World {
     }
 }
 
-/// Reads until this comes.
+/// Reads until the text ends with `end`.
 pub(crate) async fn read_until(stream: &mut TlsStream<TcpStream>, end: &str) -> String {
     let mut read = Vec::new();
     let reading = async {
@@ -117,7 +117,7 @@ pub(crate) async fn read_until(stream: &mut TlsStream<TcpStream>, end: &str) -> 
     String::from_utf8(read).unwrap()
 }
 
-/// A socket whose listener died.
+/// Creates a socket file without a listener.
 fn left_behind(path: PathBuf) -> PathBuf {
     drop(UnixListener::bind(&path).unwrap());
     path
@@ -132,7 +132,7 @@ impl Directory for Fixed {
     }
 }
 
-/// Answers on a unix socket, as a manager of another process does.
+/// Serves on a Unix socket, as a manager in another process does.
 pub(crate) struct Listener {
     path: PathBuf,
     open: Arc<AtomicUsize>,
@@ -148,7 +148,7 @@ impl Listener {
         Self { path, open, _task: task }
     }
 
-    /// Waits until nobody talks to it any more.
+    /// Waits until the listener has no open connections.
     pub(crate) async fn until_alone(&self) {
         let alone = async {
             while self.open.load(Ordering::SeqCst) > 0 {
@@ -177,7 +177,7 @@ async fn accept_tcp(socket: TcpListener, open: Arc<AtomicUsize>) {
 
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, open: Arc<AtomicUsize>) {
     open.fetch_add(1, Ordering::SeqCst);
-    // What it became after HTTP is part of the connection.
+    // The connection is open until its upgraded part has ended too.
     let talking = Talking::default();
     let service = service_fn(|request: Request<hyper::body::Incoming>| {
         let (mut head, body) = request.into_parts();
@@ -187,14 +187,14 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, ope
         async move { Ok::<_, Infallible>(answer) }
     });
     let serving = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-    // A client that leaves is no failure of this test.
+    // Tests disconnect clients on purpose.
     let _ = serving.with_upgrades().await;
     let mut talking = std::mem::take(&mut *talking.lock().unwrap());
     while talking.next().await.is_some() {}
     open.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// Answers as the path says.
+/// Responds as the path requires.
 fn behave(mut request: Request<Body>, talking: &Talking) -> Response {
     match request.uri().path() {
         "/echo" => Response::new(request.into_body()),
@@ -204,7 +204,7 @@ fn behave(mut request: Request<Body>, talking: &Talking) -> Response {
             response.headers_mut().insert(header::LOCATION, "http://127.0.0.1:1/elsewhere".parse().unwrap());
             response
         }
-        // Nobody asked for it.
+        // An upgrade that the client did not request.
         "/unasked" => switch("echo"),
         "/talk" => {
             let upgrade = hyper::upgrade::on(&mut request);
@@ -245,7 +245,7 @@ fn switch(protocol: &'static str) -> Response {
     response
 }
 
-/// A handler in the server's own process ends when it is told to.
+/// Runs a conversation. In the server's process it ends when the request's stop signal is set.
 fn spawn(talking: &Talking, request: &Request<Body>, talk: impl Future<Output = ()> + Send + 'static) {
     let stopping = request.extensions().get::<Stopping>().cloned();
     talking.lock().unwrap().spawn("talk", async move {
@@ -264,7 +264,7 @@ fn endless() -> Body {
     Body::new(StreamBody::new(first.chain(futures_util::stream::pending())))
 }
 
-/// The request as it arrived.
+/// The received request as text.
 fn shown(request: &Request<Body>) -> String {
     let mut lines = vec![format!("{} {}", request.method(), request.uri())];
     let headers = request.headers().iter();
