@@ -1,5 +1,5 @@
-//! Figures: what a hundred definitions cost before and after all of them are used. They are printed, and bounded so that they
-//! cannot rot.
+//! Figures: the memory cost of a hundred definitions, before and after all of them are used. The test prints them, and bounds
+//! them so that they cannot regress unnoticed.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
@@ -16,14 +16,14 @@ use serde_json::{Map, Value, json};
 const DEFINITIONS: usize = 100;
 const MIB: usize = 1 << 20;
 
-/// Anonymous memory in use, in bytes.
+/// The anonymous memory of this process, in bytes.
 fn memory() -> Option<usize> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("RssAnon:"))?;
     line.split_whitespace().nth(1)?.parse::<usize>().ok().map(|kib| kib * 1024)
 }
 
-/// A part of a schema such as generators write them: strings with patterns and formats, numbers, lists, maps, and a rule.
+/// A part of a schema as code generators write it: strings with patterns and formats, numbers, lists, maps, and a rule.
 fn mk_part(number: usize) -> Value {
     let description =
         "What this field is for, in two sentences of the usual length. The second one says when it may be left out.";
@@ -64,7 +64,7 @@ fn mk_definition(number: usize) -> Bytes {
     definition.to_string().into()
 }
 
-/// Reads, completes, merges and checks an object that has everything, so that everything is compiled.
+/// Decodes, defaults, merges and validates an object with all fields, so that every part of the schema is compiled.
 fn use_all(def: &ResourceDef) {
     let part = |number: usize| {
         let field = |at: usize| format!("part{number}Field{at}");

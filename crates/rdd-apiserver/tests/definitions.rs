@@ -1,4 +1,4 @@
-//! The CustomResourceDefinitions of projects that many people run: their rules compile, and serving them costs little.
+//! The CustomResourceDefinitions of popular projects: their rules compile, and serving them is cheap.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
@@ -16,7 +16,7 @@ use rdd_store::Revision;
 use rdd_testkit::oracle::{definitions, go_module};
 use serde_json::{Value, json};
 
-/// Modules on the Go proxy, and how many definitions each has at least.
+/// Modules on the Go proxy, with the minimum number of definitions in each.
 const MODULES: [(&str, usize); 4] = [
     ("github.com/cert-manager/cert-manager@v1.21.2", 6),
     ("sigs.k8s.io/gateway-api@v1.4.1", 12),
@@ -24,7 +24,7 @@ const MODULES: [(&str, usize); 4] = [
     ("github.com/prometheus-operator/prometheus-operator@v0.85.0", 9),
 ];
 
-/// The definitions of a module; none if it cannot be fetched here, which CI does not tolerate.
+/// Returns the definitions of a module; none if it cannot be fetched, which is an error under CI.
 fn fetched(module: &str, expected: usize) -> Vec<Value> {
     let Some(folder) = go_module(module) else { return Vec::new() };
     let definitions = definitions(&folder, &["yaml"]);
@@ -32,7 +32,7 @@ fn fetched(module: &str, expected: usize) -> Vec<Value> {
     definitions
 }
 
-/// The kind of definitions as a server has it.
+/// The kind of definitions, as in a server.
 fn mk_kind() -> Arc<dyn Kind> {
     let clock = SystemClock::shared();
     let resources = builtin::resources(builtin::Parts {
@@ -45,7 +45,7 @@ fn mk_kind() -> Arc<dyn Kind> {
     Arc::clone(&def.expect("definitions are built in").versions[0].kind)
 }
 
-/// As it is stored.
+/// Validates a definition as a create does, and returns its stored form.
 fn accepted(kind: &dyn Kind, mut definition: Value) -> Bytes {
     let name = definition["metadata"]["name"].to_string();
     let findings =
@@ -57,7 +57,7 @@ fn accepted(kind: &dyn Kind, mut definition: Value) -> Bytes {
     definition.to_string().into()
 }
 
-/// Looks at an object of every version as a create does, so that everything is compiled.
+/// Validates an object of every version as a create does, so that everything is compiled.
 fn use_all(def: &ResourceDef) {
     for version in &def.versions {
         let mut object = json!({"apiVersion": def.api_version(&version.name), "kind": def.kind,

@@ -1,4 +1,5 @@
-//! Figures: what an object, a watch and a change cost. They are printed, and bounded so that they cannot rot.
+//! Figures: the costs of an object, a watch and a change. The test prints them, and bounds them so that they cannot regress
+//! unnoticed.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
@@ -43,14 +44,14 @@ async fn open(store: Arc<dyn Store>) -> State {
     State::open(store, Arc::new(MetadataExtract), SystemClock::shared(), Limits::default()).await.unwrap()
 }
 
-/// Anonymous memory in use, in bytes.
+/// The anonymous memory of this process, in bytes.
 fn memory() -> Option<usize> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("RssAnon:"))?;
     line.split_whitespace().nth(1)?.parse::<usize>().ok().map(|kib| kib * 1024)
 }
 
-/// One test, because its parts must not disturb each other.
+/// All figures in one test, because parallel tests would disturb each other.
 #[tokio::test]
 async fn objects_watches_and_changes_cost_little() {
     memory_per_object_and_idle_watch().await;
@@ -70,7 +71,7 @@ async fn memory_per_object_and_idle_watch() {
     for txn in mk_txns(OBJECTS) {
         last = store.commit(txn).await.unwrap();
     }
-    // Everything into the base: the figure is about objects, not about history.
+    // Compact everything: the figure is about objects, not about history.
     store.compact(last).await.unwrap();
     let Some(before) = memory() else {
         println!("skipped: memory is measured on Linux only");

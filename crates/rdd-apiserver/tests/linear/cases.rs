@@ -1,4 +1,4 @@
-//! The cases, generated from the table of types: an object of each kind for each of its lists and maps.
+//! The test cases, generated from the table of types: an object of each kind for each of its lists and maps.
 
 use std::collections::HashSet;
 
@@ -10,29 +10,29 @@ use crate::measure::Request;
 /// The group of the custom resource.
 pub(crate) const CUSTOM_GROUP: &str = "custom.example.com";
 
-/// A list, or a map, of a kind.
+/// A test case: a list or a map of a kind.
 pub(crate) struct Case {
-    /// Where the objects of the kind are.
+    /// The path of the kind's collection.
     pub(crate) collection: String,
     api_version: String,
     kind: String,
-    /// From the object to the list.
+    /// The path from the object to the list.
     path: Vec<Step>,
-    /// What the list has.
+    /// The type of the items.
     items: Items,
     pub(crate) endpoint: Endpoint,
     pub(crate) outcome: Outcome,
-    /// Whether its objects are answered and not kept.
+    /// Whether the resource is virtual: its objects are not stored.
     is_review: bool,
-    /// Whether it is the first of its shape: patches and reads treat all lists of a shape alike.
+    /// Whether the case is the first of its shape: patches and reads treat all lists of a shape alike.
     pub(crate) is_first: bool,
 }
 
-/// One step from an object to a list in it.
+/// One step of the path from an object to a list in it.
 #[derive(Clone)]
 enum Step {
     Field(String),
-    /// Into the only item of a list, which begins as this one.
+    /// Into the only item of a list, with the item's initial value.
     Item(Value),
     /// Into the only value of a map.
     Key,
@@ -52,7 +52,7 @@ enum Items {
     Owners,
     Finalizers,
     Managers,
-    /// Of a custom resource: texts, or objects with a key.
+    /// In a custom resource: strings, or objects with a key.
     Texts,
     Keyed,
 }
@@ -63,34 +63,34 @@ pub(crate) struct CreatableResource {
     pub(crate) kind: String,
     pub(crate) plural: String,
     pub(crate) namespaced: bool,
-    /// Whether its objects are kept. Those of a review are answered and forgotten.
+    /// Whether objects are stored. Those of a review are not.
     pub(crate) stored: bool,
-    /// Its subresources.
+    /// The names of the subresources.
     pub(crate) subresources: Vec<String>,
 }
 
-/// The part of an object that a list is written through.
+/// The endpoint that writes the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Endpoint {
     Object,
-    /// A create or an update of the object drops its status.
+    /// The subresource `status`, because writes of the object itself drop its status.
     Status,
-    /// An update of a namespace drops `spec.finalizers`.
+    /// The subresource `finalize`, because updates of a namespace drop `spec.finalizers`.
     Finalize,
 }
 
-/// What the server does with an object that has the list.
+/// The expected response to an object with the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It answers with all items.
+    /// The response has all items.
     Stored,
-    /// It accepts the object and leaves the list out: it fills in the field itself, or has switched it off.
+    /// The server accepts the object without the list: it sets the field itself, or the feature is disabled.
     Dropped,
-    /// It refuses the list with 422, after validation: many items are wrong, or there may be only a few.
+    /// Validation refuses the list with 422: the generated items are invalid, or the kind limits their number.
     Invalid,
 }
 
-/// The lists that are not stored as they are. All others must be, or a case would measure nothing.
+/// The lists that are not stored unchanged. All other lists must be, because otherwise their cases would measure nothing.
 const EXCEPTIONS: &[(&str, Outcome)] = &[
     ("v1 ConfigMap.metadata.managedFields", Outcome::Dropped),
     ("v1 ResourceQuota.spec.scopes", Outcome::Invalid),
@@ -186,7 +186,7 @@ impl CreatableResource {
         format!("{root}/v1{namespace}/{}", self.plural)
     }
 
-    /// Where a list of it is written to.
+    /// The endpoint that writes the list at this path.
     fn endpoint(&self, path: &[Step]) -> Endpoint {
         let has = |name: &str| self.subresources.iter().any(|subresource| subresource == name);
         let names: Vec<&str> = path.iter().map_while(Step::field).take(2).collect();
@@ -198,7 +198,7 @@ impl CreatableResource {
     }
 }
 
-/// All cases: those of these resources, and those of a custom resource.
+/// All cases: those of these resources and those of a custom resource.
 pub(crate) fn all(resources: &[CreatableResource]) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut shapes = HashSet::new();
@@ -208,7 +208,7 @@ pub(crate) fn all(resources: &[CreatableResource]) -> Vec<Case> {
         let mut found = Vec::new();
         find_lists(known.structure(), &mut Vec::new(), &mut vec![known.structure().name], &mut found);
         let metadata = |field: &str| ["metadata", field].map(|name| Step::Field(name.to_owned())).to_vec();
-        // All kinds share the code for their metadata; definitions have some of their own.
+        // All kinds share the code for metadata; definitions have some of their own.
         if matches!(kind, "ConfigMap" | "CustomResourceDefinition") {
             found.push((metadata("labels"), Items::Map(Type::String), format!("labels of a {kind}")));
             found.push((metadata("ownerReferences"), Items::Owners, format!("owners of a {kind}")));
@@ -231,7 +231,7 @@ pub(crate) fn all(resources: &[CreatableResource]) -> Vec<Case> {
             let name = case.name();
             case.outcome =
                 EXCEPTIONS.iter().find(|(exception, _)| *exception == name).map_or(Outcome::Stored, |found| found.1);
-            // The code below `/status` is that of the object, with other fields reset.
+            // The code behind `/status` is that of the object, with other fields reset.
             let shape = if endpoint == Endpoint::Object { shape } else { format!("{endpoint:?}") };
             case.is_first = resource.stored && case.outcome != Outcome::Invalid && shapes.insert(shape);
             cases.push(case);
@@ -272,7 +272,8 @@ pub(crate) fn definition() -> Value {
                 {"type": "object", "properties": {"spec": spec}}}}]}})
 }
 
-/// The lists and maps below a struct. `inside` are the structs on the way: schemas contain schemas.
+/// Finds the lists and maps below a struct. `inside` are the structs on the path, to stop at recursive types: schemas contain
+/// schemas.
 fn find_lists(
     structure: &'static Struct,
     path: &mut Vec<Step>,
@@ -280,7 +281,7 @@ fn find_lists(
     found: &mut Vec<(Vec<Step>, Items, String)>,
 ) {
     for field in structure.fields {
-        // What every kind shares has cases of its own.
+        // The metadata, which all kinds share, has cases of its own.
         if path.is_empty() && field.name == "metadata" {
             continue;
         }
@@ -319,7 +320,7 @@ fn find_lists(
 }
 
 impl Case {
-    /// What the case is called in a report.
+    /// The name of the case in reports.
     pub(crate) fn name(&self) -> String {
         let steps = self.path.iter().map(|step| match step {
             Step::Field(name) => format!(".{name}"),
@@ -329,7 +330,7 @@ impl Case {
         format!("{} {}{}", self.api_version, self.kind, steps.collect::<String>())
     }
 
-    /// The object with `count` items. Objects of different numbers have different names.
+    /// The object with `count` items. Its name contains `number`.
     pub(crate) fn object(&self, number: usize, count: usize) -> Value {
         let mut object = self.plain(number);
         *descend(&mut object, &self.path) = self.filled(count);
@@ -355,7 +356,7 @@ impl Case {
         object
     }
 
-    /// A patch that puts the list where it belongs.
+    /// A JSON patch that writes the list.
     pub(crate) fn json_patch(&self, number: usize, count: usize) -> Value {
         let Step::Field(first) = &self.path[0] else { unreachable!("an object has fields") };
         let object = self.object(number, count);
@@ -367,7 +368,7 @@ impl Case {
         }
     }
 
-    /// How many items of the list an object has.
+    /// The number of items that the list has in this object.
     pub(crate) fn count_items(&self, object: &Value) -> usize {
         let at = self.path.iter().try_fold(object, |at, step| match step {
             Step::Field(name) => at.get(name),
@@ -381,7 +382,7 @@ impl Case {
         }
     }
 
-    /// The path that the list is written to, of an object.
+    /// The path of the endpoint that writes the list of an object.
     pub(crate) fn endpoint_of(&self, number: usize) -> String {
         let path = self.path_of(number);
         match self.endpoint {
@@ -391,12 +392,12 @@ impl Case {
         }
     }
 
-    /// Whether a list is in the metadata, which is all that a delete reads.
+    /// Whether the list is in the metadata, the only part that a delete reads.
     pub(crate) fn is_metadata(&self) -> bool {
         self.path[0].field() == Some("metadata")
     }
 
-    /// Whether this is the request that shows how the kind validates the list.
+    /// Whether this is the request that measures the kind's validation of the list.
     pub(crate) fn is_validated_by(&self, request: Request) -> bool {
         let validated = if self.endpoint == Endpoint::Object { Request::Create } else { Request::Update };
         request == validated
@@ -406,16 +407,16 @@ impl Case {
     pub(crate) fn has(&self, request: Request) -> bool {
         match request {
             Request::Strategic => !self.collection.contains(CUSTOM_GROUP),
-            // What is applied has no managers.
+            // Applied objects may not have managed fields.
             Request::Apply => !matches!(self.items, Items::Managers),
             Request::Delete => self.is_metadata(),
-            // Columns show metadata, fields of a definition, and few other lists.
+            // Table columns show metadata, fields that a definition names, and few other lists.
             Request::Table => matches!(self.kind.as_str(), "ConfigMap" | "Service" | "List"),
             _ => true,
         }
     }
 
-    /// Whether its objects stay until their finalizers are removed.
+    /// Whether objects stay after a delete until their finalizers are removed.
     pub(crate) fn has_finalizers(&self) -> bool {
         matches!(self.items, Items::Finalizers)
     }
@@ -432,7 +433,7 @@ impl Case {
         }
     }
 
-    /// Whether the list is that of the versions of a definition, which are to be served.
+    /// Whether the list is a definition's list of versions, whose items need valid schemas.
     fn is_versions(&self) -> bool {
         let names = self.path.iter().map(|step| if let Step::Field(name) = step { name.as_str() } else { "" });
         self.kind == "CustomResourceDefinition" && names.eq(["spec", "versions"])
@@ -451,7 +452,7 @@ impl Case {
             }
             Items::List(below) => (0..count).map(|number| sample("", below, number)).collect(),
             Items::Map(below) => {
-                // Quotas are of resources that somebody has defined.
+                // Quotas accept only known resources and extended ones, which have a domain.
                 let prefix = if self.kind == "ResourceQuota" { "requests.example.com/" } else { "" };
                 let keys = (0..count).map(|number| (format!("{prefix}key-{number}"), sample("", below, number)));
                 Value::Object(keys.collect())
@@ -476,7 +477,7 @@ impl Case {
     }
 }
 
-/// The place that a path leads to. What is missing on the way is made with all that its type has but lists.
+/// Returns the value at a path. Missing structs are created with sample values in all fields but lists.
 fn descend<'a>(object: &'a mut Value, path: &[Step]) -> &'a mut Value {
     let mut at = object;
     for step in path {
@@ -504,7 +505,7 @@ fn descend<'a>(object: &'a mut Value, path: &[Step]) -> &'a mut Value {
     at
 }
 
-/// A value of a type, different for each number where that is possible.
+/// A sample value of a type, different for each number where possible.
 fn sample(name: &str, kind: Type, number: usize) -> Value {
     match kind {
         Type::Named(_, below) | Type::Pointer(below) => sample(name, *below, number),
@@ -524,7 +525,7 @@ fn sample(name: &str, kind: Type, number: usize) -> Value {
     }
 }
 
-/// The simple fields of a struct.
+/// A sample struct with its scalar fields.
 fn sample_struct(structure: &'static Struct, number: usize) -> Value {
     if structure.name == "JSONSchemaProps" {
         return json!({"type": "string"});
@@ -539,7 +540,7 @@ fn sample_struct(structure: &'static Struct, number: usize) -> Value {
     Value::Object(members)
 }
 
-/// An item that validation accepts, where one with any simple fields is refused.
+/// A valid item of a struct for which validation refuses arbitrary scalar fields.
 fn sample_valid(structure: &str, number: usize) -> Option<Value> {
     let (_, name) = structure.rsplit_once('.').unwrap_or(("", structure));
     let rule = json!({"operations": ["CREATE"], "apiGroups": ["none.example.com"], "apiVersions": ["v1"],
@@ -585,7 +586,7 @@ fn sample_text(name: &str, number: usize) -> Value {
     }
 }
 
-/// An object of a kind that is valid, or nearly so.
+/// A minimal object of a kind that is valid, or nearly so.
 fn base(kind: &str) -> Value {
     let hook = json!([{"name": "a.example.com", "clientConfig": {"url": "https://127.0.0.1:1/"}, "sideEffects": "None",
         "admissionReviewVersions": ["v1"], "failurePolicy": "Ignore",

@@ -1,4 +1,4 @@
-//! `/livez` while the server works on the longest lists that fit into requests.
+//! The latency of `/livez` while the server processes the longest lists that fit into requests.
 
 use std::{
     sync::{
@@ -23,13 +23,14 @@ use tokio::runtime::Runtime;
 
 use crate::{STACK_BYTES, server};
 
-/// How much longer the slowest `/livez` of a server under load may take than that of one beside it that has nothing to do.
+/// The maximum difference between the slowest `/livez` of the loaded server and that of an idle server beside it.
 const HEALTH_CHECK_TIME: Duration = Duration::from_millis(100);
-/// How often a delay that looks too long is measured: the best of these counts, as other programs use the machine, too.
+/// The maximum number of measurements: the best one counts, because other programs use the machine too.
 const TRIES: usize = 3;
-/// A server that answers less often than this while it works on the load does not answer.
+/// The minimum number of responses under load. A server with fewer counts as unresponsive.
 const ANSWERS_MIN: usize = 20;
-/// One request of the load. They wait for each other, and what is judged is not their own time.
+/// The timeout of one request of the load. It is long because the requests wait for each other, and their own duration is not
+/// judged.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -38,10 +39,10 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const MUTATING_HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const VALIDATING_HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
-/// A whole server over TLS, on a runtime like the daemon's.
+/// A complete server with TLS, on a runtime like the daemon's.
 struct TlsServer {
     kubeconfig: Kubeconfig,
-    // Dropped before the runtime that they run on.
+    // Fields are dropped in order: server and core before the runtime that they run on.
     _server: Server,
     _core: Core,
     _runtime: Runtime,
@@ -81,7 +82,7 @@ impl TlsServer {
     }
 }
 
-/// A client on the thread that calls it, with a connection for each request.
+/// A client on the caller's thread, with a new connection for each request.
 struct TestClient {
     client: Client,
     runtime: Runtime,
@@ -93,7 +94,7 @@ impl TestClient {
         self.runtime.block_on(self.client.call(method.parse().unwrap(), path, content)).unwrap().status.as_u16()
     }
 
-    /// Asks for the health until `done`, and returns how long each answer took.
+    /// Requests `/livez` until `done`, and returns the duration of each response.
     fn check_health(&self, done: &AtomicBool) -> Vec<Duration> {
         let mut times = Vec::new();
         while !done.load(Ordering::SeqCst) {
@@ -105,17 +106,17 @@ impl TestClient {
     }
 }
 
-/// How long the answers of one run took.
+/// The durations of the responses in one run.
 struct Round {
     loaded: Vec<Duration>,
     idle: Vec<Duration>,
 }
 
 impl Round {
-    /// How much longer the slowest answer of the loaded server took than that of the idle one.
+    /// The difference between the slowest responses of the loaded server and the idle one.
     ///
-    /// Threads of both wait for the same cores, also for other programs' sake, and that is in both. A worker that computes
-    /// instead of answering delays the loaded server alone.
+    /// The threads of both servers compete for the same cores, also with other programs, which delays both. A worker that
+    /// computes instead of responding delays only the loaded server.
     fn excess(&self) -> Duration {
         longest(&self.loaded).saturating_sub(longest(&self.idle))
     }
@@ -175,8 +176,8 @@ fn mk_hooks(kind: &str) -> Value {
     json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "busy"}, "webhooks": hooks})
 }
 
-/// Requests with the longest lists, in fields whose items validation or a controller compares. Those of one list are sent one
-/// after the other, the lists at the same time.
+/// Requests with the longest lists, in fields whose items validation or a controller compares. The requests of one list run one
+/// after the other, the lists concurrently.
 fn mk_load() -> Vec<Vec<HeavyRequest>> {
     let mut load = Vec::new();
     let owner = |number| json!({"apiVersion": "v1", "kind": "A", "name": "n", "uid": format!("{number}")});
@@ -207,7 +208,7 @@ fn mk_load() -> Vec<Vec<HeavyRequest>> {
         },
         delete(SERVICES, "judged"),
     ]);
-    // The names of the second one are those of the first one.
+    // Both definitions have the same names, which the controller must detect as a conflict.
     load.push(["as", "bs"].map(|plural| create(DEFINITIONS, mk_definition(plural))).into());
     load.push(vec![
         create(MUTATING_HOOKS, mk_hooks("MutatingWebhookConfiguration")),
@@ -223,7 +224,7 @@ fn send_all(client: &TestClient, requests: &[HeavyRequest]) {
     }
 }
 
-/// Sets a flag when it is dropped, also by a panic.
+/// Sets a flag when it is dropped, also during a panic.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -232,9 +233,9 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// Sends the whole load to one server while the health of both is asked for.
+/// Sends the whole load to one server while it measures `/livez` of both.
 fn run_load(load: &[Vec<HeavyRequest>]) -> Round {
-    // In the same process, with the same threads, and with nothing to do: what it takes to answer, the machine takes.
+    // The idle server runs in the same process with the same number of threads: its latency is that of the machine.
     let (loaded, idle) = (TlsServer::start(), TlsServer::start());
     let done = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -1,16 +1,19 @@
-//! Finding A-2: no request costs more than in proportion to its size. A case for each list of each kind, measured at n items and at a multiple of n.
+//! Finding A-2: the cost of every request is at most proportional to its size. There is a case for each list of each kind,
+//! measured at n items and at a multiple of n.
 //!
-//! Every case is measured by a create, or by an update where the list is in a part of the object with a path of its own. n is
-//! as long as it takes for the request to cost 50 ms of the thread's CPU time, and a list six times as long may cost 1.25 times
-//! as much per item. That is the bound of 2.5 for twice the items, further out: validation that compares items with each other
-//! may be a tenth of the work at n. The first case of each shape is measured by all kinds of patches and reads, too, with a list
-//! twice as long, for their code knows shapes and not kinds. What looks too slow is measured three times, and the best counts.
+//! Each case is measured by a create, or by an update if a subresource writes the list. n is the length at which the request
+//! costs 50 ms of the thread's CPU time. A list six times as long may cost 1.25 times as much per item, which corresponds to a
+//! bound of 2.5 for twice the items. The factor of six makes validation visible that compares items with each other and is only a
+//! tenth of the work at n. The first case of each shape is also measured by all kinds of patches and reads, with a list twice as
+//! long, because their code depends on shapes and not on kinds. A measurement that looks too slow is repeated up to three times,
+//! and the best one counts.
 //!
-//! Where not even half of the longest list that fits into a body costs 50 ms, n is that half; if all of it costs less, its
-//! growth does not matter. A kind that limits a list is measured below its limit, or above if it refuses all of these lengths.
+//! If half of the longest list that fits into a body costs less than 50 ms, n is that half. If the whole list costs less, its
+//! growth does not matter. A kind that limits the length of a list is measured below the limit, or above it if it refuses all of
+//! these lengths.
 //!
-//! So that no case measures the wrong thing, a test of its own checks the answers to short lists: they have all items, or the
-//! case says why not.
+//! To ensure that every case measures the right thing, a separate test checks the responses to short lists: they have all items,
+//! or the case declares the reason why not.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
@@ -31,10 +34,10 @@ use cases::Case;
 use measure::Verdict;
 use server::TestServer;
 
-/// One server a thread: thread CPU time then has one server's work in it and nothing else.
+/// The number of threads with one server each, so that the CPU time of a thread is that of one server.
 const THREADS: usize = 2;
 
-/// As the daemon's own threads have.
+/// The stack size of the daemon's threads.
 const STACK_BYTES: usize = 8 << 20;
 
 // Finding A-2
@@ -63,7 +66,7 @@ fn every_list_of_every_kind_is_handled_in_linear_time() {
     assert!(slow.is_empty(), "requests that cost more than their size:{slow}");
 }
 
-/// Lets one test at a time measure.
+/// Takes the lock that lets only one test measure at a time.
 fn measure_alone() -> MutexGuard<'static, ()> {
     static MACHINE: Mutex<()> = Mutex::new(());
     MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -87,7 +90,7 @@ fn run_on_server_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Takes cases until none is left.
+/// Takes and measures cases until none is left.
 fn measure_cases(cases: &[Case], next: &AtomicUsize) -> Vec<Verdict> {
     let server = TestServer::start();
     let mut verdicts = Vec::new();

@@ -1,4 +1,4 @@
-//! What requests cost at n items and at a multiple of n.
+//! Measures the cost of requests with n items and with a multiple of n.
 
 use std::{fmt, time::Duration};
 
@@ -9,29 +9,29 @@ use crate::{
     server::{Answer, TestServer},
 };
 
-/// What a request must cost at n. Less is noise.
+/// The minimum cost of a request at n. Below it, noise dominates.
 const MEASURABLE: Duration = Duration::from_millis(50);
-/// What an item of the longer list may cost, as a multiple of one of n: for twice the items, 2.5 times in all.
+/// The maximum cost of an item of the longer list, as a multiple of the cost at n: 2.5 in all for twice the items.
 const GROWTH_MAX: f64 = 1.25;
-/// What it costs at least, unless the items cost nothing.
+/// The minimum of that multiple, unless the items cost nothing.
 const GROWTH_MIN: f64 = 0.65;
-/// How often a request that looks too slow is measured: the best of these counts.
+/// The maximum number of measurements of a request: the best one counts.
 const TRIES: usize = 3;
 const JSON: &str = "application/json";
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
-/// The number of items with which the answer is checked. Also the first n.
+/// The number of items with which responses are checked, and the first n.
 const COUNT_MIN: usize = 200;
-/// How much longer the next list may be than the one before, while n is looked for.
+/// The maximum factor between two lengths in the search for n.
 const STEP_MAX: f64 = 16.0;
-/// How much longer the second list is where items may be compared with each other. That may be cheap beside the rest of the
-/// work at n, and shows at a multiple of it.
+/// The factor between n and the longer list where items may be compared with each other. Such comparisons may be cheap beside the
+/// rest of the work at n, but show at a multiple of it.
 const VALIDATION_FACTOR: usize = 6;
-/// How much longer it is where a list is patched, read or deleted as any other of its shape.
+/// The factor where a list is patched, read or deleted like any other of its shape.
 const SHAPE_FACTOR: usize = 2;
-/// Bodies end here, as the server's limit is 3 MiB.
+/// The maximum size of a body, below the server's limit of 3 MiB.
 const BODY_BYTES_MAX: usize = 2_900_000;
 
-/// How a list reaches the server.
+/// A kind of request that handles a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Request {
     Create,
@@ -55,11 +55,11 @@ const REQUESTS: [Request; 8] = [
     Request::Delete,
 ];
 
-/// What reaches a status.
+/// The requests that can write a status.
 const STATUS_REQUESTS: [Request; 5] =
     [Request::Update, Request::Merge, Request::Strategic, Request::Json, Request::Apply];
 
-/// What one request of one case cost.
+/// The measurements of one request of one case.
 #[derive(Debug)]
 pub(crate) struct Verdict {
     case: String,
@@ -68,7 +68,7 @@ pub(crate) struct Verdict {
     long: Measurement,
 }
 
-/// A list and what the request cost.
+/// The length of a list and the cost of the request with it.
 #[derive(Debug, Clone, Copy)]
 struct Measurement {
     count: usize,
@@ -77,17 +77,17 @@ struct Measurement {
 }
 
 impl Verdict {
-    /// Growth cannot hurt where the longest list that fits into a request is cheap.
+    /// Whether the growth is within the bound, or irrelevant because the longest list that fits into a request is cheap.
     pub(crate) fn is_linear(&self) -> bool {
         self.growth() <= GROWTH_MAX || self.long.cost < MEASURABLE
     }
 
-    /// Whether the request costs at least 50 ms at n. If not, the other list is the longest one.
+    /// Whether the request costs at least 50 ms at n. If not, the longer list is the longest possible one.
     pub(crate) fn is_measured(&self) -> bool {
         self.short.cost >= MEASURABLE
     }
 
-    /// How much more an item of the longer list costs.
+    /// The cost of an item of the longer list, as a multiple of the cost at n.
     fn growth(&self) -> f64 {
         let items = self.long.count as f64 / self.short.count as f64;
         self.long.cost.as_secs_f64() / self.short.cost.as_secs_f64().max(1e-6) / items
@@ -106,12 +106,12 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Measures the requests of a case.
+/// Measures all requests of a case.
 pub(crate) fn judge(server: &TestServer, case: &Case) -> Vec<Verdict> {
     requests_of(case).map(|request| judge_request(server, case, request)).collect()
 }
 
-/// What is wrong with the answers to a short list.
+/// Returns the mistakes in the responses to a short list.
 pub(crate) fn find_mistakes(server: &TestServer, case: &Case) -> Vec<String> {
     requests_of(case)
         .filter_map(|request| {
@@ -124,7 +124,7 @@ pub(crate) fn find_mistakes(server: &TestServer, case: &Case) -> Vec<String> {
 fn requests_of(case: &Case) -> impl Iterator<Item = Request> {
     let requests = match (case.endpoint, case.is_first) {
         (Endpoint::Object, true) => &REQUESTS[..],
-        // Each kind validates in its own way.
+        // Validation is specific to each kind, so every case measures it.
         (Endpoint::Object, false) => &[Request::Create],
         (Endpoint::Status, true) => &STATUS_REQUESTS,
         (Endpoint::Status, false) | (Endpoint::Finalize, _) => &[Request::Update],
@@ -147,7 +147,7 @@ fn judge_request(server: &TestServer, case: &Case, request: Request) -> Verdict 
     verdict
 }
 
-/// What is wrong with the answer to a list of [`COUNT_MIN`] items.
+/// Returns the mistake in the response to a list of [`COUNT_MIN`] items, if there is one.
 fn find_mistake(case: &Case, request: Request, answer: &Answer) -> Option<String> {
     let code = match (case.outcome, request) {
         (Outcome::Invalid, _) => 422,
@@ -168,12 +168,12 @@ fn find_mistake(case: &Case, request: Request, answer: &Answer) -> Option<String
     None
 }
 
-/// Finds a length that costs enough, and measures it and a longer one.
+/// Searches the length n that costs enough, and measures it and a longer one.
 fn measure(server: &TestServer, case: &Case, request: Request) -> Verdict {
-    // Numbers get longer with the list.
+    // Six more bytes per item, because the numbers in the items get longer.
     let bytes_per_item = case.object(0, COUNT_MIN).to_string().len() / COUNT_MIN + 6;
     let count_max = (BODY_BYTES_MAX / 2 / bytes_per_item).max(COUNT_MIN);
-    // Preparing these costs more than they do, so they begin with a length that may be enough.
+    // Preparing these requests costs more than the requests, so the search starts with a length that may be enough.
     let is_prepared = matches!(request, Request::Table | Request::Delete);
     let start = if is_prepared { (count_max / 8).max(COUNT_MIN) } else { COUNT_MIN };
     let mut short = measure_at(server, case, request, start);
@@ -188,7 +188,7 @@ fn measure(server: &TestServer, case: &Case, request: Request) -> Verdict {
         if verdict.growth() >= GROWTH_MIN {
             return verdict;
         }
-        // Something else may have made n dear, which would hide what the longer list costs.
+        // A disturbance during the measurement of n would hide the growth, so measure n again.
         let again = measure_at(server, case, request, verdict.short.count);
         if again.cost.as_secs_f64() > verdict.short.cost.as_secs_f64() * 0.8 {
             return verdict;
@@ -197,8 +197,8 @@ fn measure(server: &TestServer, case: &Case, request: Request) -> Verdict {
     }
 }
 
-/// Measures a longer list that is handled as `short` is: a kind may have a limit of its own, and what is stored may be longer
-/// than what was sent.
+/// Measures a longer list with the same outcome as `short`. Lengths with another outcome are halved: a kind may limit the length,
+/// and the stored object may exceed the size limit although the request does not.
 fn compare(server: &TestServer, case: &Case, request: Request, mut short: Measurement, longest: usize) -> Verdict {
     let mut count = longest;
     loop {
@@ -231,7 +231,7 @@ fn run(server: &TestServer, case: &Case, request: Request, count: usize) -> Answ
     let patch = |patch_type: &str, patch: &Value| {
         server.send_json("PATCH", &endpoint, &format!("application/{patch_type}"), patch)
     };
-    // A status is written to an object that is there, by any request.
+    // These requests need an existing object.
     if !matches!(request, Request::Create | Request::Table | Request::Delete | Request::Apply)
         || case.endpoint != Endpoint::Object
     {
@@ -246,7 +246,7 @@ fn run(server: &TestServer, case: &Case, request: Request, count: usize) -> Answ
             server.send_json("PUT", &endpoint, JSON, &object)
         }
         Request::Merge => patch("merge-patch+json", &object),
-        // The second one merges into what the first one has left.
+        // The second patch merges with the result of the first one.
         Request::Strategic => {
             patch("strategic-merge-patch+json", &object).and(patch("strategic-merge-patch+json", &object))
         }
@@ -269,7 +269,7 @@ fn run(server: &TestServer, case: &Case, request: Request, count: usize) -> Answ
     if case.has_finalizers() {
         server.send_json("PATCH", &path, "application/merge-patch+json", &json!({"metadata": {"finalizers": null}}));
     }
-    // Definitions and namespaces go by themselves, some time later.
+    // The deletion of definitions and namespaces completes some time later.
     server.send("DELETE", &path, JSON, Vec::new());
     answer
 }

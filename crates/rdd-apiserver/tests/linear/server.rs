@@ -1,4 +1,4 @@
-//! A whole server on one thread, over a store in memory.
+//! A complete server on one thread, over a store in memory.
 
 use std::{cell::Cell, sync::Arc, time::Duration};
 
@@ -21,30 +21,30 @@ use tower_service::Service as _;
 
 use crate::cases::{self, CreatableResource};
 
-/// A server whose every step runs on the thread that calls it, so that the clock of the thread shows what a request costs.
+/// A server that runs completely on the caller's thread, so that the thread's CPU time is the cost of a request.
 pub(crate) struct TestServer {
     door: InProcess,
-    // Dropped before the runtime that it runs on.
+    // Fields are dropped in order: the core before the runtime that it runs on.
     _core: Core,
     runtime: Runtime,
     numbers: Cell<usize>,
 }
 
-/// What a request brought.
+/// A response and its cost.
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) body: Bytes,
-    /// CPU time of the server's thread.
+    /// The CPU time of the server's thread during the request.
     pub(crate) cpu: Duration,
 }
 
 impl Answer {
-    /// The body as JSON; null if it is not.
+    /// The body as JSON; null if it is not JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// The cost of this request and of the one before it.
+    /// The second response, with the cost of both requests.
     pub(crate) fn and(self, next: Self) -> Self {
         Self { cpu: self.cpu + next.cpu, ..next }
     }
@@ -68,7 +68,7 @@ impl TestServer {
         answer.json()
     }
 
-    /// The built-in resources that can be created, from discovery: the rows of the server's own table.
+    /// Returns the built-in resources that can be created, from discovery.
     pub(crate) fn find_creatable(&self) -> Vec<CreatableResource> {
         let groups = self.get("/apis");
         let groups = groups["groups"].as_array().unwrap().iter().map(|group| group["name"].as_str().unwrap());
@@ -98,7 +98,7 @@ impl TestServer {
         found.collect()
     }
 
-    /// A number that no object has yet.
+    /// Returns a number that no object has yet.
     pub(crate) fn next_number(&self) -> usize {
         self.numbers.replace(self.numbers.get() + 1)
     }
@@ -116,7 +116,7 @@ impl TestServer {
             let (head, body) = response.into_parts();
             (head.status.as_u16(), body.collect().await.unwrap().to_bytes())
         });
-        // What controllers do about it is part of what it costs.
+        // The cost of a request includes the work of the controllers that it triggers.
         self.runtime.block_on(async {
             for _ in 0..20 {
                 tokio::task::yield_now().await;
@@ -130,13 +130,13 @@ impl TestServer {
     }
 }
 
-/// CPU time of this thread.
+/// The CPU time of this thread.
 pub(crate) fn thread_cpu() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap())
 }
 
-/// The whole API over a store in memory.
+/// Opens the complete API over a store in memory.
 pub(crate) async fn open_core() -> Core {
     let parts = Parts {
         store: Arc::new(MemoryStore::new(rdd_store::Limits::default(), SystemClock::shared())),

@@ -1,4 +1,4 @@
-//! Commits and reads: who writes sees it, whoever writes is seen, and the past is there for its time.
+//! Tests of commits and reads: writers read their own writes, others see them, and the history is kept for its time.
 
 use std::{
     sync::{
@@ -134,16 +134,16 @@ async fn older_revisions_are_listed_page_by_page_until_their_time_is_over() {
     clock.advance(Duration::from_mins(6));
     let last = put(&state, "c", &json(1, "x")).await;
 
-    // The deletion was the newest revision six minutes ago: the one before it is past.
+    // The deletion was the newest revision six minutes ago, so all earlier revisions have expired.
     let expired = page(first_page.next.clone()).await.unwrap_err();
     assert!(matches!(expired, Error::Expired { oldest, .. } if oldest == Revision(second.0 + 1)), "{expired}");
     let still = list(&state, &maps().all(), RevisionWant::Exact(Revision(second.0 + 1))).await.unwrap();
     assert_eq!(still, ["a@1"]);
-    // So it is for a resource that nobody has written.
+    // The same holds for a resource without objects.
     let pods = Resource::new("", "pods").unwrap().all();
     assert!(list(&state, &pods, RevisionWant::Exact(second)).await.is_err());
     assert!(list(&state, &pods, RevisionWant::Exact(last)).await.unwrap().is_empty());
-    // A quiet resource's watch resumes all the same: nothing that it would miss was dropped.
+    // A watch of a quiet resource resumes nevertheless: no change that it would miss was dropped.
     let mut watch = state.watch(&maps().all(), WatchFrom::After(Revision(0)), None).unwrap();
     assert_eq!(take(&mut watch, 4).await, ["+a@1", "+b@2", "-b@3", "+c@4"]);
 }
@@ -240,7 +240,7 @@ async fn when_the_store_is_closed_everyone_is_told() {
     assert!(state.get(&key("a")).is_some());
 }
 
-/// Reads objects as usual, and counts them.
+/// Extracts metadata as usual, and counts the objects.
 #[derive(Debug, Default)]
 struct Counting(AtomicUsize);
 
@@ -312,7 +312,7 @@ async fn a_commit_that_history_has_let_go_of_returns_what_it_wrote() {
     assert!(!Arc::ptr_eq(&object, &state.get(&key("a")).unwrap()), "it was made anew");
 }
 
-/// Reads objects as usual, and breaks down over one.
+/// Extracts metadata as usual, but panics for one object.
 #[derive(Debug)]
 struct Fragile;
 

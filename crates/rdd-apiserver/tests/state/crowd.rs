@@ -1,4 +1,4 @@
-//! Writers, readers and watchers all at once, on several threads: what is read together belongs together.
+//! Concurrent writers, readers and watchers on several threads: every read is consistent.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,14 +21,14 @@ async fn write(state: Arc<State>, writer: u64) {
             _ => Write::put(key(&name), Expect::Any, json((number % 2) as u8, "x")),
         };
         let committed = bounded(state.commit(write)).await.unwrap();
-        // Who wrote sees it: what is there is as new, or newer.
+        // A writer reads its own write, or a newer one.
         let newest = state.get(&key(&name)).map(|object| object.revision());
         assert!(state.revision() >= committed.revision);
         assert!(newest.is_none_or(|newest| newest >= committed.revision || number % 5 == 4), "{newest:?}");
     }
 }
 
-/// A list says as of which revision it is, and is that.
+/// A list is exactly the content at the revision that it reports.
 async fn read(state: Arc<State>) {
     while state.revision().0 < WRITERS * WRITES / 2 {
         let any = ListOptions { want: RevisionWant::Any, ..ListOptions::default() };
@@ -40,7 +40,7 @@ async fn read(state: Arc<State>) {
     }
 }
 
-/// A watch, begun in the middle of everything, is complete when it says so, and stays so.
+/// A watch that starts among concurrent writes is complete when it reports so, and remains complete.
 async fn observe(state: Arc<State>) {
     while state.revision().0 < WRITERS * WRITES / 2 {
         let mut watch = state.watch(&maps().all(), WatchFrom::Now, Some(is_on())).unwrap();
@@ -54,7 +54,7 @@ async fn observe(state: Arc<State>) {
     }
 }
 
-/// Takes the initial state, or so many changes; says as of when the initial state is.
+/// Applies the initial state (`most` is 0) or this many changes to the copy; returns the revision of the initial state.
 async fn fold(watch: &mut Watch, copy: &mut Copy, most: usize) -> Revision {
     let mut count = 0;
     while most == 0 || count < most {

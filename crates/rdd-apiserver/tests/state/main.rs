@@ -1,4 +1,4 @@
-//! The state over real stores: what readers and watchers see while others write, over restarts and when it gets tight.
+//! Tests of the state over real stores: concurrent reads, watches and writes, restarts, and limits.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 

@@ -1,4 +1,4 @@
-//! Whatever is written, in whatever order it is read: each watcher's own copy equals the list at its revision.
+//! Random writes and reads in any order: the copy that each watcher builds equals the list at its revision.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,18 +9,18 @@ use serde_json::Value;
 
 use crate::support::{bounded, is_on, json, maps, mk_store, open};
 
-/// Key to revision and label.
+/// Maps a key to its revision and label.
 type Content = BTreeMap<String, (u64, u8)>;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// Puts (with this label) or deletes, each key once, in one transaction.
+    /// Puts (with this label) or deletes keys, each once, in one transaction.
     Write(BTreeMap<(u8, u8), Option<u8>>),
-    /// Opens a watch, from now or from so many revisions ago, of all or one namespace, with or without a filter.
+    /// Opens a watch from now or from this many revisions ago, of all namespaces or one, with or without a filter.
     Watch { back: Option<u8>, namespace: Option<u8>, filtered: bool },
-    /// Lets one of the watchers read so much.
+    /// Reads at most this many items of one watch.
     Read { who: prop::sample::Index, most: u8 },
-    /// Lists as of so many revisions ago.
+    /// Lists at the revision of this many revisions ago.
     List { back: u8, namespace: Option<u8> },
 }
 
@@ -57,7 +57,7 @@ fn scope(namespace: Option<u8>) -> Scope {
     namespace.map_or_else(|| maps().all(), |namespace| maps().within(&format!("n{namespace}")).unwrap())
 }
 
-/// What an object tells of itself; that its bytes agree is checked on the way.
+/// Returns an object's key, revision and label, and checks that its bytes agree.
 fn tell(object: &Object) -> (String, (u64, u8)) {
     let value: Value = serde_json::from_slice(object.wire()).unwrap();
     assert_eq!(value["metadata"]["resourceVersion"], object.revision().to_string());
@@ -119,7 +119,7 @@ impl World {
         self.watchers.push(Watcher { watch, namespace, filtered, synced: back.is_some(), copy, last: 0 });
     }
 
-    /// Lets a watcher read what is there, up to so much, and checks its copy.
+    /// Reads the available items of a watch, up to a maximum, and checks the watcher's copy.
     fn read(&mut self, who: usize, most: usize) {
         let watcher = &mut self.watchers[who];
         for _ in 0..most {
@@ -185,7 +185,7 @@ async fn run(steps: Vec<Step>) {
     let head = bounded(world.state.catch_up(std::time::Duration::from_secs(30))).await.unwrap();
     assert_eq!(head.0, world.head());
     for who in 0..world.watchers.len() {
-        // A watcher gives way now and then, so it may take several turns.
+        // A watch yields to other tasks from time to time, so this may take several reads.
         while world.watchers[who].watch.progress() != Some(head) {
             world.read(who, usize::MAX);
         }

@@ -1,4 +1,4 @@
-//! Over a restart a watch goes on as if nothing had been.
+//! A watch resumes after a restart as if it had not been interrupted.
 
 use std::{path::Path, sync::Arc};
 

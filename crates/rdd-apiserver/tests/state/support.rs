@@ -1,4 +1,4 @@
-//! A state over a store of its own, and objects to put into it.
+//! A state over a store of its own, and objects for it.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -53,7 +53,7 @@ pub(crate) async fn delete(state: &State, name: &str) -> Revision {
     bounded(state.commit(Write::delete(key(name), Expect::Any))).await.unwrap().revision
 }
 
-/// Commits to the store from another thread while no task of this runtime can run.
+/// Commits to the store directly, while no task of this runtime can run, so that the state does not notice in between.
 pub(crate) fn put_behind_its_back(store: &Arc<MemoryStore>, txns: Vec<Txn>, compact: bool) {
     let store = Arc::clone(store);
     let thread = std::thread::spawn(move || {
@@ -68,13 +68,13 @@ pub(crate) fn put_behind_its_back(store: &Arc<MemoryStore>, txns: Vec<Txn>, comp
     thread.join().unwrap();
 }
 
-/// `name@revision`, for each object as of then.
+/// Lists the objects at a revision, each as `name@revision`.
 pub(crate) async fn list(state: &State, scope: &Scope, want: RevisionWant) -> Result<Vec<String>, Error> {
     let page = bounded(state.list(scope, ListOptions { want, ..ListOptions::default() })).await?;
     Ok(page.objects.iter().map(|object| format!("{}@{}", object.name(), object.revision())).collect())
 }
 
-/// The next thing told, as `+name@revision`, `~`, `-`, or `synced@revision`.
+/// Returns the next item of a watch, as `+name@revision`, `~`, `-`, or `synced@revision`.
 pub(crate) async fn next(watch: &mut Watch) -> Result<String, Error> {
     Ok(match bounded(watch.next()).await? {
         Item::Synced(revision) => format!("synced@{revision}"),
@@ -97,7 +97,7 @@ pub(crate) async fn take(watch: &mut Watch, count: usize) -> Vec<String> {
     told
 }
 
-/// Waits for a state, with a bound.
+/// Awaits a future, with a timeout.
 pub(crate) async fn bounded<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(30), future).await.expect("it happens within 30 s")
 }

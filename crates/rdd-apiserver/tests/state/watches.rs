@@ -1,4 +1,4 @@
-//! Watches: nothing missed, nothing twice, and nobody held up by who does not read.
+//! Tests of watches: no change is missed or repeated, and a slow reader delays no other.
 
 use std::time::Duration;
 
