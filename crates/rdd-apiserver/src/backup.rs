@@ -130,6 +130,7 @@ impl HttpBody for Stream {
 
 fn read_chunk(mut file: File, size: usize) -> (File, io::Result<Bytes>) {
     let mut chunk = vec![0; size];
+    // A file that became shorter is an error, which aborts the transfer.
     let read = file.read_exact(&mut chunk).map(|()| chunk.into());
     (file, read)
 }

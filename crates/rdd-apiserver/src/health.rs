@@ -131,6 +131,7 @@ impl Health {
             tracing::debug!(check = name, failed = failed.join("; "), "health check failed");
             return text(StatusCode::INTERNAL_SERVER_ERROR, format!("{report}{name} check failed\n"));
         }
+        // Upstream ignores the value of `verbose` too.
         if parameters.iter().any(|(name, _)| name == "verbose") {
             return text(StatusCode::OK, format!("{report}{name} check passed\n"));
         }

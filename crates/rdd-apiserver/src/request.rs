@@ -84,6 +84,7 @@ impl Request {
         let mut read = BytesMut::new();
         while let Some(frame) = self.body.frame().await {
             let frame = frame.map_err(|_| Status::bad_request("the request body could not be read"))?;
+            // Frames without data are trailers, which have no meaning here.
             let Ok(data) = frame.into_data() else { continue };
             if data.len() > limit - read.len() {
                 return Err(Status::request_entity_too_large(limit));
@@ -254,11 +255,13 @@ pub fn verb_of(method: &Method) -> &'static str {
 /// Parses the query parameter `timeout`. `None` if it is absent, empty, zero or negative; an error is the 400 for an invalid
 /// duration.
 pub(crate) fn timeout(query: Option<&str>) -> Result<Option<Duration>, Status> {
+    // Most requests have no timeout: avoid decoding their queries.
     let Some(query) = query.filter(|query| query.contains("timeout=")) else { return Ok(None) };
     let given = query_pairs(query).find(|(name, _)| name == "timeout").map(|(_, value)| value);
     match given.as_deref() {
         None | Some("") => Ok(None),
         Some(text) => match rdd_meta::go_duration::parse(text) {
+            // Zero and negative values are no limit.
             Ok(nanoseconds) => Ok(u64::try_from(nanoseconds).ok().filter(|given| *given > 0).map(Duration::from_nanos)),
             Err(why) => Err(Status::bad_request(format!("invalid timeout specified in the request URL - {why}"))),
         },

@@ -132,6 +132,7 @@ pub fn raw_json(value: &impl Serialize) -> Response {
 
 /// The response for an error: the `Status` as JSON, its code, and `Retry-After` if the `Status` has a delay.
 pub fn status(status: &Status) -> Response {
+    // A `Status` may have a code outside of HTTP's range.
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = content(code, JSON, status.to_wire());
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);

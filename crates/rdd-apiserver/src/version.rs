@@ -50,6 +50,7 @@ struct VersionInfo<'a> {
 
 impl Serialize for Version {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // A minor version that is not a number has no predecessor.
         let previous = self.minor.parse::<u32>().ok().and_then(|minor| minor.checked_sub(1));
         let info = VersionInfo {
             major: &self.major,

@@ -39,6 +39,7 @@ pub(crate) fn impersonate(requestor: Arc<Identity>, headers: &mut HeaderMap) -> 
         return Ok(requestor);
     }
     let request = ImpersonationRequest::from_headers(headers);
+    // A handler that forwards the headers must not impersonate a second time.
     let names: Vec<HeaderName> = headers.keys().filter(|name| name.as_str().starts_with(PREFIX)).cloned().collect();
     for name in names {
         headers.remove(name);

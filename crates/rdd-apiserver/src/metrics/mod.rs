@@ -180,6 +180,7 @@ impl Metrics {
         let requests = || self.requests.get_or_create_owned(&Answered { verb, code });
         let durations = || self.durations.get_or_create_owned(&Verb { verb });
         let took = took.map(|took| took.as_secs_f64());
+        // Comparing with a few pairs is faster than a look-up by labels.
         match USUAL.iter().position(|usual| *usual == (verb, code)).map(|at| &self.usual[at]) {
             Some(usual) => {
                 usual.requests.get_or_init(requests).inc();

@@ -121,6 +121,7 @@ impl<G: Unpin> HttpBody for Guarded<G> {
             transfer.0.frames.fetch_add(1, Ordering::SeqCst);
         }
         if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
+            // The request is over now, even if the connection keeps this body for longer.
             self.inner = None;
             self.transfer = None;
         }

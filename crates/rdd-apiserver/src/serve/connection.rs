@@ -45,6 +45,7 @@ pub(super) async fn serve(stream: Placed, tls: Arc<Tls>, frame: Arc<Frame>, visi
     let Some(stream) = handshake(stream, &tls, &frame, &visit).await else { return };
     let (placed, session) = stream.get_ref();
     let address = placed.peer_address();
+    // The certificate is parsed once per connection, not once per request.
     let certificate = session.peer_certificates().and_then(|chain| tls::holder(chain.first()?));
     let peer = Arc::new(Peer::new(certificate.map(|holder| Arc::new(holder.into())), address, visit));
     let speaks_http2 = session.alpn_protocol() == Some(b"h2");
@@ -106,6 +107,7 @@ async fn serve_http1(stream: TlsStream<Placed>, peer: Arc<Peer>, frame: Arc<Fram
         let (_, answering) = answer(&frame, &peer, request);
         answering.inspect_ok(|response| {
             if response.status() == http::StatusCode::SWITCHING_PROTOCOLS {
+                // An upgraded stream must not linger when hyper shuts down its side.
                 peer.mark_upgraded();
             }
         })
@@ -121,6 +123,7 @@ async fn serve_http2(stream: TlsStream<Placed>, peer: Arc<Peer>, frame: Arc<Fram
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.streams)
+        // The two limits of resets bound what the Rapid Reset attack can cost.
         .max_pending_accept_reset_streams(PENDING_RESETS)
         .max_local_error_reset_streams(ERROR_RESETS)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
@@ -180,6 +183,7 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
     alarms.push(Box::pin(tokio::time::sleep(frame.limits.authentication_timeout).map(|()| Alarm::LostPatience)));
     loop {
         let alarm = tokio::select! {
+            // The connection comes first: nearly all wake-ups are its own.
             biased;
             ended = connection.as_mut() => return ended,
             Some(alarm) = alarms.next() => alarm,

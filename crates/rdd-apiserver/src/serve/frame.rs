@@ -172,6 +172,7 @@ impl InFlight {
     fn enter(self: &Arc<Self>, kind: Kind, limit: Option<usize>) -> Option<Flying> {
         let limit = limit.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(i64::MAX);
         let counted = self.metrics.in_flight(kind).inner();
+        // The gauge of the metrics is also the counter: check and increment it in one atomic step.
         let one_more = |before| (before < limit).then_some(before + 1);
         counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
         self.count.fetch_add(1, Ordering::SeqCst);
@@ -249,6 +250,7 @@ impl Frame {
         let met = sender.and_then(|sender| auth::impersonate(sender, &mut head.headers));
         // When impersonation is refused, the log names the sender.
         let user = met.as_ref().ok().or(who.as_ref()).map(Arc::clone);
+        // Without impersonation, both are the same `Arc`.
         let impersonator = who.filter(|who| user.as_ref().is_some_and(|user| !Arc::ptr_eq(who, user)));
         let named: Arc<dyn Subject> = Arc::new(Named {
             audit_id: audit_id.clone(),
@@ -315,12 +317,14 @@ impl Frame {
         head.headers.remove(header::AUTHORIZATION);
         rdd_websocket::strip_bearer_protocol(&mut head.headers);
         let (classified, found) = self.handler.classify(&head);
+        // Watches have the parameter `timeoutSeconds` instead.
         let patience = if classified.class.is_bounded() { timeout(head.uri.query()) } else { Ok(None) };
         let patience = match patience {
             Ok(patience) => patience,
             Err(status) => return (classified, refuse(&status)),
         };
         let body_bytes_max = self.limits.body_bytes;
+        // Refuse early, so that the client need not send the body.
         if announced_length(&head.headers).is_some_and(|length| length > body_bytes_max as u64) {
             return (classified, refuse(&Status::request_entity_too_large(body_bytes_max)));
         }
@@ -330,6 +334,7 @@ impl Frame {
         };
         let stopping = Arc::clone(&self.ending);
         let audit_id = audit_id.clone();
+        // A body in memory is an empty one, which needs no budget.
         let available = (!body.is_whole()).then(|| Arc::clone(&self.large_bodies));
         let body_budget = BodyBudget { available, taken: None };
         let request =

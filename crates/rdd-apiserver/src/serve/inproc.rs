@@ -46,6 +46,7 @@ impl InProcess {
     /// A server without a socket. Only holders of this value and its clones can send requests.
     pub fn alone(handler: Arc<dyn Handler>, identity: Identity, version: &Version, clock: SharedClock) -> Self {
         let metrics = Arc::new(Metrics::new(version, clock.wall(), Vec::new()));
+        // No credentials are valid, because this value bypasses authentication.
         let nobody = Authenticators::standard(Tokens::new([]));
         let frame = Arc::new(Frame::new(nobody, handler, Limits::default(), metrics, clock, 0));
         Self { frame, identity: Arc::new(identity) }
@@ -62,6 +63,7 @@ where
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        // There is no back pressure: over the limits, requests get a 429.
         Poll::Ready(Ok(()))
     }
 

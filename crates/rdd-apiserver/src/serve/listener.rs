@@ -39,6 +39,7 @@ pub async fn bind(preferred: u16) -> Result<Listener, Error> {
         }
         Err(source) => return Err(fail(preferred)(source)),
     };
+    // For port 0 the operating system has chosen one.
     let address = socket.local_addr().map_err(fail(preferred))?;
     Ok(Listener { socket, address })
 }

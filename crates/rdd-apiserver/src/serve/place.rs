@@ -58,9 +58,11 @@ impl Linger {
         while self.bytes_left > 0 {
             let mut buffer = ReadBuf::new(&mut scratch);
             match Pin::new(&mut *stream).poll_read(context, &mut buffer) {
+                // Nothing to read: wait for more data or for the idle timeout.
                 Poll::Pending => return self.idle.as_mut().poll(context),
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
                     self.bytes_left = self.bytes_left.saturating_sub(buffer.filled().len());
+                    // Each read extends the wait, up to the total limit.
                     self.idle.as_mut().reset((Instant::now() + LINGER_IDLE).min(self.end));
                 }
                 Poll::Ready(_) => return Poll::Ready(()),

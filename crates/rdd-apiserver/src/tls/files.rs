@@ -131,6 +131,7 @@ fn ensure_serving(
     tracing::info!(reason, "making a new serving certificate");
     let leaf = issue::serving(authority, now, authority_not_after)
         .map_err(|source| Error::Issue { what: "serving", source })?;
+    // Clients trust the content of this file, so it includes the authority.
     let pair = Pair { certificate: format!("{}{}", leaf.certificate, authority.certificate), key: leaf.key };
     write_pair(folder, &pair, SERVING_CERTIFICATE, SERVING_KEY)?;
     Ok(pair)
@@ -140,6 +141,7 @@ fn ensure_serving(
 fn kept(read: Read, decision: Decision) -> Result<Pair, String> {
     match (read, decision) {
         (Read::Pair(pair), Decision::Keep) => Ok(pair),
+        // `decide` does not keep what it could not read; this arm only makes the match complete.
         (Read::Missing | Read::NotText, Decision::Keep) => Err("there is nothing to keep".to_owned()),
         (_, Decision::Renew { reason }) => Err(reason),
     }

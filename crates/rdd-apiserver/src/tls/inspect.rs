@@ -99,5 +99,6 @@ fn stands_for_us(certificate: &X509Certificate<'_>) -> bool {
 }
 
 fn since_epoch(time: ASN1Time) -> Duration {
+    // Times before the epoch count as the epoch.
     Duration::from_secs(time.timestamp().try_into().unwrap_or(0))
 }

@@ -36,6 +36,7 @@ pub struct Subject<'a> {
 /// its successor.
 pub(super) fn authority(now: Duration) -> Result<Pair, rcgen::Error> {
     let mut params = params(now, now + CA_VALIDITY, &format!("{SERVING_ADDRESS}-ca@{}", now.as_secs()));
+    // A path length of 0: the authority signs leaves, and no other authorities.
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::CrlSign];
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;

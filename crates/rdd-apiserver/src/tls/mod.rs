@@ -128,10 +128,12 @@ impl Tls {
             }
             self.try_renew()
         };
+        // The lock is free again: the callback does not block other renewals.
         match renewed {
             Ok(bundle) => (self.on_renewal)(&bundle),
             Err(error) => {
                 self.renew_at.store(self.next_attempt(), Ordering::Relaxed);
+                // Without this, every connection before that time would try again at once.
                 self.valid_from.store(0, Ordering::Relaxed);
                 tracing::error!(error = %Chain(&error), "the serving certificate could not be renewed");
             }
@@ -157,6 +159,7 @@ impl Tls {
 }
 
 fn renewal_time(not_after: Duration) -> u64 {
+    // One second more, because `decide` renews only when less than this time is left.
     not_after.saturating_sub(LEAF_LEFT_IN_FLIGHT).as_secs() + 1
 }
 
@@ -187,12 +190,14 @@ fn server_config(authority: &Pair, resolver: Arc<Swappable>) -> Result<ServerCon
         roots.add(certificate)?;
     }
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+        // Clients without a certificate authenticate by a token.
         .allow_unauthenticated()
         .build()?;
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_client_cert_verifier(verifier)
         .with_cert_resolver(resolver);
+    // In the order of preference.
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }

@@ -208,7 +208,7 @@ fn mk_load() -> Vec<Vec<HeavyRequest>> {
         },
         delete(SERVICES, "judged"),
     ]);
-    // Both definitions have the same names, which the controller must detect as a conflict.
+    // Both definitions have the same short names and categories, which the controller compares.
     load.push(["as", "bs"].map(|plural| create(DEFINITIONS, mk_definition(plural))).into());
     load.push(vec![
         create(MUTATING_HOOKS, mk_hooks("MutatingWebhookConfiguration")),

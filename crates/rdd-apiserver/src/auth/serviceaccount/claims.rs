@@ -59,6 +59,7 @@ impl Claims {
         Some(Self {
             issuer: text(&claims["iss"])?,
             audiences: claims["aud"].as_array()?.iter().filter_map(text).collect(),
+            // The start of validity, which `to_value` sets to the time of issue.
             issued: claims["nbf"].as_i64()?,
             expires: claims["exp"].as_i64()?,
             id: text(&claims["jti"])?,

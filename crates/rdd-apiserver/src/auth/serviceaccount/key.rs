@@ -106,6 +106,7 @@ impl SigningKey {
         if header["alg"] != ALGORITHM || header.get("kid").is_some_and(|id| id != &self.id) {
             return None;
         }
+        // A token may omit the key ID; the signature decides.
         let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.pair.public_key());
         public.verify(signed.as_bytes(), &decode(signature)?).ok()?;
         serde_json::from_slice(&decode(claims)?).ok()

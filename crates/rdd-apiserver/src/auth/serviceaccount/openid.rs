@@ -50,6 +50,7 @@ impl OpenId {
             _ => return None,
         };
         let mut response = respond::content(StatusCode::OK, HeaderValue::from_static(kind), document.to_string());
+        // Clients may cache the documents: the key changes only when its file is lost.
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
         Some(response)
     }
