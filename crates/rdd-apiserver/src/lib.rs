@@ -3,8 +3,8 @@
 //! The crate has two halves, which meet at the trait [`request::Handler`]:
 //! - The frame ([`serve`], [`tls`], [`auth`], [`health`], [`metrics`]) accepts connections, authenticates requests, and enforces
 //!   limits. It knows no resources; it forwards every request whose path is not its own to the handler.
-//! - [`core::Core`] is that handler: the [`registry`] of the served resources (the kinds of every API server from [`builtin`],
-//!   and those of CustomResourceDefinitions from [`crd`]), and [`rest`], which implements the verbs for all of them.
+//! - [`core::Core`] provides that handler: the [`registry`] of the served resources (the kinds of every API server from
+//!   [`builtin`], and those of CustomResourceDefinitions from [`crd`]), and [`rest`], which implements the verbs for all of them.
 
 pub mod admission;
 pub mod auth;

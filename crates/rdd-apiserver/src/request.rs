@@ -202,10 +202,10 @@ impl fmt::Debug for Answer {
 /// [`handle`](Self::handle). It then sends the response with the headers that all responses have, and counts it.
 ///
 /// # Guarantees
-/// - A handler sees only authenticated requests, and no tokens.
+/// - A handler sees only authenticated requests, without the headers that carry tokens.
 /// - The server calls `classify` once per request, before `handle`.
-/// - The server ends the future and the streamed body of a bounded request at the request timeout, and of an endless request at
-///   shutdown.
+/// - The server ends the future of a bounded request, and its body if it has no known length, at the request timeout. It ends
+///   those of an endless request at shutdown.
 ///
 /// # Assumptions
 /// Both calls return quickly; long work goes into [`Answer::Later`].
