@@ -1,7 +1,8 @@
 //! The garbage collector: dependents go when their owners are gone, and owners wait for those who block them.
-//!
+//! The garbage collector: deletes dependents whose owners are gone, and handles the foreground and orphan finalizers of owners.
 //! The owner index of the state is the graph, so there is nothing to build and nothing to keep in step. What is looked at:
-//! an object whose owner went, that names an owner, or that is being deleted with a finalizer of ours.
+//! The owner index of the object state is the dependency graph, so the collector builds none of its own. It processes an object when
+//! one of its owners is gone, when it has an owner reference, or when it is being deleted with one of the collector's finalizers.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -24,37 +25,37 @@ use crate::{
     state::{Key, Object},
 };
 
-/// How long an owner is left alone, at least and at most, while those it waits for go one by one: each look at it is a look at
-/// all of them.
+/// The delay before an owner that waits for its dependents is processed again, at least and at most. Each run reads all
+/// remaining dependents, so the owner does not run for every single one that goes.
 const LULL_MIN: Duration = Duration::from_millis(20);
 const LULL_MAX: Duration = Duration::from_secs(5);
-/// For so many dependents an owner is left alone a millisecond longer.
+/// The delay grows by one millisecond per this many remaining dependents.
 const DEPENDENTS_PER_MILLISECOND: usize = 20;
 
-/// Beyond so many owners that went it is looked which of them still have dependents.
+/// Above this number of recorded uids, the collector drops those that have no dependents left.
 const GONE_MIN: usize = 1024;
 
-/// Collects what nobody owns any more.
+/// The controller that collects garbage.
 #[derive(Debug)]
 pub(super) struct Garbage {
     queue: Arc<Queue<Item>>,
     local: Local,
-    /// Objects that are being deleted with a finalizer of ours, by uid.
+    /// Objects that are being deleted with one of the collector's finalizers, by uid.
     waiting: Mutex<HashMap<String, Key>>,
     gone: Mutex<Gone>,
 }
 
-/// What is looked at.
+/// A work item of the collector.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Item {
-    /// The dependents of what went; this was its uid.
+    /// Enqueue the dependents of the deleted object with this uid.
     Gone(String),
-    /// One object.
+    /// Process one object.
     Object(Key),
 }
 
-/// The uids of owners that went and left dependents. Their kind may go too before all of those were looked at, and then nobody
-/// else could say that they are gone.
+/// The uids of deleted owners that still had dependents. If the owner's kind is removed too, a lookup can no longer show that the
+/// owner is gone; this record can.
 #[derive(Debug)]
 struct Gone {
     uids: HashSet<String>,
@@ -62,7 +63,7 @@ struct Gone {
 }
 
 impl Gone {
-    /// Notes one, and now and then forgets those without dependents.
+    /// Records a uid. When the set has grown past its limit, drops the uids that have no dependents left.
     fn note(&mut self, uid: &str, has_dependents: impl Fn(&str) -> bool) {
         self.uids.insert(uid.to_owned());
         if self.uids.len() > self.limit {
@@ -72,14 +73,14 @@ impl Gone {
     }
 }
 
-/// What the owners of an object are like.
+/// The owners of one object, by their state. Each field holds uids.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Owners {
-    /// There, and staying.
+    /// They exist and stay.
     solid: Vec<String>,
-    /// Gone.
+    /// They do not exist.
     dangling: Vec<String>,
-    /// Being deleted in the foreground: they wait for this one.
+    /// They are being deleted in the foreground and wait for their dependents.
     waiting: Vec<String>,
 }
 
@@ -89,7 +90,7 @@ impl Garbage {
         Self { queue: Arc::default(), local, waiting: Mutex::default(), gone }
     }
 
-    /// Whatever names an owner or waits for dependents, at start: what happened while nobody looked is found here.
+    /// Enqueues every object that has an owner reference or waits for dependents. It finds what changed while no daemon ran.
     fn scan(&self) {
         let served = self.local.api().registry.served();
         for def in served.all() {
@@ -107,6 +108,7 @@ impl Garbage {
         let value: Value =
             serde_json::from_slice(object.wire()).map_err(|error| Status::internal(error.to_string()))?;
         let metadata = Metadata::of(&value);
+        // An object that is being deleted already needs no decision about its owners.
         if metadata.is_terminating() {
             let finalizers = metadata.finalizers();
             if finalizers.contains(&FINALIZER_ORPHAN) {
@@ -127,13 +129,14 @@ impl Garbage {
 
     async fn decide(&self, def: &ResourceDef, object: &Object, value: &Value, owners: &Owners) -> Result<(), Status> {
         if !owners.solid.is_empty() {
+            // One solid owner keeps the object; only the references to the other owners go.
             let leave: BTreeSet<&str> = owners.dangling.iter().chain(&owners.waiting).map(String::as_str).collect();
             return if leave.is_empty() { Ok(()) } else { ignore_gone(self.disown(def, object, value, &leave).await) };
         }
         let finalizers = Metadata::of(value).finalizers();
         let dependents = self.dependents(object);
         let policy = if !owners.waiting.is_empty() && !dependents.is_empty() {
-            // A circle in which all wait for each other is cut here.
+            // A dependent that is being deleted in the foreground could wait for this object in turn: unblocking breaks the cycle.
             if dependents.iter().any(|dependent| is_deleting_dependents(dependent)) {
                 self.unblock(def, object, value).await?;
             }
@@ -146,6 +149,7 @@ impl Garbage {
             "Background"
         };
         let options = DeleteOptions {
+            // The object may have got another owner since it was read; the preconditions make the delete fail then.
             precondition_uid: object.uid().map(str::to_owned),
             precondition_resource_version: Some(object.revision().to_string()),
             propagation_policy: Some(policy.to_owned()),
@@ -154,7 +158,8 @@ impl Garbage {
         ignore_gone(self.local.delete(named(def, object), &options).await.map(drop))
     }
 
-    /// Where each owner stands. One whose kind nobody serves, and that nobody saw going, counts as solid.
+    /// Sorts the owners of an object by their state. An owner whose kind is not served counts as solid, unless the collector
+    /// recorded its deletion.
     async fn classify(
         &self,
         def: &ResourceDef,
@@ -163,7 +168,7 @@ impl Garbage {
     ) -> Result<Owners, Status> {
         let mut owners = Owners::default();
         let served = self.local.api().registry.served();
-        // References that differ only in a version are one owner, which may be large: it is looked up once.
+        // References that differ only in the version mean one owner. It is looked up once, because the lookup may read a large object.
         let mut seen = HashSet::new();
         for reference in references {
             let uid = reference.uid.clone();
@@ -177,6 +182,7 @@ impl Garbage {
                 (if is_gone { &mut owners.dangling } else { &mut owners.solid }).push(uid);
                 continue;
             };
+            // A cluster-scoped object cannot have a namespaced owner. Upstream warns and keeps the object.
             if owner_def.namespaced && object.namespace().is_none() {
                 self.complain(def, object, reference).await?;
                 owners.solid.push(uid);
@@ -200,7 +206,7 @@ impl Garbage {
         Ok(owners)
     }
 
-    /// Removes references to owners that do not count any more. A conflict if somebody else has changed the object.
+    /// Removes the owner references with these uids. The result is a conflict if the object has changed since it was read.
     async fn disown(
         &self,
         def: &ResourceDef,
@@ -214,7 +220,7 @@ impl Garbage {
         self.local.merge(named(def, object), patch).await.map(drop)
     }
 
-    /// Lets go of whoever waits for this object: its references block no longer.
+    /// Sets `blockOwnerDeletion` to false in all owner references, so that the owners no longer wait for this object.
     async fn unblock(&self, def: &ResourceDef, object: &Object, value: &Value) -> Result<(), Status> {
         let mut owners = Metadata::of(value).owner_references();
         if owners.iter().all(|owner| owner.block_owner_deletion != Some(true)) {
@@ -225,7 +231,7 @@ impl Garbage {
         ignore_gone(self.local.merge(named(def, object), patch).await.map(drop))
     }
 
-    /// An owner that leaves its dependents alone: they forget it, then it may go.
+    /// Finishes a deletion with policy `Orphan`: removes the owner from its dependents, then removes the finalizer from the owner.
     async fn orphan(&self, def: &ResourceDef, object: &Object, value: &Value) -> Result<(), Status> {
         let uid = object.uid().unwrap_or_default();
         for dependent in self.dependents(object) {
@@ -234,18 +240,20 @@ impl Garbage {
                 serde_json::from_slice(dependent.wire()).map_err(|error| Status::internal(error.to_string()))?;
             match self.disown(&dependent_def, &dependent, &parsed, &BTreeSet::from([uid])).await {
                 Err(status) if status.reason == Some(Reason::NotFound) => {}
-                // One that still names the owner would be collected as soon as that is gone: it stays until all have let go.
+                // Stop at any other error: a dependent that still names the owner would be collected once the owner is gone.
                 other => other?,
             }
         }
         self.finish(def, object, value, FINALIZER_ORPHAN).await
     }
 
-    /// An owner that waits: if nobody blocks it any more it may go, otherwise they are looked at.
+    /// Continues a deletion with policy `Foreground`: removes the finalizer if no dependent blocks the owner, otherwise enqueues the
+    /// dependents.
     async fn release(&self, def: &ResourceDef, object: &Object, value: &Value) -> Result<(), Status> {
         let uid = object.uid().unwrap_or_default();
         let dependents = self.dependents(object);
         let blocks = |dependent: &Object| {
+            // An object that does not parse has no owner references here, so it cannot block its owner for ever.
             let parsed: Value = serde_json::from_slice(dependent.wire()).unwrap_or_default();
             let owners = Metadata::of(&parsed).owner_references();
             owners.iter().any(|owner| owner.uid == uid && owner.block_owner_deletion == Some(true))
@@ -253,20 +261,20 @@ impl Garbage {
         if !dependents.iter().any(|dependent| blocks(dependent)) {
             return self.finish(def, object, value, FINALIZER_FOREGROUND).await;
         }
-        // Those that wait themselves are left alone: in a circle they would pass the look at each other around for ever.
+        // Dependents that wait for their own dependents are skipped: the members of a cycle would enqueue each other for ever.
         let others = dependents.iter().filter(|dependent| !is_deleting_dependents(dependent));
         self.queue.add_all(others.map(|dependent| Item::Object(dependent.key().clone())));
         Ok(())
     }
 
-    /// What went leaves its dependents to be looked at.
+    /// Records the uid of a deleted owner and enqueues its dependents.
     fn bereave(&self, uid: &str) {
         let state = &self.local.api().state;
         self.gone().note(uid, |uid| state.count_dependents(uid) > 0);
         self.queue.add_all(state.dependents(uid).iter().map(|dependent| Item::Object(dependent.key().clone())));
     }
 
-    /// Has an owner looked at that waited for what has changed: at once if that was the last one.
+    /// Enqueues an owner that waits for its dependents: at once if none are left, otherwise after a delay.
     fn wake(&self, uid: &str, owner: Key) {
         match self.local.api().state.count_dependents(uid) {
             0 => self.queue.add(Item::Object(owner)),
@@ -289,12 +297,13 @@ impl Garbage {
     async fn finish(&self, def: &ResourceDef, object: &Object, value: &Value, finalizer: &str) -> Result<(), Status> {
         let mut kept = Metadata::of(value).finalizers();
         kept.retain(|found| *found != finalizer);
+        // The resource version keeps a finalizer that another writer removed from coming back.
         let patch = json!({"metadata": {"finalizers": kept, "resourceVersion": object.revision().to_string()}});
         ignore_gone(self.local.merge(named(def, object), patch).await.map(drop))
     }
 
-    /// Whether an owner is in another namespace than it can be in. Nobody finds objects by uid alone, so its name is looked up in each
-    /// namespace; one that was seen going is in none.
+    /// Whether the owner exists in a namespace that the reference cannot refer to. There is no index by uid, so this looks up the
+    /// name in every namespace; a deleted owner that was recorded needs no lookup.
     fn is_elsewhere(&self, owner_def: &ResourceDef, reference: &OwnerReference) -> bool {
         if self.gone().uids.contains(&reference.uid) {
             return false;
@@ -309,7 +318,7 @@ impl Garbage {
         })
     }
 
-    /// Tells people of a reference that can never be right, once.
+    /// Creates a Warning event for an owner reference that can never be valid; at most one event per object.
     async fn complain(&self, def: &ResourceDef, object: &Object, reference: &OwnerReference) -> Result<(), Status> {
         let place = object.namespace().unwrap_or_default();
         let message = format!(
@@ -338,7 +347,7 @@ impl Garbage {
         }
         let events = Named { group: "", resource: "events", namespace: Some(told_in), name: "", subresource: "" };
         match self.local.create(events, event).await {
-            // It was told before, or nobody is there to be told: the object's namespace is going.
+            // The event exists already, or the object's namespace is terminating or gone.
             Err(Status { reason: Some(Reason::AlreadyExists | Reason::Forbidden | Reason::NotFound), .. }) => Ok(()),
             other => other.map(drop),
         }
@@ -387,7 +396,7 @@ impl Controller for Garbage {
             }
             (None, None) => {}
         }
-        // Whom it named before may have waited for it, and need not wait any more.
+        // The owners that the object named before may have waited for it.
         for uid in previous.into_iter().flat_map(Object::owners) {
             let owner = self.waiting().get(&**uid).cloned();
             owner.into_iter().for_each(|owner| self.wake(uid, owner));
@@ -415,7 +424,8 @@ fn named<'a>(def: &'a ResourceDef, object: &'a Object) -> Named<'a> {
     }
 }
 
-/// Whether an object is being deleted with a finalizer of the collector, as far as its bytes show without parsing.
+/// Whether an object is being deleted with a finalizer of the collector. It searches the bytes without parsing, so it can be true
+/// for other objects, but is never false for one that waits.
 fn is_waiting(object: &Object) -> bool {
     let wire = object.wire();
     let has = |needle: &str| memchr::memmem::find(wire, needle.as_bytes()).is_some();
@@ -431,7 +441,7 @@ fn is_deleting_dependents(object: &Object) -> bool {
     metadata.is_terminating() && metadata.finalizers().contains(&FINALIZER_FOREGROUND)
 }
 
-/// What is gone, or was changed meanwhile, needs nothing more: the change itself puts it into the queue again.
+/// Turns `NotFound` and `Conflict` into success: the concurrent change enqueues the object again by itself.
 fn ignore_gone(outcome: Result<(), Status>) -> Result<(), Status> {
     match outcome {
         Err(status) if matches!(status.reason, Some(Reason::NotFound | Reason::Conflict)) => Ok(()),

@@ -1,4 +1,4 @@
-//! What keeps a server's objects in order by itself: garbage, namespaces, and what every namespace has.
+//! The controllers of the API server itself: garbage collection, namespace deletion, and the defaults of every namespace.
 
 mod garbage;
 mod namespaces;
@@ -21,26 +21,35 @@ use crate::{
 pub use provision::{Endowment, bootstrap};
 pub use services::keep_groups_registered;
 
-/// One who looks at things when they change, one at a time, until they are in order.
+/// A controller: it reconciles the items of its queue, each with one worker at a time.
+///
+/// # Flow
+/// [`changed`](Self::changed) and [`start`](Self::start) enqueue items; workers call [`handle`](Self::handle) for each. After an
+/// error the item is retried with backoff.
+///
+/// # Assumptions
+/// `handle` is idempotent and reads the current state: several changes of an item lead to one call.
 trait Controller: Debug + Send + Sync + 'static {
-    /// What is looked at.
+    /// The key of one reconciliation.
     type Item: Ord + Clone + Debug + Send + Sync + 'static;
-    /// For logs.
+    /// The name of the controller's tasks, for logs.
     const NAME: &'static str;
 
     fn queue(&self) -> &Arc<Queue<Self::Item>>;
 
-    /// Puts into the queue what was left from before.
+    /// Enqueues everything that may need work, at start and after the state was loaded again.
     fn start(&self);
 
-    /// Puts into the queue what a change concerns; see [`Observe::changed`]: it must be quick.
+    /// Enqueues the items that a change affects. It must not block; see [`Observe::changed`].
     fn changed(&self, previous: Option<&Object>, current: Option<&Object>);
 
-    /// Brings one thing into order. An error puts it back for later.
+    /// Reconciles one item. After an error the worker retries it with backoff.
     fn handle(&self, item: &Self::Item) -> impl Future<Output = Result<(), Status>> + Send;
 }
 
-/// The controllers of a server.
+/// All controllers of a server.
+///
+/// As the [`Observe`]r of the state they receive every change from the start; the workers begin with [`run`](Self::run).
 #[derive(Debug)]
 pub struct Controllers {
     garbage: Arc<garbage::Garbage>,
@@ -49,7 +58,7 @@ pub struct Controllers {
 }
 
 impl Controllers {
-    /// Controllers that act through `local`. They do nothing before they run.
+    /// Creates controllers that read and write through `local`. They do no work before [`run`](Self::run).
     pub fn new(local: &Local, endowment: Endowment) -> Self {
         Self {
             garbage: Arc::new(garbage::Garbage::new(local.clone())),
@@ -58,7 +67,7 @@ impl Controllers {
         }
     }
 
-    /// Starts them, each as a task of `group`.
+    /// Starts the workers of each controller as tasks of `group`.
     pub fn run<E: Send + 'static>(&self, group: &mut Group<E>) {
         spawn(group, &self.garbage);
         spawn(group, &self.namespaces);
@@ -80,7 +89,7 @@ impl Observe for Controllers {
     }
 }
 
-/// How many things a controller looks at at the same time, each of them once.
+/// How many items a controller handles concurrently.
 const WORKERS: usize = 4;
 
 fn spawn<C: Controller, E: Send + 'static>(group: &mut Group<E>, controller: &Arc<C>) {
@@ -99,14 +108,14 @@ fn spawn<C: Controller, E: Send + 'static>(group: &mut Group<E>, controller: &Ar
                         controller.queue().retry(item);
                     }
                 }
-                // Much of what is looked at needs nothing, and then nothing is waited for.
+                // Items that need no work never await anything; without this they would starve the other tasks of the thread.
                 tokio::task::coop::consume_budget().await;
             }
         });
     }
 }
 
-/// A built-in resource of the core API.
+/// The resource with this plural name in the core group.
 fn core(plural: &str) -> Resource {
     Resource::new("", plural).expect("a plain word")
 }

@@ -1,4 +1,4 @@
-//! The end of a namespace: everything in it is deleted, and what holds it up is said in its conditions.
+//! The namespace controller: it deletes the content of a terminating namespace and reports the progress in conditions.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,16 +12,17 @@ use crate::{
     state::{Object, Resource},
 };
 
-/// The finalizer in a namespace's spec that is ours to remove.
+/// The namespace's `spec.finalizers` entry of this controller.
 const FINALIZER: &str = "kubernetes";
 
-/// So many objects are deleted at the same time: what is committed together costs the store little more than one.
+/// How many objects of a namespace are deleted concurrently. Deletions that are committed together cost the store little more than
+/// one.
 const LANES: usize = 8;
 
-/// After so many errors a lane is given up until the next attempt: whoever refuses one object may take long to refuse them all.
+/// A lane stops after this many errors until the next attempt: if the server refuses one object, it often refuses all of them.
 const ERRORS_MAX: usize = 10;
 
-/// Empties namespaces that are being deleted.
+/// The controller that empties terminating namespaces.
 #[derive(Debug)]
 pub(super) struct Namespaces {
     queue: Arc<Queue<String>>,
@@ -29,10 +30,10 @@ pub(super) struct Namespaces {
     namespaces: Resource,
 }
 
-/// What is still in a namespace.
+/// What is left in a namespace after an attempt to empty it.
 #[derive(Debug, Default)]
 struct Remains {
-    /// By resource, as conditions name it.
+    /// The number of objects per resource, in the form `plural.group` that conditions use.
     resources: BTreeMap<String, usize>,
     finalizers: BTreeMap<String, usize>,
     errors: Vec<String>,
@@ -51,11 +52,14 @@ impl Namespaces {
         if !Metadata::of(&namespace).is_terminating() || !finalizers(&namespace).contains(&FINALIZER) {
             return Ok(());
         }
+        // Boxed, to keep the large future of the deletions out of this one.
         let remains = Box::pin(self.empty(name)).await?;
         self.tell(name, &namespace, &remains).await?;
+        // An error puts the namespace back into the queue with backoff.
         if !remains.resources.is_empty() || !remains.errors.is_empty() {
             return Err(Status::internal("the namespace is not empty yet"));
         }
+        // The conditions were just written, so the update needs the current resource version.
         let mut finished = self.local.get(itself(name, ""))?;
         let kept: Vec<&str> = finalizers(&finished).into_iter().filter(|found| *found != FINALIZER).collect();
         finished["spec"]["finalizers"] = json!(kept);
@@ -65,13 +69,13 @@ impl Namespaces {
         }
     }
 
-    /// Deletes all there is, and counts what stays.
+    /// Deletes all objects of the namespace and counts those that remain, for example because of finalizers.
     async fn empty(&self, namespace: &str) -> Result<Remains, Status> {
         let mut remains = Remains::default();
         let served = self.local.api().registry.served();
         let mut seen = Vec::new();
         for def in served.all() {
-            // Two resources may show the same objects; the first one deletes them.
+            // Two resources can share one storage, such as Events in two groups; the first one deletes the objects.
             let Some(storage) = def.storage().filter(|storage| def.namespaced && !seen.contains(*storage)) else {
                 continue;
             };
@@ -87,7 +91,7 @@ impl Namespaces {
         let some = |lane: usize| Box::pin(self.delete_some(all, &objects, lane));
         let errors: [Vec<String>; LANES] =
             tokio::join!(some(0), some(1), some(2), some(3), some(4), some(5), some(6), some(7)).into();
-        // One word for each resource is enough, and conditions stay short.
+        // One error per resource is enough for a condition's message.
         remains.errors.extend(errors.into_iter().flatten().next());
         for object in self.local.list(all).await?.objects {
             *remains.resources.entry(format!("{}.{}", def.plural, def.group)).or_default() += 1;
@@ -99,11 +103,12 @@ impl Namespaces {
         Ok(())
     }
 
-    /// Deletes the objects of one lane, and returns what went wrong.
+    /// Deletes every [`LANES`]th object, starting at `lane`, and returns the error messages.
     async fn delete_some(&self, all: Named<'_>, objects: &[Arc<Object>], lane: usize) -> Vec<String> {
         let mut errors = Vec::new();
         for object in objects.iter().skip(lane).step_by(LANES) {
             let options = DeleteOptions {
+                // An object of the same name that was created meanwhile is deleted by the next attempt.
                 precondition_uid: object.uid().map(str::to_owned),
                 propagation_policy: Some("Background".to_owned()),
                 ..DeleteOptions::default()
@@ -121,7 +126,7 @@ impl Namespaces {
         errors
     }
 
-    /// Says in the conditions what was found, if that changed.
+    /// Writes the conditions to the namespace's status if they changed.
     async fn tell(&self, name: &str, namespace: &Value, remains: &Remains) -> Result<(), Status> {
         let mut updated = namespace.clone();
         let now = self.local.api().now().format_time();
@@ -156,7 +161,7 @@ impl Controller for Namespaces {
             (_, Some(namespace)) if namespace.key().is_of(&self.namespaces) => {
                 self.queue.add(namespace.name().to_owned());
             }
-            // Perhaps the last one that a namespace waited for.
+            // The namespace may have waited for this object.
             (Some(gone), None) => {
                 gone.namespace().into_iter().for_each(|namespace| self.queue.add(namespace.to_owned()))
             }
@@ -181,7 +186,7 @@ fn finalizers(namespace: &Value) -> Vec<&str> {
     namespace["spec"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// The five conditions of a namespace that ends, in upstream's words. Whether anything changed.
+/// Sets the five conditions of a terminating namespace, with upstream's reasons and messages. Returns whether anything changed.
 fn set_conditions(conditions: &mut Vec<Value>, remains: &Remains, now: &str) -> bool {
     let counted = |counts: &BTreeMap<String, usize>, between: &str| {
         let parts: Vec<String> =

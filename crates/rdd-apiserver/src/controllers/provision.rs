@@ -1,4 +1,4 @@
-//! What every server and every namespace has: the first namespaces, the `kubernetes` Service, a default ServiceAccount, the CA.
+//! The provisioner: creates the first namespaces, the `kubernetes` Service, and the default objects of every namespace.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ const CA_DESCRIPTION: &str = "Contains a CA bundle that can be used to verify th
     such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes \
     clusters.";
 
-/// What a server hands to its namespaces.
+/// What the server puts into its namespaces.
 #[derive(Clone)]
 pub struct Endowment {
-    /// The namespaces that are there from the start.
+    /// The namespaces that exist from the start.
     pub namespaces: Vec<String>,
-    /// The certificates by which the server can be verified, as they are now.
+    /// Returns the current certificates by which clients verify the server, as PEM.
     pub ca_bundle: Arc<dyn Fn() -> String + Send + Sync>,
-    /// Where the server listens on loopback.
+    /// The port of the server on loopback, for the `kubernetes` Service.
     pub port: u16,
 }
 
@@ -36,7 +36,10 @@ impl std::fmt::Debug for Endowment {
     }
 }
 
-/// Makes what has to be there before the server listens: namespaces and the `kubernetes` Service.
+/// Creates the first namespaces and the `kubernetes` Service, and updates the Service's ports. The server calls it before it listens.
+///
+/// # Errors
+/// When a read or write fails for another reason than that the object already exists.
 pub async fn bootstrap(local: &Local, endowment: &Endowment) -> Result<(), Status> {
     for name in &endowment.namespaces {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -71,7 +74,8 @@ async fn ensure(local: &Local, at: Named<'_>, object: Value) -> Result<(), Statu
     }
 }
 
-/// Somebody else made it first: that is just as well. A namespace that is gone or going needs nothing.
+/// Turns outcomes that need no further work into success: another writer created the object first, or the namespace is gone or
+/// terminating.
 fn created(outcome: Result<Value, Status>) -> Result<(), Status> {
     let is_going = |status: &Status| {
         let mut causes = status.details.iter().flat_map(|details| &details.causes);
@@ -88,7 +92,8 @@ fn named<'a>(resource: &'a str, namespace: Option<&'a str>, name: &'a str) -> Na
     Named { group: "", resource, namespace, name, subresource: "" }
 }
 
-/// Gives each namespace its ServiceAccount and its copy of the CA, and puts them back when somebody takes them.
+/// The controller that creates the default ServiceAccount and the CA ConfigMap in each namespace, and restores them when they are
+/// changed or deleted.
 #[derive(Debug)]
 pub(super) struct Provision {
     queue: Arc<Queue<String>>,
@@ -153,6 +158,7 @@ impl Controller for Provision {
 
     fn changed(&self, previous: Option<&Object>, current: Option<&Object>) {
         let Some(object) = current.or(previous) else { return };
+        // Writes by the controller itself arrive here too; `provide` finds nothing to do then.
         let key = object.key();
         let concerned = match (object.namespace(), object.name()) {
             (None, name) => Some(name).filter(|_| current.is_some() && key.is_of(&self.namespaces)),

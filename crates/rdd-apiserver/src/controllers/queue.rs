@@ -1,4 +1,4 @@
-//! A queue of things to look at: each is in it once, and one that failed comes back later.
+//! The queue of the server's own controllers: each item at most once, with backoff after failures.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,8 +11,15 @@ use tokio::{sync::Notify, time::Instant};
 const DELAY_MIN: Duration = Duration::from_millis(20);
 const DELAY_MAX: Duration = Duration::from_secs(30);
 
-/// A queue of things to look at. It holds no more than there are things, however often they are added, and hands out none to
-/// a second one while the first one has not done with it.
+/// A queue of items for workers, like client-go's rate-limited workqueue.
+///
+/// # Flow
+/// [`add`](Self::add) and its variants enqueue an item. A worker takes it with [`next`](Self::next) and must give it back with
+/// [`done`](Self::done) or [`retry`](Self::retry).
+///
+/// # Guarantees
+/// - An item is in the queue at most once, however often it is added.
+/// - An item is never with two workers. If it is added while a worker has it, it is handed out again after it was given back.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     inner: Mutex<Inner<T>>,
@@ -22,10 +29,10 @@ pub(super) struct Queue<T> {
 #[derive(Debug)]
 struct Inner<T> {
     ready: BTreeSet<T>,
-    /// What somebody looks at now. It is in `ready` too if it was added since.
+    /// Items that a worker has. An item is in `ready` too if it was added since.
     active: BTreeSet<T>,
     later: BTreeMap<T, Instant>,
-    /// The same as `later`, in the order of time.
+    /// The entries of `later`, ordered by time.
     due: BTreeSet<(Instant, T)>,
     failures: BTreeMap<T, u32>,
 }
@@ -58,7 +65,7 @@ impl<T: Ord + Clone> Inner<T> {
         }
     }
 
-    /// The next one that nobody has, or when to look again.
+    /// Takes the next item that no worker has. The error is the time of the next delayed item, if there is one.
     fn take(&mut self, now: Instant) -> Result<T, Option<Instant>> {
         while let Some((at, _)) = self.due.first()
             && *at <= now
@@ -79,13 +86,13 @@ impl<T: Ord + Clone> Queue<T> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a thing that is to be looked at now.
+    /// Enqueues an item for immediate processing, also if it was delayed.
     pub(super) fn add(&self, item: T) {
         self.lock().put_now(item);
         self.added.notify_one();
     }
 
-    /// Adds many.
+    /// Enqueues many items for immediate processing.
     pub(super) fn add_all(&self, items: impl IntoIterator<Item = T>) {
         let mut inner = self.lock();
         items.into_iter().for_each(|item| inner.put_now(item));
@@ -93,25 +100,26 @@ impl<T: Ord + Clone> Queue<T> {
         self.added.notify_one();
     }
 
-    /// Adds a thing that is to be looked at after a while, unless it is to be looked at anyway.
+    /// Enqueues an item after a delay, unless it is already queued or delayed.
     pub(super) fn add_later(&self, item: T, delay: Duration) {
         self.lock().put_later(item, Instant::now() + delay);
         self.added.notify_one();
     }
 
-    /// Puts back what could not be done, for later; each time in a row for longer.
+    /// Gives back an item that failed; it is handed out again after a backoff that doubles with each failure in a row.
     pub(super) fn retry(&self, item: T) {
         let mut inner = self.lock();
         inner.active.remove(&item);
         let failures = inner.failures.entry(item.clone()).or_default();
         *failures = failures.saturating_add(1);
+        // The shift is bounded so that it cannot overflow; the maximum is reached long before.
         let delay = DELAY_MIN.saturating_mul(1 << (*failures - 1).min(16)).min(DELAY_MAX);
         inner.put_later(item, Instant::now() + delay);
         drop(inner);
         self.added.notify_one();
     }
 
-    /// Says that a thing was done.
+    /// Gives back an item that succeeded and resets its backoff.
     pub(super) fn done(&self, item: &T) {
         let mut inner = self.lock();
         inner.active.remove(item);
@@ -120,13 +128,12 @@ impl<T: Ord + Clone> Queue<T> {
         self.added.notify_one();
     }
 
-    /// The next thing to look at, as soon as there is one. It is to be given back: [`done`](Self::done) or
-    /// [`retry`](Self::retry).
+    /// Waits for the next item. The caller must give it back with [`done`](Self::done) or [`retry`](Self::retry).
     pub(super) async fn next(&self) -> T {
         loop {
             let due = match self.lock().take(Instant::now()) {
                 Ok(item) => {
-                    // One call may have told of more than one thing.
+                    // `add_all` notifies only one worker, so each worker wakes the next.
                     self.added.notify_one();
                     return item;
                 }
@@ -134,7 +141,7 @@ impl<T: Ord + Clone> Queue<T> {
             };
             match due {
                 Some(at) => {
-                    // Whichever comes first; the loop looks again.
+                    // The timeout and the notification have the same effect: the loop checks the queue again.
                     let _ = tokio::time::timeout_at(at, self.added.notified()).await;
                 }
                 None => self.added.notified().await,

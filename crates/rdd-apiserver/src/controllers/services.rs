@@ -1,4 +1,4 @@
-//! APIServices: one object for each group and version that is served here, for those who look there for it.
+//! APIServices: keeps one object per served group and version, as the aggregation layer of Kubernetes does.
 
 use std::{
     collections::BTreeMap,
@@ -26,14 +26,16 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from
 const CUSTOM_VERSION_PRIORITY: i64 = 100;
 const BUILTIN_VERSION_PRIORITY: i64 = 15;
 
-/// Keeps the APIServices what is served, for as long as it runs. `registered` becomes true when all are there for the first time.
+/// Keeps the APIService objects equal to the served groups and versions, for as long as it runs. It runs again whenever the registry
+/// changes, and after an error with backoff. `registered` becomes true after the first success.
 pub async fn keep_groups_registered(local: Local, registered: Arc<AtomicBool>) {
     let mut changed = local.api().registry.subscribe();
     let mut delays = BACKOFF.delays();
     loop {
+        // Mark first: a change during the registration below starts another one.
         changed.mark_unchanged();
         match register_groups(&local).await {
-            // The registry lives as long as the API that we hold.
+            // An error of `changed` would mean that the registry is gone, but `local` holds it.
             Ok(()) => {
                 delays.reset();
                 registered.store(true, Ordering::SeqCst);
@@ -48,7 +50,7 @@ pub async fn keep_groups_registered(local: Local, registered: Arc<AtomicBool>) {
     }
 }
 
-/// Makes the APIServices what is served now: adds those that are missing, removes those that are served no longer.
+/// Creates the missing APIServices and deletes those whose group or version is no longer served.
 async fn register_groups(local: &Local) -> Result<(), Status> {
     let all = Named { group: GROUP, resource: "apiservices", namespace: None, name: "", subresource: "" };
     let wanted = wanted(&local.api().registry.served(), &local.api().now().format_time());
@@ -68,8 +70,10 @@ async fn register_groups(local: &Local) -> Result<(), Status> {
             let status = object["status"].clone();
             match local.create(all, object).await {
                 Err(status) if status.reason != Some(Reason::AlreadyExists) => return Err(status),
+                // Another writer created it after the list.
                 Err(_) => continue,
                 Ok(mut created) => {
+                    // A create drops the status, so it needs a write of its own.
                     created["status"] = status;
                     local.update(Named { name: &name, subresource: "status", ..all }, created).await?;
                 }
@@ -81,12 +85,13 @@ async fn register_groups(local: &Local) -> Result<(), Status> {
 
 fn wanted(served: &Served, now: &str) -> BTreeMap<String, Value> {
     let mut services = BTreeMap::new();
+    // As upstream, the group of APIServices has no APIService.
     for group in [""].into_iter().chain(order::groups(served)).filter(|group| *group != GROUP) {
         let custom = served.in_group(group).any(|def| def.custom.is_some());
         let version_priority = match (group, custom) {
             ("", _) => 1,
             (_, false) => BUILTIN_VERSION_PRIORITY,
-            // Versions of a custom group share one priority; clients order them by name.
+            // All versions of a custom group have one priority; clients order them by name.
             (_, true) => CUSTOM_VERSION_PRIORITY,
         };
         for version in order::versions(served, group) {

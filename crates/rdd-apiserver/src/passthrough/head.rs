@@ -1,20 +1,20 @@
-//! What of a request's head a passthrough sees, and what of an answer's head a client does.
+//! Headers and paths of proxied requests: removes credentials and hop-by-hop headers, adds `X-Forwarded-For`.
 
 use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header, request::Parts, uri::PathAndQuery};
 
-/// Headers by which somebody shows who they are. The bearer token is taken away before any handler sees a request.
+/// Headers that carry credentials. The authentication removes the bearer token even before handlers run.
 const CREDENTIALS: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
-/// Headers that are about one connection and not about what it carries.
+/// Hop-by-hop headers: they apply to one connection and are not forwarded.
 const HOP_BY_HOP: [&str; 7] =
     ["connection", "keep-alive", "proxy-authenticate", "proxy-connection", "te", "trailer", "transfer-encoding"];
-/// How the front proxy of an API server says for whom it speaks.
+/// The prefix of headers by which an authenticating proxy asserts a user.
 const REMOTE_PREFIX: &str = "x-remote-";
 const IMPERSONATE_PREFIX: &str = "impersonate-";
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Takes away whatever proves or claims an identity.
+/// Removes all headers that prove or assert an identity.
 pub(super) fn strip_credentials(headers: &mut HeaderMap) {
     for name in CREDENTIALS {
         headers.remove(name);
@@ -28,17 +28,17 @@ pub(super) fn strip_credentials(headers: &mut HeaderMap) {
     rdd_websocket::strip_bearer_protocol(headers);
 }
 
-/// Says from where the request comes, after what proxies before us have said, as Go's reverse proxy does.
+/// Appends the client's address to `X-Forwarded-For`, as Go's reverse proxy does.
 pub(super) fn add_forwarded_for(headers: &mut HeaderMap, client: IpAddr) {
     let before = headers.get_all(X_FORWARDED_FOR).iter().flat_map(|value| [value.as_bytes(), b", "]);
     let all: Vec<u8> = before.flatten().copied().chain(client.to_string().into_bytes()).collect();
-    // Values of headers joined by commas are one.
+    // Several headers of one name are equivalent to one with the values joined by commas.
     if let Ok(value) = HeaderValue::from_bytes(&all) {
         headers.insert(X_FORWARDED_FOR, value);
     }
 }
 
-/// Takes away what is about the connection, except that it is to become another one.
+/// Removes hop-by-hop headers, but keeps a request to upgrade the connection.
 pub(super) fn strip_connection(headers: &mut HeaderMap) {
     let upgrade = headers.get(header::UPGRADE).cloned();
     let named: Vec<HeaderName> = headers
@@ -47,6 +47,7 @@ pub(super) fn strip_connection(headers: &mut HeaderMap) {
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(',').filter_map(|name| name.trim().parse().ok()))
         .collect();
+    // `Connection` lists further headers that apply to this connection only.
     for name in named {
         headers.remove(name);
     }
@@ -60,7 +61,7 @@ pub(super) fn strip_connection(headers: &mut HeaderMap) {
     }
 }
 
-/// HTTP/1.1 wants a host by that name, which HTTP/2 has elsewhere.
+/// Adds the `Host` header that HTTP/1.1 requires; HTTP/2 has the authority in the URI instead.
 pub(super) fn name_host(head: &mut Parts) {
     if !head.headers.contains_key(header::HOST) {
         let host = head.uri.authority().and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
@@ -68,7 +69,7 @@ pub(super) fn name_host(head: &mut Parts) {
     }
 }
 
-/// A path with a query. What cannot be a path leads to the root of the endpoint.
+/// Builds a URI from a path and a query. Text that is not a valid path becomes `/`, the root of the endpoint.
 pub(super) fn uri(path: &str, query: Option<&str>) -> Uri {
     let text = match query {
         Some(query) => format!("{path}?{query}"),

@@ -1,8 +1,8 @@
-//! `/passthrough/<controller>/<endpoint>/…`: what controllers answer themselves, behind the API's authentication.
+//! `/passthrough/<controller>/<endpoint>/…`: forwards requests to endpoints that controllers serve, after authentication.
 //!
-//! A request goes to a function of this process, to a unix socket, or to a port of loopback that a process of our own user
-//! serves, as the [`Directory`] says; nothing that a client sends can name another target. Credentials stay here, and a
-//! redirect is the client's to follow, never ours.
+//! The [`Directory`] resolves an endpoint to its target: a function of this process, a unix socket, or a loopback port that a process
+//! of our own user serves. Clients cannot name any other target. Credentials are removed before a request is forwarded, and redirects are
+//! passed to the client instead of being followed.
 
 mod head;
 mod socket;
@@ -29,38 +29,38 @@ use crate::{
 };
 
 const PREFIX: &str = "/passthrough/";
-/// Conversations with listeners of other processes at once. Each has a file descriptor of ours, beside that of its client.
+/// The maximum number of concurrent connections to listeners of other processes. Each needs a file descriptor, beside that of the client.
 pub const CONVERSATIONS: usize = 128;
 
-/// Answers requests under one endpoint. The path begins with what follows the endpoint; a WebSocket is reached by
-/// `hyper::upgrade::on`, and [`Stopping`] is among the extensions.
+/// A handler in this process for the requests under one endpoint. The path of the request starts after the endpoint. To accept a WebSocket,
+/// it calls `hyper::upgrade::on`; the request's extensions contain [`Stopping`].
 pub type Endpoint = Arc<dyn Fn(http::Request<BoxedBody>) -> Answering + Send + Sync>;
 
-/// What an endpoint's answer is awaited as.
+/// The future of an [`Endpoint`]'s response.
 pub type Answering = Pin<Box<dyn Future<Output = http::Response<BoxedBody>> + Send>>;
 
-/// Cancelled when the server shuts down: a conversation that goes on after its answer must end then.
+/// A token that is cancelled when the server shuts down. A connection that outlives its response, such as a WebSocket, must end then.
 #[derive(Debug, Clone)]
 pub struct Stopping(pub CancellationToken);
 
-/// Where an endpoint is answered.
+/// The target of an endpoint.
 #[derive(Clone)]
 pub enum Target {
-    /// In this process.
+    /// A handler in this process.
     Here(Endpoint),
-    /// By whoever listens on this unix socket, under this path.
+    /// A process that listens on this unix socket.
     Socket {
         /// The socket.
         path: PathBuf,
-        /// What its listener knows the endpoint by: `/<controller>/<endpoint>`.
+        /// The path prefix of the endpoint at the listener: `/<controller>/<endpoint>`.
         under: String,
     },
-    /// By a process of our own user that listens on this port of 127.0.0.1, under this path. Every request asks the kernel whose
-    /// process took its connection; where the kernel does not say, there are no such targets.
+    /// A process of our own user that listens on this port of 127.0.0.1. For every connection the forwarder asks the kernel which
+    /// user accepted it; on platforms where the kernel cannot answer this, such targets are not available.
     Loopback {
         /// The port.
         port: u16,
-        /// What its listener knows the endpoint by: `/<controller>/<endpoint>`.
+        /// The path prefix of the endpoint at the listener: `/<controller>/<endpoint>`.
         under: String,
     },
 }
@@ -77,23 +77,32 @@ impl fmt::Debug for Target {
     }
 }
 
-/// What a directory answers.
+/// The future of [`Directory::find`].
 pub type Looked = Pin<Box<dyn Future<Output = Result<Option<Target>, String>> + Send>>;
 
-/// Knows who answers what at the moment.
+/// Resolves endpoints to their current targets.
 pub trait Directory: Send + Sync {
-    /// The target of an endpoint; none if no controller that is registered and well has it. The error is for the client.
+    /// Resolves an endpoint. Returns `None` if no registered, healthy controller has it. The server sends the text of an error to
+    /// the client, with status 500.
     fn find(&self, controller: &str, endpoint: &str) -> Looked;
 }
 
-/// Serves the passthroughs; what is not theirs goes to the next handler.
+/// The handler of `/passthrough/`; it delegates all other paths to the next handler.
+///
+/// # Flow
+/// It resolves the endpoint with the [`Directory`], removes credentials, forwards the request and streams the response. An upgraded
+/// connection is copied in both directions until either side ends it or the server stops.
+///
+/// # Errors
+/// 404 for an unknown endpoint or a path with `.` or `..` segments, 429 above [`CONVERSATIONS`] connections, 503 if the listener does not
+/// answer.
 pub struct Passthrough {
     directory: Arc<dyn Directory>,
     next: Arc<dyn Handler>,
     conversations: Conversations,
 }
 
-/// Conversations with listeners on sockets, most of which go on after their answer has begun.
+/// The connections to listeners. Most of them outlive the head of the response.
 #[derive(Clone)]
 struct Conversations {
     running: Arc<Mutex<Group<()>>>,
@@ -107,7 +116,7 @@ impl Default for Conversations {
 }
 
 impl Conversations {
-    /// Keeps a conversation going until it ends or the server does, and lets go of those that have ended.
+    /// Runs a connection until it or the server ends, and drops finished tasks from the group.
     fn hold(&self, place: OwnedSemaphorePermit, stopping: CancellationToken, conversation: Conversation) {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(Some(_)) = running.next().now_or_never() {}
@@ -125,7 +134,7 @@ impl fmt::Debug for Passthrough {
 }
 
 impl Passthrough {
-    /// Asks this directory who answers.
+    /// Creates the handler with this directory and the next handler.
     pub fn new(directory: Arc<dyn Directory>, next: Arc<dyn Handler>) -> Self {
         Self { directory, next, conversations: Conversations::default() }
     }
@@ -136,7 +145,7 @@ impl Handler for Passthrough {
         if !head.uri.path().starts_with(PREFIX) {
             return self.next.classify(head);
         }
-        // Logs are followed and conversations held for as long as the client likes.
+        // Followed logs and WebSockets last as long as the client wants, so no request timeout applies.
         (Classified { verb: verb_of(&head.method), class: Class::Endless }, None)
     }
 
@@ -161,17 +170,17 @@ impl Handler for Passthrough {
     }
 }
 
-/// What follows the prefix.
+/// The parsed path after the prefix.
 #[derive(Debug, PartialEq, Eq)]
 struct Asked {
     controller: String,
     endpoint: String,
-    /// Begins with a slash.
+    /// The path below the endpoint; it begins with a slash.
     rest: String,
 }
 
 impl Asked {
-    /// None for what names no endpoint, or climbs.
+    /// Parses a path. Returns `None` if it does not name an endpoint, or has `.` or `..` segments.
     fn parse(path: &str) -> Option<Self> {
         let (controller, path) = path.split_once('/')?;
         let (endpoint, rest) = path.split_once('/').unwrap_or((path, ""));
@@ -186,7 +195,8 @@ impl Asked {
     }
 }
 
-/// Whether somebody who undoes the percent signs would find a way up in it.
+/// Whether a path has `.` or `..` segments, also after percent-decoding. A listener that decodes it could resolve it to another
+/// endpoint.
 fn climbs(path: &str) -> bool {
     let plain = path.to_ascii_lowercase().replace("%2e", ".").replace("%2f", "/").replace("%5c", "/");
     plain.split(['/', '\\']).any(|segment| matches!(segment, "." | ".."))
@@ -207,6 +217,7 @@ async fn forward(request: Request, asked: &Asked, target: Target, conversations:
         Target::Socket { path, under } => (ListenerPlace::Socket(path), under),
         Target::Loopback { port, under } => (ListenerPlace::Loopback(port), under),
     };
+    // The permit is held until the conversation ends.
     let Ok(permit) = Arc::clone(&conversations.places).try_acquire_owned() else {
         let message = "Too many conversations with controllers, please try again later.";
         return respond::status(&Status::too_many_requests(message, RETRY_AFTER_SECONDS));

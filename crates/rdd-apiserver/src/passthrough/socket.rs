@@ -1,4 +1,4 @@
-//! A request to a listener of another process of our user, and the conversation that may follow it.
+//! The HTTP client of passthroughs: sends a request to a listener of our user and keeps the connection running after the response head.
 
 use std::{
     net::Ipv4Addr,
@@ -24,16 +24,17 @@ use tokio_util::sync::CancellationToken;
 use super::head;
 use crate::respond::{Body, Response};
 
-/// A listener that is well takes a connection at once.
+/// The timeout for connecting. A healthy listener accepts at once.
 const CONNECT: Duration = Duration::from_secs(2);
 
-/// How often the kernel is asked whose the other end is, until it has been accepted.
+/// How often the kernel is asked for the owner of the other end, until the listener has accepted the connection.
 const OWNER_INTERVAL: Duration = Duration::from_millis(2);
 
-/// A client and a listener that are told goodbye may take so long to hear it.
+/// How long the orderly shutdown of both connections may take when the server stops.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// What goes on between the client and the listener beside and after the answer, until the token is cancelled.
+/// The work that continues after the response head: reading the body, or copying an upgraded connection. It ends when the token is
+/// cancelled.
 pub(super) type Conversation = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 #[derive(Debug, thiserror::Error)]
@@ -52,16 +53,16 @@ pub(super) enum Error {
     Unasked,
 }
 
-/// Where a listener is.
+/// The address of a listener.
 #[derive(Debug)]
 pub(super) enum ListenerPlace {
-    /// On this unix socket.
+    /// A unix socket.
     Socket(PathBuf),
-    /// On this port of 127.0.0.1.
+    /// A port of 127.0.0.1.
     Loopback(u16),
 }
 
-/// Sends a request and returns the answer, which streams, with what has to go on for that.
+/// Sends a request. Returns the response with a streaming body, and the future that the caller must run until the body has ended.
 pub(super) async fn send(place: &ListenerPlace, request: Request<Body>) -> Result<(Response, Conversation), Error> {
     match place {
         ListenerPlace::Socket(path) => send_over(connect_socket(path).await?, request).await,
@@ -70,13 +71,13 @@ pub(super) async fn send(place: &ListenerPlace, request: Request<Body>) -> Resul
 }
 
 async fn connect_socket(path: &Path) -> Result<UnixStream, Error> {
-    // What another user listens at would get the requests of the administrator.
+    // A socket of another user would receive the administrator's requests.
     rdd_stdx::owned::check(path)?;
     Ok(timeout(CONNECT, UnixStream::connect(path)).await.map_err(|_| Error::Timeout)??)
 }
 
-/// A connection to a process of our own user. The kernel is asked about the very socket that the connection leads to, so it does not
-/// matter who listened before or does after.
+/// Connects to a process of our own user. The kernel reports the owner of the accepted socket itself, so a listener that replaces
+/// another one in between cannot intercept requests.
 async fn connect_loopback(port: u16) -> Result<TcpStream, Error> {
     let owners = SocketOwners::open().map_err(Error::Owner)?;
     connect_to_user(port, owners.own_uid(), &owners).await
@@ -88,7 +89,7 @@ async fn connect_to_user(port: u16, wanted: u32, owners: &SocketOwners) -> Resul
     let (there, here) = (stream.peer_addr()?, stream.local_addr()?);
     let asking = async {
         loop {
-            // A connection that nobody has accepted yet is nobody's.
+            // The kernel knows no owner until the listener has accepted the connection.
             match owners.uid(there, here) {
                 Some(user) => return user,
                 None => sleep(OWNER_INTERVAL).await,
@@ -107,19 +108,19 @@ where
     let client = request.extensions_mut().remove::<OnUpgrade>();
     head::strip_connection(request.headers_mut());
     *request.version_mut() = http::Version::HTTP_11;
-    // It drives the answer's body too, so it outlives this call.
+    // The connection also drives the body of the response, so it outlives this call.
     let mut connection = Box::pin(connection.with_upgrades());
     let mut sending = pin!(sender.send_request(request));
     let (answered, ended) = tokio::select! {
         biased;
         answered = &mut sending => (answered, false),
-        // It has nothing more to do for an answer that it read to the end, or that is another protocol.
+        // The connection ends first if the response is complete or switches protocols; the response is available all the same.
         ended = &mut connection => (ended.and(sending.await), true),
     };
     let mut response = answered?;
     let driven = async move {
         if !ended {
-            // That the listener leaves in the middle of an answer is told to the client by its broken body.
+            // If the listener closes the connection early, the client sees the body break off.
             let _ = connection.await;
         }
     };
@@ -143,8 +144,9 @@ where
     Ok((Response::from_parts(answer, Body::new(body)), conversation))
 }
 
-/// Carries what either side says to the other, once both are done with HTTP.
+/// Copies bytes between client and listener in both directions after both have upgraded.
 async fn talk(driven: impl Future<Output = ()>, client: OnUpgrade, listener: OnUpgrade, stopping: CancellationToken) {
+    // The connection future must be polled, because it performs the listener's upgrade.
     let upgraded = async { tokio::join!(driven, async { tokio::try_join!(client, listener) }).1 };
     let upgraded = tokio::select! {
         upgraded = upgraded => upgraded,
@@ -165,7 +167,7 @@ async fn copy(client: Upgraded, listener: Upgraded, stopping: &CancellationToken
             }
         }
         () = stopping.cancelled() => {
-            // Both learn that this is the end and no accident of the network.
+            // An orderly shutdown shows both sides that the end is intended and not a network failure.
             let _ = timeout(GOODBYE, async { tokio::join!(client.shutdown(), listener.shutdown()) }).await;
         }
     }
