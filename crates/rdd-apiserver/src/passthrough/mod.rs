@@ -1,7 +1,7 @@
 //! `/passthrough/<controller>/<endpoint>/…`: forwards requests to endpoints that controllers serve, after authentication.
 //!
 //! The [`Directory`] resolves an endpoint to its target: a function of this process, a unix socket, or a loopback port that a process
-//! of our own user serves. Clients cannot name any other target. Credentials are removed before a request is forwarded, and redirects are
+//! of our own user serves. Clients cannot name any other target. Credentials are removed before a request is forwarded; redirects are
 //! passed to the client instead of being followed.
 
 mod head;
@@ -29,11 +29,11 @@ use crate::{
 };
 
 const PREFIX: &str = "/passthrough/";
-/// The maximum number of concurrent connections to listeners of other processes. Each needs a file descriptor, beside that of the client.
+/// The maximum number of concurrent connections to listeners. Each needs a file descriptor, beside that of its client.
 pub const CONVERSATIONS: usize = 128;
 
-/// A handler in this process for the requests under one endpoint. The path of the request starts after the endpoint. To accept a WebSocket,
-/// it calls `hyper::upgrade::on`; the request's extensions contain [`Stopping`].
+/// A handler in this process for the requests under one endpoint. The path of the request starts after the endpoint. To accept a
+/// WebSocket, it calls `hyper::upgrade::on`; the request's extensions contain [`Stopping`].
 pub type Endpoint = Arc<dyn Fn(http::Request<BoxedBody>) -> Answering + Send + Sync>;
 
 /// The future of an [`Endpoint`]'s response.
@@ -94,8 +94,8 @@ pub trait Directory: Send + Sync {
 /// connection is copied in both directions until either side ends it or the server stops.
 ///
 /// # Errors
-/// 404 for an unknown endpoint or a path with `.` or `..` segments, 429 above [`CONVERSATIONS`] connections, 503 if the listener does not
-/// answer.
+/// 404 for an unknown endpoint or a path with `.` or `..` segments, 429 above [`CONVERSATIONS`] connections, 503 if the listener does
+/// not answer.
 pub struct Passthrough {
     directory: Arc<dyn Directory>,
     next: Arc<dyn Handler>,

@@ -1,11 +1,12 @@
-//! The `Accept` header: its clauses, in the order in which upstream's parser prefers them.
+//! Parses the `Accept` header into clauses, in the order in which upstream's parser prefers them.
 
 use std::cmp::Ordering;
 
-/// So many clauses are sorted exactly as Go's `sort.Sort` does it; nobody sends more.
+/// Up to this number of clauses the sort gives exactly the order of Go's `sort.Sort`, which uses insertion sort for them. Real
+/// headers have fewer.
 const INSERTION_MAX: usize = 12;
 
-/// One media type that a client takes, with its parameters.
+/// One media range of an `Accept` header, with its parameters.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Clause<'h> {
     kind: &'h str,
@@ -15,7 +16,7 @@ pub(crate) struct Clause<'h> {
 }
 
 impl<'h> Clause<'h> {
-    /// Whether `application/<subtype>` is meant.
+    /// Whether the clause matches `application/<subtype>`.
     pub(crate) fn covers(&self, subtype: &str) -> bool {
         match (self.kind, self.subtype) {
             ("*", "*") | ("application", "*") => true,
@@ -23,12 +24,13 @@ impl<'h> Clause<'h> {
         }
     }
 
-    /// The value of a parameter; of several, the last counts.
+    /// The value of a parameter. If it is repeated, the last one counts.
     pub(crate) fn parameter(&self, name: &str) -> Option<&'h str> {
         self.parameters.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 
-    /// Whether it comes before another. This is not an order in the strict sense, and clients see that.
+    /// Upstream's comparison of two clauses. It is not a strict order, so the algorithm of the sort affects the result, and clients
+    /// see that.
     fn precedes(&self, other: &Self) -> bool {
         self.quality > other.quality
             || (self.kind != "*" && other.kind == "*")
@@ -36,9 +38,10 @@ impl<'h> Clause<'h> {
     }
 }
 
-/// The clauses of a header as `goautoneg.ParseAccept` reads and sorts them. What is malformed is left out.
+/// Parses and sorts the clauses of a header as `goautoneg.ParseAccept` does. Malformed clauses are skipped.
 pub(crate) fn clauses(header: &str) -> Vec<Clause<'_>> {
     let mut clauses: Vec<Clause<'_>> = header.split(',').filter_map(clause).collect();
+    // The comparison is inconsistent, so only the same algorithm as Go's gives the same order.
     if clauses.len() <= INSERTION_MAX {
         for end in 1..clauses.len() {
             let mut at = end;
@@ -48,6 +51,7 @@ pub(crate) fn clauses(header: &str) -> Vec<Clause<'_>> {
             }
         }
     } else {
+        // The standard sort may panic on an inconsistent comparison, so long headers are sorted by quality alone.
         clauses.sort_by(|left, right| right.quality.partial_cmp(&left.quality).unwrap_or(Ordering::Equal));
     }
     clauses
@@ -58,6 +62,7 @@ fn clause(text: &str) -> Option<Clause<'_>> {
     let (kind, subtype) = match parts.next()?.split_once('/') {
         Some((kind, subtype)) if !subtype.is_empty() && !subtype.contains('/') => (trim(kind), trim(subtype)),
         Some((kind, "")) if trim(kind) == "*" => ("*", "*"),
+        // Upstream reads a single `*` as `*/*`.
         None if trim(text.split(';').next()?) == "*" => ("*", "*"),
         _ => return None,
     };

@@ -1,4 +1,4 @@
-//! Answers with one object, with a list, or with a Status, in whatever form was negotiated.
+//! Encodes responses: an object, a list or a Status, in the negotiated encoding and form.
 
 use std::sync::Arc;
 
@@ -20,28 +20,28 @@ use crate::{
     state::Object,
 };
 
-/// One object on its way out.
+/// An object to send.
 #[derive(Debug, Clone)]
 pub enum Wire {
-    /// Its JSON, which is sent as it is.
+    /// Its JSON, which is sent without parsing it if possible.
     Bytes(Bytes),
-    /// Its parsed form.
+    /// Its parsed value.
     Value(Value),
 }
 
 /// The metadata of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListMetadata {
-    /// The revision as of which it was made.
+    /// The revision of the list.
     pub resource_version: String,
-    /// The token of the next page; empty if there is none.
+    /// The token for the next page; empty if this is the last one.
     pub continue_token: String,
-    /// How many follow after this page, if that is known.
+    /// The number of objects after this page, if it is known.
     pub remaining_item_count: Option<usize>,
 }
 
 impl Wire {
-    /// Its JSON.
+    /// The JSON of the object.
     pub fn into_bytes(self) -> Bytes {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -50,7 +50,10 @@ impl Wire {
     }
 }
 
-/// Answers with an object of the target; of a subresource with a kind of its own, with that. The error is a 406.
+/// Responds with an object of the target, or with the object of a subresource that has a kind of its own.
+///
+/// # Errors
+/// 406 if the client wants the metadata of a list; 500 if the object cannot be encoded.
 pub fn object(
     representation: &Representation,
     target: &Target,
@@ -67,7 +70,7 @@ pub fn object(
     encoded(representation, code, json)
 }
 
-/// The JSON of an object in the form that was negotiated. `headers` is whether a table has its columns.
+/// The JSON of an object in the negotiated form. With `headers`, a table includes its column definitions.
 pub(crate) fn shown(
     representation: &Representation,
     target: &Target,
@@ -86,7 +89,14 @@ pub(crate) fn shown(
     }
 }
 
-/// Answers with objects of the target's collection. The error is a 406.
+/// Responds with a list of the target's objects.
+///
+/// # Guarantees
+/// A large list in JSON is encoded while it is sent, so it needs little memory beyond the objects that the state holds anyway.
+///
+/// # Errors
+/// 406 if the client wants the metadata of one object; 500 if an object cannot be encoded. Errors while a list is streamed break off the
+/// body instead.
 pub fn list(
     representation: &Representation,
     target: &Target,
@@ -101,6 +111,7 @@ pub fn list(
     if representation.encoding == Encoding::Protobuf {
         return protobuf_list(representation, target, metadata, &objects);
     }
+    // One comma follows each item.
     let length: usize = objects.iter().map(|object| object.wire().len() + 1).sum();
     let mut items = Items::new(representation, target, metadata, objects);
     if representation.encoding == (Encoding::Json { pretty: false }) && length > frames::FRAME_BYTES {
@@ -113,12 +124,12 @@ pub fn list(
     while let Some(piece) = gather.next() {
         json.extend_from_slice(&piece);
     }
-    // The newline comes again with the encoding.
+    // `encoded` adds the newline again.
     json.pop();
     encoded(representation, StatusCode::OK, json.into())
 }
 
-/// The same in protobuf. The length of a list comes before its items, so that all of them are written before any is sent.
+/// Responds with a list in protobuf. The length of a list precedes its items, so all items are encoded before the first is sent.
 fn protobuf_list(
     representation: &Representation,
     target: &Target,
@@ -138,28 +149,32 @@ fn protobuf_list(
     Ok(frames::whole(representation, StatusCode::OK, body.into(), b""))
 }
 
-/// Answers with a Status that is no error, such as that of a delete: in the notation that was negotiated, in no other form.
+/// Responds with a Status that is not an error, such as that of a delete. It is sent in the negotiated encoding, but never as a table or
+/// metadata.
 pub fn outcome(representation: &Representation, code: StatusCode, status: &Status) -> Result<Response, Status> {
+    // `encoded` adds the newline again.
     let mut json = status.to_wire();
     json.pop();
     encoded(representation, code, json.into())
 }
 
-/// Answers with JSON that is no object of an endpoint, such as a document about what is served: in a notation that the client
-/// accepts, or with a 406.
+/// Responds with JSON that is not an API object, such as a discovery document, in an encoding that the client accepts.
+///
+/// # Errors
+/// 406 if the client accepts none.
 pub(crate) fn document(head: &Parts, json: Bytes) -> Result<Response, Status> {
     let encoding =
         negotiate::negotiate_plain(head, false).ok_or_else(|| Status::not_acceptable(&negotiate::MEDIA_TYPES))?;
     document_in(encoding, head, json)
 }
 
-/// The same in a notation that the client is known to take.
+/// Responds with JSON in an encoding that the caller has negotiated.
 pub(crate) fn document_in(encoding: Encoding, head: &Parts, json: Bytes) -> Result<Response, Status> {
     let (encoding, gzip) = (negotiate::prettier(encoding, head), negotiate::takes_gzip(&head.headers));
     encoded(&Representation { encoding, form: Form::Object, gzip, now: Timestamp::new(0, 0) }, StatusCode::OK, json)
 }
 
-/// Answers with an error, in a notation that the client accepts; if there is none, in JSON for people.
+/// Responds with an error in an encoding that the client accepts, or in indented JSON if it accepts none.
 pub fn error(head: &Parts, status: &Status) -> Response {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let encoding = negotiate::negotiate_plain(head, true).unwrap_or(Encoding::Json { pretty: true });
@@ -200,7 +215,7 @@ fn not_acceptable(message: String) -> Status {
     status
 }
 
-/// What Go calls the type of an object, which one of its messages tells.
+/// The Go type of an object, which one of upstream's messages contains.
 fn go_type(target: &Target, kind: &str) -> String {
     if target.def.custom.is_some() {
         let name = if kind == target.def.kind { "Unstructured" } else { "UnstructuredList" };
@@ -210,14 +225,14 @@ fn go_type(target: &Target, kind: &str) -> String {
     format!("*{package}.{kind}")
 }
 
-/// A list, made item by item.
+/// The encoder of a list; it produces one item at a time.
 struct Items {
     representation: Representation,
     target: Target,
     objects: std::vec::IntoIter<Arc<Object>>,
     opening: Option<Vec<u8>>,
     first: bool,
-    /// What was parsed for the frame that is being filled.
+    /// The size of the objects that were encoded for the current frame.
     read_bytes: usize,
 }
 
@@ -228,6 +243,7 @@ impl Items {
         metadata: &ListMetadata,
         objects: Vec<Arc<Object>>,
     ) -> Self {
+        // Upstream's typed lists omit an empty token; its unstructured lists do not.
         let always_continue = target.def.custom.is_some() && representation.form == Form::Object;
         let list_metadata = list_metadata(metadata, always_continue);
         let typed = |kind: &str, api_version: &str| {
@@ -252,7 +268,7 @@ impl Items {
         }
     }
 
-    /// Adds the next item, or the end; `false` after that.
+    /// Adds the next item, or the end of the list. Returns `false` after the end.
     fn add(&mut self, gather: &mut Gather) -> Result<bool, Status> {
         if let Some(opening) = self.opening.take() {
             gather.text(&opening);
@@ -282,7 +298,7 @@ impl Items {
             }
         }
         if self.representation.form != Form::Object && self.read_bytes >= frames::FRAME_BYTES {
-            // Rows are short whatever the objects are: a frame is not to wait for hundreds of large ones.
+            // Rows are small even for large objects: without this, one frame could take hundreds of large objects to fill.
             self.read_bytes = 0;
             gather.close();
         }
@@ -303,10 +319,11 @@ impl Source for Items {
     }
 }
 
-/// An object without its type and without its opening brace.
+/// The JSON of an object without `apiVersion`, `kind` and the opening brace, as upstream writes items of typed lists.
 fn untyped(target: &Target, object: &Object) -> Result<Bytes, Status> {
     let (def, version) = (&target.def, target.version());
     match version.stored {
+        // The state knows where the type ends in the stored bytes, so nothing is parsed.
         Stored::Same | Stored::Renamed if def.custom.is_none() => Ok(object.wire_after_type()),
         _ => {
             let mut value = form::value(def, version, object)?;
@@ -319,7 +336,7 @@ fn untyped(target: &Target, object: &Object) -> Result<Bytes, Status> {
     }
 }
 
-/// The metadata of a list. Lists of custom resources have a token even if it is empty.
+/// Encodes the metadata of a list. Lists of custom resources always have a continue token, even an empty one.
 fn list_metadata(metadata: &ListMetadata, always_continue: bool) -> String {
     let ListMetadata { resource_version, continue_token, remaining_item_count } = metadata;
     let mut members = Vec::new();

@@ -1,4 +1,4 @@
-//! Bodies of requests: JSON, YAML or protobuf into a document, or a Status in upstream's words.
+//! Decodes request bodies: JSON, YAML or protobuf into a [`Document`], or a Status with upstream's message.
 
 use bytes::Bytes;
 use http::{HeaderMap, header};
@@ -10,24 +10,27 @@ use serde_json::Value;
 use super::{malformed, negotiate::MEDIA_TYPES, protobuf};
 use crate::{registry::Part, rest::Target};
 
-/// So much of a body that is not understood is told back.
+/// How many bytes of an undecodable body the error message contains.
 const SUMMARY_MAX: usize = 30;
-/// How Go names what it reads the type of an object into.
+/// The Go type into which upstream decodes the type of an object; error messages contain it.
 const TYPE_META: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 
-/// The notation of a body.
+/// The encoding of a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notation {
-    /// JSON, also if nothing is said.
+    /// JSON, also the default without `Content-Type`.
     Json,
     /// YAML.
     Yaml,
-    /// Protobuf, of built-in kinds only.
+    /// Protobuf, for built-in kinds only.
     Protobuf,
 }
 
-/// The notation that the headers of a request tell, or a 415.
+/// The encoding that the `Content-Type` of a request names.
+///
+/// # Errors
+/// 415 if the media type is unknown or malformed.
 pub fn notation(headers: &HeaderMap) -> Result<Notation, Status> {
     let told = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?")).unwrap_or_default();
     let mut parts = told.split(';');
@@ -44,8 +47,8 @@ pub fn notation(headers: &HeaderMap) -> Result<Notation, Status> {
     }
 }
 
-/// Whether what follows a media type is a list of parameters, each of another name; nothing after the last semicolon is one too.
-/// Go's parser refuses the rest.
+/// Whether the parts after a media type are valid parameters with distinct names, as Go's parser requires. An empty part after the
+/// last semicolon is allowed.
 fn are_parameters<'t>(parts: impl Iterator<Item = &'t str>) -> bool {
     let is_token = |text: &str| {
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=".contains(&byte))
@@ -66,13 +69,14 @@ fn are_parameters<'t>(parts: impl Iterator<Item = &'t str>) -> bool {
     })
 }
 
-/// Reads the body of a request as an object of a target.
+/// Decodes the body of a request as an object of a target.
 ///
-/// Duplicate keys are findings; what the type of the object forbids is for its kind to say. The errors are a 415, and a 400
-/// for what is no document, nests too deep, or has a type that is none.
+/// # Guarantees
+/// Duplicate keys are findings, not errors. Checking the fields against the kind is the caller's task. The document keeps its text
+/// only if the body is JSON: upstream sorts the fields of YAML before it decodes them, and protobuf has an order of its own.
 ///
-/// Only of JSON the document has the text: YAML is sorted by the name of its fields before upstream reads it, and protobuf
-/// has an order of its own.
+/// # Errors
+/// 415 for an unsupported media type, 400 for a body that is malformed, nested too deep, or has a malformed `apiVersion` or `kind`.
 pub fn read_body(headers: &HeaderMap, bytes: &Bytes, target: &Target) -> Result<Document, Status> {
     let notation = notation(headers)?;
     let (kind, version) = expected(target);
@@ -99,7 +103,10 @@ pub fn read_body(headers: &HeaderMap, bytes: &Bytes, target: &Target) -> Result<
     })
 }
 
-/// Reads the body of a delete: its options, in whatever group. The errors are a 415, and a 400 in upstream's words.
+/// Decodes the body of a delete: its options, in any API group.
+///
+/// # Errors
+/// 415 for an unsupported media type, 400 for a malformed body or another kind, with upstream's messages.
 pub fn read_delete_options(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, Status> {
     let read = match notation(headers)? {
         Notation::Json => checked(read_json(bytes)),
@@ -120,20 +127,20 @@ pub fn read_delete_options(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, S
     Ok(document.value)
 }
 
-/// Reads JSON that is no object of any kind, such as a patch; or why it is none, in Go's words.
+/// Decodes JSON that is not an API object, such as a patch. The error is Go's message.
 pub(crate) fn read_json_document(bytes: &Bytes) -> Result<Document, String> {
     let read = strict::read(bytes).map(|document| Document { text: Some(bytes.clone()), ..document });
     read.map_err(|error| malformed::problem(bytes).unwrap_or_else(|| error.to_string()))
 }
 
-/// Reads YAML that is no object of any kind, such as what is to be applied.
+/// Decodes YAML that is not necessarily a complete object, such as an apply patch. The error is upstream's message.
 pub(crate) fn read_yaml_document(bytes: &[u8]) -> Result<Document, String> {
     read_yaml(bytes).map_err(|problem| match problem {
         Problem::Unrecognized(why) | Problem::Unhandled(why) => why,
     })
 }
 
-/// Kind and version of what an endpoint takes.
+/// The kind and version that an endpoint accepts.
 fn expected(target: &Target) -> (String, String) {
     match target.subresource().map(|subresource| &subresource.part) {
         Some(Part::Scale(_)) => ("Scale".to_owned(), "v1".to_owned()),
@@ -145,11 +152,11 @@ fn expected(target: &Target) -> (String, String) {
     }
 }
 
-/// Why a body is no document.
+/// Why a body could not be decoded. Upstream words the two cases differently.
 enum Problem {
-    /// It could not even be told what it is.
+    /// Its type could not be determined.
     Unrecognized(String),
-    /// It is said what it is, but a value in it is none.
+    /// Its type is known, but one of its values is invalid.
     Unhandled(String),
 }
 
@@ -178,7 +185,7 @@ fn read_json(bytes: &[u8]) -> Result<Document, Problem> {
         return Err(parse(&why));
     }
     if std::str::from_utf8(bytes).is_err() {
-        // Upstream puts replacement characters into what it stores; a client that sends such bytes is better told.
+        // Upstream stores replacement characters instead. We refuse such bytes, so that the client learns of the mistake.
         return Err(parse("invalid UTF-8 in string literal"));
     }
     match number_at(bytes, &error) {
@@ -189,13 +196,14 @@ fn read_json(bytes: &[u8]) -> Result<Document, Problem> {
     }
 }
 
-/// The number that was too large, if that was the problem.
+/// The number that the parser found out of range, if that is the error.
 fn number_at<'b>(bytes: &'b [u8], error: &serde_json::Error) -> Option<&'b str> {
     if !error.to_string().starts_with("number out of range") {
         return None;
     }
     let line = bytes.split(|byte| *byte == b'\n').nth(error.line().checked_sub(1)?)?;
     let line = std::str::from_utf8(line).ok()?;
+    // The parser reports a position somewhere in the number, so search for both ends.
     let end = error.column().min(line.len());
     let part_of_number = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
     let before = line.as_bytes()[..end].iter().rev().take_while(|byte| part_of_number(byte)).count();
@@ -204,7 +212,7 @@ fn number_at<'b>(bytes: &'b [u8], error: &serde_json::Error) -> Option<&'b str> 
 }
 
 fn read_yaml(bytes: &[u8]) -> Result<Document, Problem> {
-    // JSON is YAML, and much the quicker to read. Only of its duplicate keys YAML speaks in other words.
+    // JSON is also YAML, and its parser is much faster. Duplicate keys have other messages in YAML, so they take the slow path.
     if bytes.first() == Some(&b'{')
         && let Ok(document) = strict::read(bytes)
         && document.findings.is_empty()
@@ -220,7 +228,7 @@ fn read_yaml(bytes: &[u8]) -> Result<Document, Problem> {
     Ok(Document { findings, ..read.value.into() })
 }
 
-/// What upstream must know of an object before it reads on.
+/// Checks `apiVersion` and `kind`, which upstream decodes before the rest of the object.
 fn check_type(value: &Value) -> Result<(), String> {
     let parse = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     if !value.is_object() && !value.is_null() {
@@ -244,7 +252,7 @@ fn check_type(value: &Value) -> Result<(), String> {
     GroupVersion::parse(version).map(|_| ()).map_err(|error| error.to_string())
 }
 
-/// The beginning of a body, as it is if it looks like JSON and in hexadecimal if not.
+/// The beginning of a body for an error message: as text if it looks like JSON, otherwise in hexadecimal.
 fn summary(bytes: &[u8]) -> String {
     let cut = &bytes[..bytes.len().min(SUMMARY_MAX)];
     let more = if bytes.len() > SUMMARY_MAX { " ..." } else { "" };

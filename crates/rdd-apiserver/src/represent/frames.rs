@@ -1,4 +1,4 @@
-//! Bodies of responses: what is all there, and what is made piece by piece while it is sent.
+//! Response bodies: complete ones, and ones that are encoded while they are sent, optionally with gzip.
 
 use std::{
     collections::VecDeque,
@@ -17,29 +17,29 @@ use crate::{
     respond::{self, Body, BoxError, Response},
 };
 
-/// Small pieces are gathered up to this size, so that neither TLS records nor chunks are tiny.
+/// The size up to which small pieces are combined, so that neither TLS records nor HTTP chunks are tiny.
 pub(crate) const FRAME_BYTES: usize = 64 * 1024;
-/// Pieces from this size on are sent as they are, without a copy.
+/// Pieces of at least this size are sent without a copy.
 const WHOLE_BYTES: usize = 16 * 1024;
-/// Smaller answers are not worth compressing.
+/// Responses up to this size are not compressed, as in upstream.
 const GZIP_MIN: usize = 128 * 1024;
 
-/// Pieces on their way out: small ones are gathered, large ones shared.
+/// A buffer of pieces to send: it combines small pieces and passes large ones through without a copy.
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
     ready: VecDeque<Bytes>,
     open: BytesMut,
-    /// How much room is made at once. Nothing for those who mostly have little to say.
+    /// The capacity that the buffer reserves at once; 0 for writers that mostly write little.
     room: usize,
 }
 
 impl Gather {
-    /// For one who fills frame after frame.
+    /// A buffer for a writer that fills many frames.
     pub(crate) fn for_much() -> Self {
         Self { room: FRAME_BYTES + WHOLE_BYTES, ..Self::default() }
     }
 
-    /// Adds a text.
+    /// Appends bytes by copying them.
     pub(crate) fn text(&mut self, text: &[u8]) {
         if self.open.is_empty() {
             self.open.reserve(self.room);
@@ -50,7 +50,7 @@ impl Gather {
         }
     }
 
-    /// Adds a piece that others share.
+    /// Appends a piece whose bytes are shared; a large piece is not copied.
     pub(crate) fn shared(&mut self, piece: Bytes) {
         if piece.len() < WHOLE_BYTES {
             self.text(&piece);
@@ -60,42 +60,43 @@ impl Gather {
         }
     }
 
-    /// Adds a piece that must stay by itself.
+    /// Appends a piece that becomes a frame of its own.
     pub(crate) fn message(&mut self, piece: Bytes) {
         self.close();
         self.ready.push_back(piece);
     }
 
-    /// Whether there is enough to send.
+    /// Whether a frame is ready to be sent.
     pub(crate) fn is_full(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Makes all of it ready.
+    /// Makes the rest of the buffer ready, even if it is small.
     pub(crate) fn close(&mut self) {
         if !self.open.is_empty() {
             self.ready.push_back(self.open.split().freeze());
         }
     }
 
-    /// The next piece that is ready.
+    /// Takes the next frame that is ready.
     pub(crate) fn next(&mut self) -> Option<Bytes> {
         self.ready.pop_front()
     }
 }
 
-/// What makes a body piece by piece.
+/// Produces a body piece by piece.
 pub(super) trait Source: Send {
-    /// Adds some more; `false` when there is no more. The error breaks the transfer off, so that nobody takes it for whole.
+    /// Appends more of the body; returns `false` at the end. An error breaks off the response, so that the client does not take the
+    /// body for complete.
     fn fill(&mut self, gather: &mut Gather) -> Result<bool, BoxError>;
 
-    /// Whether a frame takes long to fill, because objects are parsed or compressed for it.
+    /// Whether filling a frame takes long, because objects are parsed or compressed for it.
     fn is_expensive(&self) -> bool {
         false
     }
 }
 
-/// A body from a source, which is asked only when the client has taken what was made before.
+/// A body that calls its source only after the client has taken the previous frames.
 pub(super) struct Streamed<S> {
     source: S,
     gather: Gather,
@@ -130,13 +131,14 @@ impl<S: Source + Unpin> HttpBody for Streamed<S> {
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        // Expensive work leaves the runtime's worker, so that other connections go on meanwhile.
         let work = if self.source.is_expensive() { offload::UNBOUNDED } else { 0 };
         let piece = offload::run(work, || self.next());
         Poll::Ready(piece.transpose().map(|piece| piece.map(Frame::data)))
     }
 }
 
-/// Another source, compressed.
+/// A source that compresses the output of another source.
 pub(super) struct Zipped<S> {
     inner: Streamed<S>,
     encoder: Option<GzEncoder<Vec<u8>>>,
@@ -172,7 +174,7 @@ impl<S: Source> Source for Zipped<S> {
     }
 }
 
-/// Pieces that are all there.
+/// A body whose pieces are all in memory.
 #[derive(Debug)]
 struct Whole {
     pieces: VecDeque<Bytes>,
@@ -204,7 +206,7 @@ impl Source for VecDeque<Bytes> {
     }
 }
 
-/// A response that is all there: a text, and what ends it. Compressed if that is asked for and worth it.
+/// A complete response: `text` followed by `end`. It is compressed if the client accepts that and the size makes it worthwhile.
 pub(super) fn whole(representation: &Representation, code: StatusCode, text: Bytes, end: &'static [u8]) -> Response {
     let length = text.len() + end.len();
     if representation.gzip && length > GZIP_MIN {
@@ -213,6 +215,7 @@ pub(super) fn whole(representation: &Representation, code: StatusCode, text: Byt
     let body = if end.is_empty() {
         respond::full(text)
     } else if length < WHOLE_BYTES {
+        // For a small body a copy is cheaper than a second frame.
         let mut joined = Vec::with_capacity(length);
         joined.extend_from_slice(&text);
         joined.extend_from_slice(end);
@@ -223,7 +226,7 @@ pub(super) fn whole(representation: &Representation, code: StatusCode, text: Byt
     headed(representation.encoding, code, body)
 }
 
-/// A response that is made while it is sent. `length` is about how long it will be.
+/// A response that is encoded while it is sent. `length` is its approximate length, which decides about compression.
 pub(super) fn streamed<S>(representation: &Representation, code: StatusCode, length: usize, source: S) -> Response
 where
     S: Source + Unpin + 'static,

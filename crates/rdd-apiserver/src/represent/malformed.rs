@@ -1,11 +1,12 @@
-//! What Go's JSON scanner says of text that is no JSON.
+//! Go's error message for malformed JSON.
 
 use rdd_meta::go_text::quote;
 
-/// As deep as our reader goes.
+/// The maximum nesting depth, equal to that of our JSON parser.
 const DEPTH_MAX: usize = 127;
 
-/// Go's sentence about the first thing that is wrong with a text; none if to Go nothing is. One pass, no recursion.
+/// The message of Go's JSON scanner for the first error in a text, or `None` if Go finds none. One pass without recursion, so deeply
+/// nested input cannot overflow the stack.
 pub(super) fn problem(json: &[u8]) -> Option<String> {
     let mut scanner = Scanner { json, at: 0, open: Vec::new() };
     scanner.document().err()
@@ -14,15 +15,15 @@ pub(super) fn problem(json: &[u8]) -> Option<String> {
 struct Scanner<'j> {
     json: &'j [u8],
     at: usize,
-    /// The opening brackets.
+    /// The open brackets, outermost first.
     open: Vec<u8>,
 }
 
 enum Expect {
     Value,
-    /// A value, or the end of a list that has just begun.
+    /// A value, or the end of an empty array.
     FirstItem,
-    /// A key, or the end of an object that has just begun.
+    /// A key, or the end of an empty object.
     FirstKey,
     Key,
     AfterValue,

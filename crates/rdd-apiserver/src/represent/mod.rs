@@ -1,4 +1,4 @@
-//! How answers look on the wire and how bodies are read: media types, notations, tables, compression, warnings.
+//! Representations on the wire: negotiation, request decoding, response encoding, tables, compression and warnings.
 
 pub(crate) mod accept;
 mod answer;

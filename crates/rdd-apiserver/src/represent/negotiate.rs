@@ -1,4 +1,4 @@
-//! From what a client accepts to how it is answered, as upstream's content negotiation decides it.
+//! Content negotiation: chooses encoding and form of a response from the request's headers, as upstream does.
 
 use http::{HeaderMap, header, request::Parts};
 use rdd_meta::{FieldError, Status, query::Query, time::Timestamp};
@@ -13,31 +13,31 @@ use crate::{
     rest::{Api, Target},
 };
 
-/// What we answer in and read.
+/// The media types of requests and responses.
 pub(super) const MEDIA_TYPES: [&str; 3] = ["application/json", "application/yaml", protobuf::MEDIA_TYPE];
-/// What we answer watches in.
+/// The media types of watch streams.
 const STREAM_MEDIA_TYPES: [&str; 2] = ["application/json;stream=watch", protobuf::STREAM_MEDIA_TYPE];
 
-/// How an answer is to look.
+/// The negotiated representation of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Representation {
-    /// The notation.
+    /// The encoding.
     pub encoding: Encoding,
-    /// What of the objects is shown.
+    /// The form of the objects.
     pub form: Form,
-    /// Whether the client takes compressed answers.
+    /// Whether the client accepts gzip.
     pub gzip: bool,
-    /// The moment for which ages are told, which only tables do.
+    /// The time from which ages are computed. Only tables have ages.
     pub now: Timestamp,
 }
 
 impl Representation {
-    /// Whether an object is sent as the JSON that is stored, without parsing it.
+    /// Whether objects are sent as their stored JSON, without parsing.
     pub(crate) fn sends_stored_json(&self) -> bool {
         self.form == Form::Object && self.encoding == (Encoding::Json { pretty: false })
     }
 
-    /// The same, with ages as of now.
+    /// The same representation with ages as of now. A watch calls it for each event.
     #[must_use]
     pub(crate) fn as_of(self, clock: &SharedClock) -> Self {
         match self.form {
@@ -47,7 +47,7 @@ impl Representation {
     }
 }
 
-/// A notation.
+/// An encoding of responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     /// JSON.
@@ -57,20 +57,20 @@ pub enum Encoding {
     },
     /// YAML.
     Yaml,
-    /// Protobuf, of built-in kinds and of metadata only.
+    /// Protobuf, for built-in kinds and metadata only.
     Protobuf,
 }
 
-/// What of the objects is shown.
+/// The form in which objects are returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// All.
+    /// Complete objects.
     Object,
-    /// A row of cells for each.
+    /// A table with one row per object.
     Table {
         /// The version of the table.
         version: MetaVersion,
-        /// What comes with each row.
+        /// What each row contains besides its cells.
         include: Include,
     },
     /// The metadata of one object.
@@ -88,19 +88,19 @@ pub enum MetaVersion {
     V1Beta1,
 }
 
-/// What comes with each row of a table.
+/// The object in each row of a table, from the query parameter `includeObject`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Include {
     /// Nothing.
     None,
-    /// The metadata of the object.
+    /// Its metadata.
     Metadata,
-    /// The object.
+    /// The complete object.
     Object,
 }
 
 impl MetaVersion {
-    /// As in the field of that name.
+    /// The value of `apiVersion`.
     pub(super) fn api_version(self) -> &'static str {
         match self {
             Self::V1 => "meta.k8s.io/v1",
@@ -112,7 +112,7 @@ impl MetaVersion {
 impl Encoding {
     const ALL: [Self; 3] = [Self::Json { pretty: false }, Self::Yaml, Self::Protobuf];
 
-    /// Its media type.
+    /// The media type of the encoding.
     pub(super) fn media_type(self) -> &'static str {
         match self {
             Self::Json { .. } => MEDIA_TYPES[0],
@@ -121,7 +121,7 @@ impl Encoding {
         }
     }
 
-    /// The media type of a watch in it.
+    /// The media type of a watch in this encoding.
     pub(crate) fn stream_media_type(self) -> &'static str {
         match self {
             Self::Json { .. } | Self::Yaml => MEDIA_TYPES[0],
@@ -138,16 +138,19 @@ impl Encoding {
     }
 }
 
-/// What an endpoint can show beside its objects.
+/// The forms that an endpoint supports besides complete objects.
 #[derive(Debug, Clone, Copy)]
 struct Endpoint {
     tables: bool,
     partial: bool,
-    /// Whether its objects have a form in protobuf.
+    /// Whether its objects can be encoded in protobuf.
     protobuf: bool,
 }
 
-/// How to answer a request about a target. The errors are a 406, and a 400 for a table that cannot be.
+/// Negotiates the representation of a response about a target.
+///
+/// # Errors
+/// 406 if the client accepts nothing that the endpoint offers, 400 if `includeObject` is invalid.
 pub fn negotiate(api: &Api, target: &Target, head: &Parts) -> Result<Representation, Status> {
     let (encoding, form) = accepted(&head.headers, || endpoint(target)).ok_or_else(|| refused_by(target, head))?;
     let query = head.uri.query().unwrap_or_default();
@@ -155,12 +158,14 @@ pub fn negotiate(api: &Api, target: &Target, head: &Parts) -> Result<Representat
         Form::Table { version, .. } => Form::Table { version, include: include(query)? },
         other => other,
     };
+    // `as_of` sets the time if the form needs one.
     let now = Timestamp::new(0, 0);
     let negotiated = Representation { encoding: prettier(encoding, head), form, gzip: takes_gzip(&head.headers), now };
     Ok(negotiated.as_of(&api.clock))
 }
 
-/// How to answer a watch: the same, but only in what can be streamed, one line for each event.
+/// Negotiates the representation of a watch. Like [`negotiate`], but only for encodings with a streaming form, and without compression or
+/// indentation.
 pub fn negotiate_stream(api: &Api, target: &Target, head: &Parts) -> Result<Representation, Status> {
     let negotiated = negotiate(api, target, head)?;
     match negotiated.encoding {
@@ -172,14 +177,15 @@ pub fn negotiate_stream(api: &Api, target: &Target, head: &Parts) -> Result<Repr
     }
 }
 
-/// How to answer with what is no object of an endpoint, such as a Status, which has a form in protobuf; none if the client
-/// accepts nothing we have.
+/// Negotiates the encoding of a response that is not an object of an endpoint, such as a Status. `protobuf` is whether it can be
+/// encoded in protobuf. Returns `None` if the client accepts none of the encodings.
 pub(super) fn negotiate_plain(head: &Parts, protobuf: bool) -> Option<Encoding> {
     let nothing_else = Endpoint { tables: false, partial: false, protobuf };
     accepted(&head.headers, || nothing_else).map(|(encoding, _)| prettier(encoding, head))
 }
 
-/// 406. Who accepts nothing that a built-in resource could ever answer in is turned away by upstream's router, in its words.
+/// The 406 for a target. If the client accepts no media type of built-in resources at all, it has the message of upstream's router, which
+/// rejects such requests before negotiation.
 fn refused_by(target: &Target, head: &Parts) -> Status {
     let mut status = refused(&MEDIA_TYPES);
     let accept = head.headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
@@ -197,7 +203,7 @@ fn refused(media_types: &[&str]) -> Status {
 }
 
 fn endpoint(target: &Target) -> Endpoint {
-    // What is answered and never stored has no list and no columns.
+    // Reviews and other virtual resources are never stored, so they have no lists and no columns.
     let question = matches!(target.subresource().map(|subresource| &subresource.part), Some(Part::Question(_)));
     let tables = !question && matches!(target.def.backing, Backing::Stored(_));
     Endpoint { tables, partial: true, protobuf: protobuf::kind_of(target).is_some() }
@@ -205,6 +211,7 @@ fn endpoint(target: &Target) -> Endpoint {
 
 fn accepted(headers: &HeaderMap, endpoint: impl FnOnce() -> Endpoint) -> Option<(Encoding, Form)> {
     let header = match headers.get(header::ACCEPT).map(|value| value.to_str()) {
+        // Most requests end here, without parsing the header.
         None | Some(Ok("" | "application/json" | "*/*")) => return Some((Encoding::ALL[0], Form::Object)),
         Some(header) => header.ok()?,
     };
@@ -215,7 +222,7 @@ fn accepted(headers: &HeaderMap, endpoint: impl FnOnce() -> Endpoint) -> Option<
     })
 }
 
-/// What an endpoint offers for one clause in one notation, as `acceptMediaTypeOptions` does.
+/// The response that an endpoint offers for one clause in one encoding, as upstream's `acceptMediaTypeOptions` decides it.
 fn offered(clause: &Clause<'_>, encoding: Encoding, endpoint: Endpoint) -> Option<(Encoding, Form)> {
     let streams = encoding != Encoding::Yaml;
     let server_version = if endpoint.partial { "v1" } else { "" };
@@ -259,7 +266,7 @@ fn include(query: &str) -> Result<Include, Status> {
     }
 }
 
-/// People who ask with a browser or a tool of theirs get it indented, unless they say otherwise.
+/// Chooses indented JSON if the `pretty` parameter asks for it or, without the parameter, if the client is a browser, curl or Wget.
 pub(super) fn prettier(encoding: Encoding, head: &Parts) -> Encoding {
     let Encoding::Json { pretty: false } = encoding else { return encoding };
     let query = head.uri.query().filter(|query| query.contains("pretty")).map(Query::parse);
@@ -283,7 +290,7 @@ pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
 mod tests {
     use super::*;
 
-    /// A custom resource.
+    /// The endpoint of a custom resource.
     const ALL: Endpoint = Endpoint { tables: true, partial: true, protobuf: false };
     const BUILT_IN: Endpoint = Endpoint { protobuf: true, ..ALL };
 

@@ -1,4 +1,4 @@
-//! `PartialObjectMetadata`: the metadata of an object, cut out of its bytes.
+//! `PartialObjectMetadata`: copies the metadata of an object out of its JSON without parsing it.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::MetaVersion;
 
-/// The metadata of an object under its own type. Bytes that are no object have empty metadata.
+/// The metadata of an object as `PartialObjectMetadata`. The metadata is empty if the input is not an object.
 pub(super) fn object(version: MetaVersion, json: &Bytes) -> Bytes {
     let metadata = member(json, "metadata").map_or(&b"{}"[..], |range| &json[range]);
     let api_version = version.api_version();
@@ -14,7 +14,7 @@ pub(super) fn object(version: MetaVersion, json: &Bytes) -> Bytes {
     [before.as_bytes(), metadata, b"}"].concat().into()
 }
 
-/// Where in the JSON of an object the value of a member lies. It reads no further than to its end, and parses nothing.
+/// Finds the value of a top-level member in the JSON of an object. It reads only up to the end of the value.
 fn member(json: &[u8], name: &str) -> Option<Range<usize>> {
     let mut at = after(json, 0, b'{')?;
     loop {
@@ -30,7 +30,7 @@ fn member(json: &[u8], name: &str) -> Option<Range<usize>> {
     }
 }
 
-/// The place after an expected character.
+/// The position after an expected character, with space before it skipped.
 fn after(json: &[u8], at: usize, expected: u8) -> Option<usize> {
     let at = space(json, at);
     (json.get(at) == Some(&expected)).then_some(at + 1)
@@ -41,7 +41,7 @@ fn space(json: &[u8], at: usize) -> usize {
     at + blank
 }
 
-/// The end of a string.
+/// The position after a string.
 fn string(json: &[u8], at: usize) -> Option<usize> {
     let mut at = after(json, at, b'"')?;
     loop {
@@ -53,7 +53,7 @@ fn string(json: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The end of any value.
+/// The position after a value of any type.
 fn value(json: &[u8], start: usize) -> Option<usize> {
     let mut depth = 0_usize;
     let mut at = start;
@@ -67,6 +67,7 @@ fn value(json: &[u8], start: usize) -> Option<usize> {
             _ => {}
         }
         at += 1;
+        // A closing bracket or quote ends the value itself; numbers and literals end before the next separator.
         if depth == 0 && matches!(json.get(at - 1), Some(b'}' | b']' | b'"')) {
             return Some(at);
         }

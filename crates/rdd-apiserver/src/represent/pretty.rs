@@ -1,6 +1,6 @@
-//! JSON for people: indented by two, as Go's `json.Indent` does it.
+//! Indents JSON by two spaces, as Go's `json.Indent` does.
 
-/// Indents compact JSON. It copies what it does not understand, so broken JSON stays what it is.
+/// Indents compact JSON. It does not validate: broken JSON stays broken, but is never an error.
 pub(super) fn indent(json: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(json.len() * 2);
     let mut depth = 0_usize;
@@ -15,6 +15,7 @@ pub(super) fn indent(json: &[u8]) -> Vec<u8> {
             continue;
         }
         match byte {
+            // Go writes empty objects and arrays without a line break.
             b'{' | b'[' if matches!(bytes.peek(), Some(b'}' | b']')) => {
                 text.push(byte);
                 text.extend(bytes.next());

@@ -1,4 +1,4 @@
-//! Objects of built-in kinds in protobuf, for the clients that prefer it.
+//! Encodes and decodes objects of built-in kinds in protobuf.
 
 use bytes::Bytes;
 use rdd_builtin::{protobuf, types};
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::{registry::Part, rest::Target};
 
-/// Its media type.
+/// The media type of objects and lists.
 pub(super) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
-/// That of a watch.
+/// The media type of watch streams.
 pub(super) const STREAM_MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
-/// The built-in kind of what an endpoint takes and gives. Custom resources have none, but their scale has.
+/// The built-in kind that an endpoint accepts and returns. Custom resources have none, but their `scale` subresource has.
 pub(super) fn kind_of(target: &Target) -> Option<&'static types::Kind> {
     match target.subresource().map(|subresource| &subresource.part) {
         Some(Part::Scale(_)) => types::kind("autoscaling", "v1", "Scale"),
@@ -26,15 +26,15 @@ pub(super) fn kind_of(target: &Target) -> Option<&'static types::Kind> {
     }
 }
 
-/// Why a body was not read.
+/// Why a body could not be decoded.
 pub(super) enum Problem {
-    /// It is no envelope.
+    /// The envelope is malformed.
     Unrecognized(String),
-    /// It is none of what its envelope says.
+    /// The content of the envelope is malformed.
     Unhandled(String),
 }
 
-/// A body as a document. If it says that it is of another kind, nothing of it is read but that.
+/// Decodes a body. If its envelope names another kind, only the type is decoded.
 pub(super) fn read(kind: &'static types::Kind, bytes: &[u8]) -> Result<Document, Problem> {
     let envelope = protobuf::open(bytes).map_err(|malformed| Problem::Unrecognized(malformed.0))?;
     let is = |found: &str, expected: &str| found.is_empty() || found == expected;
@@ -51,7 +51,7 @@ pub(super) fn read(kind: &'static types::Kind, bytes: &[u8]) -> Result<Document,
     Ok(value.into())
 }
 
-/// The options of a delete, which any resource takes in protobuf.
+/// Decodes the options of a delete, which every resource accepts in protobuf.
 pub(super) fn read_delete_options(bytes: &[u8]) -> Result<Value, Status> {
     let refused = |malformed: protobuf::Malformed| Status::bad_request(malformed.0);
     let envelope = protobuf::open(bytes).map_err(refused)?;
@@ -63,7 +63,7 @@ pub(super) fn read_delete_options(bytes: &[u8]) -> Result<Value, Status> {
     Ok(value)
 }
 
-/// An object with its type, or a Status, in its envelope.
+/// Encodes an object with a type, or a Status, in an envelope.
 pub(super) fn sealed(object: &Value) -> Result<Vec<u8>, Status> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, name) = (text("apiVersion"), text("kind"));
@@ -76,7 +76,7 @@ pub(super) fn sealed(object: &Value) -> Result<Vec<u8>, Status> {
     Ok(protobuf::seal(api_version, name, &raw))
 }
 
-/// One item of a list: only the metadata if the list is of that.
+/// Encodes one item of a list; only its metadata if `partial`.
 pub(super) fn item(object: &Value, partial: bool) -> Result<Vec<u8>, Status> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     match kind(text("apiVersion"), text("kind")) {
@@ -86,16 +86,17 @@ pub(super) fn item(object: &Value, partial: bool) -> Result<Vec<u8>, Status> {
     }
 }
 
-/// A list of items that are written.
+/// Encodes a list from encoded items.
 pub(super) fn list(api_version: &str, kind: &str, metadata: &Value, items: &[Vec<u8>]) -> Vec<u8> {
     let raw = protobuf::write_list(metadata, items.iter().map(Vec::as_slice));
     protobuf::seal(api_version, kind, &raw)
 }
 
-/// How many bytes the length before the frame of an event has.
+/// The size of the length prefix of each frame of a watch.
 pub(crate) const FRAME_LENGTH_BYTES: usize = 4;
 
-/// An event of a watch. What cannot be written is an error to the client, for it can be nothing else.
+/// Encodes an event of a watch. If the object cannot be encoded, the client gets an ERROR event instead: a stream has no other way to
+/// report it.
 pub(crate) fn event(kind: &str, json: &[u8]) -> Bytes {
     let object = serde_json::from_slice(json).map_err(|error| Status::internal(error.to_string()));
     let frame = object.and_then(|object| sealed(&object)).map(|sealed| protobuf::watch_event(kind, &sealed));

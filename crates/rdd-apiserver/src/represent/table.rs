@@ -1,4 +1,4 @@
-//! Tables: an object or a list as rows of cells, for kubectl and other readers of columns.
+//! Tables: encodes objects and lists as rows of cells, for kubectl and similar clients.
 
 use std::sync::LazyLock;
 
@@ -12,10 +12,11 @@ use crate::{
     rest::Target,
 };
 
-/// The annotation of the bookmark that ends the initial events. Its row comes with its metadata whatever was asked for.
+/// The annotation of the bookmark that ends the initial events of a watch. Its row always includes the metadata, because the client must
+/// see this annotation.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// A table without its rows, up to where they begin. Without headers, for what follows in a watch, there are no columns.
+/// The JSON of a table up to the start of its rows. Without `headers` it has no columns; a watch sends them with its first event only.
 pub(super) fn opening(target: &Target, version: MetaVersion, list_metadata: &str, headers: bool) -> Vec<u8> {
     let api_version = version.api_version();
     let columns = if headers { columns_json(columns(target)) } else { "null".to_owned() };
@@ -25,10 +26,10 @@ pub(super) fn opening(target: &Target, version: MetaVersion, list_metadata: &str
     .into_bytes()
 }
 
-/// The end of a table.
+/// The JSON after the last row.
 pub(super) const CLOSING: &[u8] = b"]}";
 
-/// One row. `json` and `object` are the same object.
+/// Encodes one row. `json` and `object` are the same object.
 pub(super) fn row(
     target: &Target,
     version: MetaVersion,
@@ -47,7 +48,7 @@ pub(super) fn row(
     [br#"{"cells":"#, cells.as_bytes(), br#","object":"#, &object, b"}"].concat().into()
 }
 
-/// A table of one object.
+/// Encodes a table with one row.
 pub(super) fn of_one(
     target: &Target,
     (version, include): (MetaVersion, Include),

@@ -1,22 +1,22 @@
-//! `Warning` headers: what the client is told beside the answer.
+//! `Warning` headers of responses.
 
 use std::collections::HashSet;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 const WARNING: HeaderName = HeaderName::from_static("warning");
-/// All texts together may have so many characters; if they have more, each is cut.
+/// If all texts together have more characters than this, each text is truncated.
 const TOTAL_MAX: usize = 4 * 1024;
-/// So many characters are left of a text that is cut.
+/// The number of characters that remain of a truncated text.
 const EACH_MAX: usize = 256;
 
-/// Adds the warnings to a response, each once, as upstream's recorder does: all of them while they are short, else each
-/// cut to its beginning and no more than fit. A text that no header can carry is left out.
+/// Adds warnings to a response as upstream does, without duplicates. If they are too long in total, each is truncated, and those that
+/// do not fit are omitted. A text with control characters cannot be sent in a header and is skipped.
 pub fn add_warnings(headers: &mut HeaderMap, texts: &[String]) {
     let mut seen = HashSet::new();
     let texts: Vec<&str> =
         texts.iter().map(String::as_str).filter(|text| !text.is_empty() && seen.insert(*text)).collect();
-    // What cannot be sent does not count.
+    // Texts that cannot be sent do not count.
     let total: usize = texts.iter().filter(|text| is_sane(text)).map(|text| text.chars().count()).sum();
     let mut written = 0;
     for text in texts {
