@@ -1,14 +1,14 @@
-//! Events of `events.k8s.io` are events of the core API under other field names: one is stored, both are shown.
+//! Events of `events.k8s.io`: converts them to and from Events of the core group, which are stored.
 
 use rdd_builtin::{decode, kinds::event, types};
 use serde_json::Value;
 
 use crate::registry;
 
-/// The younger group.
+/// The API group of the newer Events.
 pub(super) const GROUP: &str = "events.k8s.io";
 
-/// Between the two.
+/// The conversion between the two groups.
 #[derive(Debug)]
 pub(super) struct Conversion;
 
@@ -22,12 +22,12 @@ impl registry::Conversion for Conversion {
     }
 }
 
-/// An event of the younger group as one of the core API.
+/// Converts an Event of `events.k8s.io` to the core group.
 pub(super) fn to_core(object: Value) -> Value {
     formed("", event::to_core(object))
 }
 
-/// The same fields are not written by both when they are empty.
+/// Applies the group's rules about empty fields, which differ: each group always writes some of them.
 fn formed(group: &str, mut object: Value) -> Value {
     if let Some(kind) = types::kind(group, "v1", "Event") {
         decode::reform(kind, &mut object);

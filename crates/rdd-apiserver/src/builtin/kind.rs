@@ -1,4 +1,4 @@
-//! Any built-in kind: its type says how it is read and merged, its strategy what is particular, its printer what is shown.
+//! The generic implementation of [`Kind`] for built-in kinds, from their type, strategy and printer in `rdd-builtin`.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -19,10 +19,11 @@ use super::{events, table::Row};
 use crate::admission::webhook::match_condition_error;
 use crate::registry::{CREATE_VERBS, Column, Finding, Kind, Ordered, Origin};
 
-/// A built-in kind. Whoever needs more than its table says wraps it.
+/// A built-in kind. Its type determines decoding and merging, its [`Strategy`] what is specific to the kind, its printer the table
+/// columns. A kind that needs more, such as CustomResourceDefinition, wraps it.
 ///
-/// What is prepared for the store is brought into the form that comes out of upstream's: strategies may take structs away
-/// that Go always writes, and owners of fields have been told apart before an empty list became none.
+/// After the strategy has prepared an object, its form is normalized again: a strategy may remove structs that Go always writes, and an
+/// empty list becomes absent only after the field owners were computed.
 #[derive(Debug)]
 pub struct BuiltinKind {
     kind: &'static types::Kind,
@@ -30,19 +31,19 @@ pub struct BuiltinKind {
     printer: Printer,
     columns: Vec<Column>,
     selectable: Vec<String>,
-    /// Every create asks for it.
+    /// The empty object of the kind. It is cached because every create uses it.
     empty: Value,
-    /// By endpoint.
+    /// Reset fields by subresource.
     resets: BTreeMap<&'static str, Filter>,
     no_resets: Filter,
 }
 
-/// What a kind in a namespace has if it has nothing of its own.
+/// The strategy of namespaced kinds without one of their own.
 static NAMESPACED: Strategy = Strategy::NAMESPACED;
 static CLUSTER: Strategy = Strategy::CLUSTER;
-/// Most of what is particular to definitions is in [`crate::crd`], around the generic kind.
+/// The strategy of definitions around the generic kind. Most of it is in [`crate::crd`].
 static DEFINITION: Strategy = Strategy { unconditional_update: false, ..Strategy::CLUSTER };
-/// A question has no name, so there is nothing to check.
+/// The strategy of reviews: they have no name, so there is nothing to validate.
 static QUESTION: Strategy = Strategy { validate_create: |_| Vec::new(), ..Strategy::CLUSTER };
 
 impl BuiltinKind {
@@ -73,7 +74,7 @@ impl BuiltinKind {
         self.strategy
     }
 
-    /// Whether it has match conditions, which are compiled here: the crate of kinds knows no CEL.
+    /// Whether the kind has match conditions. Their CEL expressions are compiled here, because `rdd-builtin` does not depend on CEL.
     fn configures_webhooks(&self) -> bool {
         self.kind.group == "admissionregistration.k8s.io" && self.kind.kind.ends_with("WebhookConfiguration")
     }
@@ -89,7 +90,7 @@ fn to_column(column: columns::Column) -> Column {
     }
 }
 
-/// Fields as paths with dots, as the set that the field manager takes.
+/// The reset fields, given as paths with dots, in the form that the field manager takes.
 fn resets(kind: &types::Kind, fields: &[&str]) -> Filter {
     if fields.is_empty() {
         return Filter::new();
@@ -104,6 +105,7 @@ impl Kind for BuiltinKind {
             Origin::Request | Origin::Apply => {
                 decode::decode(self.kind, object).map_err(|refused| Status::bad_request(refused.0))?
             }
+            // Stored objects were validated when they were written, so they need no findings.
             Origin::Storage => {
                 decode::reform(self.kind, object);
                 Vec::new()
@@ -194,6 +196,7 @@ impl Kind for BuiltinKind {
     }
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        // Printers exist for Events of the core group only.
         if self.kind.group == events::GROUP {
             return self.printer.cells(&events::to_core(object.clone()), now);
         }

@@ -1,4 +1,4 @@
-//! The built-in resources: `rdd-builtin`'s kinds, wired into the registry.
+//! The built-in resources: registers the kinds of `rdd-builtin` with their storage, verbs and subresources.
 
 mod events;
 mod kind;
@@ -23,23 +23,24 @@ use crate::{
     state,
 };
 
-/// The only version of every built-in kind.
+/// The only version of all built-in kinds.
 const VERSION: &str = "v1";
-/// How long events are kept.
+/// The lifetime of Events, as upstream's default.
 const EVENT_TTL: Duration = Duration::from_secs(3600);
 
-/// Makes a kind out of another.
+/// A function that wraps a kind in another one.
 pub type WrapKind = dyn FnOnce(Arc<dyn Kind>) -> Arc<dyn Kind>;
 
-/// What the built-in resources need from elsewhere.
+/// The dependencies of the built-in resources.
 pub struct Parts {
-    /// The time, for answers that carry it.
+    /// The clock for responses with a timestamp.
     pub clock: SharedClock,
-    /// Makes the kind of CustomResourceDefinitions out of the generic one, which reads them, shows them and knows how they merge.
+    /// Wraps the generic kind of CustomResourceDefinitions, which decodes, prints and merges them, in one that also validates and
+    /// establishes them.
     pub definitions: Box<WrapKind>,
-    /// Answers `serviceaccounts/token`; without it there is no such path.
+    /// The handler of `serviceaccounts/token`. Without it the subresource does not exist.
     pub tokens: Option<Arc<dyn Question>>,
-    /// Says whom a token stands for.
+    /// Authenticates the tokens of TokenReviews.
     pub reviewer: TokenReviewer,
 }
 
@@ -49,7 +50,7 @@ impl fmt::Debug for Parts {
     }
 }
 
-/// Every built-in resource.
+/// Creates the definitions of all built-in resources.
 pub fn resources(parts: Parts) -> Vec<ResourceDef> {
     let Parts { clock, definitions, tokens, reviewer } = parts;
     let mut definitions = Some(definitions);
@@ -70,10 +71,10 @@ pub fn resources(parts: Parts) -> Vec<ResourceDef> {
     resources
 }
 
-/// The generic kind of a built-in resource.
+/// Creates the generic kind of a built-in resource.
 ///
 /// # Panics
-/// If there is no such kind: the caller names one of the kinds that are built in.
+/// If the kind is not built in.
 pub fn generic(group: &str, kind: &str) -> BuiltinKind {
     let row = RESOURCES.iter().find(|row| row.group == group && row.kind == kind);
     kind_of(row.expect("the kind is built in"))
@@ -84,7 +85,7 @@ fn kind_of(row: &Row) -> BuiltinKind {
     BuiltinKind::new(kind, row)
 }
 
-/// Where objects lie. Both groups of events have one place.
+/// The storage of a resource. The Events of both groups share one.
 fn storage(row: &Row) -> state::Resource {
     let group = if row.group == events::GROUP { "" } else { row.group };
     state::Resource::new(group, row.plural).expect("built-in names are segments of keys")
@@ -147,7 +148,7 @@ fn resource(
             untyped_items: true,
             own_deletion: matches!(row.kind, "Namespace" | "CustomResourceDefinition"),
             orphan_by_default: false,
-            // kube-apiserver still stores definitions in a version that it no longer serves; clients compare the hash of it.
+            // kube-apiserver stores definitions in a version that it no longer serves, and clients compare the hash of it.
             told_storage_version: (row.kind == "CustomResourceDefinition").then_some("v1beta1"),
         },
         custom: None,

@@ -1,4 +1,4 @@
-//! Questions about access and identity. Whoever is known may do everything, and the answers say so.
+//! Access and token reviews. Every authenticated user may do everything, so every access review allows.
 
 use std::{fmt, sync::Arc};
 
@@ -14,28 +14,29 @@ use serde_json::{Map, Value, json};
 
 use crate::{auth::Identity, registry::Answerer};
 
-/// Whom a token stands for, and for which of the audiences that were asked about.
+/// The result of a successful token review.
 #[derive(Debug, Clone)]
 pub struct Reviewed {
-    /// Who it is.
+    /// The user that the token authenticates.
     pub identity: Arc<Identity>,
-    /// The audiences that it is good for.
+    /// The requested audiences for which the token is valid.
     pub audiences: Vec<String>,
 }
 
-/// Says whom a token stands for: the token, and the audiences that are asked about; none means the server's own.
+/// Authenticates tokens for reviews.
 #[derive(Clone)]
 pub struct TokenReviewer(Arc<Review>);
 
 type Review = dyn Fn(&str, &[String]) -> Option<Reviewed> + Send + Sync;
 
 impl TokenReviewer {
-    /// By this function.
+    /// Creates a reviewer from a function of the token and the requested audiences.
     pub fn new(review: impl Fn(&str, &[String]) -> Option<Reviewed> + Send + Sync + 'static) -> Self {
         Self(Arc::new(review))
     }
 
-    /// Whom a token stands for, and for which of these audiences; none means the server's own.
+    /// Authenticates a token. Without `audiences` the server's own audience is required. Returns `None` if the token is invalid or is
+    /// valid for none of the audiences.
     pub fn review(&self, token: &str, audiences: &[String]) -> Option<Reviewed> {
         (self.0)(token, audiences)
     }
@@ -47,13 +48,13 @@ impl fmt::Debug for TokenReviewer {
     }
 }
 
-/// What is no question at all is refused before it is answered.
+/// Rejects a review that upstream rejects as malformed before it evaluates it.
 fn check(group: &str, kind: &str, question: &Value) -> Result<(), Status> {
     let bad_request = kinds::of(group, kind).map_or(Strategy::CLUSTER.bad_request, |strategy| strategy.bad_request);
     bad_request(question).map_or(Ok(()), |why| Err(Status::bad_request(why)))
 }
 
-/// Who am I?
+/// `SelfSubjectReview`: returns the user of the request.
 #[derive(Debug)]
 pub(super) struct SelfReview {
     pub(super) clock: SharedClock,
@@ -71,7 +72,7 @@ impl Answerer for SelfReview {
     }
 }
 
-/// Whose token is this?
+/// `TokenReview`: returns the user of a token.
 #[derive(Debug)]
 pub(super) struct TokenReview {
     pub(super) reviewer: TokenReviewer,
@@ -89,8 +90,8 @@ impl Answerer for TokenReview {
     }
 }
 
-/// The status of the answer: that of the request, with what the review says written over it. Of a token that stands for nobody
-/// the review says nothing about users and audiences, and of one that stands for somebody nothing about errors.
+/// The status of the response: that of the request with the result of the review merged into it. For an invalid token the review sets
+/// no user and no audiences, and for a valid one no error, so values of the request remain there, as upstream.
 fn review_status(given: Value, reviewed: Option<Reviewed>) -> Value {
     let mut status = match given {
         Value::Object(given) => given,
@@ -111,7 +112,7 @@ fn review_status(given: Value, reviewed: Option<Reviewed>) -> Value {
     status.into()
 }
 
-/// May somebody do something?
+/// `SubjectAccessReview` and its variants: always allow.
 #[derive(Debug)]
 pub(super) struct AccessReview {
     pub(super) kind: &'static str,
@@ -136,8 +137,8 @@ impl Answerer for AccessReview {
     }
 }
 
-/// What is said of selectors that cannot be understood, as a whole or in part. They would narrow a question that is answered with yes
-/// without them.
+/// Errors for selectors that are ignored in whole or in part because they do not parse. The request is allowed all the same: a selector
+/// could only narrow it.
 fn unread_selectors(attributes: &Value) -> Vec<String> {
     let fields = selector(
         &attributes["fieldSelector"],
@@ -155,7 +156,7 @@ fn unread_selectors(attributes: &Value) -> Vec<String> {
         .collect()
 }
 
-/// How much of a selector is ignored, if anything is. Requirements take the place of a text.
+/// Which part of a selector is ignored, if any. If there are requirements, the text of the selector is not used.
 fn selector(
     selector: &Value,
     is_text: impl Fn(&str) -> bool,
@@ -188,7 +189,7 @@ fn is_label_requirement(requirement: &Value) -> bool {
     Requirement::new(requirement["key"].as_str().unwrap_or_default(), operator, values).is_ok()
 }
 
-/// What may I do?
+/// `SelfSubjectRulesReview`: returns rules that allow everything.
 #[derive(Debug)]
 pub(super) struct RulesReview;
 

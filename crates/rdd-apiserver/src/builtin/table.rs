@@ -1,8 +1,8 @@
-//! The built-in resources as a table: names, verbs and parts, as upstream's discovery tells them.
+//! The table of built-in resources: their names, verbs and subresources, as in upstream's discovery.
 
 use crate::registry::{ALL_VERBS, CREATE_VERBS, READ_VERBS, Verbs};
 
-/// A built-in resource.
+/// The definition of one built-in resource.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) group: &'static str,
@@ -12,15 +12,15 @@ pub(super) struct Row {
     pub(super) verbs: Verbs,
     pub(super) short_names: &'static [&'static str],
     pub(super) categories: &'static [&'static str],
-    /// A delete answers with the object.
+    /// Whether a delete responds with the deleted object instead of a Status.
     pub(super) returns_deleted: bool,
-    /// Parts of the object that have their own path.
+    /// Subresources that are views of the object, with their verbs.
     pub(super) views: &'static [(&'static str, Verbs)],
 }
 
-/// What can be done with a status.
+/// The verbs of a status subresource.
 pub(super) const VIEW_VERBS: Verbs = &["get", "patch", "update"];
-/// Namespaces are deleted one by one.
+/// Without `deletecollection`: namespaces can only be deleted one by one.
 const NAMESPACE_VERBS: Verbs = &["create", "delete", "get", "list", "patch", "update", "watch"];
 const STATUS: &[(&str, Verbs)] = &[("status", VIEW_VERBS)];
 const EXTENSIONS: &[&str] = &["api-extensions"];
@@ -56,7 +56,7 @@ const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// All of them.
+/// All built-in resources.
 pub(super) const RESOURCES: &[Row] = &[
     Row { short_names: &["cm"], ..stored("", "configmaps", "ConfigMap") },
     Row { short_names: &["ev"], ..stored("", "events", "Event") },
@@ -91,7 +91,7 @@ pub(super) const RESOURCES: &[Row] = &[
         views: STATUS,
         ..extension("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition")
     },
-    // There is no aggregation: the server itself writes what it serves, and nobody else does.
+    // There is no aggregation layer: the server itself maintains these objects, and clients can only read them.
     Row {
         verbs: READ_VERBS,
         views: &[("status", &["get"])],

@@ -1,4 +1,4 @@
-//! The documents of discovery, old and aggregated, their fields in upstream's order.
+//! The discovery documents, unaggregated and aggregated, with their fields in upstream's order.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ring::digest::{SHA256, digest};
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::order;
 use crate::registry::{Part, ResourceDef, Served, Stored, SubresourceDef, VersionDef};
 
-/// `/api`.
+/// The document of `/api`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ApiVersions {
@@ -25,7 +25,7 @@ struct ServerAddress {
     server_address: String,
 }
 
-/// `/apis`.
+/// The document of `/apis`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ApiGroupList {
@@ -34,7 +34,7 @@ pub(super) struct ApiGroupList {
     groups: Vec<ApiGroup>,
 }
 
-/// `/apis/{group}`, and an item of `/apis`, where its type is left out.
+/// The document of `/apis/{group}`. As an item of `/apis` it has no kind and no apiVersion.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ApiGroup {
@@ -54,7 +54,7 @@ struct GroupVersion {
     version: String,
 }
 
-/// `/api/v1` and `/apis/{group}/{version}`.
+/// The document of `/api/v1` and `/apis/{group}/{version}`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ApiResourceList {
@@ -85,7 +85,7 @@ struct ApiResource {
     storage_version_hash: String,
 }
 
-/// The aggregated document.
+/// The aggregated document of `/api` and `/apis`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ApiGroupDiscoveryList {
@@ -145,7 +145,7 @@ struct ResponseKind {
     kind: String,
 }
 
-/// `/api`. `address` is how clients reach the server.
+/// Builds the document of `/api`. `address` is the address by which the client reached the server.
 pub(super) fn api_versions(served: &Served, address: Option<String>) -> ApiVersions {
     let address = address.map(|server_address| ServerAddress { client_cidr: "0.0.0.0/0", server_address });
     ApiVersions {
@@ -155,19 +155,19 @@ pub(super) fn api_versions(served: &Served, address: Option<String>) -> ApiVersi
     }
 }
 
-/// `/apis`.
+/// Builds the document of `/apis`.
 pub(super) fn api_group_list(served: &Served) -> ApiGroupList {
     let groups = order::groups_by_service(served).into_iter().filter_map(|group| group_item(served, group)).collect();
     ApiGroupList { kind: "APIGroupList", api_version: "v1", groups }
 }
 
-/// `/apis/{group}`; `None` if it is not served.
+/// Builds the document of `/apis/{group}`, or `None` if the group is not served.
 pub(super) fn api_group(served: &Served, group: &str) -> Option<ApiGroup> {
     let item = group_item(served, group)?;
     Some(ApiGroup { kind: Some("APIGroup"), api_version: Some("v1"), ..item })
 }
 
-/// `/api/v1` and `/apis/{group}/{version}`; `None` if it is not served.
+/// Builds the document of `/api/v1` or `/apis/{group}/{version}`, or `None` if the version is not served.
 pub(super) fn api_resource_list(served: &Served, group: &str, version: &str) -> Option<ApiResourceList> {
     let mut resources: Vec<ApiResource> = Vec::new();
     let mut group_version = None;
@@ -176,7 +176,7 @@ pub(super) fn api_resource_list(served: &Served, group: &str, version: &str) -> 
         resources.push(resource(served, def));
         resources.extend(version.subresources.iter().map(|part| subresource(def, part)));
     }
-    // Upstream's own are sorted as paths are; custom ones come with their parts in the order of their definition.
+    // Upstream sorts built-in resources by path; custom ones keep the order of their definitions, each with its subresources after it.
     if !served.in_group(group).any(|def| def.custom.is_some()) {
         resources.sort_by(|left, right| left.name.cmp(&right.name));
     }
@@ -189,7 +189,7 @@ pub(super) fn api_resource_list(served: &Served, group: &str, version: &str) -> 
     })
 }
 
-/// The aggregated document of some groups.
+/// Builds the aggregated document of these groups.
 pub(super) fn aggregated(served: &Served, groups: &[&str]) -> ApiGroupDiscoveryList {
     let version = |group: &str, name: &str| ApiVersionDiscovery {
         version: name.to_owned(),
@@ -211,6 +211,7 @@ pub(super) fn aggregated(served: &Served, groups: &[&str]) -> ApiGroupDiscoveryL
 fn group_item(served: &Served, group: &str) -> Option<ApiGroup> {
     let entry =
         |version: &str| GroupVersion { group_version: format!("{group}/{version}"), version: version.to_owned() };
+    // The versions are sorted, so the first one is preferred.
     let versions: Vec<GroupVersion> = order::versions(served, group).into_iter().map(entry).collect();
     let preferred_version = versions.first()?.clone();
     Some(ApiGroup { kind: None, api_version: None, name: group.to_owned(), versions, preferred_version })
@@ -284,7 +285,8 @@ fn part_discovery(def: &ResourceDef, version: &VersionDef, part: &SubresourceDef
     }
 }
 
-/// Upstream names group and version of custom resources only; clients take those of the surroundings for the others.
+/// The kind of a resource. As upstream, only custom resources name group and version; clients take those of the document for the
+/// others.
 fn own_kind(def: &ResourceDef, version: &VersionDef) -> ResponseKind {
     let (group, version) = match &def.custom {
         Some(_) => (def.group.clone(), version.name.clone()),
@@ -293,7 +295,7 @@ fn own_kind(def: &ResourceDef, version: &VersionDef) -> ResponseKind {
     ResponseKind { group, version, kind: def.kind.clone() }
 }
 
-/// The kind of a part that is not a view of the object itself.
+/// The kind of a subresource that is not a view of the object itself.
 fn foreign_kind(part: &SubresourceDef) -> Option<ResponseKind> {
     match &part.part {
         Part::View => None,
@@ -309,15 +311,16 @@ fn foreign_kind(part: &SubresourceDef) -> Option<ResponseKind> {
 
 fn verbs(def: &ResourceDef) -> Vec<&'static str> {
     match &def.custom {
-        // In upstream's order, which is not the alphabet's.
+        // In upstream's order, which is not alphabetical.
         Some(custom) if custom.terminating => vec!["delete", "deletecollection", "get", "list", "watch"],
         Some(_) => vec!["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"],
         None => def.verbs.to_vec(),
     }
 }
 
-/// Names the form that is stored, so that clients see when it changes. A custom resource has none while the version of that
-/// form is not served. Two resources may share one storage, as the two groups of events do.
+/// The hash of the version in which the objects are stored, so that clients notice when it changes. A custom resource has none while
+/// its storage version is not served. If two resources share one storage, as the two groups of Events do, both have the hash of the
+/// one that stores its own version.
 fn storage_version_hash(served: &Served, def: &ResourceDef) -> Option<String> {
     let storage = def.storage()?;
     if def.custom.is_some() {

@@ -1,4 +1,4 @@
-//! A small table of what is served, for the tests of documents about it.
+//! Test fixture: a small table of served resources for tests of discovery and OpenAPI.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     state,
 };
 
-/// A kind of which documents ask nothing but whether it is built in.
+/// A kind whose methods panic, except the one that documents use.
 #[derive(Debug)]
 struct Silent {
     built_in: bool,
@@ -88,12 +88,12 @@ impl Answerer for Review {
     }
 }
 
-/// A built-in resource in `v1`.
+/// A built-in resource with version `v1`.
 pub(crate) fn mk_builtin(group: &str, plural: &str, kind: &str, namespaced: bool) -> ResourceDef {
     mk_resource(group, plural, kind, namespaced, &[("v1", true)], "v1")
 }
 
-/// A custom resource in some versions, the preferred one first, of which the first is stored.
+/// A custom resource with these versions, the preferred one first, which is also the storage version.
 pub(crate) fn mk_custom(group: &str, plural: &str, kind: &str, versions: &[&str]) -> ResourceDef {
     let named: Vec<_> = versions.iter().map(|name| (*name, false)).collect();
     let mut def = mk_resource(group, plural, kind, true, &named, versions[0]);
@@ -134,12 +134,12 @@ fn mk_resource(
     }
 }
 
-/// A part that has the object's own kind.
+/// A status subresource.
 pub(crate) fn mk_status() -> SubresourceDef {
     SubresourceDef { name: "status", verbs: &["get", "patch", "update"], part: Part::View }
 }
 
-/// A scale.
+/// A scale subresource.
 pub(crate) fn mk_scale() -> SubresourceDef {
     let scale = Scale {
         spec_replicas_path: ".spec.replicas".to_owned(),
@@ -149,7 +149,7 @@ pub(crate) fn mk_scale() -> SubresourceDef {
     SubresourceDef { name: "scale", verbs: &["get", "patch", "update"], part: Part::Scale(Arc::new(scale)) }
 }
 
-/// Core, two kinds of events in one storage, a question, and custom resources in several groups and versions.
+/// The core group, two kinds of Events with one storage, a review, and custom resources in several groups and versions.
 pub(crate) fn mk_served() -> Arc<Served> {
     let mut namespaces = mk_builtin("", "namespaces", "Namespace", false);
     namespaces.short_names = vec!["ns".to_owned()];

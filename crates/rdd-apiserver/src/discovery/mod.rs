@@ -1,6 +1,6 @@
-//! What is served, told to clients: groups, versions and resources, in the old form and aggregated.
+//! Discovery: serves the documents about groups, versions and resources, unaggregated and aggregated.
 //!
-//! The documents are small and made anew for each request, from one table of what is served; nothing is kept.
+//! The documents are small. They are built from the registry's table for each request and not cached.
 
 mod document;
 #[cfg(test)]
@@ -30,7 +30,7 @@ const AGGREGATED: HeaderValue =
 const AGGREGATED_YAML: HeaderValue =
     HeaderValue::from_static("application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
 
-/// The answer to a request for a discovery document; `None` if the path is none of theirs.
+/// Responds to a request for a discovery document. Returns `None` if the path does not belong to discovery.
 pub fn answer(served: &Served, head: &Parts, path: &str) -> Option<Response> {
     let place = Place::of(path)?;
     if !matches!(head.method, Method::GET | Method::HEAD) {
@@ -57,7 +57,7 @@ pub fn answer(served: &Served, head: &Parts, path: &str) -> Option<Response> {
     Some(made.unwrap_or_else(|status| represent::error(head, &status)))
 }
 
-/// The paths of the index page.
+/// The discovery paths for the index page of the server.
 pub fn paths(served: &Served) -> Vec<String> {
     let mut paths = vec!["/api".to_owned(), "/apis".to_owned()];
     paths.extend(order::versions(served, "").into_iter().map(|version| format!("/api/{version}")));
@@ -68,7 +68,7 @@ pub fn paths(served: &Served) -> Vec<String> {
     paths
 }
 
-/// What a path asks for.
+/// The document that a path refers to.
 #[derive(Debug, PartialEq, Eq)]
 enum Place<'a> {
     Core,
@@ -78,7 +78,7 @@ enum Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Some paths have a slash at their end.
+    /// Parses a path, also with one slash at the end. Returns `None` for other paths.
     fn of(path: &'a str) -> Option<Self> {
         let path = path.strip_prefix('/')?;
         let path = path.strip_suffix('/').unwrap_or(path);
@@ -95,8 +95,8 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The notation in which the client takes the aggregated document, wherever in `Accept` it says so: upstream asks for that form
-/// first, and for the old one only if there is no clause with it. There is none in protobuf here.
+/// The encoding in which the client accepts the aggregated document. Its position in `Accept` does not matter: upstream, too, serves
+/// the unaggregated document only if no clause accepts the aggregated one. This server does not offer it in protobuf.
 fn aggregated_in(head: &Parts) -> Option<Encoding> {
     let header = head.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     accept::clauses(header).iter().filter(|clause| is_aggregated(clause)).find_map(|clause| {
@@ -118,7 +118,8 @@ fn plain(head: &Parts, document: &impl Serialize) -> Result<Response, Status> {
     represent::document(head, to_json(document)?.into())
 }
 
-/// What is not there: below a built-in group it is the group's server that says so, elsewhere the mux does.
+/// The 404 for an unknown group or version. For a built-in group it is a Status, otherwise plain text, as upstream's components
+/// respond.
 fn unknown(served: &Served, group: &str) -> Result<Response, Status> {
     let is_builtin = served.in_group(group).any(|def| def.custom.is_none());
     if is_builtin { Err(Status::not_found_path()) } else { Ok(respond::not_found()) }
@@ -143,21 +144,21 @@ fn aggregated(head: &Parts, encoding: Encoding, served: &Served, groups: &[&str]
     Ok(response)
 }
 
-/// 304, without a body.
+/// A response 304 without a body.
 pub(crate) fn not_modified() -> Response {
     let mut response = Response::new(respond::full(""));
     *response.status_mut() = StatusCode::NOT_MODIFIED;
     response
 }
 
-/// Bytes in capital hexadecimal digits.
+/// Encodes bytes as upper-case hexadecimal digits.
 pub(crate) fn upper_hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble & 0xf)]);
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }
 
-/// How the client reached the server, which is how others can as well: it listens on one address of its own.
+/// The address by which the client reached the server. The server listens on one address, so other clients can use it too.
 fn address(head: &Parts) -> Option<String> {
     let host = |headers: &HeaderMap| Some(headers.get(HOST)?.to_str().ok()?.to_owned());
     head.uri.authority().map(|authority| authority.as_str().to_owned()).or_else(|| host(&head.headers))

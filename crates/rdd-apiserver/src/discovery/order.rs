@@ -1,4 +1,4 @@
-//! The order of groups and versions: the priorities that upstream gives its own groups, then everyone else by name.
+//! The order of groups and versions in discovery: upstream's priorities first, then by name.
 
 use std::{cmp::Reverse, collections::HashSet};
 
@@ -6,10 +6,10 @@ use rdd_meta::gvk::sort_by_priority;
 
 use crate::registry::Served;
 
-/// The priority of groups that are in no table, which are those of custom resources.
+/// The priority of groups without an entry, which are those of custom resources.
 const ORDINARY: u32 = 1000;
 
-/// The priorities of upstream's own groups. A group that is served by us only in part has the place it has there.
+/// Upstream's priorities of its own groups, including groups that this server does not serve.
 const PRIORITIES: &[(&str, u32)] = &[
     ("apiregistration.k8s.io", 20001),
     ("", 18000),
@@ -36,12 +36,12 @@ const PRIORITIES: &[(&str, u32)] = &[
     ("storagemigration.k8s.io", 15800),
 ];
 
-/// The priority of a group in discovery; the highest comes first.
+/// The priority of a group in discovery. Groups with a higher priority come first.
 pub fn group_priority(group: &str) -> u32 {
     PRIORITIES.iter().find(|(name, _)| *name == group).map_or(ORDINARY, |(_, priority)| *priority)
 }
 
-/// The served versions of a group, the preferred one first; none if the group is not served.
+/// The served versions of a group, the preferred one first. Empty if the group is not served.
 pub fn versions<'a>(served: &'a Served, group: &str) -> Vec<&'a str> {
     let mut seen = HashSet::new();
     let all = served.in_group(group).flat_map(|def| &def.versions).map(|version| version.name.as_str());
@@ -50,17 +50,18 @@ pub fn versions<'a>(served: &'a Served, group: &str) -> Vec<&'a str> {
     versions
 }
 
-/// The served groups other than the core API, in the order of the aggregated document.
+/// The served groups without the core group, in the order of the aggregated document.
 pub fn groups(served: &Served) -> Vec<&str> {
     let mut groups: Vec<&str> = served.all().filter(|def| !def.versions.is_empty()).map(|def| &*def.group).collect();
+    // Definitions are sorted by group, so duplicates are adjacent.
     groups.dedup();
     groups.retain(|group| !group.is_empty());
     groups.sort_by_key(|group| (Reverse(group_priority(group)), *group));
     groups
 }
 
-/// The same in the order of the old document, where groups of one priority come by the name of their first APIService:
-/// `v1.example.com` is before `v1beta1.a.example.com`.
+/// The served groups in the order of the unaggregated document, where groups with equal priority are sorted by the name of their first
+/// APIService: `v1.example.com` comes before `v1beta1.a.example.com`.
 pub(super) fn groups_by_service<'a>(served: &'a Served) -> Vec<&'a str> {
     let mut groups = groups(served);
     let first_service =

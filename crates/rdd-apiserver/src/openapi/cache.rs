@@ -1,20 +1,20 @@
-//! The documents that were asked for, compressed, as long as they are current and fit.
+//! A cache of compressed documents, limited by their total size, with least-recently-used eviction.
 
 use bytes::Bytes;
 
 use super::form::Form;
 
-/// A document: its hash, and its gzip.
+/// A cached document with the hash of its content.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) hash: String,
     pub(super) gzip: Bytes,
 }
 
-/// Which document: its path and its form.
+/// The path and form of a document.
 type Key = (String, Form);
 
-/// Documents by path and form, the one that was asked for last at the end.
+/// Documents by path and form, the most recently used last.
 #[derive(Debug)]
 pub(super) struct Cache {
     entries: Vec<(Key, Entry)>,
@@ -22,12 +22,12 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// One that holds so many bytes.
+    /// An empty cache for at most this many bytes.
     pub(super) fn new(bytes_max: usize) -> Self {
         Self { entries: Vec::new(), bytes_max }
     }
 
-    /// The document of a path in a form, if it is there and has this hash.
+    /// The document of a path in a form, if it is cached with this hash. An entry with another hash is outdated and is removed.
     pub(super) fn get(&mut self, path: &str, form: Form, hash: &str) -> Option<Bytes> {
         let at = self.entries.iter().position(|(found, _)| is(found, path, form))?;
         let found = self.entries.remove(at);
@@ -39,7 +39,7 @@ impl Cache {
         Some(gzip)
     }
 
-    /// Keeps a document, and lets those go that were asked for longest ago until all fit.
+    /// Inserts a document, then evicts the least recently used ones until all fit.
     pub(super) fn put(&mut self, path: &str, form: Form, entry: Entry) {
         self.entries.retain(|(found, _)| !is(found, path, form));
         self.entries.push(((path.to_owned(), form), entry));
@@ -48,7 +48,7 @@ impl Cache {
         }
     }
 
-    /// Lets those go that are no longer current.
+    /// Removes the documents that are no longer current.
     pub(super) fn retain(&mut self, is_current: impl Fn(&str, &str) -> bool) {
         self.entries.retain(|((path, _), entry)| is_current(path, &entry.hash));
     }

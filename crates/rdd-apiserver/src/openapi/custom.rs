@@ -1,4 +1,4 @@
-//! The schemas of custom resources as they are published, after upstream's `apiextensions-apiserver` builder.
+//! The published schemas of custom resources, after upstream's builder in `apiextensions-apiserver`.
 
 use rdd_meta::GroupVersionKind;
 use serde_json::{Map, Value, json};
@@ -9,18 +9,18 @@ const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 const CONVENTIONS: &str = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
 
-/// What a published schema needs beside the schema itself.
+/// The inputs of a published schema besides the schema itself.
 #[derive(Debug)]
 pub(super) struct Published<'a> {
     pub(super) flavor: Flavor,
     pub(super) kind: &'a GroupVersionKind,
-    /// Fields that can be selected by, as `spec.color`.
+    /// The selectable fields, such as `spec.color`.
     pub(super) selectable: &'a [String],
-    /// How `apiVersion` and `kind` are described everywhere.
+    /// The schemas of `apiVersion` and `kind`.
     pub(super) type_meta: &'a TypeMeta,
 }
 
-/// The schemas of the two fields that every object has.
+/// The schemas of the two fields that all objects have.
 #[derive(Debug)]
 pub(super) struct TypeMeta {
     pub(super) api_version: Value,
@@ -28,7 +28,7 @@ pub(super) struct TypeMeta {
 }
 
 impl TypeMeta {
-    /// From a definition that has both.
+    /// Takes the schemas from a definition that has both fields.
     pub(super) fn of(definition: Option<&Value>) -> Self {
         let field = |name: &str| {
             let found = definition.and_then(|definition| definition["properties"].get(name));
@@ -38,17 +38,18 @@ impl TypeMeta {
     }
 }
 
-/// The name of a custom resource's definition: the group from its end, version, kind.
+/// The name of a custom resource's definition: the reversed group, the version and the kind.
 pub(super) fn definition_name(kind: &GroupVersionKind) -> String {
     let group: Vec<&str> = kind.group.rsplit('.').collect();
     format!("{}.{}.{}", group.join("."), kind.version, kind.kind)
 }
 
-/// The definition of a custom resource, from the schema of its version. Depth is bounded because the schema was accepted.
+/// Builds the definition of a custom resource from the schema of its version. The recursion is bounded, because schemas are checked
+/// for depth when they are stored.
 pub(super) fn definition(published: &Published<'_>, schema: Option<Value>) -> Value {
     let loose = |schema: &Value| schema["x-kubernetes-preserve-unknown-fields"] == true;
     let mut made = match schema {
-        // Clients of version 2 take a schema with properties to forbid all others.
+        // Clients of version 2 reject unknown fields of a schema with properties, so this one is published without.
         Some(schema) if published.flavor == Flavor::V2 && loose(&schema) => json!({"type": "object"}),
         Some(schema) => native(published, structural(published.flavor, schema)),
         None => json!({"type": "object"}),
@@ -57,7 +58,7 @@ pub(super) fn definition(published: &Published<'_>, schema: Option<Value>) -> Va
     made
 }
 
-/// The definition of a list of custom resources.
+/// Builds the definition of a list of custom resources.
 pub(super) fn list_definition(published: &Published<'_>, plural: &str, list_kind: &str) -> Value {
     let item = published.flavor.reference(&definition_name(published.kind));
     let metadata = format!("Standard list metadata. More info: {CONVENTIONS}#types-kinds");
@@ -89,7 +90,7 @@ fn extend(published: &Published<'_>, kind: &str, made: &mut Value) {
     }
 }
 
-/// Puts in what every object has, in place of what the schema says of it.
+/// Replaces the schema's `apiVersion`, `kind` and `metadata` with the standard ones.
 fn native(published: &Published<'_>, mut schema: Value) -> Value {
     let properties = child_map(&mut schema, "properties");
     properties.insert("apiVersion".to_owned(), published.type_meta.api_version.clone());
@@ -103,7 +104,7 @@ fn object_meta(flavor: Flavor) -> Value {
     described_reference(flavor, OBJECT_META, &format!("Standard object's metadata. More info: {CONVENTIONS}#metadata"))
 }
 
-/// A reference with a description: version 3 allows nothing beside a reference, so it is wrapped there.
+/// A reference with a description. Version 3 allows nothing besides `$ref`, so the reference is wrapped in `allOf` there.
 fn described_reference(flavor: Flavor, definition: &str, description: &str) -> Value {
     let reference = flavor.reference(definition);
     match flavor {
@@ -112,7 +113,7 @@ fn described_reference(flavor: Flavor, definition: &str, description: &str) -> V
     }
 }
 
-/// The parts of a schema that a structural schema has, with its shorthands spelled out.
+/// Reduces a schema to the fields of a structural schema and expands its shorthands.
 fn structural(flavor: Flavor, schema: Value) -> Value {
     let Value::Object(mut schema) = schema else { return json!({}) };
     for dropped in
@@ -136,7 +137,7 @@ fn structural(flavor: Flavor, schema: Value) -> Value {
     Value::Object(schema)
 }
 
-/// What Go leaves out when it writes a schema. A default may be anything but null, and `{}` is a schema.
+/// Whether Go omits a field when it encodes a schema. A default may be any value but null, and `{}` is a schema.
 fn is_nothing(name: &str, value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -149,7 +150,7 @@ fn is_nothing(name: &str, value: &Value) -> bool {
     }
 }
 
-/// Says of an integer or string that it is one or the other, where the schema does not say so itself.
+/// Adds the alternatives of an int-or-string field, unless the schema lists them itself.
 fn unfold(schema: &mut Map<String, Value>) {
     if schema.get("x-kubernetes-int-or-string") != Some(&Value::Bool(true)) {
         return;
@@ -169,11 +170,12 @@ fn unfold(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Drops what version 2 cannot say, and what its clients trip over.
+/// Removes what version 2 cannot express and what its clients do not handle.
 fn simplify(schema: &mut Map<String, Value>) {
     for dropped in ["allOf", "oneOf", "anyOf", "not", "default"] {
         schema.remove(dropped);
     }
+    // Read before the children are simplified, which removes their `nullable`.
     let null_values = schema.get("additionalProperties").is_some_and(is_nullable);
     require_no_null(schema, null_values);
     let is_loose = schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
@@ -192,7 +194,7 @@ fn is_nullable(schema: &Value) -> bool {
     schema["nullable"] == true
 }
 
-/// What may be null cannot be required where null cannot be said.
+/// Removes nullable fields from `required`: version 2 cannot express null, so a client would reject an object with one.
 fn require_no_null(schema: &mut Map<String, Value>, null_values: bool) {
     let Some(Value::Array(mut required)) = schema.remove("required") else { return };
     let properties = schema.get("properties");
@@ -203,7 +205,7 @@ fn require_no_null(schema: &mut Map<String, Value>, null_values: bool) {
     }
 }
 
-/// Gives embedded objects the fields that every object has.
+/// Adds the standard fields to the schemas of embedded resources.
 fn embed(flavor: Flavor, schema: &mut Value) {
     for name in ["items", "additionalProperties"] {
         if let Some(below) = schema.get_mut(name) {

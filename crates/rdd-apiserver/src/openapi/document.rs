@@ -1,4 +1,4 @@
-//! One OpenAPI document, written piece by piece into gzip, so that it is never in memory as a whole.
+//! Writes one OpenAPI document piece by piece into gzip, so that it is never in memory uncompressed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,12 +23,12 @@ const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
-/// Which document.
+/// The subject of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Subject {
-    /// Version 3 of a group-version.
+    /// The version 3 document of a group-version.
     Version { group: String, version: String },
-    /// Version 2 of everything.
+    /// The version 2 document of all resources.
     Everything,
 }
 
@@ -39,17 +39,17 @@ pub(super) enum Section {
     Definitions,
 }
 
-/// What documents are made from.
+/// The inputs of a document.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sources<'a> {
     pub(super) served: &'a Served,
     pub(super) definitions: &'a dyn Definitions,
     pub(super) schemas: &'a dyn Schemas,
-    /// As `1.35`.
+    /// The API version of the server, such as `1.35`.
     pub(super) api: &'a str,
 }
 
-/// The document, compressed.
+/// Writes a document and returns it compressed.
 pub(super) fn write(sources: Sources<'_>, subject: &Subject, form: Form) -> io::Result<Vec<u8>> {
     let document = Document::about(sources, subject);
     let encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -73,9 +73,9 @@ struct Output {
     encoder: GzEncoder<Vec<u8>>,
     form: Form,
     flavor: Flavor,
-    /// One piece, used again and again.
+    /// The buffer for one piece of JSON, which is reused.
     text: String,
-    /// The same for protobuf.
+    /// The buffer for one protobuf message, which is reused.
     message: Vec<u8>,
 }
 
@@ -84,7 +84,7 @@ impl Output {
         self.encoder.write_all(text.as_bytes())
     }
 
-    /// A path or a definition.
+    /// Writes a path or a definition.
     fn entry(&mut self, section: Section, first: &mut bool, name: &str, value: &Value) -> io::Result<()> {
         match (self.form, self.flavor) {
             (Form::Json, _) => self.member(first, name, value),
@@ -93,14 +93,14 @@ impl Output {
         }
     }
 
-    /// A piece of a message.
+    /// Writes a part of a protobuf message.
     fn message(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
         self.message.clear();
         write(&mut self.message);
         self.encoder.write_all(&self.message)
     }
 
-    /// A member of an object that is being written.
+    /// Writes a member of the JSON object that is open.
     fn member(&mut self, first: &mut bool, name: &str, value: &Value) -> io::Result<()> {
         self.text.clear();
         if !std::mem::take(first) {
@@ -186,7 +186,7 @@ impl<'a> Document<'a> {
         self.write_definitions(output, used)
     }
 
-    /// Whether the resources are custom, and what the document says of itself then.
+    /// Whether the resources are custom, and the document's info, which upstream words differently for them.
     fn info_v3(&self) -> (bool, Value) {
         let is_custom = self.resources.iter().any(|(def, _)| def.custom.is_some());
         let info = match is_custom {
@@ -200,7 +200,7 @@ impl<'a> Document<'a> {
         json!({"title": "Kubernetes", "version": self.sources.api})
     }
 
-    /// Writes the paths of all resources; returns which built-in definitions they refer to.
+    /// Writes the paths of all resources. Returns the built-in definitions that they refer to.
     fn write_paths(&self, output: &mut Output) -> io::Result<BTreeSet<String>> {
         let mut used = BTreeSet::new();
         let mut first = true;
@@ -217,7 +217,7 @@ impl<'a> Document<'a> {
         Ok(used)
     }
 
-    /// Writes what the paths refer to: the built-in definitions, and the custom ones one by one.
+    /// Writes the definitions that the paths refer to: the built-in ones, then the custom ones one by one.
     fn write_definitions(&self, output: &mut Output, mut used: BTreeSet<String>) -> io::Result<()> {
         let customs: Vec<_> = self.resources.iter().filter(|(def, _)| def.custom.is_some()).collect();
         if !customs.is_empty() {
@@ -232,7 +232,7 @@ impl<'a> Document<'a> {
         let mut written: BTreeSet<String> = builtin.into_keys().collect();
         for (def, version) in customs {
             for (name, definition) in self.custom_definitions(def, version, &type_meta) {
-                // A group can be called so that its definitions have the names of built-in ones; those stand.
+                // A custom group can be named so that its definitions collide with built-in ones; the built-in ones win.
                 if written.insert(name.clone()) {
                     output.entry(Section::Definitions, &mut first, &name, &definition)?;
                 }
@@ -262,7 +262,7 @@ impl<'a> Document<'a> {
         let names: Vec<&str> = wanted.iter().map(String::as_str).collect();
         let mut found = self.sources.definitions.closure(&names);
         for name in wanted {
-            // What an operation names must be there, or readers refuse the document.
+            // A definition that an operation refers to must exist, or clients reject the document.
             found.entry(name).or_insert_with(|| json!({"type": "object"}));
         }
         if self.flavor == Flavor::V2 {
@@ -278,7 +278,7 @@ impl<'a> Document<'a> {
         };
         let kind = def.group_version_kind(&version.name);
         let name = if def.custom.is_some() { custom::definition_name(&kind) } else { builtin(&kind) };
-        // A list is beside its items, and differs from them in nothing but the kind.
+        // The definition of a list has the same name except for the kind.
         let list = format!("{}{}", &name[..name.len() - def.kind.len()], def.list_kind);
         let question = |part: &Part| match part {
             Part::Question(question) => Some(builtin(&question.kind())),
@@ -294,7 +294,7 @@ fn security() -> Value {
     json!({"BearerToken": scheme})
 }
 
-/// What a client needs to have, of all that [`security`] defines.
+/// The security requirements, which refer to [`security`].
 fn requirements() -> Value {
     json!([{"BearerToken": []}])
 }

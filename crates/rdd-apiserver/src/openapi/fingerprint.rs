@@ -1,4 +1,4 @@
-//! What a document depends on, as a hash: it names the document in caches before the document is made.
+//! Computes the hash of a document from its inputs, so that caches can use it before the document is generated.
 
 use ring::digest::{Context, SHA512};
 
@@ -8,17 +8,17 @@ use crate::{
     registry::{ResourceDef, Served},
 };
 
-/// Counts the changes to how documents are made, for clients that keep them for a year.
+/// The version of the generator. It must change with the output, because clients cache documents for a year.
 const FORM: &str = "1";
 
-/// The hash of the document of a group-version. `release` names the program, and with it the built-in definitions.
+/// The hash of a group-version's document. `release` identifies the program, and with it the built-in definitions.
 pub(super) fn of_version(served: &Served, release: &str, group: &str, version: &str) -> String {
     let mut context = begin(release, Flavor::V3);
     served.in_group(group).for_each(|def| add(&mut context, def, Some(version)));
     upper_hex(context.finish().as_ref())
 }
 
-/// The hash of the one document of version 2.
+/// The hash of the version 2 document.
 pub(super) fn of_all(served: &Served, release: &str) -> String {
     let mut context = begin(release, Flavor::V2);
     served.all().for_each(|def| add(&mut context, def, None));
@@ -31,7 +31,7 @@ fn begin(release: &str, flavor: Flavor) -> Context {
     context
 }
 
-/// Everything of a resource that documents show. The definition of a custom resource counts by its revision.
+/// Adds everything of a resource that documents contain. The schema of a custom resource is represented by its revision.
 fn add(context: &mut Context, def: &ResourceDef, only: Option<&str>) {
     let ResourceDef { group, plural, kind, list_kind, namespaced, verbs, .. } = def;
     for version in def.versions.iter().filter(|version| only.is_none_or(|only| version.name == only)) {

@@ -1,26 +1,27 @@
-//! The forms of a document, and which one a client takes.
+//! The encodings of a document, and how one is chosen by the `Accept` header.
 
 use http::HeaderValue;
 
 use crate::{represent::accept, respond};
 
-/// The two names by which protobuf is asked for, in each version. The older one is no proper media type, and is never answered with.
+/// The two names of protobuf in each version. Clients may use both; the older one is not a valid media type, so responses never have
+/// it.
 const PROTOBUF_V2: &str = "com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const PROTOBUF_V2_DEPRECATED: &str = "com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const PROTOBUF_V3: &str = "com.github.proto-openapi.spec.v3.v1.0+protobuf";
 const PROTOBUF_V3_DEPRECATED: &str = "com.github.proto-openapi.spec.v3@v1.0+protobuf";
 
-/// How a document is written.
+/// The encoding of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// As JSON.
+    /// JSON.
     Json,
-    /// As the message of `gnostic`.
+    /// The protobuf message that `gnostic` defines.
     Protobuf,
 }
 
 impl Form {
-    /// The form of version 2 that an `Accept` header prefers; `None` if it takes neither. Without a header it is JSON.
+    /// The form of version 2 that an `Accept` header prefers, or `None` if it accepts none. Without a header it is JSON.
     pub(super) fn of_v2(accepted: &str) -> Option<Self> {
         Self::first(
             accepted,
@@ -28,7 +29,7 @@ impl Form {
         )
     }
 
-    /// The same for version 3.
+    /// Like [`of_v2`](Self::of_v2), for version 3.
     pub(super) fn of_v3(accepted: &str) -> Option<Self> {
         Self::first(
             accepted,
@@ -43,7 +44,7 @@ impl Form {
         clauses.iter().find_map(taken).map(|(_, form)| *form)
     }
 
-    /// What the document is said to be, of version 2 or 3.
+    /// The `Content-Type` of the document, in version 2 or 3.
     pub(super) fn content_type(self, is_v2: bool) -> HeaderValue {
         HeaderValue::from_static(match (self, is_v2) {
             (Self::Json, _) => return respond::JSON,

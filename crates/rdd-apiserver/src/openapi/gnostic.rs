@@ -1,9 +1,10 @@
-//! The document of version 2 as the protobuf message that `gnostic` makes of its JSON, piece by piece.
+//! Encodes the version 2 document as the protobuf message of `gnostic`, piece by piece.
 //!
-//! A field that holds one message may come several times in protobuf, and readers merge what it holds. So every path and every
-//! definition is written as a message of its own, and the length of all of them need not be known before the first one.
-//! Known difference: `gnostic` reads the JSON as YAML, which folds U+0085 in a text and refuses control characters; they are
-//! written as they are.
+//! In protobuf, a field that holds one message may occur several times, and readers merge the occurrences. So every path and every
+//! definition is written as a message of its own, and their total length need not be known in advance.
+//!
+//! Known difference: `gnostic` parses the JSON as YAML, which folds U+0085 in strings and rejects control characters. This encoder
+//! writes them unchanged.
 
 use rdd_builtin::protobuf::{put_bytes, put_double, put_integer, put_message};
 use rdd_yaml as yaml;
@@ -12,10 +13,10 @@ use serde_json::{Map, Value};
 use self::Kind::{Double, Flag, Integer, Many, One, Text, Texts};
 use super::document::Section;
 
-/// Writes what a message holds for a value of the document.
+/// Writes the content of a message for a value of the document.
 pub(super) type Write = fn(&mut Vec<u8>, &Value);
 
-/// How a value of the document is written. Depth is bounded because the document was made by us from accepted schemas.
+/// How a value of the document is encoded. The recursion is bounded, because the document is generated from accepted schemas.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Text,
@@ -24,17 +25,17 @@ pub(super) enum Kind {
     Double,
     Texts,
     One(Write),
-    /// One message for each item of a list.
+    /// One message per item of a list.
     Many(Write),
 }
 
-/// The name in JSON, the number in protobuf, and how it is written; in the order of the numbers.
+/// The fields of a message: name in JSON, number in protobuf and encoding, ordered by number.
 pub(super) type Fields = &'static [(&'static str, u32, Kind)];
 
 const DOCUMENT: Fields = &[
     ("swagger", 1, Text),
     ("info", 2, One(|out, value| message(out, INFO, 7, value))),
-    // Those come entry by entry, but they are there even if there are none.
+    // The entries are written separately; these empty messages make the fields present even without entries.
     ("paths", 8, One(|_, _| {})),
     ("definitions", 9, One(|_, _| {})),
     ("security", 12, Many(|out, value| named(out, 1, strings, value))),
@@ -127,7 +128,7 @@ const SCHEMA: Fields = &[
     ("example", 30, One(any)),
 ];
 
-/// Writes what stands beside the paths and definitions.
+/// Writes the members other than paths and definitions.
 pub(super) fn members(out: &mut Vec<u8>, members: &Value) {
     message(out, DOCUMENT, 16, members);
 }
@@ -152,7 +153,7 @@ fn response(out: &mut Vec<u8>, value: &Value) {
     put_message(out, 1, |out| message(out, RESPONSE, 5, value));
 }
 
-/// The place of a parameter says which message it is.
+/// Encodes a parameter. Its `in` determines the type of the message.
 fn parameter(out: &mut Vec<u8>, value: &Value) {
     put_message(out, 1, |out| match value["in"].as_str() {
         Some("body") => put_message(out, 1, |out| message(out, BODY_PARAMETER, 6, value)),
@@ -171,7 +172,7 @@ fn schema(out: &mut Vec<u8>, value: &Value) {
     message(out, SCHEMA, 31, value);
 }
 
-/// One schema for all of them, or whether there may be any.
+/// Encodes `additionalProperties`: a schema for all of them, or whether they are allowed.
 fn additional_properties(out: &mut Vec<u8>, value: &Value) {
     match value {
         Value::Bool(any) => put_integer(out, 2, i64::from(*any)),
@@ -179,7 +180,7 @@ fn additional_properties(out: &mut Vec<u8>, value: &Value) {
     }
 }
 
-/// A text or a list of them.
+/// Encodes a string or a list of strings.
 fn strings(out: &mut Vec<u8>, value: &Value) {
     let all = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
     all.iter().filter_map(Value::as_str).for_each(|text| put_bytes(out, 1, text.as_bytes()));
@@ -201,7 +202,7 @@ pub(super) fn put_named(out: &mut Vec<u8>, number: u32, write: Write, name: &str
     });
 }
 
-/// The fields of a message, and its extensions under their number. What it has no field for is left out.
+/// Encodes the fields of a message and its `x-` extensions. Members without a field are omitted.
 pub(super) fn message(out: &mut Vec<u8>, fields: Fields, extensions: u32, value: &Value) {
     let Value::Object(entries) = value else { return };
     for (name, number, kind) in fields {
@@ -214,7 +215,7 @@ pub(super) fn message(out: &mut Vec<u8>, fields: Fields, extensions: u32, value:
     }
 }
 
-/// One field. What is zero is not there in protobuf, other than an empty message.
+/// Encodes one field. Zero values are omitted, as protobuf requires, but empty messages are written.
 fn field(out: &mut Vec<u8>, number: u32, kind: Kind, value: &Value) {
     let items = || value.as_array().into_iter().flatten();
     match kind {
@@ -243,7 +244,7 @@ pub(super) fn text(out: &mut Vec<u8>, number: u32, text: &str) {
     }
 }
 
-/// Entries in the order in which the JSON has them.
+/// The entries in the order of the JSON.
 fn sorted(entries: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
     let mut all: Vec<_> = entries.iter().collect();
     all.sort_by_key(|(name, _)| *name);
@@ -257,7 +258,7 @@ mod tests {
 
     use super::*;
 
-    /// `testdata/gnostic.base64` is what gnostic's own parser made of the JSON beside it, in the order of the numbers.
+    /// `testdata/gnostic.base64` is the output of gnostic's own parser for the JSON beside it, with fields ordered by number.
     #[test]
     fn a_document_of_one_path_and_one_definition_is_byte_for_byte_what_gnostic_makes_of_it() {
         let document: Value = serde_json::from_str(include_str!("testdata/gnostic.json")).unwrap();

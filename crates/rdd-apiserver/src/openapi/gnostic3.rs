@@ -1,4 +1,4 @@
-//! The document of version 3 as the protobuf message that `gnostic` makes of its JSON, piece by piece; see [`gnostic`](super::gnostic).
+//! Encodes the version 3 document as the protobuf message of `gnostic`, piece by piece; see [`gnostic`](super::gnostic).
 
 use rdd_builtin::protobuf::{put_bytes, put_double, put_integer, put_message};
 use serde_json::Value;
@@ -15,7 +15,7 @@ use super::{
 const DOCUMENT: Fields = &[
     ("openapi", 1, Text),
     ("info", 2, One(|out, value| message(out, INFO, 7, value))),
-    // Those come entry by entry, but they are there even if there are none.
+    // The entries are written separately; this empty message makes the field present even without entries.
     ("paths", 4, One(|_, _| {})),
     ("components", 5, One(|out, value| message(out, COMPONENTS, 10, value))),
 ];
@@ -63,7 +63,7 @@ const PARAMETER: Fields = &[
     ("schema", 10, One(schema_or_reference)),
 ];
 
-/// A reference has nothing else, no extensions either.
+/// The fields of a reference. It has no others and no extensions.
 const REFERENCE: [(&str, u32); 3] = [("$ref", 1), ("summary", 2), ("description", 3)];
 
 const SCHEMA: Fields = &[
@@ -101,7 +101,7 @@ const SCHEMA: Fields = &[
     ("format", 35, Text),
 ];
 
-/// Writes what stands beside the paths and schemas.
+/// Writes the members other than paths and schemas.
 pub(super) fn members(out: &mut Vec<u8>, members: &Value) {
     message(out, DOCUMENT, 9, members);
 }
@@ -153,7 +153,7 @@ fn schema_or_reference(out: &mut Vec<u8>, value: &Value) {
     }
 }
 
-/// One schema for all of them, or whether there may be any.
+/// Encodes `additionalProperties`: a schema for all of them, or whether they are allowed.
 fn additional_properties(out: &mut Vec<u8>, value: &Value) {
     match value {
         Value::Bool(any) => put_integer(out, 2, i64::from(*any)),
@@ -161,7 +161,7 @@ fn additional_properties(out: &mut Vec<u8>, value: &Value) {
     }
 }
 
-/// A scalar. Of a list or an object the message says only that there is a default.
+/// Encodes a default. The message can hold only scalars; for a list or an object it is empty.
 fn default(out: &mut Vec<u8>, value: &Value) {
     match value {
         Value::Number(number) => put_double(out, 1, number.as_f64().unwrap_or_default()),
@@ -178,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// `testdata/gnostic3.base64` is what gnostic's own parser made of the JSON beside it, in the order of the numbers.
+    /// `testdata/gnostic3.base64` is the output of gnostic's own parser for the JSON beside it, with fields ordered by number.
     // Finding E-18
     #[test]
     fn a_document_of_one_path_and_one_schema_is_byte_for_byte_what_gnostic_makes_of_it() {
@@ -189,7 +189,7 @@ mod tests {
         let paths = document["paths"].as_object().unwrap();
         assert_eq!(paths.len(), 1);
         paths.iter().for_each(|(name, value)| entry(&mut out, Section::Paths, name, value));
-        // gnostic writes the components as one message, readers merge as many as come.
+        // gnostic writes the components as one message; readers merge several.
         put_message(&mut out, 5, |out| {
             let schemas = document["components"]["schemas"].as_object().unwrap();
             assert_eq!(schemas.len(), 1);

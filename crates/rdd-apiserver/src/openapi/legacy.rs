@@ -1,15 +1,15 @@
-//! The definitions of built-in types in version 2, made from those in version 3.
+//! Converts the definitions of built-in types from version 3 to version 2.
 
 use serde_json::{Map, Value};
 
-/// Turns a definition of version 3 into one of version 2: without defaults and alternatives, and with plain references.
-/// Depth is bounded because the definitions are ours.
+/// Converts a definition from version 3 to version 2: removes defaults and alternatives and unwraps references. The recursion is
+/// bounded, because the definitions are built in.
 pub(super) fn to_v2(definition: &mut Value) {
     let Value::Object(schema) = definition else { return };
     schema.remove("default");
     schema.remove("nullable");
     unwrap_reference(schema);
-    // The types that are one thing or another on the wire are texts to clients of version 2.
+    // Types with alternatives, such as int-or-string, are strings in version 2.
     if schema.remove("oneOf").is_some() | schema.remove("anyOf").is_some() && !schema.contains_key("type") {
         schema.insert("type".to_owned(), "string".into());
     }
@@ -24,7 +24,7 @@ pub(super) fn to_v2(definition: &mut Value) {
     }
 }
 
-/// Version 3 wraps a reference that has something beside it.
+/// Replaces an `allOf` with one reference by the reference. Version 3 wraps references that have other members beside them.
 fn unwrap_reference(schema: &mut Map<String, Value>) {
     let wrapped = schema.get("allOf").and_then(Value::as_array).filter(|all| all.len() == 1);
     if let Some(reference) = wrapped.and_then(|all| all[0].get("$ref")).cloned() {

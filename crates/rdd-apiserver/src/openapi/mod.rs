@@ -1,9 +1,8 @@
-//! The schemas and operations of what is served, as OpenAPI documents: version 3 per group-version, version 2 as one.
+//! OpenAPI: serves version 3 documents per group-version and one version 2 document, as JSON or protobuf.
 //!
-//! Both are JSON, and protobuf as well, which some clients read instead.
-//!
-//! A document is named by a hash of what it depends on, so that the index and a `304` cost nothing. It is made when someone asks
-//! for it, in one go and one at a time, and kept only compressed, within a bound, and only while its hash holds.
+//! # Flow
+//! A document is identified by a hash of its inputs, so the index and a `304` need no document. A document is generated on the first
+//! request, one at a time, written directly into gzip, and cached compressed within a size limit while its hash is current.
 
 mod cache;
 mod custom;
@@ -56,34 +55,34 @@ use crate::{
 
 const INDEX: &str = "/openapi/v3";
 const EVERYTHING: &str = "/openapi/v2";
-/// Compressed documents that are kept. All of upstream's are 1.1 MB.
+/// The size limit of the cache. All of upstream's documents take 1.1 MB compressed.
 const CACHE_BYTES_MAX: usize = 2 << 20;
-/// How long a document that is named by its hash stays true: for ever, as far as HTTP goes.
+/// The lifetime of a document that is requested by its hash: one year, the practical maximum of HTTP.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Makes and keeps the documents.
+/// The OpenAPI handler: generates and caches the documents.
 #[derive(Debug)]
 pub struct OpenApi {
     definitions: Box<dyn Definitions>,
     schemas: Box<dyn Schemas>,
     clock: SharedClock,
-    /// Names the program: another one may make other documents.
+    /// The version and commit of the program. Another program may generate other documents.
     release: String,
-    /// As `1.35`.
+    /// The API version of the server, such as `1.35`.
     api: String,
     cache: Mutex<Kept>,
-    /// Documents are large while they are made, so they are made one after the other.
+    /// Generating a document takes much memory, so one permit allows one at a time.
     making: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
 struct Kept {
     cache: Cache,
-    /// For which table of what is served the cache was last looked through.
+    /// The generation of the registry's table for which outdated documents were last removed.
     generation: u64,
 }
 
-/// A document that can be asked for, and what it is called at the moment. The hash is that of all forms.
+/// A document that exists, with its current hash. All forms of it have the same hash.
 #[derive(Debug)]
 struct Wanted {
     subject: Subject,
@@ -91,7 +90,7 @@ struct Wanted {
 }
 
 impl OpenApi {
-    /// Nothing is made yet. `version` is what the server reports itself as.
+    /// Creates the handler without any documents. `version` is the version that the server reports.
     pub fn new(
         definitions: Box<dyn Definitions>,
         schemas: Box<dyn Schemas>,
@@ -109,7 +108,7 @@ impl OpenApi {
         })
     }
 
-    /// The answer to a request for a document or for the index; `None` if the path is none of theirs.
+    /// Responds to a request for a document or for the index. Returns `None` if the path is neither.
     pub async fn answer(self: &Arc<Self>, served: &Arc<Served>, head: &Parts, path: &str) -> Option<Response> {
         if path != EVERYTHING && path != INDEX && !path.starts_with("/openapi/v3/") {
             return None;
@@ -174,6 +173,7 @@ impl OpenApi {
         form: Form,
     ) -> Response {
         let hash = wanted.hash.clone();
+        // Only version 3 documents are requested by hash.
         let asked = asked_hash(head).filter(|_| path != EVERYTHING);
         let mut response = if asked.as_ref().is_some_and(|asked| *asked != hash) {
             moved(path, &hash)
@@ -195,7 +195,7 @@ impl OpenApi {
         response
     }
 
-    /// The document, kept or made.
+    /// Returns the document from the cache, or generates it.
     async fn gzip(
         self: &Arc<Self>,
         served: &Arc<Served>,
@@ -211,13 +211,14 @@ impl OpenApi {
             Status::internal("the OpenAPI document could not be made")
         };
         let making = Arc::clone(&self.making).acquire_owned().await.map_err(|error| failed(error.to_string()))?;
+        // Another request may have generated it while this one waited for the permit.
         if let Some(gzip) = self.kept(served, path, form, &wanted.hash) {
             return Ok(gzip);
         }
         let (this, shown, place) = (Arc::clone(self), Arc::clone(served), path.to_owned());
         let made = tokio::task::spawn_blocking(move || {
             let made = this.make(&shown, &place, wanted, form);
-            // Held to here: a client that goes away does not make room for a second document beside this one.
+            // The task holds the permit to its end: if the client disconnects, no second document is generated at the same time.
             drop(making);
             made
         });
@@ -242,13 +243,13 @@ impl OpenApi {
     }
 }
 
-/// The paths of the index page.
+/// The OpenAPI paths for the index page of the server.
 pub fn paths(served: &Served) -> Vec<String> {
     let documents = group_versions(served).into_iter().map(|(path, ..)| format!("{INDEX}/{path}"));
     [EVERYTHING, INDEX].into_iter().map(str::to_owned).chain(documents).collect()
 }
 
-/// The path below the index, the group and the version of each document of version 3.
+/// The path below the index, the group and the version of each version 3 document.
 fn group_versions(served: &Served) -> Vec<(String, &str, &str)> {
     let core = order::versions(served, "").into_iter().map(|version| (format!("api/{version}"), "", version));
     let others = order::groups(served).into_iter().flat_map(|group| {
@@ -267,14 +268,14 @@ fn asked_hash(head: &Parts) -> Option<String> {
     pairs.find(|(name, _)| name == "hash").map(|(_, hash)| hash.into_owned()).filter(|hash| !hash.is_empty())
 }
 
-/// Whether the client says that it has the document.
+/// Whether `If-None-Match` shows that the client has the document.
 fn knows(headers: &HeaderMap, hash: &str) -> bool {
     let is_it = |tag: &str| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag).trim_matches('"') == hash;
     let given = headers.get_all(IF_NONE_MATCH).into_iter().filter_map(|value| value.to_str().ok());
     given.flat_map(|value| value.split(',')).any(|tag| is_it(tag.trim()))
 }
 
-/// The document as the client takes it: compressed, or inflated again.
+/// The response with a document: compressed if the client accepts gzip, otherwise decompressed.
 fn content(headers: &HeaderMap, content_type: HeaderValue, gzip: Bytes) -> Response {
     let mut response = if takes_gzip(headers) {
         let mut response = respond::content(StatusCode::OK, content_type, gzip);
@@ -304,7 +305,7 @@ fn takes_gzip(headers: &HeaderMap) -> bool {
     given.flat_map(|value| value.split(',')).any(coding)
 }
 
-/// 301 to the document that there is now.
+/// A redirect (301) to the current hash of a document.
 fn moved(path: &str, hash: &str) -> Response {
     let mut response = empty(StatusCode::MOVED_PERMANENTLY);
     response.headers_mut().insert(CONTENT_TYPE, respond::JSON);

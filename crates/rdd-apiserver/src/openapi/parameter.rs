@@ -1,17 +1,17 @@
-//! The parameters of operations.
+//! The table of query and path parameters of operations.
 
-/// A parameter in the path or in the query.
+/// A path or query parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Parameter {
     pub(super) name: &'static str,
     /// `string`, `integer` or `boolean`.
     pub(super) kind: &'static str,
     pub(super) description: String,
-    /// Those of the path always are.
+    /// Whether it is part of the path. Path parameters are always required.
     pub(super) in_path: bool,
 }
 
-/// What the query may hold: name, type, and what it does.
+/// All query parameters: name, type and description.
 const QUERY: &[(&str, &str, &str)] = &[
     (
         "allowWatchBookmarks",
@@ -46,7 +46,7 @@ const QUERY: &[(&str, &str, &str)] = &[
     ("watch", "boolean", "Whether to follow changes instead of listing."),
 ];
 
-/// What every list takes.
+/// The parameters of a list or watch.
 pub(super) const LIST: &[&str] = &[
     "allowWatchBookmarks",
     "continue",
@@ -59,11 +59,11 @@ pub(super) const LIST: &[&str] = &[
     "timeoutSeconds",
     "watch",
 ];
-/// What a create or a replacement takes.
+/// The parameters of a create or update.
 pub(super) const WRITE: &[&str] = &["dryRun", "fieldManager", "fieldValidation"];
-/// What a patch takes.
+/// The parameters of a patch.
 pub(super) const PATCH: &[&str] = &["dryRun", "fieldManager", "fieldValidation", "force"];
-/// What a deletion takes.
+/// The parameters of a delete.
 pub(super) const DELETE: &[&str] = &[
     "dryRun",
     "gracePeriodSeconds",
@@ -71,7 +71,7 @@ pub(super) const DELETE: &[&str] = &[
     "orphanDependents",
     "propagationPolicy",
 ];
-/// What the deletion of a collection of built-in objects takes.
+/// The parameters of a deletion of a collection of built-in objects.
 pub(super) const DELETE_COLLECTION: &[&str] = &[
     "continue",
     "dryRun",
@@ -88,7 +88,7 @@ pub(super) const DELETE_COLLECTION: &[&str] = &[
     "timeoutSeconds",
 ];
 
-/// Parameters of the query, by their names. `pretty` is always one of them.
+/// The query parameters with these names, and `pretty`.
 pub(super) fn query(names: &[&str]) -> Vec<Parameter> {
     let wanted = |name: &str| name == "pretty" || names.contains(&name);
     let parameter = |(name, kind, description): &(&'static str, &'static str, &str)| Parameter {
@@ -100,12 +100,12 @@ pub(super) fn query(names: &[&str]) -> Vec<Parameter> {
     QUERY.iter().filter(|(name, ..)| wanted(name)).map(parameter).collect()
 }
 
-/// The name of an object, as part of the path.
+/// The path parameter for the name of an object.
 pub(super) fn name(kind: &str) -> Parameter {
     Parameter { name: "name", kind: "string", description: format!("name of the {kind}"), in_path: true }
 }
 
-/// A namespace, as part of the path.
+/// The path parameter for a namespace.
 pub(super) fn namespace() -> Parameter {
     Parameter {
         name: "namespace",

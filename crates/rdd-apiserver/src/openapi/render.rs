@@ -1,4 +1,4 @@
-//! Paths and operations as JSON, in version 2 and in version 3.
+//! Renders paths and operations as JSON of OpenAPI version 2 or 3.
 
 use serde_json::{Map, Value, json};
 
@@ -26,7 +26,7 @@ impl Flavor {
     }
 }
 
-/// The item of a path. What all operations take is stated once, for the path.
+/// Renders the item of a path. Parameters that all its operations have are listed once, for the path.
 pub(super) fn path_item(flavor: Flavor, route: &Route) -> Value {
     let everywhere = |parameter: &Parameter| route.operations.iter().all(|it| it.parameters.contains(parameter));
     let (first, _) = route.operations.split_first().expect("a route has operations");

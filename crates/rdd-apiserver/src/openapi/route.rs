@@ -1,4 +1,4 @@
-//! What can be done with a resource, as paths and operations, whichever the version of OpenAPI.
+//! Lists the paths and operations of a resource, independent of the OpenAPI version.
 
 use rdd_meta::GroupVersionKind;
 
@@ -11,54 +11,54 @@ const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 const WATCH_EVENT: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent";
 
-/// A path and what can be done there.
+/// A path with its operations.
 #[derive(Debug)]
 pub(super) struct Route {
     pub(super) path: String,
     pub(super) operations: Vec<Operation>,
 }
 
-/// A method on a path.
+/// One method on a path.
 #[derive(Debug)]
 pub(super) struct Operation {
-    /// In small letters.
+    /// The method in lower case.
     pub(super) method: &'static str,
-    /// The verb, in upstream's words: `post`, `deletecollection`, `watchlist`.
+    /// The value of `x-kubernetes-action`, such as `post`, `deletecollection` or `watchlist`.
     pub(super) action: &'static str,
     pub(super) id: String,
     pub(super) tag: String,
     pub(super) description: String,
-    /// What it is about.
+    /// The kind that the operation acts on.
     pub(super) about: GroupVersionKind,
-    /// In the order of their names.
+    /// The parameters, sorted by name.
     pub(super) parameters: Vec<Parameter>,
     pub(super) body: Option<Body>,
-    /// Media types of the answer.
+    /// The media types of the response.
     pub(super) produces: &'static [&'static str],
-    /// Media types of a body; what upstream states even where there is none.
+    /// The media types of the request body. As upstream, operations without a body have some too.
     pub(super) consumes: &'static [&'static str],
-    /// Codes, what they mean, and the definition of what comes with them.
+    /// The responses: status code, description and the definition of the body.
     pub(super) responses: Vec<(&'static str, &'static str, String)>,
 }
 
-/// What a client sends.
+/// The request body of an operation.
 #[derive(Debug)]
 pub(super) struct Body {
     pub(super) definition: String,
     pub(super) required: bool,
 }
 
-/// The names of a resource's definitions.
+/// The names of the definitions of a resource.
 #[derive(Debug)]
 pub(super) struct Names {
     pub(super) kind: String,
     pub(super) list: String,
-    /// Of the question of each subresource, where it is one.
+    /// By subresource: the definition of its own kind, if it has one that is never stored.
     pub(super) questions: Vec<Option<String>>,
 }
 
 const OBJECT: &[&str] = &["application/json", "application/yaml"];
-/// Of built-in kinds, which there is a protobuf of.
+/// The media types of built-in kinds, which can be encoded in protobuf.
 const TYPED: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 const STREAM: &[&str] = &[
     "application/json",
@@ -77,8 +77,8 @@ const STRATEGIC_PATCHES: &[&str] = &[
     "application/apply-patch+yaml",
 ];
 
-/// Everything that can be done with a resource in a version. Custom resources differ from built-in ones in small things, as
-/// they do upstream, and have no paths of the old way of watching.
+/// Lists all paths and operations of a resource in one version. As upstream, custom resources differ from built-in ones in details,
+/// and have no deprecated watch paths.
 pub(super) fn routes(def: &ResourceDef, version: &VersionDef, names: &Names) -> Vec<Route> {
     let maker = Maker { def, version, names };
     let mut routes = maker.collection();
@@ -95,18 +95,18 @@ struct Maker<'a> {
     names: &'a Names,
 }
 
-/// What operations on one path have in common.
+/// The common properties of the operations on one path.
 #[derive(Clone)]
 struct Place<'a> {
-    /// `status`; empty for objects and collections.
+    /// The name of the subresource, such as `status`; empty for objects and collections.
     part: &'a str,
     about: GroupVersionKind,
-    /// The definition of what is there.
+    /// The name of the definition of the object.
     definition: &'a str,
     path_parameters: Vec<Parameter>,
 }
 
-/// What is done, in the words of HTTP, of upstream's actions, and of its operations' names.
+/// An operation's HTTP method, its action and the verb in its id.
 #[derive(Clone, Copy)]
 struct Act {
     method: &'static str,
@@ -168,7 +168,8 @@ impl Maker<'_> {
         Route { path: format!("{}/{{name}}/{}", self.path(true), part.name), operations }
     }
 
-    /// Upstream says that the scale of a custom resource is about that resource.
+    /// The kind of a subresource if it differs from that of the resource. As upstream, the scale of a custom resource counts as the
+    /// resource's own kind.
     fn foreign_kind(&self, part: &SubresourceDef) -> Option<GroupVersionKind> {
         match &part.part {
             Part::Question(question) => Some(question.kind()),
@@ -261,7 +262,7 @@ impl Maker<'_> {
         }
     }
 
-    /// The old way of watching, which has paths of its own.
+    /// The deprecated watch paths, `/watch/…`.
     fn watches(&self) -> Vec<Route> {
         if self.is_custom() || !self.def.can("watch") {
             return Vec::new();
@@ -329,7 +330,7 @@ impl Maker<'_> {
         if group.is_empty() { "core" } else { group.strip_suffix(".k8s.io").unwrap_or(group) }
     }
 
-    /// `list` + `CoreV1` + `Namespaced` + `ConfigMap`.
+    /// The id of an operation, for example `list` + `CoreV1` + `Namespaced` + `ConfigMap`.
     fn id(&self, verb: &str, what: &str, scope: &str, kind: &str) -> String {
         let group_version = identifier(self.short_group(), true) + &identifier(&self.version.name, true);
         format!("{verb}{group_version}{what}{scope}{kind}")
@@ -346,12 +347,12 @@ impl Maker<'_> {
     }
 }
 
-/// ` status of`, for descriptions of operations on a part.
+/// The part of a description that names the subresource, such as ` status of`.
 fn of(part: &str) -> String {
     if part.is_empty() { String::new() } else { format!(" {part} of") }
 }
 
-/// ` a `, ` an `, or nothing before plurals.
+/// The indefinite article with spaces around it: ` a `, ` an `, or one space before a plural.
 fn article(noun: &str) -> &'static str {
     match noun.chars().next() {
         _ if noun.ends_with('s') && !noun.ends_with("ss") => " ",
@@ -365,7 +366,7 @@ fn capitalized(word: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }
 
-/// Letters, digits and underscores of a name; what follows anything else is a capital: `helperEExampleCom`.
+/// Reduces a name to letters, digits and underscores, and capitalizes the letter after each removed character: `helperEExampleCom`.
 fn identifier(name: &str, mut capital: bool) -> String {
     let mut made = String::with_capacity(name.len());
     for (at, letter) in name.char_indices() {

@@ -1,4 +1,4 @@
-//! Where schemas come from: definitions of the built-in types, and the definitions of custom resources.
+//! The sources of schemas: definitions of built-in types, and the stored CustomResourceDefinitions.
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
@@ -9,27 +9,27 @@ use crate::{
     state::{self, State},
 };
 
-/// The definitions of built-in types, by upstream's names (`io.k8s.api.core.v1.ConfigMap`).
+/// The definitions of built-in types, by upstream's names, such as `io.k8s.api.core.v1.ConfigMap`.
 pub trait Definitions: Debug + Send + Sync {
-    /// The name of the definition of a kind; `None` if it is not a built-in one.
+    /// The name of a kind's definition, or `None` if the kind is not built in.
     fn name(&self, group: &str, version: &str, kind: &str) -> Option<String>;
 
-    /// Some definitions and all that they refer to, with references of version 3 (`#/components/schemas/`). Names that are
-    /// not known are left out. Called from a thread that may take its time.
+    /// These definitions and all that they refer to, with references of version 3 (`#/components/schemas/`). Unknown names are
+    /// omitted. It is called from a thread that may block.
     fn closure(&self, names: &[&str]) -> BTreeMap<String, Value>;
 }
 
 /// The schemas of custom resources.
 pub trait Schemas: Debug + Send + Sync {
-    /// The `openAPIV3Schema` that the definition has for a version; `None` if it has none. Called from a thread that may take
-    /// its time.
+    /// The `openAPIV3Schema` of a version in its CustomResourceDefinition, or `None` if it has none. It is called from a thread that
+    /// may block.
     fn schema(&self, def: &ResourceDef, version: &str) -> Option<Value>;
 }
 
-/// The schemas in the stored definitions: parsed when they are asked for, never kept.
+/// Reads schemas from the stored CustomResourceDefinitions. It parses them for each call and caches nothing.
 #[derive(Debug)]
 pub struct StoredSchemas {
-    /// Where the definitions are.
+    /// The state that holds the definitions.
     pub state: Arc<State>,
 }
 
@@ -41,7 +41,7 @@ impl Schemas for StoredSchemas {
     }
 }
 
-/// The schema of a version in the JSON of a definition.
+/// Extracts the schema of a version from the JSON of a definition.
 fn schema_of(mut definition: Value, version: &str) -> Option<Value> {
     let versions = definition.pointer_mut("/spec/versions")?.as_array_mut()?;
     let found = versions.iter_mut().find(|found| found["name"] == version)?;

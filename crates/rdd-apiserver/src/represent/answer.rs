@@ -95,8 +95,8 @@ pub(crate) fn shown(
 /// A large list in JSON is encoded while it is sent, so it needs little memory beyond the objects that the state holds anyway.
 ///
 /// # Errors
-/// 406 if the client wants the metadata of one object; 500 if an object cannot be encoded. Errors while a list is streamed break off the
-/// body instead.
+/// 406 if the client wants the metadata of one object; 500 if an object cannot be encoded. Errors while a list is streamed break off
+/// the body instead.
 pub fn list(
     representation: &Representation,
     target: &Target,
@@ -149,8 +149,8 @@ fn protobuf_list(
     Ok(frames::whole(representation, StatusCode::OK, body.into(), b""))
 }
 
-/// Responds with a Status that is not an error, such as that of a delete. It is sent in the negotiated encoding, but never as a table or
-/// metadata.
+/// Responds with a Status that is not an error, such as that of a delete. It is sent in the negotiated encoding, but never as a table
+/// or metadata.
 pub fn outcome(representation: &Representation, code: StatusCode, status: &Status) -> Result<Response, Status> {
     // `encoded` adds the newline again.
     let mut json = status.to_wire();

@@ -164,8 +164,8 @@ pub fn negotiate(api: &Api, target: &Target, head: &Parts) -> Result<Representat
     Ok(negotiated.as_of(&api.clock))
 }
 
-/// Negotiates the representation of a watch. Like [`negotiate`], but only for encodings with a streaming form, and without compression or
-/// indentation.
+/// Negotiates the representation of a watch. Like [`negotiate`], but only for encodings with a streaming form, and without
+/// compression or indentation.
 pub fn negotiate_stream(api: &Api, target: &Target, head: &Parts) -> Result<Representation, Status> {
     let negotiated = negotiate(api, target, head)?;
     match negotiated.encoding {
@@ -184,8 +184,8 @@ pub(super) fn negotiate_plain(head: &Parts, protobuf: bool) -> Option<Encoding> 
     accepted(&head.headers, || nothing_else).map(|(encoding, _)| prettier(encoding, head))
 }
 
-/// The 406 for a target. If the client accepts no media type of built-in resources at all, it has the message of upstream's router, which
-/// rejects such requests before negotiation.
+/// The 406 for a target. If the client accepts no media type of built-in resources at all, it has the message of upstream's router,
+/// which rejects such requests before negotiation.
 fn refused_by(target: &Target, head: &Parts) -> Status {
     let mut status = refused(&MEDIA_TYPES);
     let accept = head.headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());

@@ -12,8 +12,8 @@ use crate::{
     rest::Target,
 };
 
-/// The annotation of the bookmark that ends the initial events of a watch. Its row always includes the metadata, because the client must
-/// see this annotation.
+/// The annotation of the bookmark that ends the initial events of a watch. Its row always includes the metadata, because the client
+/// must see this annotation.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// The JSON of a table up to the start of its rows. Without `headers` it has no columns; a watch sends them with its first event only.
