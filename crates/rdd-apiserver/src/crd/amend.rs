@@ -1,4 +1,4 @@
-//! Changes that the server itself makes to stored definitions.
+//! Changes that the server itself makes to stored CustomResourceDefinitions, with retries against concurrent writers.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     state::{self, Object, State, Write},
 };
 
-/// Why a definition could not be changed.
+/// Why a change to a definition failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AmendError {
     #[error("read a stored CustomResourceDefinition")]
@@ -21,7 +21,7 @@ pub(super) enum AmendError {
     Store(#[source] state::Error),
 }
 
-/// Writes to definitions what only the server may write. What it changes is served when it returns.
+/// Writes changes to definitions that only the server may make. When a method returns, the registry reflects the change.
 #[derive(Debug, Clone)]
 pub(super) struct Amender {
     definitions: Arc<Definitions>,
@@ -36,13 +36,14 @@ impl Amender {
         &self.definitions
     }
 
-    /// A definition as it is stored now.
+    /// Reads the stored definition.
     pub(super) fn get(&self, name: &str) -> Option<Arc<Object>> {
         let key = self.definitions.resource().key(None, name).ok()?;
         self.state().get(&key)
     }
 
-    /// Changes a definition, whatever others write meanwhile. Nothing is written if nothing changes, or if it is gone.
+    /// Changes a definition. It calls `edit` again after a conflict with another writer, and writes nothing if `edit` changes nothing
+    /// or the definition is gone.
     pub(super) async fn amend(&self, name: &str, edit: impl Fn(&mut Value)) -> Result<(), AmendError> {
         self.write(name, |definition| {
             edit(definition);
@@ -51,7 +52,7 @@ impl Amender {
         .await
     }
 
-    /// Takes the finalizer of the clean-up away after a last change. A definition that nothing else holds goes.
+    /// Applies a last change and removes the cleanup finalizer. A terminating definition without other finalizers is deleted.
     pub(super) async fn release(&self, name: &str, edit: impl Fn(&mut Value)) -> Result<(), AmendError> {
         self.write(name, |definition| {
             edit(definition);
@@ -67,7 +68,7 @@ impl Amender {
         .await
     }
 
-    /// `edit` says whether the definition stays.
+    /// Commits the result of `edit`, which returns whether the definition stays.
     async fn write(&self, name: &str, edit: impl Fn(&mut Value) -> bool) -> Result<(), AmendError> {
         loop {
             let Some(object) = self.get(name) else { return Ok(()) };
@@ -79,6 +80,7 @@ impl Amender {
             }
             let expect = Expect::Revision(object.revision());
             let write = if stays {
+                // The state sets the new version itself; stored objects have none.
                 if let Some(mut metadata) = MetadataMut::of(&mut definition) {
                     metadata.set_resource_version("");
                 }
@@ -91,7 +93,7 @@ impl Amender {
                     self.definitions.sync(name);
                     return Ok(());
                 }
-                // Someone else was faster, so there is progress, and this ends.
+                // A conflict means that another writer succeeded, so the writers together make progress and the loop ends.
                 Err(state::Error::Conflict { .. }) => {}
                 Err(error) => return Err(AmendError::Store(error)),
             }

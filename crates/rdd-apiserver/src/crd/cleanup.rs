@@ -1,4 +1,4 @@
-//! The clean-up behind a definition that is being deleted: all its objects go, then it goes.
+//! The cleanup of a terminating CustomResourceDefinition: deletes all its objects, then releases the definition.
 
 use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -19,17 +19,20 @@ use crate::{
     state::{self, Item, Kind, Scope, WatchFrom},
 };
 
-/// What awaits a deletion.
+/// The future of [`Deleter::delete_all`].
 pub type Deletion<'f> = Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'f>>;
 
-/// Who deletes the objects of a resource as a client would: admission has its say, finalizers hold them.
+/// Deletes the objects of a resource like a client: with admission and finalizers.
 pub trait Deleter: Debug + Send + Sync {
-    /// Asks for the deletion of all objects of a resource, in all namespaces. It need not wait until they are gone. The resource
-    /// need not be served: its definition may serve no version any more.
+    /// Requests the deletion of all objects of a resource in all namespaces; it need not wait until they are gone. The resource may
+    /// be one that the registry does not serve, because its definition may serve no version any more.
+    ///
+    /// # Errors
+    /// When an object could not be deleted. The cleanup reports the message in a condition and tries again.
     fn delete_all<'f>(&'f self, def: &'f Arc<ResourceDef>) -> Deletion<'f>;
 }
 
-/// Why an attempt failed. The next one may not.
+/// Why an attempt to clean up failed. Each attempt is retried with backoff.
 #[derive(Debug, thiserror::Error)]
 enum CleanupError {
     #[error("write the definition")]
@@ -44,16 +47,17 @@ enum CleanupError {
     Remaining,
 }
 
-/// So long objects may take to go before the definition says that it waits.
+/// How long the cleanup waits for the objects to go before it reports in a condition that it still waits.
 const REMOVAL_WAIT: Duration = Duration::from_secs(60);
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(60));
 
-/// Cleans up behind a definition, as often as it takes. Returns its name.
+/// Cleans up a terminating definition, with retries until it succeeds. Returns the name of the definition.
 pub(super) async fn run(name: String, amender: Amender, deleter: Arc<dyn Deleter>, clock: SharedClock) -> String {
     let cleanup = Cleanup { name: &name, amender: &amender, deleter: &*deleter, clock: &clock };
     let (mut delays, mut said) = (BACKOFF.delays(), String::new());
     while let Err(error) = cleanup.attempt().await {
         let (text, delay) = (Chain(&error).to_string(), delays.advance());
+        // Log each distinct error once, not once per attempt.
         if text != said {
             warn!(object = name, error = text, ?delay, "objects of a deleted CustomResourceDefinition remain");
             said = text;
@@ -71,7 +75,7 @@ struct Cleanup<'a> {
 }
 
 impl Cleanup<'_> {
-    /// Every step can be done again: an attempt goes on wherever the last one stopped.
+    /// Makes one attempt. All steps are idempotent, so an attempt continues where the last one stopped.
     async fn attempt(&self) -> Result<(), CleanupError> {
         let Some(object) = self.amender.get(self.name) else { return Ok(()) };
         let head = Head::read(object.wire()).map_err(DefinitionError::Read)?;
@@ -80,6 +84,7 @@ impl Cleanup<'_> {
         }
         let message = "CustomResource deletion is in progress";
         self.say(&terminating("True", "InstanceDeletionInProgress", message)).await?;
+        // Without ever being established, a definition cannot have objects.
         let last = if head.is_true("Established") {
             let def = Arc::new(self.amender.definitions().whole(&object)?);
             self.delete_objects(&def).await?;
@@ -91,7 +96,7 @@ impl Cleanup<'_> {
         Ok(())
     }
 
-    /// Deletes all objects, those too that are made while others go, and waits until none is left.
+    /// Deletes all objects, including those created meanwhile, and waits until none are left.
     async fn delete_objects(&self, def: &Arc<ResourceDef>) -> Result<(), CleanupError> {
         let Some(storage) = def.storage() else { return Ok(()) };
         let deadline = tokio::time::Instant::now() + REMOVAL_WAIT;
@@ -103,6 +108,7 @@ impl Cleanup<'_> {
             }
             match tokio::time::timeout_at(deadline, self.wait_until_gone(&storage.all())).await {
                 Ok(Ok(true)) => return Ok(()),
+                // An object was created meanwhile, or the watch expired: list and delete again.
                 Ok(Ok(false)) => {}
                 Ok(Err(error)) => return Err(CleanupError::Watch(error)),
                 Err(_) => {
@@ -114,7 +120,8 @@ impl Cleanup<'_> {
         }
     }
 
-    /// `false` if another object was made, or if the view was lost: it has to be begun again.
+    /// Waits until the watch shows no objects. Returns `false` if an object was created after the initial events, or if the watch
+    /// expired; the caller then starts again.
     async fn wait_until_gone(&self, scope: &Scope) -> Result<bool, state::Error> {
         let mut watch = self.amender.state().watch(scope, WatchFrom::Now, None)?;
         let (mut left, mut is_synced) = (0_usize, false);

@@ -1,4 +1,4 @@
-//! What takes longer than a write: the clean-up behind a deleted definition, and names that become free.
+//! The controller of CustomResourceDefinitions: cleans up deleted definitions and accepts names that become free.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -19,34 +19,42 @@ use super::{
 };
 use crate::state::{self, Item, Object, Watch, WatchFrom};
 
-/// Follows the definitions until the state is closed.
+/// The controller of definitions. It watches them until the state is closed.
 #[derive(Debug)]
 pub struct Controller {
     definitions: Arc<Definitions>,
     amender: Amender,
     deleter: Arc<dyn Deleter>,
     clock: SharedClock,
-    /// Which definitions are being cleaned up.
+    /// The names of the definitions with a running cleanup.
     cleaning: BTreeSet<String>,
     cleanups: Group<String>,
 }
 
 impl Controller {
-    /// See [`run`](Self::run).
+    /// Creates the controller; [`run`](Self::run) starts it.
     pub fn new(definitions: Arc<Definitions>, deleter: Arc<dyn Deleter>, clock: SharedClock) -> Self {
         let amender = Amender::new(Arc::clone(&definitions));
         Self { definitions, amender, deleter, clock, cleaning: BTreeSet::new(), cleanups: Group::default() }
     }
 
-    /// Keeps the registry in step with definitions that others than this server's handlers wrote, deletes the objects of
-    /// definitions that are being deleted, and accepts names that become free. Ends when the state is closed; to be run as a
-    /// task of a [`Group`]. Dropping the future stops everything at its next await; the next run goes on from there.
+    /// Runs the controller as a task of a [`Group`].
+    ///
+    /// # Flow
+    /// It synchronizes the registry with definitions that were not written by this server's handlers, deletes the objects of
+    /// terminating definitions, and accepts names that become free.
+    ///
+    /// # Guarantees
+    /// Dropping the future stops all work at its next await; the next run continues from the stored state.
+    ///
+    /// # Errors
+    /// An error of the state that a new watch cannot repair. When the state is closed, it returns `Ok`.
     pub async fn run(mut self) -> Result<(), state::Error> {
         loop {
             let scope = self.definitions.resource().all();
             let mut watch = self.definitions.state().watch(&scope, WatchFrom::Now, None)?;
             match self.follow(&mut watch).await {
-                // So much was written that this watch was left behind: everything is looked at again.
+                // The watch fell behind the writes: start again with a new one.
                 state::Error::Expired { .. } => {}
                 state::Error::Closed => return Ok(()),
                 error => return Err(error),
@@ -81,13 +89,13 @@ impl Controller {
     async fn changed(&mut self, object: &Object, is_synced: bool) {
         self.definitions.sync(object.name());
         self.clean_up(object.name());
-        // Of all that is there at first the names are looked at together.
+        // The initial definitions settle their names together, in `synced`.
         if is_synced && let Ok(head) = Head::read(object.wire()) {
             self.settle_group(&head.spec.group).await;
         }
     }
 
-    /// Begins the clean-up behind a definition, if it waits for one and none is under way.
+    /// Starts the cleanup of a definition if it awaits one and none is running.
     fn clean_up(&mut self, name: &str) {
         let head = self.amender.get(name).and_then(|object| Head::read(object.wire()).ok());
         if head.is_some_and(|head| head.awaits_cleanup()) && self.cleaning.insert(name.to_owned()) {
@@ -101,11 +109,11 @@ impl Controller {
         match outcome {
             Ok(name) => {
                 self.cleaning.remove(&name);
-                // Another of the same name may have been made and deleted meanwhile.
+                // A definition of the same name may have been created and deleted meanwhile.
                 self.clean_up(&name);
             }
             Err(failure) => {
-                // Which one it was is not known; a second clean-up of the same definition does no harm.
+                // The failure does not show which cleanup ended. A second cleanup of the same definition does no harm.
                 error!(error = %failure, "the clean-up behind a CustomResourceDefinition ended");
                 for name in std::mem::take(&mut self.cleaning) {
                     self.clean_up(&name);
@@ -114,7 +122,7 @@ impl Controller {
         }
     }
 
-    /// Gives the definitions of a group the names that they want and can have now.
+    /// Updates the accepted names of all definitions in a group whose names are pending or contested.
     async fn settle_group(&self, group: &str) {
         for unsettled in self.definitions.unsettled(group) {
             let ledger = self.definitions.ledger();
@@ -130,7 +138,7 @@ impl Controller {
                 names::settle(definition, &taken, now(&self.clock));
             });
             if let Err(error) = settled.await {
-                // Tried again with the next change in the group.
+                // The next change in the group tries again.
                 warn!(object = unsettled.name, error = %Chain(&error), "the names of a CustomResourceDefinition cannot be settled");
             }
         }

@@ -1,4 +1,4 @@
-//! The registry in step with the stored definitions.
+//! Keeps the registry synchronized with the stored CustomResourceDefinitions.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,14 @@ use crate::{
     state::{self, ListOptions, Object, State},
 };
 
-/// The definitions that are stored, and what of them is served.
+/// The stored definitions and what the registry serves of them.
+///
+/// # Guarantees
+/// When [`observe`](Self::observe) returns, the registry serves the definition as it is stored. Concurrent calls are serialized, so
+/// an older state never replaces a newer one.
+///
+/// # Assumptions
+/// The server calls [`load`](Self::load) before it listens.
 #[derive(Debug)]
 pub struct Definitions {
     state: Arc<State>,
@@ -28,61 +35,65 @@ pub struct Definitions {
     ledger: Ledger,
     resource: state::Resource,
     known: Mutex<BTreeMap<String, Known>>,
-    /// The revision of the state when this server started.
+    /// The revision of the state when the definitions were loaded.
     loaded_at: OnceLock<Revision>,
 }
 
-/// A definition as it was last seen.
+/// A definition as of its last synchronization.
 #[derive(Debug)]
 struct Known {
     revision: Revision,
     uid: String,
     generation: i64,
-    /// The names that were accepted.
+    /// The accepted names.
     names: Names,
-    /// The names that it asks for.
+    /// The requested names.
     wanted: Names,
     group: String,
     plural: String,
     is_served: bool,
     unresolvable: Option<UnresolvableDef>,
     is_terminating: bool,
-    /// Since when its schema is what it is.
+    /// The revision since which the schema has been the same.
     schema_since: Revision,
-    /// With the schemas that were compiled.
+    /// The versions with their compiled schemas.
     kinds: Vec<Arc<CustomKind>>,
 }
 
-/// A definition whose names have to be looked at again.
+/// A definition whose names must be settled again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unsettled {
     pub(super) name: String,
-    /// Whether it was accepted with a name that another had before.
+    /// Whether it was accepted with a name that another definition held before.
     pub(super) is_contested: bool,
 }
 
-/// What is to be done about a definition after a look at it.
+/// The change to the registry that follows from a definition.
 enum Outcome {
-    /// Nothing that matters to who is served has changed.
+    /// The registry needs no change.
     Unchanged,
     Serve(Box<ResourceDef>),
     Withdraw {
         group: String,
         plural: String,
-        /// What requests for it are refused for, if it exists.
+        /// Requests for the resource get an error if this is set, because the definition exists but cannot be served.
         unresolvable: Option<UnresolvableDef>,
     },
 }
 
 impl Definitions {
-    /// Nothing is served yet: see [`load`](Self::load). The ledger is the one of [`DefinitionKind`](super::DefinitionKind).
+    /// Creates it without loading anything; see [`load`](Self::load). `ledger` must be that of the
+    /// [`DefinitionKind`](super::DefinitionKind).
     pub fn new(state: Arc<State>, registry: Arc<Registry>, ledger: Ledger) -> Arc<Self> {
         let resource = state::Resource::new("apiextensions.k8s.io", "customresourcedefinitions");
         let resource = resource.expect("the names are plain letters");
         Arc::new(Self { state, registry, ledger, resource, known: Mutex::default(), loaded_at: OnceLock::new() })
     }
 
-    /// Serves all that is stored. To be called before the server listens. Compiles no schema.
+    /// Serves all stored definitions. The server calls it before it listens. No schema is compiled.
+    ///
+    /// # Errors
+    /// When the state cannot list the definitions.
     pub async fn load(&self) -> Result<(), state::Error> {
         let page = self.state.list(&self.resource.all(), ListOptions::default()).await?;
         self.loaded_at.get_or_init(|| self.state.revision());
@@ -94,26 +105,26 @@ impl Definitions {
                 outcome => self.carry_out(outcome),
             }
         }
-        // Under the lock, as in `sync`.
+        // Still under the lock, for the same reason as in `sync`.
         self.registry.put_all(defs);
         Ok(())
     }
 
-    /// Brings the registry in step with a definition that was written or deleted: when this returns, what is stored is served.
-    /// It looks at what is stored now, so it does not matter how often or in which order it is told.
+    /// Synchronizes the registry after a definition was written or deleted. It reads the stored definition, so the order and number
+    /// of calls do not matter.
     pub fn observe(&self, definition: &Object) {
         self.sync(definition.name());
     }
 
-    /// Whether an object is a definition.
+    /// Whether an object is a CustomResourceDefinition.
     pub fn defines(&self, object: &Object) -> bool {
         object.key().is_of(&self.resource)
     }
 
-    /// The same, by name.
+    /// Like [`observe`](Self::observe), by name.
     pub(super) fn sync(&self, name: &str) {
         let Ok(key) = self.resource.key(None, name) else { return };
-        // Held until the registry is changed, so that a later look is never overtaken by an earlier one.
+        // The lock is held until the registry has changed, so that an older state cannot replace a newer one.
         let mut known = self.lock();
         let object = self.state.get(&key);
         let outcome = self.look(&mut known, name, object.as_deref());
@@ -125,7 +136,7 @@ impl Definitions {
         match outcome {
             Outcome::Unchanged => {}
             Outcome::Serve(def) => self.registry.put(*def),
-            // Its last object went before it did, and another of its name can be served only after this.
+            // The objects went before the definition, and a new definition of the name is served only after this removal.
             Outcome::Withdraw { group, plural, unresolvable: None } => self.registry.remove(&group, &plural, at),
             Outcome::Withdraw { group, plural, unresolvable: Some(found) } => {
                 self.registry.suspend(&group, &plural, found, at);
@@ -133,19 +144,19 @@ impl Definitions {
         }
     }
 
-    /// Takes note of definitions that went while nobody looked.
+    /// Synchronizes definitions that were deleted while the controller was not watching.
     pub(super) fn sync_missing(&self) {
         let names: Vec<String> = self.lock().keys().cloned().collect();
         let is_gone = |name: &String| self.resource.key(None, name).is_ok_and(|key| self.state.get(&key).is_none());
         names.iter().filter(|name| is_gone(name)).for_each(|name| self.sync(name));
     }
 
-    /// The groups that have definitions.
+    /// The groups with definitions.
     pub(super) fn groups(&self) -> BTreeSet<String> {
         self.lock().values().map(|known| known.group.clone()).collect()
     }
 
-    /// The definitions of a group that do not have the names they want, or have names that another had before.
+    /// The definitions of a group that lack a requested name or hold a name that another held before.
     pub(super) fn unsettled(&self, group: &str) -> Vec<Unsettled> {
         let known = self.lock();
         let contested = self.ledger.contested(group);
@@ -169,7 +180,7 @@ impl Definitions {
         &self.resource
     }
 
-    /// All that a definition defines, served or not, so that its objects can be deleted.
+    /// The resource with all versions of the definition, served or not, for the deletion of its objects.
     pub(super) fn whole(&self, object: &Object) -> Result<ResourceDef, DefinitionError> {
         let head = Head::read(object.wire()).map_err(DefinitionError::Read)?;
         resource::whole(&head, &resource::kinds(&head, object.wire()), object.revision())
@@ -188,6 +199,7 @@ impl Definitions {
             self.ledger.release(name);
             return known.remove(name).map_or(Outcome::Unchanged, |gone| gone.withdrawal(None));
         };
+        // The revision identifies the content: this state was synchronized before.
         if known.get(name).is_some_and(|known| known.revision == object.revision()) {
             return Outcome::Unchanged;
         }
@@ -198,20 +210,21 @@ impl Definitions {
                 outcome
             }
             Err(error) => {
-                // Only damage comes here: what is stored was checked before.
+                // Only corruption leads here, because definitions are validated before they are stored.
                 error!(object = name, error = %Chain(&error), "a CustomResourceDefinition cannot be served");
                 known.remove(name).map_or(Outcome::Unchanged, |gone| gone.withdrawal(None))
             }
         }
     }
 
-    /// What a definition has become, and what follows.
+    /// Computes the new known state of a definition and the change to the registry.
     fn judge(&self, before: Option<&Known>, object: &Object) -> Result<(Known, Outcome), DefinitionError> {
         let head = Head::read(object.wire()).map_err(DefinitionError::Read)?;
         let names = head.status.accepted_names.clone();
         let same = before.filter(|before| {
             before.uid == head.metadata.uid && before.generation == head.metadata.generation && before.names == names
         });
+        // Keep the kinds if the schema is unchanged, and with them the compiled schemas.
         let (kinds, schema_since) = match same {
             Some(same) => (same.kinds.clone(), same.schema_since),
             None => (resource::kinds(&head, object.wire()), object.revision()),

@@ -1,10 +1,10 @@
-//! What rules find wrong, as the field errors of the wire.
+//! Converts failures of CEL rules to field errors of the API.
 
 use rdd_cel::rules::{BadValue as RuleValue, Failure, FailureKind};
 use rdd_meta::{FieldError, field_error::FieldErrorKind, go_text};
 use serde_json::Value;
 
-/// A rule that does not hold.
+/// Converts a failed rule to a field error.
 pub(super) fn of_rule(failure: Failure) -> FieldError {
     let value = match &failure.value {
         RuleValue::Omitted => None,
@@ -22,7 +22,7 @@ pub(super) fn of_rule(failure: Failure) -> FieldError {
     FieldError { path, kind, value, detail: failure.detail }
 }
 
-/// The text of a value in a message.
+/// The text of a value in an error message.
 fn shown(value: &Value) -> Option<String> {
     FieldError::invalid("", value, "").value
 }

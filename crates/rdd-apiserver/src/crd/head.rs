@@ -1,4 +1,4 @@
-//! What serving needs of a definition at once: everything but its schemas, which are read when they are used.
+//! Parses a CustomResourceDefinition without its schemas, which are read only when they are used.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(super) struct Spec {
     pub(super) versions: Vec<Version>,
 }
 
-/// `spec.names` and `status.acceptedNames`.
+/// The type of `spec.names` and `status.acceptedNames`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Names {
@@ -120,28 +120,29 @@ pub(super) struct Condition {
 }
 
 impl Head {
-    /// Reads a definition as it is stored.
+    /// Parses a stored definition.
     pub(super) fn read(json: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(json)
     }
 
-    /// Whether a condition is there and true.
+    /// Whether the condition exists and is True.
     pub(super) fn is_true(&self, condition: &str) -> bool {
         self.status.conditions.iter().find(|found| found.kind == condition).is_some_and(|found| found.status == "True")
     }
 
-    /// Whether it is being deleted, and its objects with it.
+    /// Whether the definition is terminating and its objects must be deleted first.
     pub(super) fn awaits_cleanup(&self) -> bool {
         let is_held = self.metadata.finalizers.iter().any(|finalizer| finalizer == CLEANUP_FINALIZER);
         self.metadata.deletion_timestamp.is_some() && is_held
     }
 
-    /// Whether it is served at all.
+    /// Whether the definition is established and has a served version.
     pub(super) fn is_served(&self) -> bool {
         self.is_true("Established") && self.spec.versions.iter().any(|version| version.served)
     }
 
-    /// What is refused in its name, if it has its names but is not established: its conversion webhook cannot be called.
+    /// The error for requests of a definition that has its names but is not established, because its conversion webhook cannot be
+    /// called.
     pub(super) fn unresolvable(&self) -> Option<UnresolvableDef> {
         let is_blocked = self.is_true("NamesAccepted") && !self.is_true("Established");
         is_blocked.then(|| UnresolvableDef {
@@ -161,7 +162,7 @@ impl ScalePaths {
     }
 }
 
-/// Null is the same as nothing.
+/// Deserializes null as the default value.
 fn lenient<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }

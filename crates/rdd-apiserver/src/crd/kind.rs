@@ -1,4 +1,4 @@
-//! Custom resources in one version: what the generic handlers ask of them, answered by their schema.
+//! Implements [`Kind`] for one version of a custom resource, based on its schema.
 
 use std::{
     borrow::Cow,
@@ -31,28 +31,28 @@ use serde_json::{Value, json};
 use super::{errors, schema::Schema};
 use crate::registry::{Column, Finding, Kind, Origin};
 
-/// A version of a custom resource. Its schema is compiled when its first object comes by, its rules when the first is checked.
+/// One version of a custom resource. Its schema is compiled for the first object, its rules for the first validation.
 #[derive(Debug)]
 pub struct CustomKind {
     pub(super) group: String,
     pub(super) version: String,
     pub(super) kind: String,
     pub(super) namespaced: bool,
-    /// Whether the status has its own endpoint.
+    /// Whether the status is a subresource.
     pub(super) has_status: bool,
     pub(super) defaults_status: OnceLock<bool>,
     pub(super) scale: Option<Arc<Scale>>,
     pub(super) columns: Vec<Column>,
-    /// Where the columns find what they show.
+    /// The JSON paths of the columns.
     pub(super) column_paths: Vec<String>,
     pub(super) parsed_columns: OnceLock<Vec<Option<JsonPath>>>,
-    /// Without the dot that they begin with in the definition.
+    /// The selectable fields, without the leading dot that they have in the definition.
     pub(super) selectable: Vec<String>,
     pub(super) schema: Schema,
     pub(super) resets: Resets,
 }
 
-/// What each endpoint takes no notice of.
+/// The reset fields of each endpoint.
 #[derive(Debug, Default)]
 pub(super) struct Resets {
     object: ssa::Filter,
@@ -72,12 +72,12 @@ impl Resets {
 }
 
 impl CustomKind {
-    /// `group/version`.
+    /// The `group/version` of the kind.
     pub fn api_version(&self) -> String {
         format!("{}/{}", self.group, self.version)
     }
 
-    /// The schema as its author wrote it, for documents; null if the definition cannot be read.
+    /// The schema as its author wrote it, for OpenAPI documents; null if the definition cannot be parsed.
     pub fn schema_source(&self) -> Value {
         self.schema.source().unwrap_or_default()
     }
@@ -86,16 +86,17 @@ impl CustomKind {
         &self.schema
     }
 
-    /// Makes an object of another version one of this version: what this version's schema does not know is dropped.
-    /// As upstream, defaults of this version are not filled in.
+    /// Converts an object of another version to this one: fields that the schema does not specify are pruned. As upstream, defaults
+    /// of this version are not applied.
     pub(super) fn adopt(&self, object: &mut Value) {
         match self.schema.structural() {
             Ok(schema) => self.resource(schema).convert(object),
+            // A schema that does not compile means corruption; the object keeps its fields then.
             Err(_) => object["apiVersion"] = self.api_version().into(),
         }
     }
 
-    /// The same for the store: with the defaults of this version.
+    /// Like [`adopt`](Self::adopt), for storing the object: with the defaults of this version.
     pub(super) fn store(&self, object: &mut Value) {
         match self.schema.structural() {
             Ok(schema) => self.resource(schema).store(object),
@@ -103,8 +104,8 @@ impl CustomKind {
         }
     }
 
-    /// Whether upstream sets the status of an object that has none when it reads it from its store: creating through this
-    /// version takes the status away, and the schema has a default for it.
+    /// Whether upstream defaults the status of an object when it reads it from its store: the status is a subresource, so a create
+    /// removes it, and the schema has a default for it.
     fn defaults_status(&self) -> bool {
         *self.defaults_status.get_or_init(|| self.has_status && self.schema.has_status_default())
     }
@@ -120,7 +121,7 @@ impl CustomKind {
         }
     }
 
-    /// The findings of the schema, and those of the rules unless they make rules pointless.
+    /// Adds the errors of the CEL rules to those of the schema. Rules are skipped if a schema error prevents evaluating them.
     fn with_rules(&self, found: Vec<field::Error>, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let not_checked = resource::rules_not_checked(&found);
         let mut errors = found;
@@ -135,7 +136,7 @@ impl CustomKind {
         errors
     }
 
-    /// What rules say that an update did not make worse.
+    /// The rule failures that an update may keep because it does not change the values concerned (ratcheting).
     fn ratcheted(&self, new: &Value, old: &Value) -> Vec<Failure> {
         self.schema
             .rules()
@@ -156,6 +157,7 @@ impl Kind for CustomKind {
     fn decode(&self, object: &mut Value, origin: Origin) -> Result<Vec<Finding>, Status> {
         let schema = self.schema.structural().map_err(|error| Status::internal(error.to_string()))?;
         self.resource(schema).decode(object, origin).map_err(|error| {
+            // The message names the object's own type if it has one, as upstream's does.
             let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
             let kind = Some(text("kind")).filter(|kind| !kind.is_empty()).unwrap_or(&self.kind);
             let version = text("apiVersion").rsplit('/').next().filter(|version| !version.is_empty());
@@ -278,8 +280,8 @@ impl Kind for CustomKind {
     }
 }
 
-/// Makes `-0.0` a plain 0. Upstream writes it into its store as `-0`, which is a whole number to whoever reads it from there,
-/// and whole numbers have but one zero. As deep as the object is, which was read with a bound.
+/// Replaces `-0.0` by 0. Upstream stores it as `-0`, which decodes as an integer, and integers have no negative zero. The recursion is
+/// bounded by the depth limit of the parser.
 fn drop_signs_of_zeros(value: &mut Value) {
     match value {
         Value::Number(number) if number.as_f64().is_some_and(|float| float == 0.0 && float.is_sign_negative()) => {
@@ -291,7 +293,7 @@ fn drop_signs_of_zeros(value: &mut Value) {
     }
 }
 
-/// What an update of the status may change: the status, and who owns which field.
+/// Limits an update of the status to the status and the managed fields.
 fn take_status(new: &mut Value, old: &Value) {
     let status = new.as_object_mut().and_then(|members| members.remove("status"));
     let managed = Metadata::of(new).get("managedFields").cloned();
@@ -307,7 +309,7 @@ fn take_status(new: &mut Value, old: &Value) {
     }
 }
 
-/// Puts back what the old object has under a name, or has not.
+/// Restores a member from the old object; removes it if the old object lacks it.
 pub(super) fn keep_member(new: &mut Value, old: &Value, name: &str) {
     if let Some(members) = new.as_object_mut() {
         match old.get(name) {
@@ -317,7 +319,7 @@ pub(super) fn keep_member(new: &mut Value, old: &Value, name: &str) {
     }
 }
 
-/// A change of anything but the metadata is a new generation.
+/// Increments the generation if anything but the metadata changed.
 fn count_generation(new: &mut Value, old: &Value) {
     let differs = match (new.as_object(), old.as_object()) {
         (Some(new), Some(old)) => {
@@ -334,7 +336,7 @@ fn count_generation(new: &mut Value, old: &Value) {
     }
 }
 
-/// Finalizers that are new and not well named.
+/// Warnings for added finalizers whose names are malformed or not domain-qualified.
 fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let before: HashSet<&str> = old.map(|old| Metadata::of(old).finalizers()).unwrap_or_default().into_iter().collect();
     let mut added: Vec<&str> = Metadata::of(new).finalizers();

@@ -1,4 +1,4 @@
-//! Who holds which names: what the writer of a definition has to know of all others.
+//! The ledger of accepted names: which definition holds which names, and since when.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,38 +9,38 @@ use rdd_store::Revision;
 
 use super::{head::Names, names::Taken};
 
-/// The accepted names of all definitions. Cheap to clone: all clones are one.
+/// The accepted names of all definitions. Clones share their data.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger(Arc<Mutex<BTreeMap<String, Holding>>>);
 
-/// What one definition holds, and since when.
+/// The names that one definition holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Holding {
     pub(super) group: String,
     pub(super) names: Names,
-    /// The revision under which the definition was first seen.
+    /// The revision at which the definition was first seen.
     pub(super) since: Revision,
 }
 
 impl Ledger {
-    /// Records what a definition holds. Whoever held its names longer keeps its place.
+    /// Records the names of a definition. A definition that is recorded already keeps its `since`.
     pub(super) fn hold(&self, definition: &str, group: &str, names: &Names, revision: Revision) {
         let mut held = self.lock();
         let since = held.get(definition).map_or(revision, |holding| holding.since);
         held.insert(definition.to_owned(), Holding { group: group.to_owned(), names: names.clone(), since });
     }
 
-    /// Frees what a definition held.
+    /// Removes the names of a definition.
     pub(super) fn release(&self, definition: &str) {
         self.lock().remove(definition);
     }
 
-    /// The names that others than this definition hold in a group.
+    /// The names in a group that other definitions hold.
     pub(super) fn taken(&self, group: &str, definition: &str) -> Taken {
         self.gather(|name, holding| holding.group == group && name != definition)
     }
 
-    /// The names that others than this definition held in a group before it came.
+    /// The names in a group that other definitions held before this one. Definitions of the same revision are ordered by name.
     pub(super) fn taken_before(&self, group: &str, definition: &str) -> Taken {
         let since = self.lock().get(definition).map(|holding| holding.since);
         self.gather(|name, holding| {
@@ -48,7 +48,7 @@ impl Ledger {
         })
     }
 
-    /// The definitions of a group that hold a name which another held before: two were written at the same time.
+    /// The definitions of a group that hold a name which another held before. It happens if two definitions are written concurrently.
     pub(super) fn contested(&self, group: &str) -> BTreeSet<String> {
         let held = self.lock();
         let mut by_age: Vec<(&String, &Holding)> = held.iter().filter(|(_, holding)| holding.group == group).collect();

@@ -1,8 +1,9 @@
-//! CustomResourceDefinitions: how they are accepted, and how what they define is served.
+//! CustomResourceDefinitions: accepts definitions and serves the resources that they define.
 //!
-//! A definition that is written goes through [`DefinitionKind`], which gives it its accepted names and conditions in the same
-//! commit, so that it is established when its writer is answered. [`Definitions`] keeps the registry in step with what is
-//! stored; its [`Controller`] does what takes longer: the clean-up behind a deletion, and names that become free.
+//! # Flow
+//! A write of a definition passes [`DefinitionKind`], which sets the accepted names and the conditions in the same commit, so the
+//! definition is established when the client gets its response. [`Definitions`] keeps the registry synchronized with the stored
+//! definitions. The [`Controller`] does what takes longer: it cleans up deleted definitions and accepts names that become free.
 
 mod amend;
 mod cleanup;
@@ -36,8 +37,10 @@ pub use self::{
 };
 use crate::registry::ResourceDef;
 
-/// Why no object may be created: the definition of its kind is being deleted. Asked before admission, by creates and by patches
-/// that would create.
+/// Refuses to create an object whose definition is terminating. Creates, and patches that would create, call it before admission.
+///
+/// # Errors
+/// 403 if the definition is terminating.
 pub fn refuse_create(def: &ResourceDef, name: &str) -> Result<(), Status> {
     if def.custom.as_ref().is_some_and(|custom| custom.terminating) {
         let why = "create not allowed while custom resource definition is terminating";

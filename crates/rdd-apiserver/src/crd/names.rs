@@ -1,4 +1,4 @@
-//! Which names a definition gets, and the conditions that say so: upstream's naming and establishing controllers as a function.
+//! Accepted names and conditions of a definition: upstream's naming and establishing controllers as functions.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -16,14 +16,14 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Adds the names that were accepted for a definition.
+    /// Adds the accepted names of a definition.
     pub(super) fn add(&mut self, names: &Names) {
         let resources = [&names.plural, &names.singular].into_iter().chain(&names.short_names);
         self.resources.extend(resources.filter(|name| !name.is_empty()).cloned());
         self.kinds.extend([&names.kind, &names.list_kind].into_iter().filter(|name| !name.is_empty()).cloned());
     }
 
-    /// Whether one of these names is held already.
+    /// Whether one of these names is taken.
     pub(super) fn clashes_with(&self, names: &Names) -> bool {
         let mut resources = [&names.plural, &names.singular].into_iter().chain(&names.short_names);
         resources.any(|name| self.resources.contains(name))
@@ -31,8 +31,8 @@ impl Taken {
     }
 }
 
-/// Gives a definition the names it asks for, as far as no other has them, establishes it, and sets its conditions. `taken` are
-/// the names of the other definitions of its group. Conditions that do not change keep their time.
+/// Accepts the requested names that are not taken, establishes the definition, and sets its conditions. `taken` are the names of the
+/// other definitions of its group. Conditions whose status does not change keep their transition time.
 pub(super) fn settle(definition: &mut Value, taken: &Taken, now: Timestamp) {
     if let Some(condition) = approval(definition) {
         set_condition(definition, &condition, now);
@@ -41,8 +41,8 @@ pub(super) fn settle(definition: &mut Value, taken: &Taken, now: Timestamp) {
     establish(definition, now);
 }
 
-/// What upstream's establishing controller does: establishes a definition whose names are accepted, if the webhook that converts
-/// its objects can be reached. A definition that is established stays so.
+/// Establishes a definition with accepted names, like upstream's establishing controller, unless the CA bundle of its conversion
+/// webhook is invalid. An established definition stays established.
 pub(super) fn establish(definition: &mut Value, now: Timestamp) {
     if !is_true(definition, "NamesAccepted") || is_true(definition, "Established") {
         return;
@@ -55,7 +55,7 @@ pub(super) fn establish(definition: &mut Value, now: Timestamp) {
     set_condition(definition, &established, now);
 }
 
-/// What upstream's naming controller does.
+/// Accepts the names that are not taken, like upstream's naming controller.
 fn accept_names(definition: &mut Value, taken: &Taken, now: Timestamp) {
     let wanted = definition.pointer("/spec/names").cloned().unwrap_or_default();
     if definition.pointer("/status/acceptedNames").is_some_and(|accepted| *accepted == wanted) {
@@ -75,7 +75,7 @@ fn accept_names(definition: &mut Value, taken: &Taken, now: Timestamp) {
     }
 }
 
-/// Takes back what was accepted: someone else had it before.
+/// Removes the accepted names and their conditions, because another definition held one of the names before.
 pub(super) fn unsettle(definition: &mut Value) {
     let status = status_of(definition);
     status.remove("acceptedNames");
@@ -84,7 +84,7 @@ pub(super) fn unsettle(definition: &mut Value) {
     }
 }
 
-/// The names that are accepted, and the last conflict that was found, if any.
+/// The accepted names, and the last conflict if there are any.
 fn resolve(wanted: &Value, accepted: &Value, taken: &Taken) -> (Value, Option<(&'static str, String)>) {
     let mut names = accepted.as_object().cloned().unwrap_or_default();
     let mut conflict = None;
@@ -97,6 +97,7 @@ fn resolve(wanted: &Value, accepted: &Value, taken: &Taken) -> (Value, Option<(&
         put(names, field, Some(name.into()));
         None
     };
+    // As upstream, a later conflict replaces an earlier one.
     let mut found = |reason: &'static str, message: Option<String>| {
         conflict = message.map(|message| (reason, message)).or(conflict.take());
     };
@@ -107,13 +108,13 @@ fn resolve(wanted: &Value, accepted: &Value, taken: &Taken) -> (Value, Option<(&
     found("ListKindConflict", single(&mut names, "listKind", &taken.kinds));
     put(&mut names, "categories", wanted.get("categories").cloned());
     for field in ["plural", "kind"] {
-        // These two are written even if they are empty.
+        // Upstream writes these two fields even if they are empty.
         names.entry(field).or_insert_with(|| "".into());
     }
     (Value::Object(names), conflict)
 }
 
-/// Short names are accepted together or not at all.
+/// Accepts the short names all together or not at all. Returns the conflict, if there is one.
 fn short_names(names: &mut Map<String, Value>, wanted: &Value, accepted: &Value, taken: &Taken) -> Option<String> {
     let held: HashSet<String> = texts(accepted, "shortNames").into_iter().collect();
     let mut clashes = texts(wanted, "shortNames");
@@ -141,7 +142,7 @@ fn in_use(name: &str) -> String {
     format!("{} is already in use", quote(name))
 }
 
-/// Several errors as Go's aggregate writes them: each text once.
+/// Joins several errors like Go's aggregate, without duplicates.
 fn aggregate(names: &[String]) -> String {
     let mut seen = HashSet::new();
     let texts: Vec<String> = names.iter().filter(|name| seen.insert(*name)).map(|name| in_use(name)).collect();
@@ -151,7 +152,7 @@ fn aggregate(names: &[String]) -> String {
     }
 }
 
-/// Whether a definition in one of the community's groups says that it was approved.
+/// The condition about the approval of a definition in a protected group (`k8s.io`, `kubernetes.io`); `None` for other groups.
 fn approval(definition: &Value) -> Option<Condition> {
     const KIND: &str = "KubernetesAPIApprovalPolicyConformant";
     let group = definition.pointer("/spec/group").and_then(Value::as_str)?;
@@ -178,7 +179,7 @@ fn approval(definition: &Value) -> Option<Condition> {
     Some(Condition { kind: KIND, status, reason, message })
 }
 
-/// A condition of a definition, without its time.
+/// A condition of a definition, without its transition time.
 #[derive(Debug, Clone)]
 pub(super) struct Condition {
     kind: &'static str,
@@ -203,13 +204,13 @@ fn has_condition(definition: &Value, condition: &str) -> bool {
     conditions.into_iter().any(|found| found["type"] == condition)
 }
 
-/// Whether a condition is there and true.
+/// Whether the condition exists and is True.
 pub(super) fn is_true(definition: &Value, condition: &str) -> bool {
     let conditions = definition.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
     conditions.into_iter().find(|found| found["type"] == condition).is_some_and(|found| found["status"] == "True")
 }
 
-/// Sets a condition; its time is that of the last change of its status.
+/// Sets a condition. The transition time changes only with the status.
 pub(super) fn set_condition(definition: &mut Value, condition: &Condition, now: Timestamp) {
     let conditions = status_of(definition).entry("conditions").or_insert_with(|| json!([]));
     if !conditions.is_array() {
@@ -232,7 +233,7 @@ pub(super) fn set_condition(definition: &mut Value, condition: &Condition, now: 
     }
 }
 
-/// The status, made if it is not there.
+/// The status of a definition; it is created if it is absent.
 pub(super) fn status_of(definition: &mut Value) -> &mut Map<String, Value> {
     if !definition.is_object() {
         *definition = json!({});

@@ -1,4 +1,4 @@
-//! From a stored definition to the resource that the generic handlers serve.
+//! Builds the resource that the generic handlers serve from a stored CustomResourceDefinition.
 
 use std::{
     cmp::Ordering,
@@ -38,23 +38,25 @@ pub enum DefinitionError {
     },
 }
 
-/// The resource that a definition defines, given as it is stored or sent, at the revision under which its schema began to hold;
-/// none while it is not established, and if no version of it is served.
+/// Builds the resource of a definition, which is given as JSON. `revision` is that since which the schema has been the same. Returns
+/// `None` if the definition is not established or serves no version.
+///
+/// # Errors
+/// When the JSON cannot be parsed, or the names cannot be part of a key.
 pub fn resource_def(definition: &Bytes, revision: Revision) -> Result<Option<ResourceDef>, DefinitionError> {
     let head = Head::read(definition).map_err(DefinitionError::Read)?;
     let kinds = kinds(&head, definition);
     of_parts(&head, &kinds, revision, Revision(0))
 }
 
-/// The schema of a version as its author wrote it; none if there is no such version.
+/// The schema of a version as its author wrote it, or `None` if there is no such version.
 pub fn schema_source(definition: &Bytes, version: &str) -> Option<Value> {
     let head = Head::read(definition).ok()?;
     let at = head.spec.versions.iter().position(|found| found.name == version)?;
     Schema::new(definition.clone(), at).source().ok()
 }
 
-/// The same, of a definition that has been read, with its kinds. What lies in the store up to `loaded_at` was there when this
-/// server started.
+/// Like [`resource_def`], for a definition that was parsed. Objects up to `loaded_at` were in the store when this server started.
 pub(super) fn of_parts(
     head: &Head,
     kinds: &[Arc<CustomKind>],
@@ -64,7 +66,7 @@ pub(super) fn of_parts(
     head.is_served().then(|| build(head, kinds, (revision, loaded_at), |version| version.served)).transpose()
 }
 
-/// All there is of a resource, served or not, so that its objects can be cleaned up.
+/// The resource with all versions, served or not, for the deletion of its objects.
 pub(super) fn whole(
     head: &Head,
     kinds: &[Arc<CustomKind>],
@@ -83,6 +85,7 @@ fn build(
     let resource = state::Resource::new(&spec.group, &spec.names.plural);
     let resource = resource.map_err(|source| DefinitionError::Keys { name: head.metadata.name.clone(), source })?;
     let storage = spec.versions.iter().position(|version| version.storage).unwrap_or_default();
+    // Versions with the same schema differ only in their `apiVersion`, so no conversion is needed.
     let alike = kinds.len() < 2 || schema::have_same_schema(kinds);
     let preferred = preferred_version(spec);
     let unserved = spec.versions.iter().zip(kinds).filter(|(version, _)| !version.served);
@@ -134,7 +137,7 @@ fn is_namespaced(spec: &head::Spec) -> bool {
     spec.scope == "Namespaced"
 }
 
-/// All versions of a definition, served or not, in its order.
+/// All versions of a definition, served or not, in the order of the definition.
 pub(super) fn kinds(head: &Head, definition: &Bytes) -> Vec<Arc<CustomKind>> {
     let versions = head.spec.versions.iter().enumerate();
     versions.map(|(at, version)| Arc::new(kind(head, at, version, definition))).collect()
@@ -170,10 +173,10 @@ fn subresources(kind: &CustomKind) -> Vec<SubresourceDef> {
     status.into_iter().chain(scale).map(of).collect()
 }
 
-/// The columns and where they find what they show: the name, then those that are declared, or the age if none are.
+/// The columns of tables and their JSON paths: the name, then the declared columns, or the age if none are declared.
 fn columns(declared: &[head::Column]) -> (Vec<Column>, Vec<String>) {
     let mut paths = vec![".metadata.name".to_owned()];
-    // What is said of the name and of the creation is the same for all kinds.
+    // The descriptions of name and age are the same for all kinds, so they come from the printer of unknown kinds.
     let mut columns: Vec<Column> = printer("", "").columns().into_iter().map(generic).collect();
     if declared.is_empty() {
         columns.iter_mut().skip(1).for_each(|created| created.name = "Age".to_owned());
@@ -206,13 +209,13 @@ fn generic(column: rdd_builtin::columns::Column) -> Column {
     }
 }
 
-/// The version that users of a deprecated one are referred to, if it is newer than theirs.
+/// The preferred version that is not deprecated. The warning of a deprecated version recommends it if it is newer.
 fn preferred_version(spec: &head::Spec) -> Option<&head::Version> {
     let candidates = spec.versions.iter().filter(|version| version.served && !version.deprecated);
     candidates.max_by(|left, right| gvk::compare_version_priority(&left.name, &right.name))
 }
 
-/// What users of a deprecated version are told.
+/// The warning for users of a version, or `None` if it is not deprecated.
 fn deprecation(
     spec: &head::Spec,
     version: &head::Version,
@@ -230,12 +233,12 @@ fn deprecation(
     Some(format!("{}/{} {kind} is deprecated{advice}", spec.group, version.name))
 }
 
-/// Between a version and the stored one, which have different schemas: each drops what it does not know.
+/// The conversion between a version and the storage version if their schemas differ: each direction prunes unknown fields.
 #[derive(Debug)]
 struct Between {
     version: Arc<CustomKind>,
     storage: Arc<CustomKind>,
-    /// Versions that are not served: nobody else brings what they once stored into form.
+    /// The versions that are not served. Objects that were stored in them are decoded only here.
     unserved: Arc<[Arc<CustomKind>]>,
 }
 
@@ -243,7 +246,7 @@ impl Conversion for Between {
     fn shown(&self, mut object: Value) -> Value {
         let written_as = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         if let Some(kind) = self.unserved.iter().find(|kind| kind.api_version() == written_as) {
-            // It was accepted once: what is malformed is dropped, and there is nothing to refuse.
+            // The object was validated when it was written, so malformed fields are dropped and there is no error to report.
             let _ = kind.decode(&mut object, Origin::Storage);
         }
         self.version.adopt(&mut object);
@@ -251,7 +254,7 @@ impl Conversion for Between {
     }
 
     fn stored(&self, mut object: Value) -> Value {
-        // Upstream fills in the defaults whenever it reads the object; what is stored here is read as it is.
+        // Upstream applies defaults on each read. This server does not default when it reads, so it stores the defaults.
         self.storage.store(&mut object);
         object
     }

@@ -1,4 +1,4 @@
-//! The rules of schemas: checked when a definition is written, compiled when its first object is.
+//! CEL rules of schemas: checks them when a definition is written, compiles them when its first object is validated.
 
 use std::sync::Arc;
 
@@ -16,20 +16,20 @@ use serde_json::Value;
 
 use super::errors;
 
-/// The compiled rules of a schema; none if it has no rules.
+/// Compiles the rules of a schema; returns `None` if it has none.
 pub(super) fn compile(schema: &Structural, resource_root: bool) -> Option<RuleSet> {
     schema.has_rules().then(|| {
         let node = Node::of(schema, false, Rules::All);
-        // What a whole resource has beside its schema is only seen by rules at its root.
+        // Only rules at the root can access the metadata of a complete resource.
         let is_root = resource_root && !schema.rules().is_empty();
         RuleSet::new(Arc::new(Shape::new(&node, is_root)))
     })
 }
 
-/// Refuses rules that do not parse, name what is not there, or could never hold for a default.
+/// Rejects rules that do not compile, refer to unknown fields, or fail for a default of the schema.
 #[derive(Debug)]
 pub struct RuleCheck {
-    /// What is left of the budget for the rules of all defaults.
+    /// The remaining cost budget for the rules of all defaults.
     budget: i64,
 }
 
@@ -43,6 +43,7 @@ impl RuleChecker for RuleCheck {
     fn check(&mut self, site: &RuleSite<'_>) -> Vec<Error> {
         let path = site.path.child("x-kubernetes-validations");
         let Ok(schema) = Structural::compile(site.schema) else { return Vec::new() };
+        // `check` is called for each node with rules, so only the rules of this node are compiled.
         let shape = Arc::new(Shape::new(&Node::of(&schema, false, Rules::OfRoot), site.resource_root));
         if rdd_cel::Declarations::of(&shape, "selfType").0.is_none() {
             let detail = "internal error: failed to retrieve type information for x-kubernetes-validations";
@@ -93,6 +94,7 @@ impl RuleChecker for RuleCheck {
         let Some(rules) = compile(schema, resource_root) else { return Vec::new() };
         let limits = Limits { budget: self.budget, ..Limits::default() };
         let path = path.to_string();
+        // Validated as an unchanged update first, so that transition rules run too.
         let unchanged = rules.validate(&path, value, Some(value), limits);
         self.budget = unchanged.remaining_budget;
         let mut failures = unchanged.failures;
@@ -105,14 +107,14 @@ impl RuleChecker for RuleCheck {
     }
 }
 
-/// Whose rules are of interest.
+/// The rules to include.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rules {
     All,
     OfRoot,
 }
 
-/// A node of a structural schema, as the CEL crate reads it.
+/// A node of a structural schema in the form that the CEL crate reads.
 struct Node<'a> {
     schema: &'a Structural,
     has_rules: bool,
@@ -123,8 +125,8 @@ struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// `seen`: a rule above can look at this node. What no rule can see and no rule is below of is left out, which keeps the
-    /// memory of a large schema with few rules small.
+    /// `seen` is whether a rule above can access this node. Nodes that no rule can access and that contain no rules are omitted, so a
+    /// large schema with few rules takes little memory.
     fn of(schema: &'a Structural, seen: bool, rules: Rules) -> Self {
         let seen = seen || !schema.rules().is_empty();
         let below = |child: &'a Structural| {

@@ -1,4 +1,4 @@
-//! The schema of one version of a definition, read from the stored definition when it is first used.
+//! The schema of one version of a definition, parsed and compiled on first use.
 
 use std::{
     fmt,
@@ -17,20 +17,20 @@ use serde_json::Value;
 
 use super::{rules, shape};
 
-/// A schema that costs nothing before it is used: neither time when the server starts, nor memory while it idles.
+/// A schema that is compiled on first use, so that it costs no time when the server starts and no memory while it is unused.
 pub(super) struct Schema {
-    /// The definition, whose bytes the state keeps anyway.
+    /// The JSON of the definition; the bytes are shared with the state.
     definition: Bytes,
-    /// Which of its versions.
+    /// The index of the version.
     version: usize,
     structural: OnceLock<Result<Arc<Structural>, Unusable>>,
-    /// Whether a pattern may take long to match even a short text; known once the schema is compiled.
+    /// Whether a pattern may take long even for a short text. Set when the schema is compiled.
     has_slow_pattern: OnceLock<bool>,
     rules: OnceLock<Option<Box<RuleSet>>>,
     shape: OnceLock<Shape>,
 }
 
-/// Why a schema cannot be used. Definitions are checked before they are stored, so this is damage.
+/// Why a schema cannot be used. Definitions are validated before they are stored, so this is corruption.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unusable {
@@ -54,23 +54,23 @@ impl Schema {
         }
     }
 
-    /// The schema in the form that runs.
+    /// The compiled schema.
     pub(super) fn structural(&self) -> Result<&Arc<Structural>, &Unusable> {
         self.structural.get_or_init(|| self.compile()).as_ref()
     }
 
-    /// The compiled rules; none if there are none.
+    /// The compiled rules, or `None` if there are none.
     pub(super) fn rules(&self) -> Option<&RuleSet> {
         let compile = || rules::compile(self.structural().ok()?, true).map(Box::new);
         self.rules.get_or_init(compile).as_deref()
     }
 
-    /// Whether the next use may take long: it compiles the schema, runs rules, or matches patterns with long repetitions.
+    /// Whether the next use may take long, because it compiles the schema, evaluates rules, or matches slow patterns.
     pub(super) fn is_expensive(&self) -> bool {
         self.rules.get().is_none_or(Option::is_some) || self.has_slow_pattern.get() != Some(&false)
     }
 
-    /// Whether the status as a whole has a default. Compiles nothing: it is asked of kinds that are only read.
+    /// Whether the status as a whole has a default. It compiles nothing, because it is also called for kinds that are only read.
     pub(super) fn has_status_default(&self) -> bool {
         match self.structural.get() {
             Some(Ok(schema)) => schema.property("status").is_some_and(|status| status.default.is_some()),
@@ -80,12 +80,12 @@ impl Schema {
         }
     }
 
-    /// How objects merge.
+    /// The merge shape of the schema.
     pub(super) fn shape(&self) -> &Shape {
         self.shape.get_or_init(|| self.structural().map_or_else(|_| Shape::deduced(), shape::of))
     }
 
-    /// The schema as its author wrote it; an empty one if the version has none.
+    /// The schema as its author wrote it; null if the version has none.
     pub(super) fn source(&self) -> Result<Value, serde_json::Error> {
         let mut deserializer = serde_json::Deserializer::from_slice(&self.definition);
         deserializer.deserialize_map(At::Definition(self.version)).map(Option::unwrap_or_default)
@@ -106,7 +106,7 @@ impl fmt::Debug for Schema {
     }
 }
 
-/// Where a reader is on its way to `spec.versions[n].schema.openAPIV3Schema`: everything beside the way is skipped.
+/// The position of the parser on the path `spec.versions[n].schema.openAPIV3Schema`. It skips everything else without allocating.
 #[derive(Clone, Copy)]
 enum At {
     Definition(usize),
@@ -117,7 +117,7 @@ enum At {
 }
 
 impl At {
-    /// The field that leads on.
+    /// The next field of the path.
     fn field(self) -> &'static str {
         match self {
             Self::Definition(_) => "spec",
@@ -188,10 +188,10 @@ impl<'de> Visitor<'de> for At {
     }
 }
 
-/// Whether all versions have the same schema, so that nothing is pruned between them.
+/// Whether all versions have the same schema, so that a conversion prunes nothing.
 pub(super) fn have_same_schema(kinds: &[Arc<super::CustomKind>]) -> bool {
     let Some(first) = kinds.first() else { return true };
-    // All at once: to look for one after the other would read the definition as often as it has versions.
+    // One pass over the definition; reading the versions one by one would parse it once per version.
     let Ok(sources) = serde_json::from_slice::<Sources>(&first.schema().definition) else { return false };
     sources.spec.versions.windows(2).all(|pair| pair[0].source() == pair[1].source())
 }

@@ -1,6 +1,6 @@
-//! How custom resources merge: the shape of a structural schema, made part by part as values are looked at.
+//! The merge shape of a structural schema, for server-side apply; it is built lazily, part by part.
 //!
-//! It is what upstream's `schemaconv` makes of the OpenAPI document of a CRD, without that document.
+//! It equals what upstream's `schemaconv` derives from the OpenAPI document of the definition, without building that document.
 
 use std::{
     collections::BTreeMap,
@@ -13,17 +13,17 @@ use rdd_schema::{
     structural::{Additional, ListType, MapType, Type},
 };
 
-/// The shape of whole objects of a schema.
+/// The shape of complete objects of a schema.
 pub(crate) fn of(schema: &Arc<Structural>) -> Shape {
     Node { root: Arc::clone(schema), steps: Arc::default(), preserve_unknown: false }.shape()
 }
 
-/// A node of a schema that is shared as a whole.
+/// A node of a schema, as a path from its root. All nodes share the schema.
 struct Node {
     root: Arc<Structural>,
-    /// The way to the node from the root.
+    /// The path from the root to the node.
     steps: Arc<[Step]>,
-    /// Whether something above the node, or the node, keeps what no schema mentions.
+    /// Whether the node or one above it preserves unknown fields.
     preserve_unknown: bool,
 }
 
@@ -39,7 +39,7 @@ impl Node {
         Shape::lazy(move || self.atom())
     }
 
-    /// The shape of a child. What is the same everywhere is shared; most of a schema is.
+    /// The shape of a child. Most children have one of a few shapes, which are shared.
     fn child(&self, step: Step, schema: &Structural) -> Shape {
         match scalar(schema) {
             Some(Scalar::String) => TEXT.clone(),
@@ -124,7 +124,7 @@ impl Node {
     }
 }
 
-/// What a scalar may hold; none for what is no scalar.
+/// The type of a scalar, or `None` for other types.
 fn scalar(schema: &Structural) -> Option<Scalar> {
     Some(match &schema.kind {
         None | Some(Type::Object | Type::Array) => return None,
@@ -138,7 +138,7 @@ fn scalar(schema: &Structural) -> Option<Scalar> {
     })
 }
 
-/// Whether a schema says nothing about how its values merge.
+/// Whether a schema does not restrict how its values merge.
 fn is_anything(schema: &Structural) -> bool {
     schema.kind.is_none()
         && schema.properties().len() == 0
@@ -162,7 +162,7 @@ static ANYTHING: LazyLock<Shape> = LazyLock::new(|| {
     })
 });
 
-/// `io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta`.
+/// The shape of `io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta`.
 static OBJECT_META: LazyLock<Shape> = LazyLock::new(|| {
     let text = || Shape::scalar(Scalar::String);
     let time = || Shape::scalar(Scalar::Untyped);

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions as a kind: checked as upstream checks them, and settled in the commit that writes them.
+//! The kind CustomResourceDefinition: validation as upstream's, with names and conditions set in the commit of the write.
 
 use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
@@ -28,13 +28,12 @@ use super::{
 };
 use crate::registry::{Column, Finding, Kind, Ordered, Origin};
 
-/// Holds a definition that is being deleted until its objects are gone.
+/// The finalizer that keeps a terminating definition until its objects are gone.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// The kind of definitions: a built-in kind for everything generic, and what is particular to definitions around it.
+/// The kind CustomResourceDefinition. It wraps the generic built-in kind and adds what is specific to definitions.
 ///
-/// The names are settled by what the ledger knows when a definition is prepared, so preparing is not pure here: it asks the
-/// ledger and the clock.
+/// The accepted names depend on the ledger and the conditions on the clock, so the `prepare` methods are not pure.
 #[derive(Debug)]
 pub struct DefinitionKind {
     generic: Arc<dyn Kind>,
@@ -45,7 +44,7 @@ pub struct DefinitionKind {
 }
 
 impl DefinitionKind {
-    /// `generic` reads and prints definitions, and knows their shape.
+    /// Wraps `generic`, which decodes, prints and merges definitions.
     pub fn new(generic: Arc<dyn Kind>, ledger: Ledger, clock: SharedClock) -> Self {
         let filter = |fields: &[&str]| {
             let set: ssa::Set = fields.iter().map(|field| vec![PathElement::field(field)]).collect();
@@ -69,7 +68,7 @@ impl DefinitionKind {
     }
 }
 
-/// The time for conditions.
+/// The current time in whole seconds, for conditions.
 pub(super) fn now(clock: &SharedClock) -> Timestamp {
     Timestamp::new(Timestamp::from(clock.wall()).seconds(), 0)
 }
@@ -132,7 +131,7 @@ impl Kind for DefinitionKind {
     fn prepare_for_update(&self, subresource: &str, new: &mut Value, old: &Value) {
         if subresource == "status" {
             keep_member(new, old, "spec");
-            // As upstream's controllers do with whatever state of a definition they see.
+            // Upstream's establishing controller runs for every state of a definition that it sees.
             if !Metadata::of(old).is_terminating() {
                 names::establish(new, now(&self.clock));
             }
@@ -153,7 +152,7 @@ impl Kind for DefinitionKind {
     fn validate_create(&self, object: &Value) -> Vec<FieldError> {
         let found = match Crd::parse(object) {
             Ok(mut definition) => {
-                // What is wrong with names is said of those that were asked for, not again of those that we accepted.
+                // Errors in names are reported for the requested names only, not also for the accepted ones.
                 definition.accepted_names = crd::Names::default();
                 to_wire(crd::validate(&definition, &mut RuleCheck::default()))
             }
@@ -171,7 +170,7 @@ impl Kind for DefinitionKind {
             return to_wire(upgrade::validate_status_update(&definition, &before));
         }
         definition.accepted_names = before.accepted_names.clone();
-        // Rules that did not change were accepted once, and compiling them is most of the work.
+        // Unchanged rules were accepted before, and compiling them is most of the work.
         let rules: &mut dyn RuleChecker =
             if new.get("spec") == old.get("spec") { &mut NoRules } else { &mut RuleCheck::default() };
         to_wire(upgrade::validate_update(&definition, &before, rules))
@@ -184,7 +183,7 @@ impl Kind for DefinitionKind {
         introduced.map(|format| format!("unrecognized format {}", quote(&format))).collect()
     }
 
-    /// As upstream, there is no grace period here, and no new generation.
+    /// Adds the cleanup finalizer and the condition `Terminating`. As upstream, there is no grace period and no new generation.
     fn begin_deletion(&self, object: &mut Value, now: Timestamp) -> bool {
         if Metadata::of(object).is_terminating() {
             return !Metadata::of(object).finalizers().is_empty();
@@ -212,7 +211,8 @@ impl Kind for DefinitionKind {
     }
 }
 
-/// Objects may be stored under the storage version from now on, so it is remembered until someone migrates them.
+/// Adds the storage version to `status.storedVersions`: from now on objects may be stored in it. It stays there until they are
+/// migrated.
 fn add_stored_version(definition: &mut Value) {
     let versions = definition.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
     let storage = versions.into_iter().find(|version| version["storage"] == true);
@@ -230,7 +230,7 @@ fn to_wire(found: Vec<rdd_schema::field::Error>) -> Vec<FieldError> {
     found
 }
 
-/// Types were checked when it was decoded; what is left is a schema that nests too deep.
+/// The error for a definition that does not parse. Its types were checked when it was decoded, so its schema is nested too deep.
 fn unreadable(error: &crd::CrdError) -> Vec<FieldError> {
     vec![FieldError::invalid_text("spec", String::new(), Chain(error).to_string())]
 }
