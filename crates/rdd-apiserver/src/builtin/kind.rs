@@ -56,6 +56,7 @@ impl BuiltinKind {
         };
         let strategy = kinds::of(kind.group, kind.kind).unwrap_or(general);
         let printer = columns::printer(kind.group, kind.kind);
+        // The empty name stands for the object itself.
         let endpoints = std::iter::once("").chain(row.views.iter().map(|(name, _)| *name));
         let resets = endpoints.map(|endpoint| (endpoint, resets(kind, (strategy.reset_fields)(endpoint)))).collect();
         Self {

@@ -122,6 +122,7 @@ impl Answerer for AccessReview {
     fn answer(&self, mut question: Value, _asker: &Identity, namespace: Option<&str>) -> Result<Value, Status> {
         check("authorization.k8s.io", self.kind, &question)?;
         let asked = question.pointer("/spec/resourceAttributes/namespace").and_then(Value::as_str).unwrap_or_default();
+        // A LocalSubjectAccessReview must be about the namespace of its path.
         if let Some(namespace) = namespace
             && asked != namespace
         {

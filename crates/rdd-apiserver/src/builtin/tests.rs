@@ -1,4 +1,4 @@
-//! The built-in resources as the registry gets them.
+//! Tests of the definitions of the built-in resources.
 
 use rdd_meta::time::Timestamp;
 use rdd_stdx::clock::SystemClock;

@@ -49,7 +49,7 @@ trait Controller: Debug + Send + Sync + 'static {
 
 /// All controllers of a server.
 ///
-/// As the [`Observe`]r of the state they receive every change from the start; the workers begin with [`run`](Self::run).
+/// They observe the state from the start ([`Observe`]); the workers begin with [`run`](Self::run).
 #[derive(Debug)]
 pub struct Controllers {
     garbage: Arc<garbage::Garbage>,

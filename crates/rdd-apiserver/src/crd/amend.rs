@@ -78,6 +78,7 @@ impl Amender {
             if stays && definition == before {
                 return Ok(());
             }
+            // The commit fails if another writer changed the definition since it was read.
             let expect = Expect::Revision(object.revision());
             let write = if stays {
                 // The state sets the new version itself; stored objects have none.

@@ -92,6 +92,7 @@ impl Cleanup<'_> {
         } else {
             terminating("False", "NeverEstablished", "resource was never established")
         };
+        // One write changes the condition and the finalizer, so the last condition is never missing.
         self.amender.release(self.name, self.setting(&last)).await?;
         Ok(())
     }
@@ -129,6 +130,7 @@ impl Cleanup<'_> {
             match watch.next().await {
                 Ok(Item::Change(change)) => match change.kind {
                     Kind::Added if is_synced => return Ok(false),
+                    // Before the watch is synced, these events list the existing objects.
                     Kind::Added => left += 1,
                     Kind::Modified => {}
                     Kind::Deleted => left = left.saturating_sub(1),

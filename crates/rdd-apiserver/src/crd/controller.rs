@@ -87,6 +87,7 @@ impl Controller {
     }
 
     async fn changed(&mut self, object: &Object, is_synced: bool) {
+        // The handler of the write has usually synchronized it already; then this does nothing.
         self.definitions.sync(object.name());
         self.clean_up(object.name());
         // The initial definitions settle their names together, in `synced`.

@@ -96,6 +96,7 @@ impl Definitions {
     /// When the state cannot list the definitions.
     pub async fn load(&self) -> Result<(), state::Error> {
         let page = self.state.list(&self.resource.all(), ListOptions::default()).await?;
+        // Objects up to this revision were written before this server started.
         self.loaded_at.get_or_init(|| self.state.revision());
         let mut known = self.lock();
         let mut defs = Vec::new();
@@ -243,6 +244,7 @@ impl Definitions {
             schema_since,
             kinds,
         };
+        // Other changes, such as labels or messages of conditions, do not affect what is served.
         let unchanged =
             same.is_some_and(|same| same.is_served == fresh.is_served && same.is_terminating == fresh.is_terminating);
         if unchanged {

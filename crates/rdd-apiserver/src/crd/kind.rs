@@ -208,6 +208,7 @@ impl Kind for CustomKind {
     }
 
     fn prepare_for_create(&self, object: &mut Value) {
+        // The status is a subresource, so a create cannot set it.
         if self.has_status
             && let Some(members) = object.as_object_mut()
         {
@@ -275,6 +276,7 @@ impl Kind for CustomKind {
         let cell = |(path, column): (&Option<JsonPath>, &Column)| {
             path.as_ref().map_or(Value::Null, |path| path.cell(&column.kind, object, now.seconds()))
         };
+        // The first column is the name, which needs no JSON path.
         let name = Value::from(Metadata::of(object).name());
         std::iter::once(name).chain(paths.iter().zip(&self.columns).skip(1).map(cell)).collect()
     }
@@ -297,6 +299,7 @@ fn drop_signs_of_zeros(value: &mut Value) {
 fn take_status(new: &mut Value, old: &Value) {
     let status = new.as_object_mut().and_then(|members| members.remove("status"));
     let managed = Metadata::of(new).get("managedFields").cloned();
+    // Start from the old object, so that nothing else of the request is stored.
     *new = old.clone();
     if let Some(mut metadata) = MetadataMut::of(new) {
         metadata.set("managedFields", managed);

@@ -52,6 +52,7 @@ impl Ledger {
     pub(super) fn contested(&self, group: &str) -> BTreeSet<String> {
         let held = self.lock();
         let mut by_age: Vec<(&String, &Holding)> = held.iter().filter(|(_, holding)| holding.group == group).collect();
+        // In the order of age, each definition keeps the names that no older one holds.
         by_age.sort_by_key(|(name, holding)| (holding.since, *name));
         let mut taken = Taken::default();
         let mut contested = BTreeSet::new();

@@ -58,6 +58,7 @@ pub(super) fn establish(definition: &mut Value, now: Timestamp) {
 /// Accepts the names that are not taken, like upstream's naming controller.
 fn accept_names(definition: &mut Value, taken: &Taken, now: Timestamp) {
     let wanted = definition.pointer("/spec/names").cloned().unwrap_or_default();
+    // The accepted names are the requested ones already; the conditions stay as they are.
     if definition.pointer("/status/acceptedNames").is_some_and(|accepted| *accepted == wanted) {
         return;
     }
@@ -91,6 +92,7 @@ fn resolve(wanted: &Value, accepted: &Value, taken: &Taken) -> (Value, Option<(&
     let single = |names: &mut Map<String, Value>, field: &str, used: &BTreeSet<String>| {
         let text = |names: &Value| names.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
         let name = text(wanted);
+        // A name that was accepted before stays, even if another definition holds it too.
         if name != text(accepted) && used.contains(&name) {
             return Some(in_use(&name));
         }

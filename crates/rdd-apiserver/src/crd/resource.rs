@@ -112,6 +112,7 @@ fn build(
             kind: Arc::clone(kind) as Arc<dyn Kind>,
         })
         .collect();
+    // The preferred version comes first.
     versions.sort_by(|left, right| gvk::compare_version_priority(&right.name, &left.name));
     Ok(ResourceDef {
         group: spec.group.clone(),

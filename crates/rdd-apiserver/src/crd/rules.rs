@@ -88,6 +88,7 @@ impl RuleChecker for RuleCheck {
         value: &Value,
         resource_root: bool,
     ) -> Vec<Error> {
+        // The budget is used up, so the remaining defaults are not checked.
         if self.budget < 0 {
             return Vec::new();
         }

@@ -57,6 +57,7 @@ impl Node {
     }
 
     fn schema(&self) -> &Structural {
+        // The path was built from this schema, so it exists; the empty schema only avoids a panic.
         static NOTHING: LazyLock<Structural> = LazyLock::new(Structural::empty);
         self.steps
             .iter()
@@ -98,6 +99,7 @@ impl Node {
                 (name, Field { shape, default, patch: PatchRule::default() })
             })
             .collect();
+        // Complete objects have these fields even if the schema does not mention them.
         if self.steps.is_empty() || schema.embedded_resource {
             fields.insert("apiVersion".into(), TEXT.clone().into());
             fields.insert("kind".into(), TEXT.clone().into());

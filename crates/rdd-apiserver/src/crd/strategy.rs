@@ -144,6 +144,7 @@ impl Kind for DefinitionKind {
             metadata.set_generation(Metadata::of(old).generation() + 1);
         }
         add_stored_version(new);
+        // A terminating definition gets no new names.
         if !Metadata::of(old).is_terminating() {
             self.settle(new);
         }
@@ -178,6 +179,7 @@ impl Kind for DefinitionKind {
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let formats = |object: &Value| Crd::parse(object).map(|crd| crd.unrecognized_formats()).unwrap_or_default();
+        // Only formats that this write introduces cause a warning.
         let known: HashSet<String> = old.map(formats).unwrap_or_default().into_iter().collect();
         let introduced = formats(new).into_iter().filter(|format| !known.contains(format));
         introduced.map(|format| format!("unrecognized format {}", quote(&format))).collect()

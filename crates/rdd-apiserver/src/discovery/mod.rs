@@ -127,6 +127,7 @@ fn unknown(served: &Served, group: &str) -> Result<Response, Status> {
 
 fn aggregated(head: &Parts, encoding: Encoding, served: &Served, groups: &[&str]) -> Result<Response, Status> {
     let json = to_json(&document::aggregated(served, groups))?;
+    // A hash of the content, so it survives restarts while the same resources are served.
     let etag = format!("\"{}\"", upper_hex(digest(&SHA512, &json).as_ref()));
     let mut response = if head.headers.get(IF_NONE_MATCH).is_some_and(|given| given.as_bytes() == etag.as_bytes()) {
         not_modified()

@@ -1,4 +1,4 @@
-//! Discovery documents, as clients get them.
+//! Tests of the discovery documents that clients receive.
 
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
@@ -18,7 +18,7 @@ fn head(path: &str, headers: &[(&str, &str)]) -> Parts {
 }
 
 async fn text(response: Response) -> String {
-    // A Status for who wants protobuf is no text; nobody reads it here.
+    // A Status in protobuf is not text; the tests do not decode it.
     String::from_utf8_lossy(&response.into_body().collect().await.unwrap().to_bytes()).into_owned()
 }
 
@@ -72,7 +72,7 @@ async fn core_resources_come_as_upstream_lists_them() {
             "serviceaccounts/token"
         ]
     );
-    // The hashes are those that a real kube-apiserver shows.
+    // The hashes are from a real kube-apiserver.
     assert_eq!(
         list["resources"][2],
         json!({
@@ -99,7 +99,7 @@ async fn core_resources_come_as_upstream_lists_them() {
 #[tokio::test]
 async fn a_resource_may_name_another_storage_version_than_it_serves() {
     let list = document("/apis/apiextensions.k8s.io/v1", &[]).await;
-    // As kube-apiserver 1.35.4 has it.
+    // From kube-apiserver 1.35.4.
     assert_eq!(list["resources"][0]["storageVersionHash"], "jfWCUB31mvA=");
 }
 

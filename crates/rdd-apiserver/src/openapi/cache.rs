@@ -30,6 +30,7 @@ impl Cache {
     /// The document of a path in a form, if it is cached with this hash. An entry with another hash is outdated and is removed.
     pub(super) fn get(&mut self, path: &str, form: Form, hash: &str) -> Option<Bytes> {
         let at = self.entries.iter().position(|(found, _)| is(found, path, form))?;
+        // Removed and pushed again, so that the order is that of the last use.
         let found = self.entries.remove(at);
         if found.1.hash != hash {
             return None;

@@ -206,6 +206,7 @@ impl<'a> Document<'a> {
         let mut first = true;
         for (def, version) in &self.resources {
             let names = self.names(def, version);
+            // A custom resource's own definitions come from its schema, not from the built-in ones.
             let is_own = |name: &str| def.custom.is_some() && (name == names.kind || name == names.list);
             let mut routes = route::routes(def, version, &names);
             routes.sort_by(|left, right| left.path.cmp(&right.path));
@@ -221,6 +222,7 @@ impl<'a> Document<'a> {
     fn write_definitions(&self, output: &mut Output, mut used: BTreeSet<String>) -> io::Result<()> {
         let customs: Vec<_> = self.resources.iter().filter(|(def, _)| def.custom.is_some()).collect();
         if !customs.is_empty() {
+            // The definitions of custom resources refer to these.
             used.extend([OBJECT_META, LIST_META, DELETE_OPTIONS].map(str::to_owned));
         }
         let builtin = self.builtin_definitions(used);

@@ -10,6 +10,7 @@ pub(super) fn to_v2(definition: &mut Value) {
     schema.remove("nullable");
     unwrap_reference(schema);
     // Types with alternatives, such as int-or-string, are strings in version 2.
+    // `|` does not short-circuit, so both members are removed.
     if schema.remove("oneOf").is_some() | schema.remove("anyOf").is_some() && !schema.contains_key("type") {
         schema.insert("type".to_owned(), "string".into());
     }

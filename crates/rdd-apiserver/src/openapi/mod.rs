@@ -235,6 +235,7 @@ impl OpenApi {
 
     fn kept(&self, served: &Served, path: &str, form: Form, hash: &str) -> Option<Bytes> {
         let mut kept = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        // The registry has changed since the last call: remove the outdated documents.
         if kept.generation != served.generation {
             kept.generation = served.generation;
             kept.cache.retain(|path, hash| self.wanted(served, path).is_some_and(|wanted| wanted.hash == hash));

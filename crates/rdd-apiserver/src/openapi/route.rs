@@ -136,6 +136,7 @@ impl Maker<'_> {
         operations.extend(can("deletecollection").then(|| self.delete_collection(&place)));
         let mut routes = vec![Route { path: self.path(true), operations }];
         if self.def.namespaced && can("list") {
+            // A namespaced resource can also be listed across all namespaces.
             let everywhere = Place { path_parameters: Vec::new(), ..place };
             let mut operation = self.list(&everywhere);
             operation.id = self.id("list", "", "", &format!("{}ForAllNamespaces", self.def.kind));

@@ -1,4 +1,4 @@
-//! OpenAPI documents, as clients get them.
+//! Tests of the OpenAPI documents that clients receive.
 
 use std::{collections::BTreeMap, time::UNIX_EPOCH};
 
@@ -17,7 +17,7 @@ const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 const CORE_DOCUMENT: &str = "/openapi/v3/api/v1";
 const FOO_DOCUMENT: &str = "/openapi/v3/apis/stable.example.com/v1";
 
-/// A handful of definitions.
+/// A few built-in definitions.
 #[derive(Debug)]
 struct FewDefinitions;
 
@@ -118,7 +118,7 @@ fn header(response: &Response, name: http::HeaderName) -> &str {
     response.headers().get(&name).map_or("", |value| value.to_str().unwrap())
 }
 
-/// Every reference of a document, wherever it is.
+/// All references in a document.
 fn references<'a>(value: &'a Value, into: &mut Vec<&'a str>) {
     match value {
         Value::Object(entries) => {
@@ -381,8 +381,8 @@ async fn a_custom_resource_cannot_take_the_place_of_a_built_in_definition() {
     assert_eq!(definition.get("x-kubernetes-group-version-kind"), None);
 }
 
-/// A schema may be as deep as JSON is read. The daemon's workers have eight megabytes of stack (`rdd/src/serve.rs` sets it), and
-/// a document is not made at the bottom of it: this is to take little of that.
+/// A schema can be as deep as the JSON parser allows. The daemon's workers have eight megabytes of stack (`rdd/src/serve.rs` sets
+/// it), and part of it is in use when a document is generated, so this must take little of it.
 #[test]
 fn the_deepest_schema_there_can_be_is_published_on_a_small_stack() {
     let deep = (0..60).fold(json!({"type": "string"}), |below, level| match level % 2 {
@@ -415,7 +415,7 @@ async fn version_2_is_there_as_protobuf_under_the_same_tag() {
         let bytes = body(message).await;
         // Field 1, three bytes: the version.
         assert!(bytes.starts_with(b"\n\x032.0"), "{:?}", &bytes[..10]);
-        // Clients that only know version 2 look for the paths too.
+        // Clients of version 2 only also look for the paths.
         for part in ["com.example.stable.v1.Foo", "/apis/stable.example.com/v1/namespaces/{namespace}/foos/{name}"] {
             assert!(has_part(&bytes, part), "{part}");
         }

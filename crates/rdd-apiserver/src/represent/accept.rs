@@ -73,6 +73,7 @@ fn clause(text: &str) -> Option<Clause<'_>> {
             continue;
         }
         match trim(name) {
+            // As upstream, a malformed quality counts as 0.
             "q" => clause.quality = value.parse().ok().filter(|quality: &f32| !quality.is_nan()).unwrap_or(0.0),
             name => clause.parameters.push((name, trim(value))),
         }

@@ -114,6 +114,7 @@ pub fn list(
     // One comma follows each item.
     let length: usize = objects.iter().map(|object| object.wire().len() + 1).sum();
     let mut items = Items::new(representation, target, metadata, objects);
+    // YAML and indented JSON are converted from the complete document, so they cannot be streamed.
     if representation.encoding == (Encoding::Json { pretty: false }) && length > frames::FRAME_BYTES {
         return Ok(frames::streamed(representation, StatusCode::OK, length, items));
     }
@@ -180,6 +181,7 @@ pub fn error(head: &Parts, status: &Status) -> Response {
     let encoding = negotiate::negotiate_plain(head, true).unwrap_or(Encoding::Json { pretty: true });
     let gzip = negotiate::takes_gzip(&head.headers);
     let representation = Representation { encoding, form: Form::Object, gzip, now: Timestamp::new(0, 0) };
+    // A Status that cannot be encoded is sent as JSON rather than not at all.
     let mut response = outcome(&representation, code, status).unwrap_or_else(|_| respond::status(status));
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
     if seconds > 0 {

@@ -181,6 +181,7 @@ fn read_json(bytes: &[u8]) -> Result<Document, Problem> {
         Err(error) => error,
     };
     let parse = |why: &str| Problem::Unrecognized(format!("couldn't get version/kind; json parse error: {why}"));
+    // A second scanner words the error like Go; only malformed bodies pay for it.
     if let Some(why) = malformed::problem(bytes) {
         return Err(parse(&why));
     }

@@ -162,6 +162,7 @@ impl<S: Source> Source for Zipped<S> {
         match self.inner.next()? {
             Some(piece) => {
                 encoder.write_all(&piece)?;
+                // The encoder may have buffered all of its input; then this is empty.
                 gather.shared(std::mem::take(encoder.get_mut()).into());
                 Ok(true)
             }

@@ -234,6 +234,7 @@ fn offered(clause: &Clause<'_>, encoding: Encoding, endpoint: Endpoint) -> Optio
     let pretty = clause.parameter("pretty") == Some("1");
     let encoding = if let Encoding::Json { .. } = encoding { Encoding::Json { pretty } } else { encoding };
     let [kind, group, version] = ["as", "g", "v"].map(|name| clause.parameter(name));
+    // Without these parameters the client wants complete objects.
     if kind.is_none() && group.is_none() && version.is_none() {
         return (encoding != Encoding::Protobuf || endpoint.protobuf).then_some((encoding, Form::Object));
     }
@@ -243,6 +244,7 @@ fn offered(clause: &Clause<'_>, encoding: Encoding, endpoint: Endpoint) -> Optio
         _ => return None,
     };
     match kind? {
+        // Tables have no form in protobuf.
         "Table" if endpoint.tables && encoding != Encoding::Protobuf => {
             Some((encoding, Form::Table { version, include: Include::Metadata }))
         }

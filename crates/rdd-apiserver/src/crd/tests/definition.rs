@@ -1,4 +1,4 @@
-//! Definitions as they are written.
+//! Tests of validation and defaulting of definitions when they are written.
 
 use rdd_meta::time::Timestamp;
 use serde_json::{Value, json};
@@ -140,7 +140,7 @@ fn the_status_endpoint_changes_the_status_alone() {
     new["status"]["storedVersions"] = json!([]);
     kind.prepare_for_update("status", &mut new, &old);
     assert_eq!(new["spec"], old["spec"]);
-    // Whoever migrates what is stored says so here, and is believed, as upstream believes them.
+    // As upstream, the server trusts a client that removes a version after it migrated the stored objects.
     assert!(kind.validate_update("status", &new, &old).is_empty());
     new["status"]["acceptedNames"]["kind"] = json!("no kind");
     let found = texts(&kind.validate_update("status", &new, &old));

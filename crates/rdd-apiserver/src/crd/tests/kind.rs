@@ -1,4 +1,4 @@
-//! What the generic handlers are told about custom resources.
+//! Tests of custom resources through the `Kind` interface of the generic handlers.
 
 use rdd_meta::time::Timestamp;
 use serde_json::{Value, json};

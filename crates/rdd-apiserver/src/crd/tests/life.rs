@@ -1,4 +1,4 @@
-//! Definitions over their life: what is served of them, and what remains of them.
+//! Tests of a definition's life cycle: serving, renaming, deletion and cleanup.
 
 use std::{
     sync::{
@@ -29,7 +29,7 @@ struct World {
     tasks: Group<Result<(), crate::state::Error>>,
 }
 
-/// Deletes objects without asking anyone, unless it is told to fail.
+/// A deleter that deletes objects without admission, or fails if the test wants it to.
 #[derive(Debug)]
 struct Sweeper {
     state: Arc<State>,
@@ -71,7 +71,7 @@ impl World {
         self.tasks.spawn("controller", controller.run());
     }
 
-    /// Writes as the handlers do, up to the hook after the commit.
+    /// Writes like the handlers, including the hook after the commit.
     async fn put(&self, key: &Key, object: &Value) -> Arc<Object> {
         let committed = self.state.commit(Write::put(key.clone(), Expect::Any, form::write(object))).await.unwrap();
         committed.object.unwrap()
@@ -137,7 +137,7 @@ fn foos() -> Value {
     mk_definition(vec![mk_version("v1", json!({"type": "object"}))])
 }
 
-/// Another definition of the group.
+/// A second definition in the same group.
 fn bars(names: Value) -> Value {
     let mut definition = foos();
     definition["metadata"]["name"] = "bars.g.io".into();
@@ -238,7 +238,7 @@ async fn a_clean_up_that_fails_says_so_and_goes_on() {
     world.put_foo("a").await;
     world.delete("foos.g.io").await;
     assert_eq!(world.terminating().unwrap().0, "InstanceDeletionPending");
-    // Also when the one who was asked is no longer there: a controller finds what another left.
+    // The controller starts only now: it also finds definitions that were deleted before.
     world.run_controller();
     let failed = ("InstanceDeletionFailed".to_owned(), "could not issue all deletes: not today".to_owned());
     eventually("the failure shows", || world.terminating().as_ref() == Some(&failed)).await;
@@ -277,7 +277,7 @@ async fn a_name_is_given_to_who_waits_for_it_when_it_becomes_free() {
 #[tokio::test]
 async fn of_two_that_were_accepted_at_once_the_later_gives_way() {
     let mut world = World::new().await;
-    // Neither knew of the other when its names were settled.
+    // The names of each were settled before the ledger knew the other.
     let blind = |definition: Value| super::support::settled(definition);
     let definitions = [foos(), bars(json!({"plural": "bars", "kind": "Foo", "listKind": "BarList"}))];
     for definition in definitions.map(blind) {

@@ -1,4 +1,4 @@
-//! Definitions and custom resources as a server sees them, without one.
+//! Tests of definitions and custom resources without a server.
 
 mod definition;
 mod kind;

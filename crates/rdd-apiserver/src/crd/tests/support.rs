@@ -1,4 +1,4 @@
-//! Definitions to test with, and a stand-in for what reads them.
+//! Test fixtures: definitions, custom resources and a generic kind that accepts everything.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,19 +21,19 @@ pub(super) fn mk_clock() -> SharedClock {
     ManualClock::shared(Duration::from_secs(NOW))
 }
 
-/// A version with a status that has its own endpoint.
+/// A version with a status subresource.
 pub(super) fn mk_version(name: &str, schema: Value) -> Value {
     json!({"name": name, "served": true, "storage": false, "schema": {"openAPIV3Schema": schema}, "subresources": {"status": {}}})
 }
 
-/// A definition of `Foo` in `g.io` as a client sends it; the first version is stored.
+/// A definition of `Foo` in `g.io` as a client sends it; the first version is the storage version.
 pub(super) fn mk_definition(mut versions: Vec<Value>) -> Value {
     versions[0]["storage"] = true.into();
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "foos.g.io"},
         "spec": {"group": "g.io", "scope": "Namespaced", "names": {"plural": "foos", "kind": "Foo"}, "versions": versions}})
 }
 
-/// The same as it is stored.
+/// The same definition as it is stored.
 pub(super) fn settled(mut definition: Value) -> Value {
     let kind = mk_definition_kind(&Ledger::default());
     kind.decode(&mut definition, Origin::Request).unwrap();
@@ -47,12 +47,12 @@ pub(super) fn mk_def(versions: Vec<Value>) -> ResourceDef {
     crd::resource_def(&definition, Revision(1)).unwrap().unwrap()
 }
 
-/// The kind of the only version of a schema whose objects are `Foo`.
+/// The kind of a definition of `Foo` with this schema in its only version.
 pub(super) fn mk_kind(schema: Value) -> Arc<dyn Kind> {
     Arc::clone(&mk_def(vec![mk_version("v1", schema)]).versions[0].kind)
 }
 
-/// A `Foo`; `content` adds to it.
+/// An object of kind `Foo` with additional content.
 pub(super) fn mk_foo(content: Value) -> Value {
     let mut object = json!({"apiVersion": "g.io/v1", "kind": "Foo", "metadata": {"name": "a", "namespace": "n"}});
     object.as_object_mut().unwrap().extend(content.as_object().unwrap().clone());
@@ -67,7 +67,7 @@ pub(super) fn mk_definition_kind(ledger: &Ledger) -> DefinitionKind {
     DefinitionKind::new(Arc::new(Generic(ssa::Filter::new())), ledger.clone(), mk_clock())
 }
 
-/// Reads anything.
+/// A generic kind that accepts every object.
 #[derive(Debug)]
 struct Generic(ssa::Filter);
 

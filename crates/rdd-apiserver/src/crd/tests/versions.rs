@@ -1,4 +1,4 @@
-//! Several versions of one resource.
+//! Tests of conversion between several versions of one resource.
 
 use bytes::Bytes;
 use rdd_store::Revision;
@@ -47,11 +47,11 @@ fn versions_with_one_schema_differ_in_name_alone_and_others_drop_what_they_do_no
     let stored =
         json!({"apiVersion": "g.io/v1", "kind": "Foo", "metadata": {"name": "x"}, "spec": {"a": "1", "b": "2"}});
     let shown = conversion.shown(stored);
-    // As upstream: defaults of the version that is shown are not filled in.
+    // As upstream, defaults of the requested version are not applied.
     assert_eq!(shown, json!({"apiVersion": "g.io/v2", "kind": "Foo", "metadata": {"name": "x"}, "spec": {"b": "2"}}));
     let back = conversion
         .stored(json!({"apiVersion": "g.io/v2", "kind": "Foo", "metadata": {}, "spec": {"b": "2", "c": "3"}}));
-    // Those of the version that is stored are: whoever reads that version finds them.
+    // Defaults of the storage version are stored, so a read of that version has them.
     assert_eq!(back, json!({"apiVersion": "g.io/v1", "kind": "Foo", "metadata": {}, "spec": {"a": "d", "b": "2"}}));
 }
 
