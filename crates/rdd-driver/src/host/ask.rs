@@ -1,4 +1,4 @@
-//! Asking a running engine over its socket: whether it answers, and what networks it has.
+//! Queries a running engine over its socket: its health, networks, images and containers of pods.
 
 use std::{collections::BTreeSet, fs::File, io::Read as _, path::Path, time::Duration};
 
@@ -12,24 +12,24 @@ use tokio::net::UnixStream;
 
 use super::rules::{Network, parse_networks};
 
-/// How long an engine may take to answer a small question.
+/// The timeout of short requests.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The longest answer that is read.
+/// The maximum size of a response.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
-/// Whether the Docker engine at this socket answers; if not, why.
+/// Checks that the Docker engine at this socket answers.
 pub(super) async fn docker_answers(socket: &Path) -> Result<(), String> {
     get(socket, "/_ping").await.map(|_| ())
 }
 
-/// The networks of the Docker engine at this socket, whose default network is on this bridge.
+/// Lists the networks of a Docker engine whose default network uses this bridge.
 pub(super) async fn networks(socket: &Path, own_bridge: &str) -> Result<Vec<Network>, String> {
     let answer = get(socket, "/networks").await?;
     parse_networks(&answer, own_bridge).map_err(|error| format!("its list of networks cannot be read: {error}"))
 }
 
-/// Calls each time when something about the engine's networks may have changed, at first when it begins to listen: what
-/// changed before that was missed. Returns when the engine no longer tells.
+/// Follows the engine's network events and calls `changed` for each. It also calls `changed` once after it subscribed,
+/// because earlier changes were missed. Returns when the stream ends.
 pub(super) async fn follow_networks(socket: &Path, changed: impl Fn() + Send) -> Result<(), String> {
     let path = "/events?filters=%7B%22type%22%3A%5B%22network%22%5D%7D";
     let stream = connect(socket).await?;
@@ -46,14 +46,14 @@ pub(super) async fn follow_networks(socket: &Path, changed: impl Fn() + Send) ->
     tokio::select! { told = exchange => told, ended = connection => ended.map_err(text) }
 }
 
-/// Containers of pods have this label, by whatever they were started.
+/// The label of all containers of pods, whatever runtime shim created them.
 const POD_LABEL: &str = "io.kubernetes.pod.uid";
-/// How many containers are ended at the same time.
+/// How many containers are stopped or removed concurrently.
 const PODS_AT_ONCE: usize = 16;
-/// How long a container of a pod is given to end, in seconds.
+/// The grace period of a pod's container, in seconds.
 const POD_GRACE: u32 = 2;
 
-/// Stops the containers of pods, and no others.
+/// Stops the containers of pods and no others.
 pub(super) async fn stop_pods(socket: &Path) -> Result<(), String> {
     let stops = pods(socket, false).await?.into_iter().map(|id| async move {
         ask(socket, Method::POST, &format!("/containers/{id}/stop?t={POD_GRACE}"), PODS_PATIENCE).await.map(drop)
@@ -61,11 +61,11 @@ pub(super) async fn stop_pods(socket: &Path) -> Result<(), String> {
     stream::iter(stops).buffer_unordered(PODS_AT_ONCE).try_collect().await
 }
 
-/// Removes the containers of pods, and no others.
+/// Removes the containers of pods and no others.
 pub(super) async fn remove_pods(socket: &Path) -> Result<(), String> {
     let removals = pods(socket, true).await?.into_iter().map(|id| async move {
         match ask(socket, Method::DELETE, &format!("/containers/{id}?force=true&v=true"), PODS_PATIENCE).await {
-            // Somebody else was quicker.
+            // Another client removed it first.
             Err(why) if why.starts_with("it answers 404") => Ok(()),
             other => other.map(drop),
         }
@@ -73,26 +73,26 @@ pub(super) async fn remove_pods(socket: &Path) -> Result<(), String> {
     stream::iter(removals).buffer_unordered(PODS_AT_ONCE).try_collect().await
 }
 
-/// How long an engine may take to end a container.
+/// The timeout for the engine to stop or remove a container.
 const PODS_PATIENCE: Duration = Duration::from_secs(30);
 
 async fn pods(socket: &Path, all: bool) -> Result<Vec<String>, String> {
     let path = format!("/containers/json?all={all}&filters=%7B%22label%22%3A%5B%22{POD_LABEL}%22%5D%7D");
     let listed: Vec<serde_json::Value> = serde_json::from_slice(&get(socket, &path).await?).map_err(text)?;
     let ids = listed.iter().filter_map(|container| container["Id"].as_str());
-    // It goes into a path.
+    // The ID becomes part of a path: accept only hexadecimal digits.
     Ok(ids.filter(|id| id.chars().all(|c| c.is_ascii_hexdigit())).map(str::to_owned).collect())
 }
 
-/// How long an engine may take to read an archive of images, which may be hundreds of megabytes.
+/// The timeout for the engine to load an archive of hundreds of megabytes.
 const LOAD_PATIENCE: Duration = Duration::from_mins(10);
-/// How much of an archive is read at a time.
+/// The size of the chunks in which an archive is read.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Whether the engine has all of these images. An engine that does not answer has none.
+/// Reports whether the engine has all of these images; `false` if it does not answer.
 pub(super) async fn has_images(socket: &Path, images: &BTreeSet<String>) -> bool {
     for image in images {
-        // It goes into a path, as it is: a name has slashes.
+        // The name becomes part of a path unescaped, because names contain slashes: accept only harmless characters.
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "/:.-_@".contains(c);
         if !image.chars().all(is_plain) || get(socket, &format!("/images/{image}/json")).await.is_err() {
             return false;
@@ -101,7 +101,7 @@ pub(super) async fn has_images(socket: &Path, images: &BTreeSet<String>) -> bool
     !images.is_empty()
 }
 
-/// Gives an archive of images to the engine, and returns what was in it, by name or identity.
+/// Loads an archive of images into the engine. Returns the names, or IDs, of the images in it.
 pub(super) async fn load_images(socket: &Path, archive: &Path) -> Result<BTreeSet<String>, String> {
     let file = File::open(archive).map_err(text)?;
     let mut request = request("/images/load?quiet=1").map(|_| StreamBody::new(pieces(file)));
@@ -111,7 +111,7 @@ pub(super) async fn load_images(socket: &Path, archive: &Path) -> Result<BTreeSe
     loaded(&exchange(socket, request, LOAD_PATIENCE).await?)
 }
 
-/// A file, piece by piece.
+/// Reads a file in chunks, in blocking tasks.
 fn pieces(file: File) -> impl futures::Stream<Item = std::io::Result<Frame<Bytes>>> + Send {
     let piece = |mut file: File| async move {
         let reading = move || {
@@ -125,7 +125,7 @@ fn pieces(file: File) -> impl futures::Stream<Item = std::io::Result<Frame<Bytes
     Box::pin(stream::try_unfold(file, piece))
 }
 
-/// What an engine says of an archive: one object per line, and errors among them.
+/// Parses the engine's response to a load: one JSON object per line, which can be an error.
 fn loaded(answer: &[u8]) -> Result<BTreeSet<String>, String> {
     let mut images = BTreeSet::new();
     for said in serde_json::Deserializer::from_slice(answer).into_iter::<serde_json::Value>() {
@@ -181,10 +181,10 @@ where
     tokio::time::timeout(patience, exchange).await.map_err(|_| format!("no answer to {path} within {patience:?}"))?
 }
 
-/// The health service of gRPC says that everything is being served: one field, number 1, with the value 1.
+/// The response of the gRPC health service for SERVING: field 1 with value 1.
 const SERVING: &[u8] = &[0, 0, 0, 0, 2, 8, 1];
 
-/// Whether the containerd at this socket says that it is healthy; if not, why.
+/// Checks that the containerd at this socket reports itself as healthy.
 pub(super) async fn containerd_answers(socket: &Path) -> Result<(), String> {
     let stream = connect(socket).await?;
     let (mut sender, connection) = within(hyper::client::conn::http2::handshake(TokioExecutor::new(), stream)).await?;

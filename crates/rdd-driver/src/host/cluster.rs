@@ -1,4 +1,4 @@
-//! Kubernetes on this host: K3s as one more process of a machine, started, watched, adopted and ended like its engine.
+//! Kubernetes on this host: starts, adopts, watches and stops K3s as one more process of a machine.
 
 use std::{
     io,
@@ -34,11 +34,11 @@ use crate::{
     Upstream, Wanted, kubelet, log,
 };
 
-/// How often it is looked whether the kubeconfig is there, at first and at most.
+/// The backoff of looking for the kubeconfig.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(250));
-/// How long the kernel may take to end what was killed.
+/// The timeout for killed processes to disappear.
 const KILL_TAKES: Duration = Duration::from_secs(10);
-/// How long a cluster is given that is forgotten, or replaced.
+/// The grace period of a cluster that is reset or replaced.
 const REPLACE_GRACE: Duration = Duration::from_secs(20);
 
 impl Machine {
@@ -64,14 +64,14 @@ impl Machine {
         }
     }
 
-    /// The release that used the data last. A K3s that could not even be started has made none.
+    /// The release that used the cluster's data last; `None` if there is no data, as when K3s could not be started.
     fn used_release(&self) -> Option<String> {
         let version = owned::read_to_string(&k3s::version_file(&self.engine)).ok()?;
         k3s::data_folder(&self.engine).symlink_metadata().ok()?;
         Some(version.trim().to_owned())
     }
 
-    /// The settings of the engine that runs.
+    /// The settings that the running engine was started with.
     fn running_settings(&self) -> Result<Settings, Error> {
         let started = self.started_with()?;
         match (self.look()?, started) {
@@ -85,6 +85,7 @@ impl Machine {
             Err(Error::Unsupported { missing: missing.to_owned(), remedy: remedy.to_owned() })
         };
         match &settings.engine {
+            // Pods need an engine that rdd starts and stops, and a kubelet that may change control groups.
             _ if !self.host.is_root => refused(
                 "only root can run Kubernetes on this machine itself",
                 "run as root, or choose the backend lima for a virtual machine",
@@ -107,6 +108,7 @@ impl HostDriver {
     async fn start_cluster(&self, machine: &Machine, slot: &Slot, wanted: &Wanted) -> Result<Run, Error> {
         let settings = machine.running_settings()?;
         let pods = machine.pods(&settings)?;
+        // The right release runs already: keep its watch, or adopt it after a restart of the daemon.
         if machine.find_cluster() == (ClusterFound::Running { version: wanted.version.clone() }) {
             if let Some(run) = slot.cluster.under_way() {
                 return Ok(run);
@@ -116,6 +118,7 @@ impl HostDriver {
             }
         }
         self.end_cluster(machine, slot, REPLACE_GRACE, "replaced").await?;
+        // A reset while the engine was stopped could not remove the containers of pods: do it now.
         if k3s::forgotten_file(&machine.engine).symlink_metadata().is_ok() {
             remove_pods(&pods).await?;
             file::remove_if_present(&k3s::forgotten_file(&machine.engine))?;
@@ -123,7 +126,7 @@ impl HostDriver {
         images::provide(machine, &pods, &wanted.images).await?;
         let pool = ensure_address(machine).await?;
         let alive = self.launch(machine, &pods, pool.gateway(), wanted)?;
-        // Whoever stopped the machine meanwhile did not see what was started just now.
+        // A stop in the meantime did not see the process that was started above.
         if machine.started_with()?.is_none() {
             self.end_cluster(machine, slot, Duration::ZERO, "stopped").await?;
             return Err(Error::NotRunning { vm: machine.vm.clone() });
@@ -139,7 +142,7 @@ impl HostDriver {
         Ok(Some(Self::watch_cluster(machine, slot, alive)))
     }
 
-    /// Everything from nothing to a process. Nothing of a cluster runs.
+    /// Writes the cluster's files and starts K3s. Assumes that nothing of a cluster runs.
     fn launch(&self, machine: &Machine, pods: &Pods, address: Ipv4Addr, wanted: &Wanted) -> Result<Alive, Error> {
         let engine = &machine.engine;
         let node = self.node_name();
@@ -155,7 +158,8 @@ impl HostDriver {
             is_cgroup_v1: support.is_v1,
             debug: false,
         };
-        // The kubelet refuses a group that is not there, and the engine makes it with its first container.
+        // The kubelet refuses a control group that does not exist; the engine would create it only with its first
+        // container.
         mounts::make_cgroups(&engine.cgroup)?;
         if let Some(warning) = kubelet::warn_of_cgroup_v1(&wanted.version, "this machine").filter(|_| support.is_v1) {
             tracing::warn!(vm = machine.vm, warning, "Kubernetes is started on what it does not support");
@@ -165,8 +169,9 @@ impl HostDriver {
             file::write_atomic(&k3s::config_file(engine), b"{}\n", PRIVATE)?;
         }
         file::write_atomic(&k3s::network_file(engine), k3s::network(engine).as_bytes(), PRIVATE)?;
-        // What an earlier start wrote says nothing about this one.
+        // A kubeconfig of an earlier start has other ports and would count as ready.
         file::remove_if_present(&engine.k3s_config)?;
+        // The first start on this data: mark it as new, so that the caller may accept its certificate authority.
         if k3s::version_file(engine).symlink_metadata().is_err() {
             file::write_atomic(&k3s::new_file(engine), b"", PRIVATE)?;
         }
@@ -197,7 +202,7 @@ impl HostDriver {
     }
 }
 
-/// Tells how the cluster is doing until it is over.
+/// Watches K3s: reports it as running when the kubeconfig is written, and its end with the cause from its log.
 async fn supervise(machine: &Machine, mut alive: Alive, reporter: &Reporter) {
     let config = machine.engine.k3s_config.clone();
     let written = async {
@@ -214,7 +219,7 @@ async fn supervise(machine: &Machine, mut alive: Alive, reporter: &Reporter) {
         }
     };
     let log = machine.engine.folder.join(Part::K3s.log());
-    // One that was killed has logged no cause: what it called an error before is none.
+    // A killed K3s has logged no cause; errors that it logged earlier are unrelated.
     let cause = if how.starts_with("signal") { log::last_line(&log) } else { log::last_cause(&log) };
     let last_words = match cause {
         Some(cause) => format!("k3s ended ({how}): {cause}"),
@@ -223,13 +228,15 @@ async fn supervise(machine: &Machine, mut alive: Alive, reporter: &Reporter) {
     reporter.report(State::Exited { last_words });
 }
 
-/// Asks K3s to end, kills what of the cluster has not when `grace` is over, and removes what only a running one needs.
+/// Stops the cluster and removes what only a running cluster needs.
+///
+/// Asks K3s to end within `grace`, kills what remains, and stops the containers of pods in the engine. Idempotent.
 async fn teardown_cluster(machine: &Machine, grace: Duration) -> Result<Stopped, Error> {
     let engine = &machine.engine;
     let was_running = !machine.cluster_processes().is_empty();
     let is_marked_running = machine.cluster_started().is_some();
     let asked = teardown::ask(machine, Part::K3s, Instant::now() + grace).await?;
-    // Without K3s nobody else keeps what it started: shims, and the containers of pods below them.
+    // K3s is gone, so nothing supervises its shims and the containers of pods below them any more.
     sweep_cluster(machine).await?;
     if was_running || is_marked_running {
         if let Ok(Pods::Docker(socket)) = machine.running_settings().and_then(|settings| machine.pods(&settings))
@@ -240,12 +247,12 @@ async fn teardown_cluster(machine: &Machine, grace: Duration) -> Result<Stopped,
         mounts::unmount_below(&[&engine.k3s_root])?;
         teardown::remove_pod_cgroups(machine).await;
         if let Ok(Some(tools)) = machine.tools() {
-            // There is none if no pod ever ran.
+            // The bridge does not exist if no pod ever ran.
             let _ = run(&tools.ip, &["link", "del", "dev", &k3s::pod_bridge(engine)]).await;
         }
     }
     file::remove_if_present(&engine.k3s_config)?;
-    // Last, since it is how the next daemon knows that there is something to clear.
+    // Last: the file marks a teardown that is not complete.
     file::remove_if_present(&machine.cluster_started_file())?;
     Ok(match (was_running, asked) {
         (false, _) => Stopped::Already,
@@ -260,6 +267,7 @@ async fn sweep_cluster(machine: &Machine) -> Result<(), Error> {
     loop {
         let mut left = machine.cluster_processes();
         left.extend(descendants(&left));
+        // rdd itself may run in a pod of this cluster; it must not kill itself.
         left.retain(|seen| seen.pid != std::process::id());
         if left.is_empty() {
             return Ok(());
@@ -275,8 +283,8 @@ async fn sweep_cluster(machine: &Machine) -> Result<(), Error> {
     }
 }
 
-/// The addresses of the engine's bridge, which has the first of them: somebody who set up the host's network anew may have taken it away, and then
-/// nothing can listen there.
+/// Returns the engine's address pool and makes sure that its bridge has the first address: a restart of the host's
+/// network may have removed it, and then K3s cannot listen there.
 async fn ensure_address(machine: &Machine) -> Result<Pool, Error> {
     let pool = Pool::parse(&machine.remembered_network().pool).ok_or_else(|| Error::Unsupported {
         missing: "the engine has no network of its own".to_owned(),
@@ -298,7 +306,7 @@ async fn remove_pods(pods: &Pods) -> Result<(), Error> {
     }
 }
 
-/// What is in a file; `None` if it is not there, or nothing is in it yet.
+/// Reads a file; `None` if it is absent or still empty.
 fn read_whole(path: &Path) -> Result<Option<String>, Error> {
     match owned::read_to_string(path) {
         Ok(text) => Ok(Some(text).filter(|text| !text.trim().is_empty())),
@@ -393,7 +401,7 @@ impl Cluster for HostDriver {
             }
             match machine.running_settings().and_then(|settings| machine.pods(&settings)) {
                 Ok(pods) => remove_pods(&pods).await?,
-                // An engine that does not run cannot be asked: whoever starts the next cluster asks it.
+                // An engine that does not run cannot remove containers; the next start of a cluster does it.
                 Err(Error::NotRunning { .. }) => {
                     file::write_atomic(&k3s::forgotten_file(&machine.engine), b"", PRIVATE)?;
                 }

@@ -1,4 +1,4 @@
-//! Running a small program to its end, by argument vector, within a bound.
+//! Runs a short program to its end, with a timeout.
 
 use std::{ffi::OsStr, path::Path, process::Stdio, time::Duration};
 
@@ -7,27 +7,30 @@ use tokio::{io::AsyncWriteExt as _, process::Command};
 
 use crate::Error;
 
-/// These are `ip` and `iptables`; one that waits for a lock of the packet filter waits for others like itself.
+/// The timeout for `ip` and `iptables`, including the wait for the lock of the packet filter.
 const TAKES: Duration = Duration::from_secs(20);
-/// As much of what a program says as an error shows.
+/// The maximum length of a program's error output in an error message.
 const SAID_MAX: usize = 500;
 
-/// Runs it and returns what it wrote to its standard output.
+/// Runs a program and returns its standard output.
+///
+/// # Errors
+/// [`Error::Program`] if it cannot be started, fails, or does not end in time; with the start of its error output.
 pub(super) async fn run(program: &Path, arguments: &[&str]) -> Result<String, Error> {
     run_with_input(program, arguments, "").await
 }
 
-/// Whether it succeeds; for questions, whose answer is the exit code.
+/// Runs a program and returns whether it succeeded.
 pub(super) async fn succeeds(program: &Path, arguments: &[&str]) -> bool {
     run(program, arguments).await.is_ok()
 }
 
-/// As [`run`], with something to read.
+/// Like [`run`], with standard input.
 pub(super) async fn run_with_input(program: &Path, arguments: &[&str], input: &str) -> Result<String, Error> {
     run_within(program, arguments, input, TAKES).await
 }
 
-/// As [`run_with_input`], for what may take longer.
+/// Like [`run_with_input`], with a timeout.
 pub(super) async fn run_within(
     program: &Path,
     arguments: &[&str],
@@ -42,7 +45,7 @@ pub(super) async fn run_within(
     let stdin = child.stdin.take();
     let work = async {
         if let Some(mut stdin) = stdin {
-            // One that ends without reading has its reasons, and says them.
+            // A program that exits without reading its input reports the reason by its status and error output.
             let _ = stdin.write_all(input.as_bytes()).await;
         }
         child.wait_with_output().await

@@ -1,7 +1,7 @@
-//! Images that a release of Kubernetes brings along, for machines without a network: given to whoever runs the pods.
+//! Provides the images of a Kubernetes release, for machines without a network.
 //!
-//! K3s reads archives in its folder into the containerd that it brings, and into nothing else. Where pods are in the instance's own
-//! engine, the archives are loaded there before K3s starts.
+//! K3s loads the archives in its images folder into its own containerd only. When pods use the instance's Docker
+//! engine, this module loads the archives into that engine before K3s starts.
 
 use std::{
     collections::BTreeSet,
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::Error;
 
-/// An archive, as it was when it was loaded. One that differs in any of this is another.
+/// The identity of an archive when it was loaded. An archive that differs in any field is loaded again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Archive {
     path: PathBuf,
@@ -28,11 +28,11 @@ struct Archive {
     inode: u64,
 }
 
-/// What was loaded, written down so that the next start need not do it again.
+/// The record of the archives that were loaded, so that the next start can skip them.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Loaded {
     archives: Vec<Archive>,
-    /// The names, or for images without one the identities, that were in them.
+    /// The images in the archives: their names, or their IDs if they have none.
     images: BTreeSet<String>,
 }
 
@@ -44,11 +44,12 @@ impl Archive {
     }
 }
 
-/// Gives the archives to whoever runs the pods. What is there already is not loaded again.
+/// Makes the archives available to the runtime of the pods. Archives that the engine has already are skipped.
 pub(super) async fn provide(machine: &Machine, pods: &Pods, archives: &[PathBuf]) -> Result<(), Error> {
     match pods {
         Pods::Own => place(machine, archives),
         Pods::Docker(socket) => {
+            // Archives of an earlier start with another runtime are no longer needed.
             place(machine, &[])?;
             load(&note_of(machine), socket, archives).await
         }
@@ -59,7 +60,7 @@ fn note_of(machine: &Machine) -> PathBuf {
     machine.engine.folder.join("k3s-images.json")
 }
 
-/// Links or copies archives to where K3s looks for them; what was there before and is not wanted goes.
+/// Replaces the content of the folder from which K3s loads images, by links to the archives or copies.
 fn place(machine: &Machine, archives: &[PathBuf]) -> Result<(), Error> {
     let folder = k3s::images_folder(&machine.engine);
     file::remove_dir_if_present(&folder)?;
@@ -69,6 +70,7 @@ fn place(machine: &Machine, archives: &[PathBuf]) -> Result<(), Error> {
     file::create_dir_private(&folder)?;
     for archive in archives {
         let Some(target) = k3s::image_target(&machine.engine, archive) else { continue };
+        // A hard link fails across file systems.
         if fs::hard_link(archive, &target).is_err() {
             fs::copy(archive, &target).map_err(Error::at("copy images to", &target))?;
         }
@@ -82,7 +84,7 @@ async fn load(note: &Path, socket: &Path, archives: &[PathBuf]) -> Result<(), Er
     }
     let wanted: Vec<Archive> = archives.iter().map(|path| Archive::look(path)).collect::<Result<_, _>>()?;
     let before: Loaded = read_json(note).unwrap_or_default();
-    // Somebody may have removed images since.
+    // The user may have removed images since they were loaded.
     if before.archives == wanted && ask::has_images(socket, &before.images).await {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! What the driver itself writes into a machine's logs, in the form of Lima's host agent.
+//! Writes the driver's states and messages to a machine's logs, in the format of Lima's host agent.
 
 use std::{
     fs::File,
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use crate::{Error, Health, LogOptions, State, log};
 
-/// Two files: states as they are told, and a story for people. A line that cannot be written is lost: a full disk must
-/// not stop an engine.
+/// The two logs of a machine: states for programs, messages for people. A line that cannot be written is dropped,
+/// because a full disk must not stop an engine.
 #[derive(Debug)]
 pub(super) struct Journal {
     events: Mutex<File>,
@@ -22,13 +22,13 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// New files, for a new start.
+    /// Opens new files for a new start and rotates the old ones.
     pub(super) fn begin(folder: &Path, options: &LogOptions, clock: SharedClock) -> Result<Self, Error> {
         let open = |name: &str| log::rotate(&folder.join(name), options);
         Ok(Self { events: Mutex::new(open(log::EVENTS)?), messages: Mutex::new(open(log::MESSAGES)?), clock })
     }
 
-    /// The files of the start that is under way.
+    /// Opens the files of the current start.
     pub(super) fn resume(folder: &Path, clock: SharedClock) -> Result<Self, Error> {
         let open = |name: &str| file::open_append_private(&PathBuf::from(folder).join(name));
         Ok(Self { events: Mutex::new(open(log::EVENTS)?), messages: Mutex::new(open(log::MESSAGES)?), clock })

@@ -1,7 +1,7 @@
-//! How K3s is started on this host: every argument, and the few files that arguments cannot replace.
+//! The command line and configuration files of K3s on this host.
 //!
-//! Everything that K3s lets one choose is the instance's own: data, kubeconfig, ports, bridge, node name, kubelet's folder. What it
-//! does not let one choose is listed in ADR 17.
+//! Everything that K3s allows to configure is the instance's own: data, kubeconfig, ports, bridge, node name, the
+//! kubelet's folder. ADR 17 lists what it does not allow to configure.
 
 use std::{
     ffi::OsString,
@@ -15,45 +15,45 @@ use serde::{Deserialize, Serialize};
 use super::parts::Arguments;
 use crate::kubelet::{MINOR_WITH_CGROUP_FLAG, minor_version};
 
-/// Which container runtime the pods are in.
+/// The container runtime of the pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Pods {
     /// The instance's own Docker engine, at this socket.
     Docker(PathBuf),
-    /// The containerd that K3s brings.
+    /// The containerd that is part of K3s.
     Own,
 }
 
-/// What a cluster was started with, written down for the next daemon.
+/// The record of a cluster's start, for the next daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Started {
-    /// The release.
+    /// The release of K3s.
     pub(super) version: String,
-    /// Where it listens.
+    /// The address of the cluster's API.
     pub(super) address: SocketAddr,
-    /// When it was started, in milliseconds since the epoch; earlier versions of us did not write it down.
+    /// The time of the start, in milliseconds since the epoch; `None` in records of older versions.
     #[serde(default)]
     pub(super) at: Option<u64>,
 }
 
-/// Everything that the arguments depend on.
+/// The inputs of the command line.
 #[derive(Debug)]
 pub(super) struct Layout<'a> {
     pub(super) engine: &'a Engine,
     pub(super) pods: &'a Pods,
     pub(super) node: &'a str,
-    /// The address of the engine's own bridge: nobody outside of this machine can reach it, pods can.
+    /// The address of the engine's bridge: pods can reach it, other hosts cannot.
     pub(super) address: Ipv4Addr,
-    /// The first of the cluster's ports.
+    /// The first port of the cluster's range.
     pub(super) ports: u16,
-    /// The release, in full.
+    /// The full version of the release.
     pub(super) version: &'a str,
-    /// Whether this host has control groups of version 1.
+    /// Whether this host uses control groups of version 1.
     pub(super) is_cgroup_v1: bool,
     pub(super) debug: bool,
 }
 
-/// Which of the cluster's ports is for what. K3s itself takes the one after the first for its API server.
+/// The offsets of the cluster's ports in its range. K3s uses offset 1 for its API server.
 #[derive(Debug, Clone, Copy)]
 enum Use {
     Https = 0,
@@ -67,7 +67,7 @@ enum Use {
     CloudController = 9,
 }
 
-/// How many ports are looked at before a start.
+/// The number of ports that must be free before a start.
 const USED: u16 = 10;
 
 impl Layout<'_> {
@@ -75,18 +75,18 @@ impl Layout<'_> {
         self.ports + of as u16
     }
 
-    /// Where the cluster's API listens.
+    /// The address of the cluster's API.
     pub(super) fn listens_at(&self) -> SocketAddr {
         SocketAddr::new(IpAddr::V4(self.address), self.port(Use::Https))
     }
 
-    /// The argument vector, after the program.
+    /// Builds the command line, without the program.
     pub(super) fn arguments(&self) -> Vec<OsString> {
         let engine = self.engine;
         let address = self.address.to_string();
         let mut arguments = Arguments::default();
         arguments.flag("server");
-        // Without this the system's own file would be read.
+        // Without this flag, K3s reads the system's configuration.
         arguments.path("--config", &config_file(engine));
         arguments.path("--data-dir", &engine.k3s_root);
         arguments.path("--write-kubeconfig", &engine.k3s_config);
@@ -107,13 +107,14 @@ impl Layout<'_> {
             }
             Pods::Own => {}
         }
-        // One node needs no tunnel to others, and so neither its device nor its port.
+        // A cluster of one node needs no tunnel to other nodes, and so neither its device nor its port.
         arguments.text("--flannel-backend", "host-gw");
         arguments.text("--flannel-iface", engine.bridge.as_str());
         arguments.path("--flannel-cni-conf", &network_file(engine));
         let mut kubelet = OsString::from("root-dir=");
         kubelet.push(engine.k3s_root.join("kubelet"));
         arguments.text("--kubelet-arg", kubelet);
+        // Each of these ports has a fixed default, on which two clusters on one host would collide.
         for (flag, value) in [
             ("--kubelet-arg", format!("address={address}")),
             ("--kubelet-arg", format!("port={}", self.port(Use::Kubelet))),
@@ -127,6 +128,7 @@ impl Layout<'_> {
         ] {
             arguments.text(flag, value);
         }
+        // Newer kubelets refuse version 1 of control groups unless this flag allows it.
         if self.is_cgroup_v1 && minor_version(self.version).is_some_and(|minor| minor >= MINOR_WITH_CGROUP_FLAG) {
             arguments.text("--kubelet-arg", "fail-cgroupv1=false");
         }
@@ -137,22 +139,23 @@ impl Layout<'_> {
     }
 }
 
-/// What a person may add to the arguments. Made empty, and then left to whoever wants to change it.
+/// The configuration file of K3s. Created empty; the user may edit it.
 pub(super) fn config_file(engine: &Engine) -> PathBuf {
     engine.folder.join("k3s-config.yaml")
 }
 
-/// How pods are attached to the network.
+/// The CNI configuration of pods.
 pub(super) fn network_file(engine: &Engine) -> PathBuf {
     engine.folder.join("k3s-network.json")
 }
 
-/// The network device that pods are attached to: the usual name would be any other cluster's as well.
+/// The bridge of the pods. Its name is unique to the instance, because the default name is shared by all clusters of a
+/// host.
 pub(super) fn pod_bridge(engine: &Engine) -> String {
     format!("k3s-{}", engine.id)
 }
 
-/// What is in [`network_file`].
+/// The content of [`network_file`].
 pub(super) fn network(engine: &Engine) -> String {
     let plugins = serde_json::json!([
         {"type": "flannel", "delegate": {
@@ -162,33 +165,33 @@ pub(super) fn network(engine: &Engine) -> String {
     serde_json::json!({"name": "cbr0", "cniVersion": "1.0.0", "plugins": plugins}).to_string()
 }
 
-/// The file that says which release used the data last.
+/// The file that records which release used the data last.
 pub(super) fn version_file(engine: &Engine) -> PathBuf {
     engine.k3s_root.join("rdd-version")
 }
 
-/// Where K3s keeps the data of a cluster: there once it has started.
+/// The folder of the cluster's data, which K3s creates at its first start.
 pub(super) fn data_folder(engine: &Engine) -> PathBuf {
     engine.k3s_root.join("server")
 }
 
-/// The file that says that nobody can have used the data yet. Data without it is somebody's.
+/// This file marks data that is new and that no user can have used yet. Data without it may be a user's.
 pub(super) fn new_file(engine: &Engine) -> PathBuf {
     engine.k3s_root.join("rdd-new")
 }
 
-/// The file that says that containers of pods may be left of a cluster that was forgotten.
+/// This file records that a reset could not remove the containers of pods, because the engine was stopped.
 pub(super) fn forgotten_file(engine: &Engine) -> PathBuf {
     engine.folder.join("k3s-forgotten")
 }
 
-/// Who signs the certificates of servers, as K3s keeps it.
+/// The certificate of the authority that signs K3s's server certificates.
 pub(super) fn authority_file(engine: &Engine) -> PathBuf {
     engine.k3s_root.join("server/tls/server-ca.crt")
 }
 
-/// The first range of ports that is free just now. One that is taken a moment later makes the start fail, and the next start
-/// chooses again: K3s binds them itself.
+/// Chooses the first port range that is free now. K3s binds the ports itself: if another process takes one in between,
+/// the start fails, and the next start chooses again.
 pub(super) fn choose_ports(engine: &Engine, address: Ipv4Addr) -> u16 {
     let is_free = |start: &u16| {
         let free = |address: Ipv4Addr, port: u16| TcpListener::bind((address, port)).is_ok();
@@ -197,12 +200,12 @@ pub(super) fn choose_ports(engine: &Engine, address: Ipv4Addr) -> u16 {
     engine.k3s_port_ranges().find(is_free).unwrap_or(engine.k3s_ports)
 }
 
-/// Puts archives of images where K3s looks for them when it starts.
+/// The folder from which K3s loads image archives when it starts.
 pub(super) fn images_folder(engine: &Engine) -> PathBuf {
     engine.k3s_root.join("agent").join("images")
 }
 
-/// The name of an archive in [`images_folder`]; `None` if it has none.
+/// The path of an archive in [`images_folder`]; `None` if the archive's path has no file name.
 pub(super) fn image_target(engine: &Engine, archive: &Path) -> Option<PathBuf> {
     Some(images_folder(engine).join(archive.file_name()?))
 }

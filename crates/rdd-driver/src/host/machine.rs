@@ -1,4 +1,4 @@
-//! One machine on disk: its folder, whether it is whole, and what of it runs.
+//! One machine on disk: its folder, whether it is complete, and which of its processes run.
 
 use std::{
     collections::BTreeSet,
@@ -27,19 +27,19 @@ use super::{
 };
 use crate::{Error, Found, Running, template, trust::check_machine_folder};
 
-/// What all machines of a driver share.
+/// The settings that all machines of a driver share.
 #[derive(Debug)]
 pub(super) struct Host {
     pub(super) programs: Programs,
     pub(super) is_root: bool,
-    /// Whether there is a folder for what means something only while an engine runs: `/run`, or a user's own.
+    /// Whether a runtime folder exists: `/run` for root, else the user's `XDG_RUNTIME_DIR`.
     pub(super) has_runtime_dir: bool,
-    /// Below this folder we make sockets where a template asks for them.
+    /// The folder below which templates may place sockets.
     pub(super) short_dir: PathBuf,
     pub(super) clock: SharedClock,
 }
 
-/// One machine. Cheap to clone, holds no state of its own.
+/// One machine. It is cheap to clone and holds no state of its own.
 #[derive(Debug, Clone)]
 pub(super) struct Machine {
     pub(super) vm: String,
@@ -47,25 +47,25 @@ pub(super) struct Machine {
     pub(super) host: Arc<Host>,
 }
 
-/// What `vmType` means this driver.
+/// The `vmType` of this driver.
 pub(super) const VM_TYPE: &str = "host";
 
-/// There while a creation or a deletion is under way.
+/// This file exists while a creation or deletion is in progress.
 const SENTINEL: &str = ".preparing";
 const TEMPLATE: &str = "lima.yaml";
 const NETWORK: &str = "network.json";
-/// What `dockerd` reads besides its arguments. Made empty, and then left to whoever wants to change it.
+/// The configuration file of `dockerd`. Created empty; the user may edit it.
 const DAEMON_CONFIG: &str = "daemon.json";
 const CONTAINERD_CONFIG: &str = "containerd.toml";
-/// The template of the start that is under way: there as long as something may run.
+/// The template that the current start uses. The file exists as long as processes may run.
 const STARTED: &str = "started.yaml";
-/// The last start: what proves that a process belongs to it.
+/// The nonce of the last start, which proves that a process belongs to it.
 const LAUNCH: &str = "launch.json";
 
-/// How long another program may take to remove an engine's data.
+/// The timeout for `rm` in the engine's namespace to remove an engine's data.
 const REMOVAL_TAKES: Duration = Duration::from_secs(600);
 
-/// What there is on disk.
+/// The state of the machine's folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     Absent,
@@ -86,17 +86,17 @@ impl Machine {
         self.engine.run_dir.join(STARTED)
     }
 
-    /// The file that `dockerd` reads besides its arguments.
+    /// The configuration file of `dockerd`.
     pub(super) fn daemon_config(&self) -> PathBuf {
         self.engine.folder.join(DAEMON_CONFIG)
     }
 
-    /// The file that `containerd` reads besides its arguments.
+    /// The configuration file of `containerd`.
     pub(super) fn containerd_config(&self) -> PathBuf {
         self.engine.folder.join(CONTAINERD_CONFIG)
     }
 
-    /// A machine of another driver is absent to this one, though it lies in the same place.
+    /// Reads the state of the folder. A machine of another driver counts as absent, though it uses the same path.
     pub(super) fn shape(&self) -> Shape {
         let exists = |path: PathBuf| path.symlink_metadata().is_ok();
         if !exists(self.engine.folder.clone()) || self.is_of_another_driver() {
@@ -110,11 +110,11 @@ impl Machine {
 
     fn is_of_another_driver(&self) -> bool {
         let vm_type = self.template().ok().and_then(|template| template::vm_type(&template).ok());
-        // One that names none is Lima's.
+        // Templates without `vmType` are Lima's.
         vm_type.is_some_and(|vm_type| vm_type.as_deref() != Some(VM_TYPE))
     }
 
-    /// An error, unless the machine is whole.
+    /// Returns an error unless the machine is complete.
     pub(super) fn expect_whole(&self) -> Result<(), Error> {
         match self.shape() {
             Shape::Absent => Err(Error::Absent { vm: self.vm.clone() }),
@@ -123,12 +123,12 @@ impl Machine {
         }
     }
 
-    /// Refuses a machine of which another user owns the folder or a file that the engine is started with.
+    /// Refuses a machine whose folder, or a file that the engine is started with, belongs to another user.
     pub(super) fn check_owner(&self) -> Result<(), Error> {
         check_machine_folder(&self.engine.folder, &[TEMPLATE, NETWORK, DAEMON_CONFIG, CONTAINERD_CONFIG])
     }
 
-    /// The template of the next start.
+    /// The template for the next start.
     pub(super) fn template(&self) -> Result<String, Error> {
         let path = self.template_file();
         owned::read_to_string(&path).map_err(Error::at("read", path))
@@ -143,12 +143,12 @@ impl Machine {
             .map_err(|problems| Error::InvalidTemplate { vm: self.vm.clone(), problems })
     }
 
-    /// Where clients find the engine.
+    /// The socket at which clients find the engine.
     pub(super) fn docker_socket(&self, settings: &Settings) -> PathBuf {
         settings.docker_socket.clone().unwrap_or_else(|| self.engine.docker_socket.clone())
     }
 
-    /// Makes the folder. The sentinel goes last, so that nobody takes a part for the whole.
+    /// Creates the folder. The sentinel is removed last, so that an interrupted creation is recognized as half-made.
     pub(super) fn make(&self, template: &str) -> Result<(), Error> {
         let engine = &self.engine;
         file::create_dir_private(&engine.folder)?;
@@ -161,8 +161,8 @@ impl Machine {
         Ok(file::sync_dir(&engine.folder)?)
     }
 
-    /// Removes the folder; nothing of the machine runs any more, and nothing is mounted below it. One that is cut short
-    /// leaves a half-made machine.
+    /// Removes the folder. Assumes that nothing of the machine runs and nothing is mounted below it. An interrupted
+    /// removal leaves a half-made machine.
     pub(super) fn unmake(&self) -> Result<(), Error> {
         if self.shape() == Shape::Absent {
             return Ok(());
@@ -172,8 +172,9 @@ impl Machine {
         Ok(file::remove_dir_if_present(&self.engine.folder)?)
     }
 
-    /// Removes a folder that an engine wrote to. Without root some of it belongs to users that only the engine's own
-    /// namespace knows, and folders may be closed to their owner.
+    /// Removes a folder that an engine wrote to. Without root, some files belong to users that exist only in the
+    /// engine's user namespace, and some folders are closed to their owner; `rootlesskit` removes them from inside that
+    /// namespace.
     pub(super) async fn remove_folder(&self, folder: &Path) -> Result<(), Error> {
         match file::remove_dir_if_present(folder) {
             Err(error) if error.source.kind() == io::ErrorKind::PermissionDenied && !self.host.is_root => {
@@ -186,14 +187,15 @@ impl Machine {
         }
     }
 
-    /// Notes that something may run from now on, started with this template.
+    /// Records that processes of a start with this template may run from now on.
     pub(super) fn note_start(&self, template: &str) -> Result<(), Error> {
+        // Order matters: the new nonce must be on disk before anything that could be started with it.
         Launch::renew(&self.launch_file())?;
         file::create_dir_private(&self.engine.run_dir)?;
         Ok(file::write_atomic(&self.started_file(), template.as_bytes(), PRIVATE)?)
     }
 
-    /// The template of the start that is under way, if one is.
+    /// The template of the current start, or `None` if the machine is not started.
     pub(super) fn started_with(&self) -> Result<Option<String>, Error> {
         let path = self.started_file();
         match owned::read_to_string(&path) {
@@ -203,7 +205,7 @@ impl Machine {
         }
     }
 
-    /// What is remembered of the network; nothing, if that cannot be read.
+    /// The network that was recorded last; the default if the file is missing or unreadable.
     pub(super) fn remembered_network(&self) -> Remembered {
         read_json(&self.engine.folder.join(NETWORK)).unwrap_or_default()
     }
@@ -220,7 +222,7 @@ impl Machine {
         self.engine.folder.join(LAUNCH)
     }
 
-    /// The start that is under way.
+    /// The identity of the current start.
     pub(super) fn launch(&self) -> Result<Launch, Error> {
         Launch::current(&self.launch_file())
     }
@@ -229,7 +231,7 @@ impl Machine {
         read_json(&self.record_file(part))
     }
 
-    /// Stores which process a part is.
+    /// Records which process a part is.
     pub(super) fn record(&self, part: Part, pid: u32, launch: &Launch) -> Result<(), Error> {
         match Record::new(pid, launch) {
             Some(record) => write_json(&self.record_file(part), &record),
@@ -242,18 +244,19 @@ impl Machine {
         ProcessScope::new(mark, folder, &self.launch_file(), records)
     }
 
-    /// The processes of the machine, without those inside of containers.
+    /// The processes of the machine, without those inside containers.
     pub(super) fn processes(&self) -> Vec<Seen> {
         self.outside_containers(self.scope(MARK, &self.engine.folder).list())
     }
 
-    /// The processes of the machine's Kubernetes, without those inside of containers.
+    /// The processes of the machine's Kubernetes, without those inside containers.
     pub(super) fn cluster_processes(&self) -> Vec<Seen> {
         self.outside_containers(self.scope(CLUSTER_MARK, &self.engine.k3s_root).list())
     }
 
-    /// A container that shares our PID namespace and knows the nonce is still a container. Without root the engine chooses its
-    /// control groups itself, and the PID namespace has to do.
+    /// Drops processes inside containers: one that shares our PID namespace and inherited the nonce is still a
+    /// container's. Without root the engine chooses its own control groups, and only the PID namespace distinguishes
+    /// them.
     fn outside_containers(&self, mut found: Vec<Seen>) -> Vec<Seen> {
         if !found.is_empty() {
             let groups = mounts::cgroups(&self.engine.cgroup);
@@ -263,31 +266,31 @@ impl Machine {
         found
     }
 
-    /// The process that is this part: the recorded one, or else (we were killed before we could record it) the one among
-    /// these that was started like it.
+    /// Finds the process of a part: the recorded one or, if the daemon was killed before it could record it, the one
+    /// among `processes` that was started as that program.
     pub(super) fn process_of(&self, part: Part, processes: &[Seen]) -> Option<Seen> {
         let scope = self.scope(MARK, &self.engine.folder);
         let recorded = self.read_record(part).and_then(|record| scope.find(&record));
         recorded.or_else(|| part.programs().iter().find_map(|program| scope.leader(processes, program)).cloned())
     }
 
-    /// The parts that these settings need.
+    /// The parts that an engine with these settings needs.
     pub(super) fn parts(&self, settings: &Settings) -> &'static [Part] {
         match settings.engine {
             Kind::Foreign(_) => &[],
-            // Without root, the one program starts the other inside of its own namespace.
+            // Without root, dockerd starts its containerd itself, inside its namespace.
             Kind::Moby if !self.host.is_root => &[Part::Dockerd],
             Kind::Moby => &[Part::Containerd, Part::Dockerd],
             Kind::Containerd => &[Part::Containerd],
         }
     }
 
-    /// The tools for the network; `None` where we have none to care for.
+    /// The network tools; `None` without root, where the driver manages no network.
     pub(super) fn tools(&self) -> Result<Option<Tools>, Error> {
         if self.host.is_root { Tools::find(&self.host.programs).map(Some) } else { Ok(None) }
     }
 
-    /// Looks at everything.
+    /// Observes the machine: its folder, its current start and its processes.
     pub(super) fn look(&self) -> Result<Found, Error> {
         let processes = self.processes();
         let shape = self.shape();
@@ -300,12 +303,13 @@ impl Machine {
                 Shape::Whole => broken(&processes),
             });
         };
-        // One that was valid when it was started may not be any more, for a newer version of us.
+        // A template from an older version of rdd may no longer be valid.
         let Ok(settings) = self.settings_of(&started) else {
             return Ok(if processes.is_empty() { Found::Stopped } else { broken(&processes) });
         };
         let parts = self.parts(&settings);
         if parts.is_empty() {
+            // An attached machine has no processes; its link to the foreign socket is its running state.
             let attached = self.docker_socket(&settings).symlink_metadata().is_ok_and(|meta| meta.is_symlink());
             return Ok(if attached { self.running(&started)? } else { Found::Stopped });
         }

@@ -1,12 +1,14 @@
-//! No virtual machine: the instance's own container engine, as processes of this host (`vmType: host`, Linux).
+//! The host driver (`vmType: host`, Linux): runs the instance's own container engine as processes of this host, without
+//! a VM.
 //!
-//! Everything an engine has is its own: data, sockets, `containerd`, bridge, addresses, packet rules, control group. Its
-//! processes are known by a mark in their environment (`identity`), so that a daemon that was killed finds them again,
-//! and nobody else's. Its packet rules are ours (`rules`), so that engines in one network namespace leave each other alone.
+//! Each engine has its own data, sockets, `containerd`, bridge, addresses, packet rules and control group. The driver
+//! marks the processes that it starts in their environment (`identity`), so that a daemon that restarts after a kill
+//! finds its own processes and no others. The driver writes the packet rules itself (`rules`), so that engines in one
+//! network namespace do not interfere with each other.
 //!
-//! An engine that already runs can be used instead (`param.HOST_ENGINE_SOCKET`). It is watched, and never started or
-//! stopped; the instance's socket is then a symbolic link to its socket, which costs nothing, carries every protocol
-//! that clients speak over it (attach, exec, build sessions), and leaves the engine's own permissions in force.
+//! A machine can use an existing engine instead (`param.HOST_ENGINE_SOCKET`). The driver watches it and never starts or
+//! stops it. The instance's socket is then a symbolic link to the engine's socket: it supports every protocol that
+//! clients use (attach, exec, build sessions), and the engine's own permissions apply.
 
 mod ask;
 mod cluster;
@@ -45,7 +47,7 @@ use self::{
 };
 use crate::{Driver, Error, Found, LogOptions, Pending, Run, Stopped, check_name, identity, watch::Watch};
 
-/// How long an engine is given that is deleted while it runs, or whose remains are cleared away.
+/// The grace period for an engine that is deleted while it runs, and for leftovers of an earlier start.
 const REMAINS_GRACE: Duration = Duration::from_secs(10);
 
 /// The driver of `vmType: host`.
@@ -55,22 +57,23 @@ pub struct HostDriver {
     runtime_dir: PathBuf,
     host: Arc<machine::Host>,
     slots: Mutex<BTreeMap<String, Arc<Slot>>>,
-    /// What the programs of Kubernetes bring.
+    /// What each K3s program includes, cached by file.
     bundles: needs::Bundles,
 }
 
-/// One machine, as far as this driver has to do with it.
+/// The driver's state of one machine.
 #[derive(Debug, Default)]
 struct Slot {
-    /// One change at a time.
+    /// Serializes changes of the machine.
     turn: tokio::sync::Mutex<()>,
+    /// The watch of the engine.
     watched: Watch,
-    /// Kubernetes in it.
+    /// The watch of the machine's Kubernetes.
     cluster: Watch,
 }
 
 impl HostDriver {
-    /// A driver for the machines of one instance.
+    /// Creates the driver for the machines of one instance.
     pub fn new(instance: &Instance, environment: &Environment, clock: SharedClock) -> Self {
         Self::for_user(instance, environment, clock, rustix::process::geteuid().is_root())
     }
@@ -86,7 +89,7 @@ impl HostDriver {
         };
         Self {
             instance: instance.clone(),
-            // Without root and without a folder of one's own nothing is started.
+            // A user without root and without a runtime folder gets a path, but `start` refuses to use it.
             runtime_dir: chosen.unwrap_or_else(|| PathBuf::from("/run")),
             host: Arc::new(host),
             slots: Mutex::default(),
@@ -104,7 +107,7 @@ impl HostDriver {
         Arc::clone(lock(&self.slots).entry(vm.to_owned()).or_default())
     }
 
-    /// Watches an engine from now on.
+    /// Starts to watch an engine.
     fn watch(slot: &Slot, engine: supervise::Engine) -> Run {
         slot.watched.begin("engine", |reporter| Box::pin(async move { engine.supervise(reporter).await }))
     }
@@ -113,6 +116,7 @@ impl HostDriver {
         let machine = self.machine(vm)?;
         let slot = self.slot(vm);
         let reporter = slot.watched.end().await;
+        // Write the state to the machine's log even if no watch is running, as after a restart of the daemon.
         let stopped = teardown(&machine, grace).await?;
         if stopped != Stopped::Already {
             let exited = stopped.exited(word);
@@ -132,8 +136,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes a folder, which may hold an engine's data, off the threads that serve requests.
+/// Removes the machine's folder in a blocking task, because it may hold an engine's data.
 async fn unmake(machine: Machine) -> Result<(), Error> {
+    // Without root, files of the engine can belong to users of its namespace; they have to be removed there first.
     if !machine.host.is_root {
         machine.remove_folder(&machine.engine.data_root).await?;
     }
@@ -172,6 +177,7 @@ impl Driver for HostDriver {
             machine.settings_of(template)?;
             let slot = self.slot(vm);
             let _turn = slot.turn.lock().await;
+            // An interrupted creation is cleared away and repeated; a complete machine stays as it is.
             match machine.shape() {
                 Shape::Whole => return Ok(()),
                 Shape::Absent if machine.engine.folder.exists() => {
@@ -253,7 +259,7 @@ impl Driver for HostDriver {
 }
 
 impl HostDriver {
-    /// Goes on with what an earlier daemon left running, or clears away what cannot go on.
+    /// Adopts the engine that an earlier daemon left running; tears down what cannot be adopted.
     async fn take_over(&self, machine: &Machine, slot: &Slot) -> Result<Option<Run>, Error> {
         slot.watched.end().await;
         match machine.look()? {
@@ -263,6 +269,7 @@ impl HostDriver {
                 }
             }
             Found::Broken { .. } => {}
+            // A run folder without processes remains after a power loss or a kill; it has to be torn down as well.
             Found::Absent | Found::HalfMade | Found::Stopped if !remains(&machine.engine.run_dir) => return Ok(None),
             Found::Absent | Found::HalfMade | Found::Stopped => {}
         }
@@ -271,7 +278,7 @@ impl HostDriver {
     }
 }
 
-/// Whether an engine was not cleared away when it ended: the machine lost power, or it and its daemon were killed.
+/// Reports whether an engine ended without a teardown: after a power loss, or when it and its daemon were killed.
 fn remains(run_dir: &Path) -> bool {
     run_dir.symlink_metadata().is_ok()
 }

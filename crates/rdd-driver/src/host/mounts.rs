@@ -1,4 +1,4 @@
-//! What is mounted below a folder, and how it is unmounted; control groups, which are a file system too.
+//! Finds and removes mounts below a folder; finds, creates, thaws and removes control groups.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use crate::Error;
 struct Mount {
     at: PathBuf,
     kind: String,
-    /// Those of the file system: for control groups of version 1 its controllers are among them.
+    /// The options of the file system; for control groups of version 1 they include the controllers.
     options: Vec<String>,
 }
 
@@ -24,7 +24,7 @@ fn mounts() -> Vec<Mount> {
     fs::read_to_string("/proc/self/mountinfo").unwrap_or_default().lines().filter_map(parse).collect()
 }
 
-/// ID, parent, device, root, mount point, options, any number of tags, a hyphen, kind, source, options.
+/// Parses a line: ID, parent, device, root, mount point, options, tags, a hyphen, type, source, options.
 fn parse(line: &str) -> Option<Mount> {
     let (front, back) = line.split_once(" - ")?;
     let at = unescape(front.split(' ').nth(4)?);
@@ -34,7 +34,7 @@ fn parse(line: &str) -> Option<Mount> {
     Some(Mount { at, kind, options })
 }
 
-/// Blanks, tabs, line ends and backslashes are written as a backslash and three octal digits.
+/// Decodes `\` with three octal digits, which stands for a space, tab, line end or backslash.
 fn unescape(text: &str) -> PathBuf {
     let bytes = text.as_bytes();
     let mut path = Vec::with_capacity(bytes.len());
@@ -48,7 +48,8 @@ fn unescape(text: &str) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(path))
 }
 
-/// Unmounts everything at and below these folders, the last mounted first. What is busy goes when its last user does.
+/// Unmounts everything at and below these folders, the last mount first. A busy mount is detached and disappears when
+/// its last user closes it.
 pub(super) fn unmount_below(folders: &[&Path]) -> Result<(), Error> {
     let resolved: Vec<PathBuf> =
         folders.iter().map(|folder| folder.canonicalize().unwrap_or_else(|_| (*folder).into())).collect();
@@ -57,7 +58,7 @@ pub(super) fn unmount_below(folders: &[&Path]) -> Result<(), Error> {
             continue;
         }
         match unmount(&mount.at, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
-            // It went with another one.
+            // It disappeared together with another mount.
             Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => {}
             Err(errno) => return Err(Error::at("unmount", &mount.at)(errno.into())),
         }
@@ -65,33 +66,33 @@ pub(super) fn unmount_below(folders: &[&Path]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The folders of a control group, in each hierarchy there is.
+/// The folders of a control group in all mounted hierarchies.
 pub(super) fn cgroups(name: &str) -> Vec<PathBuf> {
     let name = name.trim_start_matches('/');
     let hierarchies = mounts().into_iter().filter(|mount| matches!(mount.kind.as_str(), "cgroup" | "cgroup2"));
     hierarchies.map(|mount| mount.at.join(name)).filter(|folder| folder.is_dir()).collect()
 }
 
-/// Where programs look for control groups first, to see of which version they are.
+/// The path by which programs detect the version of control groups.
 const CGROUP_ROOT: &str = "/sys/fs/cgroup";
-/// The controllers that the kubelet uses; it refuses a group of version 2 that lacks one of those that the kernel has.
+/// The controllers that the kubelet uses. In version 2 it refuses a group that lacks one of them which the kernel has.
 const KUBELET_CONTROLLERS: &[&str] = &["cpu", "cpuset", "hugetlb", "memory", "pids"];
 
-/// Which version of control groups programs find on this host, and the controllers that it has.
+/// The version of control groups that programs detect on this host, and its controllers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CgroupSupport {
-    /// Whether it is version 1, also where version 2 is mounted beside it.
+    /// Whether it is version 1; also `true` where version 2 is mounted in addition.
     pub(super) is_v1: bool,
     pub(super) controllers: Vec<String>,
 }
 
-/// What this host has of control groups.
+/// Reads this host's support of control groups.
 pub(super) fn cgroup_support() -> CgroupSupport {
     find_support(&mounts(), |root| fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default())
 }
 
 fn find_support(mounts: &[Mount], controllers: impl Fn(&Path) -> String) -> CgroupSupport {
-    // The last of several mounts at a place hides the others.
+    // Of several mounts at one path, the last hides the others.
     let root = mounts.iter().rev().find(|mount| mount.at == Path::new(CGROUP_ROOT));
     if root.is_some_and(|mount| mount.kind == "cgroup2") {
         let all = controllers(Path::new(CGROUP_ROOT));
@@ -101,7 +102,10 @@ fn find_support(mounts: &[Mount], controllers: impl Fn(&Path) -> String) -> Cgro
     CgroupSupport { is_v1: true, controllers: first.flat_map(|mount| mount.options.clone()).collect() }
 }
 
-/// Makes a control group in each hierarchy there is, so that something can be put below it. What is there already stays.
+/// Creates a control group in all mounted hierarchies, with the controllers that a kubelet needs. Existing groups stay.
+///
+/// # Errors
+/// [`Error::Unsupported`] if the process may not change control groups.
 pub(super) fn make_cgroups(name: &str) -> Result<(), Error> {
     let name = name.trim_start_matches('/');
     for mount in mounts().iter().filter(|mount| matches!(mount.kind.as_str(), "cgroup" | "cgroup2")) {
@@ -127,7 +131,7 @@ fn make_cgroup(parent: &Path, group: &Path) -> io::Result<()> {
     if is_v2 { Ok(()) } else { fill_cpuset(parent, group) }
 }
 
-/// Version 2: a group has the controllers that its parent passes on.
+/// For version 2: enables the controllers that a parent passes on to its children.
 fn enable_controllers(parent: &Path) -> io::Result<()> {
     let words = |file: &str| fs::read_to_string(parent.join(file)).unwrap_or_default();
     let (all, enabled) = (words("cgroup.controllers"), words("cgroup.subtree_control"));
@@ -141,22 +145,23 @@ fn enable_controllers(parent: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Version 1: a new group of the controller cpuset has no processor and no memory node, and takes no process before it has.
+/// For version 1: copies the processors and memory nodes of the parent. A new group of cpuset has none and accepts no
+/// process until it has.
 fn fill_cpuset(parent: &Path, group: &Path) -> io::Result<()> {
     for file in ["cpuset.cpus", "cpuset.mems"] {
         match fs::read_to_string(group.join(file)) {
             Ok(text) if text.trim().is_empty() => fs::write(group.join(file), fs::read(parent.join(file))?)?,
-            // Other controllers have no such file.
+            // The groups of other controllers have no such file.
             _ => {}
         }
     }
     Ok(())
 }
 
-/// How deep a container may nest groups before we leave them alone.
+/// The maximum depth to which nested groups are visited.
 const DEPTH_MAX: u32 = 16;
 
-/// The processes in a control group and below.
+/// The processes in a control group and in those below it.
 pub(super) fn cgroup_processes(folder: &Path) -> Vec<u32> {
     let mut pids = Vec::new();
     visit(folder, DEPTH_MAX, &mut |group| {
@@ -166,11 +171,12 @@ pub(super) fn cgroup_processes(folder: &Path) -> Vec<u32> {
     pids
 }
 
-/// Lets processes go on that are paused: a signal reaches them only then, under older kernels even the one that kills.
+/// Resumes paused processes. Paused processes do not receive signals, with older kernels not even SIGKILL.
 pub(super) fn thaw_cgroup(folder: &Path) {
     visit(folder, DEPTH_MAX, &mut |group| {
         for (file, word) in [("freezer.state", "THAWED"), ("cgroup.freeze", "0")] {
-            // Of the two a hierarchy has one or none; and what is not ours to thaw shows when it does not end.
+            // A hierarchy has at most one of the two files. A group that cannot be thawed shows up as processes that do
+            // not end.
             let _ = fs::OpenOptions::new()
                 .write(true)
                 .open(group.join(file))
@@ -179,7 +185,7 @@ pub(super) fn thaw_cgroup(folder: &Path) {
     });
 }
 
-/// Removes an empty control group and those below.
+/// Removes a control group and those below it. They must be empty.
 pub(super) fn remove_cgroup(folder: &Path) -> io::Result<()> {
     let mut outcome = Ok(());
     visit(folder, DEPTH_MAX, &mut |group| {
@@ -191,7 +197,7 @@ pub(super) fn remove_cgroup(folder: &Path) -> io::Result<()> {
     outcome
 }
 
-/// Calls for the innermost first.
+/// Calls a function for each group, the innermost first.
 fn visit(folder: &Path, depth: u32, call: &mut impl FnMut(&Path)) {
     if depth == 0 {
         return;

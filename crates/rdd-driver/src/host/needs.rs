@@ -1,7 +1,9 @@
-//! What K3s needs of this host besides an engine, asked before it is started: control groups, a kernel module, and what a build of K3s does not bring.
+//! Checks what K3s needs of this host besides an engine: control groups, a kernel module, and the programs that its
+//! build lacks.
 //!
-//! A released K3s brings its CNI plugins, containerd and tools in itself and puts them on its own `PATH`. One that was built from its module alone
-//! (`cmd/server`) brings nothing and looks for all of it on the `PATH` that it is given. Which of the two a program is, Go has written into it.
+//! A released K3s contains its CNI plugins, containerd and tools and puts them on its own `PATH`. A K3s that was built
+//! from its Go module alone (`cmd/server`) contains none of them and looks for them on its `PATH`. The build
+//! information that Go writes into a program shows which of the two it is.
 
 use std::{
     collections::BTreeMap,
@@ -23,32 +25,33 @@ use super::{
 };
 use crate::Error;
 
-/// What packages of CNI plugins use: Debian's, and everybody else's.
+/// The folders in which packages install CNI plugins: Debian's, and the usual one.
 const CNI_FOLDERS: &str = "/usr/lib/cni:/opt/cni/bin";
-/// The plugins that our network configuration and flannel's delegate name. K3s looks for `host-local` on its `PATH`, and for all others beside it.
+/// The plugins that our network configuration and flannel's delegate name. K3s looks for `host-local` on its `PATH`,
+/// and for the others in the same folder.
 const CNI_PLUGINS: &[&str] = &["host-local", "bridge", "flannel", "loopback", "portmap"];
-/// What the parts of K3s start: kube-proxy and the kubelet.
+/// The programs that kube-proxy and the kubelet run.
 const TOOLS: &[&str] = &["iptables", "iptables-save", "iptables-restore", "mount", "umount"];
-/// What K3s starts where pods are not in the instance's own engine.
+/// The programs that K3s needs additionally when pods use its own containerd.
 const CONTAINERD_TOOLS: &[&str] = &["containerd", "containerd-shim-runc-v2", "runc"];
-/// Without this, packets between pods on one bridge pass by the rules of services.
+/// Without this module, packets between pods on one bridge bypass the rules of services.
 const BRIDGE_MODULE: &str = "br_netfilter";
 const BRIDGE_SETTING: &str = "/proc/sys/net/bridge/bridge-nf-call-iptables";
 
-/// What a build of K3s has in itself.
+/// Which programs a build of K3s contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bundle {
-    /// Everything that it starts, or it is no K3s that we know.
+    /// All that it needs. Also the answer for a program that is not recognized as K3s.
     Whole,
-    /// Nothing.
+    /// None.
     Nothing,
 }
 
-/// What was found in programs that were looked at, each as it was then: a look reads tens of megabytes.
+/// A cache of [`Bundle`] by program, because reading one means reading tens of megabytes.
 #[derive(Debug, Default)]
 pub(super) struct Bundles(Mutex<BTreeMap<PathBuf, KnownProgram>>);
 
-/// A program as it was when it was looked at; one that differs in size or time is another.
+/// A program and its bundle; a program with another size or modification time is read again.
 #[derive(Debug)]
 struct KnownProgram {
     bytes: u64,
@@ -72,7 +75,7 @@ impl Bundles {
     }
 }
 
-/// The `PATH` for K3s: ours, and then where packages put CNI plugins.
+/// The `PATH` for K3s: ours, followed by the folders of CNI plugins.
 pub(super) fn path_for_k3s(path: &OsStr) -> OsString {
     let mut whole = path.to_owned();
     whole.push(":");
@@ -80,11 +83,11 @@ pub(super) fn path_for_k3s(path: &OsStr) -> OsString {
     whole
 }
 
-/// What of this host's kernel K3s depends on.
+/// The facts about this host's kernel that K3s depends on.
 #[derive(Debug)]
 pub(super) struct HostFacts {
     cgroups: CgroupSupport,
-    /// Whether [`BRIDGE_MODULE`] is loaded, or can be.
+    /// Whether [`BRIDGE_MODULE`] is loaded or can be loaded.
     has_bridge_module: bool,
 }
 
@@ -95,13 +98,19 @@ impl HostFacts {
     }
 }
 
-/// An error that names what this host lacks and how to get it.
+/// Checks the kernel.
+///
+/// # Errors
+/// [`Error::Unsupported`], which names what is missing and how to get it.
 pub(super) fn check_host(facts: &HostFacts) -> Result<(), Error> {
     check_controllers(&facts.cgroups)?;
     check_module(facts.has_bridge_module)
 }
 
-/// The same for what this program does not bring.
+/// Checks that the programs which this build of K3s does not contain are installed.
+///
+/// # Errors
+/// [`Error::Unsupported`], which names what is missing and how to get it.
 pub(super) fn check_program(program: &Path, pods: &Pods, programs: &Programs, bundles: &Bundles) -> Result<(), Error> {
     match bundles.look(program)? {
         Bundle::Whole => Ok(()),
@@ -140,7 +149,7 @@ fn check_module(is_there: bool) -> Result<(), Error> {
     })
 }
 
-/// Whether K3s, which loads it when it starts, will be able to.
+/// Reports whether K3s will be able to load the module when it starts.
 fn can_load(programs: &Programs, module: &str) -> bool {
     let Ok(modprobe) = programs.find("modprobe") else { return false };
     let mut command = process::background(&modprobe, Path::new("/"));
@@ -151,6 +160,7 @@ fn can_load(programs: &Programs, module: &str) -> bool {
 fn check_programs(path: &OsStr, pods: &Pods) -> Result<(), Error> {
     let search = Programs::exactly(path);
     let mut missing = Vec::new();
+    // K3s looks for all plugins in the folder of `host-local`, so those elsewhere on the PATH do not count.
     let plugins = search.find("host-local").ok().and_then(|program| program.parent().map(Path::to_owned));
     let is_beside = |name: &str| plugins.as_ref().is_some_and(|folder| Programs::exactly(folder.as_os_str()).has(name));
     let absent: Vec<&str> = CNI_PLUGINS.iter().copied().filter(|name| !is_beside(name)).collect();
@@ -175,8 +185,8 @@ fn check_programs(path: &OsStr, pods: &Pods) -> Result<(), Error> {
     })
 }
 
-/// Reads what Go has written into a program about how it was built: lines of words with tabs between them. `path` is followed by the package, `mod`
-/// and `dep` by modules.
+/// Reads the build information that Go writes into a program: lines with fields separated by tabs. After `path` comes
+/// the main package, after `mod` and `dep` a module.
 fn read_bundle(program: impl BufRead) -> io::Result<Bundle> {
     const MODULE: &[u8] = b"github.com/k3s-io/k3s";
     const RELEASE: &[u8] = b"github.com/k3s-io/k3s/cmd/k3s\n";

@@ -1,4 +1,4 @@
-//! The engine's own bridge and packet rules: made, kept in place, and removed.
+//! Creates, checks and removes an engine's bridge and packet rules.
 
 use std::{fs, net::Ipv4Addr, path::PathBuf};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::Error;
 
-/// The programs that change the host's network.
+/// The programs that configure the host's network.
 #[derive(Debug, Clone)]
 pub(super) struct Tools {
     pub(super) ip: PathBuf,
@@ -30,17 +30,17 @@ impl Tools {
     }
 }
 
-/// What is remembered of an engine's network while it runs, and of its addresses for as long as it exists.
+/// The record of an engine's network: its address pool while the machine exists, its bridges while the engine runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Remembered {
-    /// The pool of addresses.
+    /// The address pool.
     pub(super) pool: String,
-    /// The bridges that the engine made, which end with it.
+    /// The bridges that the engine created; they are removed with it.
     #[serde(default)]
     pub(super) bridges: Vec<String>,
 }
 
-/// A route of this host, as far as choosing addresses needs it.
+/// A route of this host: its device, network and mask.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Route {
     device: String,
@@ -48,7 +48,7 @@ struct Route {
     mask: Ipv4Addr,
 }
 
-/// `/proc/net/route`: numbers are hexadecimal, in the order of bytes of a little-endian machine.
+/// Parses `/proc/net/route`, whose addresses are hexadecimal numbers in little-endian byte order.
 fn parse_routes(text: &str) -> Vec<Route> {
     let address = |field: &str| u32::from_str_radix(field, 16).ok().map(|number| Ipv4Addr::from(number.swap_bytes()));
     let route = |line: &str| {
@@ -59,11 +59,12 @@ fn parse_routes(text: &str) -> Vec<Route> {
     text.lines().skip(1).filter_map(route).collect()
 }
 
-/// The pool of last time, unless somebody else uses its addresses by now; else the first that nobody uses.
+/// Chooses the last pool if its addresses are still free on this host, else the first free pool.
 fn choose(engine: &Engine, last: Option<Pool>, routes: &[Route], own: &[String]) -> Result<Pool, Error> {
     let foreign = |route: &&Route| route.device != engine.bridge && !own.contains(&route.device);
     let is_free = |pool: &Pool| !routes.iter().filter(foreign).any(|route| pool.overlaps(route.network, route.mask));
-    // A VPN that routes all of 10.0.0.0/8 leaves no choice: then the more specific route of our bridge wins over it.
+    // A VPN that routes all of 10.0.0.0/8 leaves no free pool; the more specific route of our bridge takes precedence
+    // over it.
     let routed_widely = |route: &&Route| u32::from(route.mask).leading_ones() <= 8;
     let is_free_but_for_wide = |pool: &Pool| {
         let narrow = routes.iter().filter(foreign).filter(|route| !routed_widely(route));
@@ -75,7 +76,7 @@ fn choose(engine: &Engine, last: Option<Pool>, routes: &[Route], own: &[String])
     })
 }
 
-/// An engine's network.
+/// The network of one engine and the tools to change it.
 #[derive(Debug)]
 pub(super) struct Wiring<'a> {
     pub(super) engine: &'a Engine,
@@ -83,13 +84,19 @@ pub(super) struct Wiring<'a> {
 }
 
 impl Wiring<'_> {
-    /// Chooses addresses.
+    /// Chooses the engine's address pool.
+    ///
+    /// # Errors
+    /// [`Error::InTheWay`] if other devices route every pool.
     pub(super) fn choose_pool(&self, remembered: &Remembered) -> Result<Pool, Error> {
         let routes = parse_routes(&fs::read_to_string("/proc/net/route").unwrap_or_default());
         choose(self.engine, Pool::parse(&remembered.pool), &routes, &remembered.bridges)
     }
 
-    /// Makes the bridge, if it is not there, and puts it up.
+    /// Creates the bridge if it is missing, sets its address and brings it up.
+    ///
+    /// # Errors
+    /// [`Error::InTheWay`] if a device of that name has another owner.
     pub(super) async fn ensure_bridge(&self, pool: &Pool) -> Result<(), Error> {
         let (bridge, ip) = (self.engine.bridge.as_str(), &self.tools.ip);
         let owner = self.engine.folder.to_string_lossy();
@@ -98,7 +105,7 @@ impl Wiring<'_> {
                 run(ip, &["link", "add", "name", bridge, "type", "bridge"]).await?;
                 run(ip, &["link", "set", "dev", bridge, "alias", &owner]).await?;
             }
-            // Made a moment before somebody killed us: it has no alias yet.
+            // A kill between the two commands above leaves a bridge without an alias; it is ours.
             Some(alias) if alias.is_empty() => {
                 run(ip, &["link", "set", "dev", bridge, "alias", &owner]).await?;
             }
@@ -114,7 +121,7 @@ impl Wiring<'_> {
         Ok(())
     }
 
-    /// Whose the bridge is, if there is one.
+    /// The alias of the bridge, which names its owner; `None` if there is no bridge, empty if it has no alias.
     async fn owner_of_bridge(&self) -> Result<Option<String>, Error> {
         let shown = match run(&self.tools.ip, &["-j", "link", "show", "dev", &self.engine.bridge]).await {
             Ok(shown) => shown,
@@ -126,7 +133,7 @@ impl Wiring<'_> {
         Ok(Some(alias.unwrap_or_default().to_owned()))
     }
 
-    /// Puts the rules of these networks in place of those that are there.
+    /// Replaces the rules of the engine's chains by those for these networks, and inserts the jumps to the chains.
     pub(super) async fn apply_rules(&self, pool: &Pool, networks: &[Network]) -> Result<(), Error> {
         let text = rules(&self.engine.chain, pool, networks);
         run_with_input(&self.tools.iptables_restore, &["--noflush", "--wait"], &text).await?;
@@ -138,7 +145,7 @@ impl Wiring<'_> {
         Ok(())
     }
 
-    /// Whether our chains are still called: a firewall that starts anew may have emptied those of the system.
+    /// Reports whether the jumps to our chains are in place; a firewall that restarts may have removed them.
     pub(super) async fn is_in_place(&self) -> bool {
         for (table, parent) in JUMPS {
             if !self.is_called(table, parent).await {
@@ -157,14 +164,15 @@ impl Wiring<'_> {
         run(&self.tools.iptables, &[&["--wait", "-t", table], arguments].concat()).await
     }
 
-    /// Removes rules and bridges. What is absent is fine.
+    /// Removes the rules and bridges. Absent ones are ignored.
     pub(super) async fn remove(&self, bridges: &[String]) -> Result<(), Error> {
         let chain = self.engine.chain.as_str();
         for (table, parent) in JUMPS {
+            // No chain in this table: nothing to remove.
             if self.iptables(table, &["-S", chain]).await.is_err() {
                 continue;
             }
-            // Two daemons in a row may each have inserted one.
+            // Two daemons may each have inserted a jump.
             for _ in 0..8 {
                 if !self.is_called(table, parent).await {
                     break;
@@ -186,7 +194,7 @@ impl Wiring<'_> {
         Ok(())
     }
 
-    /// The size of packets that the way out allows, where it is smaller than usual: in clouds, in VPNs.
+    /// The MTU of the default route's device if it is smaller than usual, as in clouds and VPNs.
     pub(super) async fn small_mtu(&self) -> Option<u16> {
         const USUAL: u64 = 1500;
         const SMALLEST: u64 = 576;
@@ -199,7 +207,7 @@ impl Wiring<'_> {
     }
 }
 
-/// What there is to remember of these networks.
+/// The record for these networks.
 pub(super) fn remember(pool: &Pool, networks: &[Network]) -> Remembered {
     Remembered { pool: pool.to_string(), bridges: made_by_engine(networks) }
 }

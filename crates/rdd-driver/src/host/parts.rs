@@ -1,4 +1,4 @@
-//! The processes that an engine is made of, and how each is started: by an argument vector, with a log of its own.
+//! The processes of an engine and their command lines; each process writes its own log.
 
 use std::{ffi::OsString, path::Path};
 
@@ -21,7 +21,7 @@ use crate::{Error, LogOptions, log};
 pub(super) enum Part {
     Containerd,
     Dockerd,
-    /// Kubernetes, which is there or not whatever the engine is.
+    /// Kubernetes; independent of the engine's kind.
     K3s,
 }
 
@@ -36,12 +36,13 @@ impl Part {
         }
     }
 
-    /// What the leader of its group may be called: without root a script turns into the program that makes namespaces.
+    /// The names that the part's process can have: without root, a script executes the program that creates the
+    /// namespaces.
     pub(super) const fn programs(self) -> &'static [&'static str] {
         match self {
             Self::Containerd => &["containerd"],
             Self::Dockerd => &["dockerd", "rootlesskit", "dockerd-rootless.sh"],
-            // It writes its first arguments over its name.
+            // K3s overwrites its process title.
             Self::K3s => &["k3s", "k3s server", "k3s-server"],
         }
     }
@@ -56,7 +57,7 @@ impl Part {
     }
 }
 
-/// A part that is alive, started by us or adopted.
+/// A running part, started by this daemon or adopted.
 #[derive(Debug)]
 pub(super) struct Alive {
     pub(super) part: Part,
@@ -65,13 +66,14 @@ pub(super) struct Alive {
 }
 
 impl Alive {
-    /// Takes hold of a process of an earlier daemon; `None` if it has ended meanwhile.
+    /// Opens a process that an earlier daemon started. Returns `None` if it has ended.
     pub(super) fn adopt(part: Part, seen: &Seen) -> Result<Option<Self>, Error> {
         let open = seen.open().map_err(|source| Error::System { action: format!("watch {}", part.name()), source })?;
         Ok(open.map(|process| Self { part, process, child: None }))
     }
 
-    /// Waits for its end, and tells how it ended. Can be dropped and called again.
+    /// Waits for the process to end and returns its exit status as text. Cancel safe: it can be dropped and called
+    /// again.
     pub(super) async fn ended(&mut self) -> (Part, String) {
         let how = match &mut self.child {
             Some(child) => child.wait().await.map_or_else(|error| error.to_string(), |status| status.to_string()),
@@ -84,8 +86,8 @@ impl Alive {
     }
 }
 
-/// Variables of ours that would mislead an engine: it would announce its readiness in our name, take our sockets, or
-/// join another engine.
+/// Variables of our environment that an engine must not inherit: with them it would notify systemd for rdd, use rdd's
+/// sockets, or connect to another engine.
 const MISLEADING: &[&str] = &[
     "NOTIFY_SOCKET",
     "WATCHDOG_PID",
@@ -107,7 +109,7 @@ const MISLEADING: &[&str] = &[
     "K3S_DATASTORE_ENDPOINT",
 ];
 
-/// Starts a part and writes down which process it is.
+/// Starts a part and records its process.
 pub(super) fn spawn(
     machine: &Machine,
     part: Part,
@@ -134,21 +136,21 @@ pub(super) fn spawn(
     let child = Command::from(command).spawn().map_err(failed)?;
     let pid = child.id().unwrap_or_default();
     machine.record(part, pid, &launch)?;
-    // The child is not reaped yet, so its PID is its own.
+    // The child is not reaped yet, so the PID cannot belong to another process.
     match Process::open(pid).map_err(failed)? {
         Some(process) => Ok(Alive { part, process, child: Some(child) }),
         None => Err(failed(std::io::Error::other("it ended at once"))),
     }
 }
 
-/// Writes what `containerd` reads, which is what its arguments cannot say.
+/// Writes the options of `containerd` that it does not accept as arguments.
 pub(super) fn write_containerd_config(machine: &Machine) -> Result<(), Error> {
     let content = containerd_config(&machine.engine);
     Ok(file::write_atomic(&machine.containerd_config(), content.as_bytes(), PRIVATE)?)
 }
 
 fn containerd_config(engine: &Engine) -> String {
-    // JSON's texts are texts of TOML as well.
+    // JSON strings are valid TOML strings.
     let quoted = |path: &Path| serde_json::Value::from(path.to_string_lossy()).to_string();
     format!(
         "version = 2\n\
@@ -172,15 +174,15 @@ pub(super) fn containerd_arguments(machine: &Machine, options: &LogOptions) -> V
     arguments.0
 }
 
-/// What else `dockerd` has to know.
+/// The arguments of `dockerd` that describe the engine's network.
 #[derive(Debug)]
 pub(super) struct Network<'a> {
     pub(super) pool: &'a Pool,
     pub(super) mtu: Option<u16>,
 }
 
-/// `network` is `None` without root, where the engine lives in a network namespace of its own, and with it its own
-/// `containerd`.
+/// Builds the arguments of `dockerd`. `network` is `None` without root, where `dockerd` runs in a network namespace of
+/// its own and starts its own `containerd`.
 pub(super) fn dockerd_arguments(
     machine: &Machine,
     socket: &Path,
@@ -189,7 +191,7 @@ pub(super) fn dockerd_arguments(
 ) -> Vec<OsString> {
     let engine = &machine.engine;
     let mut arguments = Arguments::default();
-    // Without this the system's own file would be read.
+    // Without this flag, dockerd reads the system's configuration.
     arguments.path("--config-file", &machine.daemon_config());
     arguments.path("--data-root", &engine.data_root);
     arguments.path("--exec-root", &engine.exec_root);
@@ -203,11 +205,11 @@ pub(super) fn dockerd_arguments(
         arguments.text("--bridge", engine.bridge.as_str());
         let pool = format!("base={},size={}", network.pool, Pool::NETWORK_PREFIX);
         arguments.text("--default-address-pool", pool);
-        // Engines in one network namespace empty each other's chains: see rules.rs.
+        // The driver writes the rules itself: engines in one network namespace empty each other's chains (rules.rs).
         arguments.flag("--iptables=false");
         arguments.flag("--ip6tables=false");
         arguments.flag("--userland-proxy=true");
-        // The group `docker` of the system is for the system's engine.
+        // Without this flag, the socket would belong to the system's group `docker`.
         arguments.text("--group", rustix::process::getegid().as_raw().to_string());
         arguments.text("--cgroup-parent", engine.cgroup.as_str());
         arguments.text("--exec-opt", "native.cgroupdriver=cgroupfs");
@@ -218,7 +220,7 @@ pub(super) fn dockerd_arguments(
     arguments.0
 }
 
-/// An argument vector on its way.
+/// Builds an argument vector.
 #[derive(Debug, Default)]
 pub(super) struct Arguments(pub(super) Vec<OsString>);
 

@@ -1,4 +1,4 @@
-//! The programs that an engine is made of: where they are, and what to install when they are not.
+//! Finds the programs that an engine needs, and names the package to install when one is missing.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -8,14 +8,14 @@ use std::{
 
 use crate::Error;
 
-/// Where an administrator's programs are; a user's `PATH` often lacks these.
+/// The folders of system programs; a user's `PATH` often lacks them.
 const ADMINISTRATION: &str = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin";
-/// Where Debian puts the script that starts an engine without root.
+/// The folder in which Debian installs the script for engines without root.
 const CONTRIBUTED: &str = "/usr/share/docker.io/contrib";
 
 const ROOTLESS_PACKAGES: &str = "docker.io rootlesskit slirp4netns uidmap";
 
-/// What is looked for, and the Debian package that has it.
+/// Program names and the Debian packages that contain them.
 const PACKAGES: &[(&str, &str)] = &[
     ("containerd", "containerd"),
     ("dockerd", "docker.io"),
@@ -26,16 +26,16 @@ const PACKAGES: &[(&str, &str)] = &[
     ("runc", "runc"),
 ];
 
-/// Where programs are looked for.
+/// The search path for programs.
 #[derive(Debug, Clone)]
 pub(super) struct Programs {
     path: OsString,
-    /// Where the script that starts an engine without root may be besides.
+    /// An additional folder for the script that starts an engine without root.
     contributed: PathBuf,
 }
 
 impl Programs {
-    /// In this `PATH`, and then in the usual places.
+    /// Searches this `PATH`, then the system folders.
     pub(super) fn new(path: Option<&OsStr>) -> Self {
         let mut whole = path.unwrap_or_default().to_owned();
         if !whole.is_empty() {
@@ -45,28 +45,31 @@ impl Programs {
         Self { path: whole, contributed: PathBuf::from(CONTRIBUTED) }
     }
 
-    /// On a machine that has none.
+    /// A search path without any programs.
     #[cfg(test)]
     pub(super) fn nowhere() -> Self {
         Self { path: OsString::from("/nonexistent"), contributed: PathBuf::from("/nonexistent") }
     }
 
-    /// In this `PATH` and nowhere else.
+    /// Searches only this `PATH`.
     pub(super) fn exactly(path: &OsStr) -> Self {
         Self { path: path.to_owned(), contributed: PathBuf::from(CONTRIBUTED) }
     }
 
-    /// Whether there is a program of this name.
+    /// Reports whether the search path has a program of this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.look(name).is_some()
     }
 
-    /// The `PATH` for what we start, which looks for programs of its own.
+    /// The `PATH` for child processes, which run programs by name.
     pub(super) fn path(&self) -> &OsStr {
         &self.path
     }
 
-    /// The program of this name, or an error that says what to install.
+    /// Finds the program of this name.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`], with the package to install as its remedy.
     pub(super) fn find(&self, name: &str) -> Result<PathBuf, Error> {
         self.look(name).ok_or_else(|| {
             let package = PACKAGES.iter().find(|(program, _)| *program == name).map_or(name, |(_, package)| package);
@@ -77,7 +80,7 @@ impl Programs {
         })
     }
 
-    /// The script that starts an engine without root.
+    /// Finds the script that starts an engine without root.
     pub(super) fn find_rootless(&self) -> Result<PathBuf, Error> {
         const SCRIPT: &str = "dockerd-rootless.sh";
         let contributed = self.contributed.join(SCRIPT);

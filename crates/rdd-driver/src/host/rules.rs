@@ -1,26 +1,27 @@
-//! The packet rules of one engine, as text for `iptables-restore`: pure.
+//! Generates the packet rules of one engine as input for `iptables-restore`. Pure.
 //!
 //! `dockerd` runs with `--iptables=false`, because engines in one network namespace empty each other's chains when they
-//! start (docs/adr/0011). What it would have done is done here, in a chain of the engine's own name in three tables:
-//! containers reach out (`nat`, `filter`), and nobody reaches into a network from outside of it (`mangle`, which comes
-//! before anyone's `filter` can say yes). Published ports need no rule: they are served by the engine's own proxy.
+//! start (docs/adr/0011). The rules here replace its rules, in a chain per engine in three tables: `nat` and `filter`
+//! let containers reach the outside, `mangle` blocks connections into a network from outside. `mangle` comes first, so
+//! no rule in another program's `filter` chains can allow them. Published ports need no rule: the engine's userland
+//! proxy serves them.
 
 use std::{collections::BTreeMap, fmt::Write as _, net::Ipv4Addr};
 
 use rdd_instance::Pool;
 use serde::Deserialize;
 
-/// Where our chain is called from.
+/// The tables, and the built-in chains from which ours is called.
 pub(super) const JUMPS: [(&str, &str); 3] = [("nat", "POSTROUTING"), ("mangle", "FORWARD"), ("filter", "FORWARD")];
 
-/// A network of containers, as far as rules need it.
+/// A network of containers: the fields that rules depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Network {
     pub(super) bridge: String,
     pub(super) subnets: Vec<Subnet>,
-    /// Nothing leaves it.
+    /// Whether the network has no connection to the outside.
     is_internal: bool,
-    /// Its addresses are hidden behind the host's.
+    /// Whether its addresses are translated to the host's.
     is_masqueraded: bool,
 }
 
@@ -46,7 +47,7 @@ impl std::fmt::Display for Subnet {
 }
 
 impl Network {
-    /// The engine's own bridge, before the engine could tell of any network.
+    /// The engine's default network, for use before the engine can list its networks.
     pub(super) fn own(bridge: &str) -> Self {
         Self { bridge: bridge.to_owned(), subnets: Vec::new(), is_internal: false, is_masqueraded: true }
     }
@@ -80,12 +81,14 @@ struct Address {
     subnet: String,
 }
 
-/// The length of the part of a network's ID that its bridge is named after.
+/// The length of the prefix of a network's ID that is part of its bridge's name.
 const SHORT_ID: usize = 12;
 
-/// Reads the engine's list of networks. What is no bridge needs no rules; a name that no device can have is left out.
+/// Parses the engine's list of networks. Skips networks that are not bridges, and names that are not valid device
+/// names.
 ///
-/// The engine says of its `own` bridge that it is not masqueraded, because it was told to leave the rules to us.
+/// The engine reports its `own` bridge as not masqueraded, because it runs with `--iptables=false`; here it counts as
+/// masqueraded.
 pub(super) fn parse_networks(json: &[u8], own: &str) -> Result<Vec<Network>, serde_json::Error> {
     let listed: Vec<Listed> = serde_json::from_slice(json)?;
     let bridges = listed.into_iter().filter(|network| network.driver == "bridge");
@@ -114,7 +117,7 @@ fn is_device_name(name: &str) -> bool {
     (1..=15).contains(&name.len()) && name.chars().all(allowed) && !name.starts_with(['-', '.'])
 }
 
-/// The bridges that the engine made for networks that did not name one: those end with the engine.
+/// The bridges that the engine created for networks without an explicit bridge name. They are removed with the engine.
 pub(super) fn made_by_engine(networks: &[Network]) -> Vec<String> {
     let is_made = |bridge: &str| {
         let id = bridge.strip_prefix("br-").unwrap_or_default();
@@ -125,11 +128,12 @@ pub(super) fn made_by_engine(networks: &[Network]) -> Vec<String> {
 
 const NEW: &str = "-m conntrack ! --ctstate RELATED,ESTABLISHED";
 
-/// All rules of an engine. Restored with `--noflush` they replace those of the chain and touch no other.
+/// All rules of an engine. `iptables-restore --noflush` replaces the engine's chains with them and leaves other chains
+/// alone.
 pub(super) fn rules(chain: &str, pool: &Pool, networks: &[Network]) -> String {
     let mut text = String::new();
     let mut table = |name: &str, rules: Vec<String>| {
-        // Writing to a text does not fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "*{name}\n:{chain} - [0:0]");
         for rule in rules {
             let _ = writeln!(text, "-A {chain} {rule}");
@@ -153,7 +157,7 @@ fn masquerades(pool: &Pool, networks: &[Network]) -> Vec<String> {
     for subnet in open.iter().flat_map(|network| &network.subnets) {
         rules.push(format!("-s {subnet} -j RETURN"));
     }
-    // All of the pool at once, so that a new network reaches out from its first packet on.
+    // Covers the whole pool, so that a new network has access from its first packet.
     rules.push(format!("-s {pool} ! -d {pool} -j MASQUERADE"));
     for network in hidden {
         for subnet in network.subnets.iter().filter(|subnet| !in_pool(pool, subnet)) {
@@ -167,6 +171,7 @@ fn walls(pool: &Pool, networks: &[Network]) -> Vec<String> {
     let mut rules = Vec::new();
     for Network { bridge, is_internal, .. } in networks {
         if *is_internal {
+            // Internal networks: drop traffic in both directions, also of established connections.
             rules.push(format!("-i {bridge} ! -o {bridge} -j DROP"));
             rules.push(format!("! -i {bridge} -o {bridge} -j DROP"));
         } else {

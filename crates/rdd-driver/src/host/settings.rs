@@ -1,11 +1,10 @@
-//! What a template means to the host driver.
+//! Parses and validates a template for the host driver.
 
 use std::path::{Path, PathBuf};
 
 use crate::Template;
 
-/// Fields of Lima's templates that have no meaning here: there is no virtual machine to shape. A template may carry them,
-/// so that one text can serve several drivers.
+/// Fields of Lima's templates that describe a VM and are ignored here, so that one template can serve several drivers.
 const IGNORED: &[&str] = &[
     "additionalDisks",
     "arch",
@@ -45,33 +44,36 @@ const IGNORED: &[&str] = &[
     "vmOpts",
 ];
 
-/// Fields that are looked at.
+/// Fields that the driver uses.
 const KNOWN: &[&str] = &["cpus", "memory", "param", "vmType"];
 
-/// The longest path that a socket can have.
+/// The maximum length of a socket's path.
 pub(super) const SOCKET_PATH_MAX: usize = 107;
 
-/// How the engine is to run.
+/// The settings of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) engine: Kind,
-    /// Where clients find Docker's API; `None` means the machine's own folder.
+    /// The socket of Docker's API for clients; `None` means the default in the machine's folder.
     pub(super) docker_socket: Option<PathBuf>,
 }
 
-/// Which engine.
+/// The kind of engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// `dockerd` over a `containerd` of our own.
+    /// `dockerd` with a `containerd` of the instance's own.
     Moby,
-    /// `containerd` alone.
+    /// `containerd` without `dockerd`.
     Containerd,
-    /// An engine that somebody else runs, at this socket. It is watched, and never started or stopped.
+    /// An existing engine at this socket. The driver watches it and never starts or stops it.
     Foreign(PathBuf),
 }
 
 impl Settings {
-    /// Reads a template. Paths of sockets that we make must lie below `ours`.
+    /// Parses a template. Sockets that rdd creates must lie below `ours`.
+    ///
+    /// # Errors
+    /// All problems of the template, as messages for the user.
     pub(super) fn of(template: &str, ours: &Path) -> Result<Self, Vec<String>> {
         let template = Template::parse(template)?;
         let mut problems = unknown_fields(&template);

@@ -1,4 +1,5 @@
-//! The first steps of an engine, up to where it can be watched: everything that can fail before anything runs.
+//! Starts or adopts an engine, up to the point where it can be watched; checks all requirements before it changes
+//! anything.
 
 use std::{os::unix::fs::symlink, path::Path};
 
@@ -17,7 +18,18 @@ use super::{
 };
 use crate::{Error, LogOptions};
 
-/// Starts an engine. Nothing of it runs, and nothing is left of an earlier start.
+/// Starts an engine.
+///
+/// # Flow
+/// Checks that the socket is free and the programs exist, records the start, makes the network, starts the first
+/// process. [`Engine::supervise`] starts the rest.
+///
+/// # Assumptions
+/// Nothing of the machine runs, and an earlier start was torn down.
+///
+/// # Errors
+/// [`Error::Unsupported`] if the host lacks something, [`Error::InTheWay`] if another engine uses the socket. After an
+/// error, the run folder may exist; the next start tears it down.
 pub(super) async fn start(machine: &Machine, log: &LogOptions) -> Result<Engine, Error> {
     machine.check_owner()?;
     let template = machine.template()?;
@@ -27,7 +39,7 @@ pub(super) async fn start(machine: &Machine, log: &LogOptions) -> Result<Engine,
         Kind::Foreign(_) | Kind::Moby => expect_free(&socket).await?,
         Kind::Containerd => {}
     }
-    // Everything that may be missing is asked for before anything is made.
+    // Check all requirements before anything is created.
     let launch = Launch::find(&machine.host, &settings)?;
     let journal = Journal::begin(&machine.engine.folder, log, machine.host.clock.clone())?;
     machine.note_start(&template)?;
@@ -51,7 +63,7 @@ pub(super) async fn start(machine: &Machine, log: &LogOptions) -> Result<Engine,
     Ok(engine)
 }
 
-/// Takes hold of an engine that runs; `None` if a part of it ended meanwhile.
+/// Adopts a running engine. Returns `None` if one of its parts has ended.
 pub(super) fn adopt(machine: &Machine) -> Result<Option<Engine>, Error> {
     let Some(template) = machine.started_with()? else { return Ok(None) };
     let settings = machine.settings_of(&template)?;
@@ -80,7 +92,7 @@ pub(super) const RUNTIME_DIR_REMEDY: &str = "log in with a session of your own (
      set it to a folder that only you can read and write, and start the service again: rdd service stop && rdd start; or run \
      a virtual machine instead, for which limactl is downloaded: rdd delete && rdd set backend=lima running=true";
 
-/// How an engine is started here.
+/// How the engine is started on this host.
 #[derive(Debug)]
 enum Launch {
     Attach,
@@ -88,7 +100,7 @@ enum Launch {
     Own { containerd: std::path::PathBuf },
 }
 
-/// Whether this host has what these settings need.
+/// Checks that this host has what these settings need.
 pub(super) fn check(host: &Host, settings: &Settings) -> Result<(), Error> {
     Launch::find(host, settings).map(|_| ())
 }
@@ -99,7 +111,7 @@ impl Launch {
         if host.has_runtime_dir {
             return launch;
         }
-        // A user who lacks both gets both at once, to restart the service only once.
+        // Report both problems at once, so that the user has to restart the service only once.
         let (missing, remedy) = (NO_RUNTIME_DIR.to_owned(), RUNTIME_DIR_REMEDY.to_owned());
         Err(match launch {
             Err(Error::Unsupported { missing: also, remedy: other }) => Error::Unsupported {
@@ -134,7 +146,7 @@ impl Launch {
     }
 }
 
-/// An engine at the place of our socket is somebody else's: `dockerd` would push it aside without a word.
+/// Checks that no other engine answers at the socket: `dockerd` would silently replace it.
 async fn expect_free(socket: &Path) -> Result<(), Error> {
     let length = socket.as_os_str().len();
     if length > SOCKET_PATH_MAX {
@@ -146,7 +158,7 @@ async fn expect_free(socket: &Path) -> Result<(), Error> {
             remedy: "choose a shorter home folder or name".to_owned(),
         });
     }
-    // A link is ours: it led to an engine that this machine used before, perhaps before the last boot.
+    // A link was created by an earlier start of this machine, for a foreign engine.
     if socket.symlink_metadata().is_ok_and(|meta| meta.is_symlink()) {
         file::remove_if_present(socket)?;
     }
@@ -156,7 +168,7 @@ async fn expect_free(socket: &Path) -> Result<(), Error> {
     Err(Error::InTheWay { what: format!("another engine answers at {}", socket.display()) })
 }
 
-/// Points our socket at an engine that somebody else runs.
+/// Links the machine's socket to an engine that rdd does not own.
 fn attach(engine: &Engine, socket: &Path) -> Result<(), Error> {
     let Kind::Foreign(target) = &engine.settings.engine else { return Ok(()) };
     if let Some(folder) = socket.parent() {
@@ -167,7 +179,7 @@ fn attach(engine: &Engine, socket: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the network that containers need from their first moment on.
+/// Creates the bridge and the packet rules before the first container needs them.
 async fn wire(machine: &Machine) -> Result<OwnNetwork, Error> {
     let tools = machine.tools()?.ok_or_else(|| Error::Unsupported {
         missing: "only root can make a network".to_owned(),

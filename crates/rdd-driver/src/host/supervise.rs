@@ -1,4 +1,5 @@
-//! Watching one engine from its start to its end: bring it up, keep an eye on it, tell what happens.
+//! Supervises one engine: waits until it answers, checks its health, follows its networks, and tears it down when a
+//! part ends.
 
 use std::{fs::Permissions, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc, time::Duration};
 
@@ -21,28 +22,28 @@ use super::{
 };
 use crate::{Error, Health, LogOptions, Reporter, State, log};
 
-/// How long an engine may take to answer. A large data root that was not shut down cleanly takes a while.
+/// The start timeout. A large data root after an unclean shutdown takes a while.
 const START_TAKES: Duration = Duration::from_secs(180);
-/// How long the rest of a broken engine is given.
+/// The grace period for the remaining parts of an engine when one part has ended.
 const REMAINS_GRACE: Duration = Duration::from_secs(10);
-/// How often an engine is asked whether it is well.
+/// The interval of health checks.
 const HEALTH_EVERY: Duration = Duration::from_secs(10);
-/// Every how many of those the packet rules are looked at: that takes some processes.
+/// The packet rules are checked at every n-th health check, because each check runs several programs.
 const RULES_EVERY: u32 = 6;
-/// How soon one change of networks is followed after another; starting a container is one.
+/// The minimum time between two updates of the packet rules; each start of a container changes a network.
 const CHANGES_EVERY: Duration = Duration::from_millis(200);
-/// How soon an engine that stopped telling of changes is listened to again.
+/// The delay before the event stream is opened again after it ended.
 const LISTEN_AGAIN: Duration = Duration::from_secs(1);
-/// How often one that starts is asked, at first and at most.
+/// The backoff between questions to an engine that starts.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(250));
 
-/// An engine under way.
+/// An engine that is starting or running.
 #[derive(Debug)]
 pub(super) struct Engine {
     pub(super) machine: Machine,
     pub(super) settings: Settings,
     pub(super) alive: Vec<Alive>,
-    /// How its containers get out; `None` without root, and where the engine is somebody else's.
+    /// The engine's network; `None` without root, and for an engine that rdd does not own.
     pub(super) network: Option<OwnNetwork>,
     pub(super) log: LogOptions,
     pub(super) journal: Journal,
@@ -56,13 +57,13 @@ pub(super) struct OwnNetwork {
     pub(super) mtu: Option<u16>,
 }
 
-/// Why an engine is over: its last words.
+/// The message of the end of an engine.
 type Over = String;
 
 impl Engine {
-    /// Watches until it is over. When this returns nothing of it is left running, and its end has been told.
+    /// Supervises the engine until it ends. When this returns, nothing of it runs and [`State::Exited`] was reported.
     ///
-    /// Dropped half-way it leaves everything as it is, for the next one to adopt or to end.
+    /// If the future is dropped earlier, the engine keeps running; another caller can adopt it or tear it down.
     pub(super) async fn supervise(mut self, reporter: &Reporter) {
         self.tell(reporter, State::Starting);
         let over = match self.bring_up().await {
@@ -71,7 +72,7 @@ impl Engine {
         };
         self.journal.error(&over);
         let mut last_words = over;
-        // Children that are held are reaped when they end.
+        // The child handles are still held here, so the runtime reaps the children when they end.
         if let Err(error) = teardown(&self.machine, REMAINS_GRACE).await {
             let error = Chain(&error).to_string();
             self.journal.error(&error);
@@ -94,7 +95,7 @@ impl Engine {
         }
     }
 
-    /// Starts what is not there yet, and returns when the engine answers.
+    /// Starts the parts that are missing and returns when the engine answers.
     async fn bring_up(&mut self) -> Result<(), Over> {
         let deadline = Instant::now() + START_TAKES;
         if self.has(Part::Containerd) {
@@ -108,7 +109,7 @@ impl Engine {
                 self.start_dockerd().map_err(|error| Chain(&error).to_string())?;
             }
             self.until_answered(Part::Dockerd.name(), deadline, Question::Docker).await?;
-            // Nobody else can enter the folder that it is in; this says so at the socket as well.
+            // The folder is already private; the mode protects the socket itself as well.
             let _ = std::fs::set_permissions(self.socket(), Permissions::from_mode(PRIVATE));
             return Ok(());
         }
@@ -134,6 +135,7 @@ impl Engine {
         loop {
             let asked = question.ask(self);
             let answer = tokio::select! {
+                // Biased: an answer counts even if a part ended at the same moment; the next wait sees the end.
                 biased;
                 answer = asked => answer,
                 over = first_end(&self.machine, &mut self.alive) => return Err(over),
@@ -159,7 +161,7 @@ impl Engine {
         }
     }
 
-    /// Tells how the engine is doing until it is over.
+    /// Watches the engine and reports its health until it ends.
     async fn watch(&mut self, reporter: &Reporter) -> Over {
         let mut health = Checks::default();
         let (changes, _listening) = self.listen();
@@ -167,7 +169,7 @@ impl Engine {
         let mut ticks = tokio::time::interval(HEALTH_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut count = 0_u32;
-        // The first tick is at once: what is told first is what was looked at.
+        // The first tick comes at once, so the first state that is reported includes the result of a check.
         loop {
             let changed = async {
                 tokio::time::sleep_until(earliest).await;
@@ -199,7 +201,7 @@ impl Engine {
         }
     }
 
-    /// Asks whether the engine is well. One that is not ours and twice did not answer is over.
+    /// Checks the engine's health. A foreign engine counts as ended when it failed two checks in a row.
     async fn check(&mut self, health: &mut Checks) -> Result<(), Over> {
         health.containerd = match self.has(Part::Containerd) {
             true => Question::Containerd.ask(self).await.err().map(|why| format!("containerd does not answer: {why}")),
@@ -221,15 +223,16 @@ impl Engine {
         }
     }
 
-    /// Listens to the engine for changes of its networks, as long as what is returned second lives. Where they are nothing
-    /// to us, nothing is ever heard.
+    /// Subscribes to changes of the engine's networks until the returned group is dropped. Without a network of its
+    /// own, the notification never fires.
     fn listen(&self) -> (Arc<Notify>, Group<()>) {
         let (changes, mut listening) = (Arc::new(Notify::new()), Group::default());
         if self.network.is_some() && self.settings.engine == Kind::Moby {
             let (heard, socket) = (Arc::clone(&changes), self.socket());
             listening.spawn("network events", async move {
                 loop {
-                    // Why it ended matters little: an engine that does not answer is noticed elsewhere.
+                    // The reason for the end of the stream does not matter here: the health checks notice a dead
+                    // engine.
                     let _ = ask::follow_networks(&socket, || heard.notify_one()).await;
                     tokio::time::sleep(LISTEN_AGAIN).await;
                 }
@@ -238,10 +241,11 @@ impl Engine {
         (changes, listening)
     }
 
-    /// Makes the packet rules those of the networks that there are.
+    /// Updates the packet rules for the engine's current networks.
     async fn follow_networks(&self, health: &mut Checks) {
         let Some(own) = &self.network else { return };
         if let Err(why) = self.apply_networks(own, &mut health.networks).await {
+            // Forget the applied networks, so that the next check applies the rules again.
             health.networks = None;
             health.network = Some(format!("containers may not reach out: {why}"));
         } else {
@@ -259,7 +263,7 @@ impl Engine {
         if applied.as_ref() == Some(&networks) && wiring.is_in_place().await {
             return Ok(());
         }
-        // Written down before they are relied on: what is remembered can be removed.
+        // Record the bridges before they are used, so that a teardown after a kill can remove them.
         self.machine.remember_network(&remember(&own.pool, &networks)).map_err(text)?;
         wiring.apply_rules(&own.pool, &networks).await.map_err(text)?;
         *applied = Some(networks);
@@ -267,7 +271,7 @@ impl Engine {
     }
 }
 
-/// What was found at the last looks.
+/// The results of the last checks.
 #[derive(Debug, Default)]
 struct Checks {
     containerd: Option<String>,
@@ -303,7 +307,7 @@ impl Question {
     }
 }
 
-/// Waits for the first part to end: its last words.
+/// Waits for the first part to end and returns its message.
 async fn first_end(machine: &Machine, alive: &mut [Alive]) -> Over {
     let (part, how) = match alive {
         [] => std::future::pending().await,

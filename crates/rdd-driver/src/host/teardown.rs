@@ -1,4 +1,4 @@
-//! Bringing an engine to an end, from whatever state it is in, so that nothing of it is left but its data.
+//! Ends an engine in any state, so that only its data remains.
 
 use std::{
     io,
@@ -19,22 +19,31 @@ use super::{
 };
 use crate::{Error, Stopped};
 
-/// How long `containerd` may take to end; it has nothing to wait for.
+/// The timeout for `containerd` to end; it has no containers to wait for.
 const CONTAINERD_TAKES: Duration = Duration::from_secs(10);
-/// How long the last helpers of an engine that ended may take to follow it.
+/// The time that helper processes get to end after their engine.
 const HELPERS_TAKE: Duration = Duration::from_secs(3);
-/// How long the kernel may take to end what was killed.
+/// The timeout for killed processes to disappear.
 const KILL_TAKES: Duration = Duration::from_secs(10);
-/// How often everything is looked at while it ends, at first and at most: a look reads all of `/proc`.
+/// The backoff between observations of a teardown; each observation reads all of `/proc`.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(160));
 
-/// Asks everything of a machine to end, kills what has not when `grace` is over, and removes what only a running engine
-/// needs: mounts, control groups, network, sockets.
+/// Stops all processes of a machine and removes what only a running engine needs.
+///
+/// # Flow
+/// Asks K3s, `dockerd`, the remaining containers and `containerd` to end, in this order, within `grace`; kills what is
+/// left; then removes mounts, control groups, network, sockets and the run folder.
+///
+/// # Guarantees
+/// Idempotent, from any state: an interrupted teardown is completed by the next one.
+///
+/// # Errors
+/// [`Error::StillRunning`] if processes survive the kill.
 pub(super) async fn teardown(machine: &Machine, grace: Duration) -> Result<Stopped, Error> {
     let deadline = Instant::now() + grace;
     let was_running = !machine.processes().is_empty() || is_attached(machine)?;
     let mut graceful = true;
-    // Kubernetes first: it would start again what the engine stops.
+    // Kubernetes first: it would restart the containers that the engine stops.
     graceful &= ask(machine, Part::K3s, deadline).await?;
     graceful &= ask(machine, Part::Dockerd, deadline).await?;
     graceful &= ask_containers(machine, deadline).await?;
@@ -49,7 +58,7 @@ pub(super) async fn teardown(machine: &Machine, grace: Duration) -> Result<Stopp
     })
 }
 
-/// Whether the machine uses an engine that somebody else runs.
+/// Reports whether the machine uses a running engine: for a machine without processes, one that rdd does not own.
 fn is_attached(machine: &Machine) -> Result<bool, Error> {
     Ok(matches!(machine.look()?, crate::Found::Running(_)))
 }
@@ -59,7 +68,7 @@ fn signal_failed(action: &str) -> impl FnOnce(io::Error) -> Error + use<> {
     move |source| Error::System { action, source }
 }
 
-/// Asks a part to end. `false` if it has not by the deadline.
+/// Asks a part to end. Returns `false` if it is still running at the deadline.
 pub(super) async fn ask(machine: &Machine, part: Part, deadline: Instant) -> Result<bool, Error> {
     let seen = machine.process_of(part, &machine.processes());
     let failed = || signal_failed(&format!("stop {}", part.name()));
@@ -71,19 +80,19 @@ pub(super) async fn ask(machine: &Machine, part: Part, deadline: Instant) -> Res
     }
 }
 
-/// Lets paused containers go on, so that they hear what they are told.
+/// Resumes paused containers, so that they receive signals.
 fn thaw(machine: &Machine) {
     mounts::cgroups(&machine.engine.cgroup).iter().for_each(|group| mounts::thaw_cgroup(group));
 }
 
-/// Processes of a machine that stand between the engine and one container each.
+/// The containerd shims of a machine, one for each container.
 fn shims(machine: &Machine) -> Vec<Seen> {
     let mut processes = machine.processes();
     processes.retain(|seen| seen.program().starts_with("containerd-shim"));
     processes
 }
 
-/// Asks containers to end that no engine asked. `false` if some have not by the deadline.
+/// Asks the containers that no engine stopped to end. Returns `false` if some are still running at the deadline.
 async fn ask_containers(machine: &Machine, deadline: Instant) -> Result<bool, Error> {
     let mut asked = Vec::new();
     let mut delays = BACKOFF.delays();
@@ -95,6 +104,7 @@ async fn ask_containers(machine: &Machine, deadline: Instant) -> Result<bool, Er
         if containers.is_empty() {
             return Ok(true);
         }
+        // Each container is asked once, and also those that appear while the loop runs.
         for container in containers {
             if !asked.contains(&container) {
                 container.signal(Signal::TERM).map_err(signal_failed("stop a container"))?;
@@ -108,7 +118,8 @@ async fn ask_containers(machine: &Machine, deadline: Instant) -> Result<bool, Er
     }
 }
 
-/// Kills what is left, if it does not end by itself in a moment. `false` if something had to be killed.
+/// Kills the processes that remain. Helpers get a moment to end by themselves first, if `patient`. Returns `false` if
+/// it killed any.
 async fn sweep(machine: &Machine, patient: bool) -> Result<bool, Error> {
     let began = Instant::now();
     let mut graceful = true;
@@ -133,8 +144,8 @@ async fn sweep(machine: &Machine, patient: bool) -> Result<bool, Error> {
     }
 }
 
-/// Without root, processes of other users of a container's namespace cannot be killed from here. They end with their
-/// container's first process, which can.
+/// Kills a process. Without root, processes of other users in a container's namespace cannot be killed from here; they
+/// end with the container's first process, which can be killed.
 pub(super) fn kill(seen: &Seen) -> Result<(), Error> {
     match seen.signal(Signal::KILL) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
@@ -142,10 +153,10 @@ pub(super) fn kill(seen: &Seen) -> Result<(), Error> {
     }
 }
 
-/// Everything that belongs to a machine: its processes, what descends from them, what is in its control group.
+/// All processes of a machine: those with its mark, their descendants, and those in its control group.
 fn left_of(machine: &Machine) -> Vec<Seen> {
     let mut left = machine.processes();
-    // We ourselves may descend from a container of this engine, and our own daemon is no part of it.
+    // rdd itself may run in a container of this engine; it must not kill itself.
     let own = std::process::id();
     for seen in descendants(&left) {
         if seen.pid != own && !left.contains(&seen) {
@@ -158,13 +169,13 @@ fn left_of(machine: &Machine) -> Vec<Seen> {
     left
 }
 
-/// Removes what only a running engine needs. Nothing of it runs any more.
+/// Removes what only a running engine needs. Assumes that no process of it runs.
 async fn clear(machine: &Machine) -> Result<(), Error> {
     let engine = &machine.engine;
     mounts::unmount_below(&[&engine.data_root, &engine.containerd_root, &engine.k3s_root, &engine.run_dir])?;
     remove_cgroups(machine).await;
     let remembered = machine.remembered_network();
-    // Without the tools there is no network of ours.
+    // Without the tools, the driver has created no network.
     if let Ok(Some(tools)) = machine.tools() {
         Wiring { engine, tools: &tools }.remove(&remembered.bridges).await?;
     }
@@ -173,19 +184,20 @@ async fn clear(machine: &Machine) -> Result<(), Error> {
         remove_socket(&machine.docker_socket(&settings))?;
     }
     remove_socket(&engine.docker_socket)?;
-    // Last, since it is how the next daemon knows that there is something to clear.
+    // Last: the run folder shows the next daemon that a teardown is not complete.
     machine.remove_folder(&engine.run_dir).await
 }
 
-/// Groups can be busy for a moment after their last process has ended. One that stays costs nothing but its name.
+/// Removes the machine's control groups. A group can be busy for a moment after its last process; one that stays is
+/// harmless.
 async fn remove_cgroups(machine: &Machine) {
     remove_groups(mounts::cgroups(&machine.engine.cgroup)).await;
 }
 
-/// The control groups that the kubelet makes below that of the engine.
+/// The control group of pods, which the kubelet creates below that of the engine.
 const POD_GROUPS: &str = "kubepods";
 
-/// Removes the control groups of pods. Nothing of the cluster runs any more.
+/// Removes the control groups of pods. Assumes that the cluster's processes have ended.
 pub(super) async fn remove_pod_cgroups(machine: &Machine) {
     let groups = mounts::cgroups(&machine.engine.cgroup).into_iter().map(|group| group.join(POD_GROUPS));
     remove_groups(groups.filter(|group| group.is_dir()).collect()).await;
@@ -205,7 +217,7 @@ async fn remove_groups(groups: Vec<PathBuf>) {
     }
 }
 
-/// Removes a link that we made, or a socket where nobody listens. Anything else is not ours.
+/// Removes a link or a socket on which no process listens. Other files do not belong to rdd and stay.
 fn remove_socket(path: &Path) -> Result<(), Error> {
     let Ok(meta) = path.symlink_metadata() else { return Ok(()) };
     let is_deserted = || UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
