@@ -1,10 +1,13 @@
-//! What virtual machines need from elsewhere, each with how it is known to be right: the one manifest (`assets.json`).
+//! The manifest (`assets.json`) of what VMs need from elsewhere, and how each file is verified.
 //!
-//! Images have a digest here. Lima's archives have one as well, or else they are checked against the list that their publisher
-//! has beside them. Where the publisher signs that list, the manifest names the signature and the fingerprint of the key, and the
-//! archive's digest has to be in the list that this key signed (docs/security.md says what upstream signs). Programs come with the packages of this machine, which vouch for them; they are named here with the package, and never downloaded.
+//! Guest images have a digest in the manifest. Lima's archives have one too, or else are verified against the
+//! publisher's list of digests. Where the publisher signs that list, the manifest names the signature and the
+//! fingerprints of the keys, and the archive's digest has to be in a list with a valid signature (docs/security.md
+//! describes what upstream signs). Programs come from packages of this host; the manifest names the package, and rdd
+//! never downloads them.
 //!
-//! A file is taken from the folder that `RDD_OFFLINE_DIR` names, by its name here, before anybody is asked for it; an image's name is the last part of its address.
+//! A file in the folder `RDD_OFFLINE_DIR` with the name given here takes precedence over a download. The name of an
+//! image is the last part of its URL.
 
 use std::{fmt::Write as _, sync::OnceLock};
 
@@ -21,7 +24,7 @@ struct Manifest {
     programs: Vec<Program>,
 }
 
-/// What a machine's first disk is made of.
+/// An image for the first disk of a VM.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct GuestImage {
@@ -31,21 +34,21 @@ struct GuestImage {
     sha256: String,
 }
 
-/// `limactl` and what belongs to it, in an archive for each processor.
+/// A release of Lima, with one archive per architecture.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Lima {
     version: String,
-    /// Whether `make test-vm` boots machines with this version.
+    /// Whether `make test-vm` boots VMs with this version.
     tested: bool,
     /// The publisher's list of digests.
     list: SmallFile,
-    /// How the publisher signs it.
+    /// The publisher's signature of the list.
     signature: Option<ListSignature>,
     archives: Vec<Archive>,
 }
 
-/// A file that the publisher has beside the archives.
+/// A file that the publisher offers beside the archives.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SmallFile {
@@ -65,17 +68,17 @@ impl SmallFile {
 struct ListSignature {
     name: String,
     url: String,
-    /// Those of the maintainers who may sign; one signature is enough.
+    /// The keys of the maintainers who may sign; one valid signature is enough.
     keys: Vec<ListKey>,
 }
 
-/// A key that may sign.
+/// A key whose signatures are accepted.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ListKey {
-    /// In full. It decides, and not where the key comes from.
+    /// The full fingerprint. It alone decides, not the source of the key file.
     fingerprint: String,
-    /// The file of keys, at its address and in the offline folder.
+    /// The name of the key file, at its URL and in the offline folder.
     name: String,
     url: String,
 }
@@ -86,31 +89,31 @@ struct Archive {
     name: String,
     architecture: String,
     url: String,
-    /// Without it the digest is the one in the publisher's list.
+    /// The archive's digest. If absent, the digest comes from the publisher's list.
     sha256: Option<String>,
 }
 
-/// A program that has to be on this machine.
+/// A program that must be installed on this host.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Program {
     pub(crate) name: String,
-    /// What has it on Debian and Ubuntu.
+    /// The package on Debian and Ubuntu.
     pub(crate) package: String,
     needed_by: Need,
-    /// Where it is needed; everywhere without it.
+    /// The architecture that needs it; all if absent.
     architecture: Option<String>,
 }
 
-/// What a program is needed by.
+/// The feature that needs a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Need {
-    /// Every virtual machine.
+    /// Every VM.
     Machine,
-    /// Lima as it is downloaded, when it is unpacked.
+    /// Unpacking a downloaded archive of Lima.
     LimaArchive,
-    /// An image whose name ends in `.xz`, when Lima makes a disk of it.
+    /// Converting an image whose name ends in `.xz`.
     XzImage,
 }
 
@@ -119,12 +122,12 @@ fn manifest() -> &'static Manifest {
     READ.get_or_init(|| serde_json::from_str(MANIFEST).expect("a test reads it"))
 }
 
-/// The guest images for this `vmType`, as the `images` of a Lima template.
+/// The guest images for this `vmType`, as the field `images` of a Lima template.
 pub fn images(vm_type: &str) -> String {
     let mut text = "images:\n".to_owned();
     let fitting = |image: &&GuestImage| image.vm_types.iter().any(|known| known == vm_type);
     for GuestImage { architecture, url, sha256, .. } in manifest().guest_images.iter().filter(fitting) {
-        // A write to a string does not fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "- location: \"{url}\"\n  arch: {architecture}\n  digest: \"sha256:{sha256}\"");
     }
     text
@@ -136,11 +139,11 @@ pub(crate) struct LimaRelease {
     /// The archive with `limactl`.
     pub(crate) archive: Asset,
     pub(crate) version: &'static str,
-    /// Whether our tests boot machines with it.
+    /// Whether our tests boot VMs with it.
     pub(crate) is_tested: bool,
 }
 
-/// The release of Lima for this processor.
+/// The release of Lima for this architecture.
 pub(crate) fn lima(architecture: &str) -> Option<LimaRelease> {
     let Lima { version, tested, list, signature, archives } = &manifest().lima;
     let archive = archives.iter().find(|archive| archive.architecture == architecture)?;
@@ -157,6 +160,7 @@ fn check_of(archive: &Archive, list: &SmallFile, signature: Option<&ListSignatur
     let entry = archive.name.clone();
     let pinned = archive.sha256.as_deref().map(|digest| Sha256::parse(digest).expect("a test reads it"));
     match (pinned, signature) {
+        // From weakest to strongest: the publisher's unsigned list, a digest in the manifest, a signed list.
         (None, None) => Check::Published { list: list.published(), entry },
         (Some(digest), None) => Check::Sha256(digest),
         (pinned, Some(ListSignature { name, url, keys })) => {
@@ -177,15 +181,15 @@ fn check_of(archive: &Archive, list: &SmallFile, signature: Option<&ListSignatur
     }
 }
 
-/// The programs that this takes on a machine with this processor.
+/// The programs for this need on this architecture.
 pub(crate) fn programs(need: Need, architecture: &str) -> impl Iterator<Item = &'static Program> {
     let fits = move |program: &&Program| program.architecture.as_deref().is_none_or(|known| known == architecture);
     manifest().programs.iter().filter(move |program| program.needed_by == need).filter(fits)
 }
 
-/// A file that a template names with its digest, `sha256:…`; `None` if it is one that is not ours to download.
+/// The asset for an image that a template names with its digest, `sha256:…`. `None` if rdd cannot download it.
 pub(crate) fn named(location: &str, digest: &str) -> Option<Asset> {
-    // As the fetcher has it: plain HTTP is for this machine only.
+    // As in the fetcher: plain HTTP only from the loopback address.
     let is_ours =
         ["https://", "http://127.0.0.1:", "http://localhost:"].iter().any(|start| location.starts_with(start));
     let digest = digest.strip_prefix("sha256:").and_then(|digest| Sha256::parse(digest).ok())?;

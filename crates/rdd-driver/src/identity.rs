@@ -1,21 +1,23 @@
-//! Which processes belong to a machine: what `/proc` shows of them has to prove it.
+//! Decides which processes belong to a machine, with proof from `/proc`.
 //!
-//! Everything that we start for a machine gets two variables, which it hands down to what it starts itself (proxies of
-//! published ports, shims of containers, QEMU): a mark ([`MARK`], [`LIMA_MARK`]) with the path of the machine's folder, and
-//! [`NONCE`] with a random value that is new for every start and is stored in a private file ([`Launch`]).
+//! Every process that rdd starts for a machine gets two variables, which its children (userland proxies, containerd
+//! shims, QEMU) inherit: a mark ([`MARK`], [`LIMA_MARK`]) with the path of the machine's folder, and [`NONCE`] with a
+//! random value that is new for every start and stored in a private file ([`Launch`]).
 //!
-//! Anybody can put a mark into the environment of a process, so a mark alone proves nothing. A process belongs to a machine if
-//! - its mark names exactly this folder, so `rd` is never taken for `rd-app`;
+//! Any user can put a mark into the environment of a process, so a mark alone proves nothing. A process belongs to a
+//! machine if
+//! - its mark is exactly this folder, so `rd` is never confused with `rd-app`;
 //! - it has the nonce of the machine's last start, which other users and containers cannot read;
 //! - its real and its effective user are ours;
 //! - it is in our PID namespace, which processes of containers are not.
 //!
-//! The host driver adds that it is not in a control group of the machine's containers (`host::machine`). The processes inside
-//! containers belong to the machine as well: they are found as descendants of the shims, and in those control groups.
+//! The host driver also requires that it is not in a control group of the machine's containers (`host::machine`). The
+//! processes inside containers belong to the machine as well; the driver finds them as descendants of the shims and in
+//! those control groups.
 //!
-//! Versions before the nonce left processes with a mark only. They are accepted while a [`Record`] of such a version names a
-//! process of this boot, and then only processes that are no older than the recorded one. Such a process is adopted by its
-//! record (PID, start time, boot) and never by its mark.
+//! Older versions, without nonces, left processes with only a mark. They are accepted while a [`Record`] of such a
+//! version names a process of this boot, and only if they are not older than the recorded process. Such a process is
+//! adopted by its record (PID, start time, boot) and never by its mark.
 
 use std::{
     collections::BTreeMap,
@@ -33,16 +35,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// The variable that marks what belongs to an engine of this host.
+/// The variable that marks the processes of an engine on this host.
 pub(crate) const MARK: &str = "RDD_HOST_ENGINE";
-/// The variable that marks what belongs to a virtual machine.
+/// The variable that marks the processes of a VM.
 pub(crate) const LIMA_MARK: &str = "RDD_LIMA_MACHINE";
-/// The variable that marks what of a machine belongs to its Kubernetes, with the path of the cluster's data.
+/// The variable that marks the processes of a machine's Kubernetes, with the path of the cluster's data.
 pub(crate) const CLUSTER_MARK: &str = "RDD_HOST_CLUSTER";
 /// The variable with the nonce of the start that a process belongs to.
 const NONCE: &str = "RDD_MACHINE_NONCE";
 
-/// A random value that only processes of one start of a machine have. It is not printed.
+/// A random value that only the processes of one start have. `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 struct Nonce(String);
@@ -53,7 +55,7 @@ impl fmt::Debug for Nonce {
     }
 }
 
-/// One start of a machine, as it is stored for the next daemon.
+/// One start of a machine, stored for the next daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Launch {
     nonce: Nonce,
@@ -62,7 +64,7 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
-    /// Begins a new start: processes of earlier ones no longer belong to the machine.
+    /// Begins a new start and stores it. Processes of earlier starts no longer belong to the machine.
     pub(crate) fn renew(path: &Path) -> Result<Self, Error> {
         let nonce = Nonce(uuid::Uuid::new_v4().simple().to_string());
         let launch = Self { nonce, boot: boot(), pid_namespace: pid_namespace() };
@@ -71,18 +73,18 @@ impl Launch {
         Ok(launch)
     }
 
-    /// The start that is under way. One is begun if there is none: a version without nonces made this machine.
+    /// The current start. If none is stored, because an older version created the machine, a new one begins.
     pub(crate) fn current(path: &Path) -> Result<Self, Error> {
         Self::read(path).map_or_else(|| Self::renew(path), Ok)
     }
 
-    /// The last start, if its processes can still run: it was in this boot, and in this PID namespace.
+    /// The last start, if its processes can still run: it was in this boot and in this PID namespace.
     fn read(path: &Path) -> Option<Self> {
         let launch: Self = serde_json::from_slice(&rdd_stdx::owned::read(path).ok()?).ok()?;
         (launch.boot == boot() && launch.pid_namespace == pid_namespace()).then_some(launch)
     }
 
-    /// Makes what this command starts a part of the machine with this folder.
+    /// Marks the process that this command starts, and its children, as part of the machine with this folder.
     pub(crate) fn mark(&self, command: &mut Command, mark: &str, folder: &Path) {
         command.env(mark, folder).env(NONCE, &self.nonce.0);
     }
@@ -94,12 +96,13 @@ pub(crate) struct ProcessScope {
     mark: &'static str,
     folder: PathBuf,
     nonce: Option<Nonce>,
-    /// When the oldest process was started that a version without nonces recorded in this boot.
+    /// The start time of the oldest process that a version without nonces recorded in this boot.
     legacy_since: Option<u64>,
 }
 
 impl ProcessScope {
-    /// The processes with this mark of this folder. `launch` is where the last start is stored, `records` are those of the machine.
+    /// The scope of the processes with this mark and folder. `launch` is the file of the last start, `records` are the
+    /// machine's.
     pub(crate) fn new(
         mark: &'static str,
         folder: &Path,
@@ -116,7 +119,7 @@ impl ProcessScope {
         }
     }
 
-    /// All of them.
+    /// Lists all processes in the scope.
     pub(crate) fn list(&self) -> Vec<Seen> {
         if self.nonce.is_none() && self.legacy_since.is_none() {
             return Vec::new();
@@ -124,14 +127,14 @@ impl ProcessScope {
         all().into_iter().filter(|seen| !seen.is_zombie && self.contains(seen)).collect()
     }
 
-    /// The process of a record, if it lives and is one of them.
+    /// The process of a record, if it runs and is in the scope.
     pub(crate) fn find(&self, record: &Record) -> Option<Seen> {
         let seen = look(record.pid)?;
         (record.describes(&seen) && self.contains(&seen)).then_some(seen)
     }
 
-    /// The one that leads its group and runs this program: what we started ourselves. One that a version without nonces
-    /// started has to have a record.
+    /// The process among these that leads its process group and runs this program: the one that rdd started directly.
+    /// It has to have the nonce; a process of a version without nonces is found only by its record.
     pub(crate) fn leader<'a>(&self, among: &'a [Seen], program: &str) -> Option<&'a Seen> {
         let is_leader = |seen: &&Seen| seen.pid == seen.group && seen.program() == program;
         among.iter().filter(is_leader).find(|seen| self.proof_of(&seen.environment()) == Proof::Nonce)
@@ -160,36 +163,36 @@ impl ProcessScope {
     }
 }
 
-/// What the environment of a marked process says about the start that it belongs to.
+/// The evidence in the environment of a marked process about its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Proof {
     Nonce,
     OtherNonce,
-    /// A version without nonces started it, or somebody who does not know the nonce.
+    /// A version without nonces started it, or another process that does not know the nonce.
     MarkOnly,
 }
 
-/// A process as `/proc` showed it.
+/// A process, as read from `/proc`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) pid: u32,
     pub(crate) parent: u32,
     group: u32,
-    /// When it started, in ticks since boot. With the PID it names a process until the next boot.
+    /// The start time, in ticks since boot. With the PID it identifies a process until the next boot.
     started: u64,
     is_zombie: bool,
 }
 
 impl Seen {
-    /// Takes hold of exactly this process; `None` if it has ended.
+    /// Opens exactly this process; `None` if it has ended.
     pub(crate) fn open(&self) -> io::Result<Option<Process>> {
         let Some(process) = Process::open(self.pid)? else { return Ok(None) };
-        // Looked at again with the process in hand: a PID that was given away has another age.
+        // Read again after opening: if the PID was reused in between, the start time differs.
         let same = look(self.pid).is_some_and(|now| now.started == self.started && !now.is_zombie);
         Ok(same.then_some(process))
     }
 
-    /// Signals exactly this process.
+    /// Sends a signal to exactly this process. Does nothing if it has ended.
     pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
         if let Some(process) = self.open()? {
             process.signal(signal)?;
@@ -197,7 +200,7 @@ impl Seen {
         Ok(())
     }
 
-    /// The name of its program, as it was called.
+    /// The file name of its program, from its command line.
     pub(crate) fn program(&self) -> String {
         let arguments = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
         let first = arguments.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -205,19 +208,19 @@ impl Seen {
         path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Its words, the program first.
+    /// Its command line, the program first.
     pub(crate) fn arguments(&self) -> Vec<Vec<u8>> {
         let words = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
         words.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect()
     }
 
-    /// Its environment; empty if we may not read it.
+    /// Its environment; empty if it cannot be read.
     fn environment(&self) -> Vec<u8> {
         fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default()
     }
 }
 
-/// The value of the first variable of this name.
+/// The value of the first variable with this name.
 fn variable<'a>(environment: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let variables = environment.split(|byte| *byte == 0);
     variables.filter_map(|text| text.strip_prefix(name.as_bytes())?.strip_prefix(b"=")).next()
@@ -227,12 +230,12 @@ fn has_variable(environment: &[u8], name: &str, value: &[u8]) -> bool {
     variable(environment, name) == Some(value)
 }
 
-/// Who runs a process, and where its PID counts.
+/// The user of a process, and the depth of its PID namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Credentials {
     real_uid: u32,
     effective_uid: u32,
-    /// How many PID namespaces it is below ours.
+    /// The number of PID namespaces between ours and its own.
     nested_namespaces: usize,
 }
 
@@ -243,29 +246,29 @@ impl Credentials {
     }
 }
 
-/// Whether we run this process ourselves: as our user, and not inside of a container.
+/// Reports whether a process runs as our user, with its PID in our namespace.
 pub(crate) fn is_ours(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     parse_status(&status).is_some_and(|found| found.are_of(rustix::process::geteuid().as_raw()))
 }
 
-/// `/proc/<pid>/status`. The name of the program comes before these lines, and the kernel escapes line ends in it.
+/// Parses `/proc/<pid>/status`. The program's name comes before these lines, and the kernel escapes line ends in it.
 fn parse_status(status: &str) -> Option<Credentials> {
     let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::split_ascii_whitespace);
     let mut uids = line("Uid:")?.map(|field| field.parse().ok());
     let (real_uid, effective_uid) = (uids.next()??, uids.next()??);
-    // One PID for each namespace from ours down to its own. A kernel without namespaces does not have the line.
+    // The line has one PID for each namespace from ours down to its own. Kernels without PID namespaces omit it.
     let pids = line("NSpid:").map_or(1, Iterator::count);
     Some(Credentials { real_uid, effective_uid, nested_namespaces: pids.saturating_sub(1) })
 }
 
-/// A process of a machine, as it is stored for the next daemon.
+/// A process of a machine, stored for the next daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     pid: u32,
     started: u64,
     boot: String,
-    /// Absent in records of versions without nonces, as is the nonce.
+    /// Absent, like the nonce, in records of versions without nonces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pid_namespace: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -273,26 +276,26 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// What to store of a process that was just started; `None` if it has ended already.
+    /// Records a process that was just started; `None` if it has ended already.
     pub(crate) fn new(pid: u32, launch: &Launch) -> Option<Self> {
         let Launch { nonce, boot, pid_namespace } = launch.clone();
         let started = look(pid)?.started;
         Some(Self { pid, started, boot, pid_namespace: Some(pid_namespace), nonce: Some(nonce) })
     }
 
-    /// Whether this is the very process: PIDs are given away again, but not with the same start time in one boot.
+    /// Whether this is the recorded process: a PID can be reused, but not with the same start time in the same boot.
     fn describes(&self, seen: &Seen) -> bool {
         let same_namespace = self.pid_namespace.as_ref().is_none_or(|namespace| *namespace == pid_namespace());
         self.pid == seen.pid && self.started == seen.started && !seen.is_zombie && self.boot == boot() && same_namespace
     }
 }
 
-/// The process that has this PID now, unless it has ended.
+/// The running process with this PID; `None` if it has ended.
 pub(crate) fn alive(pid: u32) -> Option<Seen> {
     look(pid).filter(|seen| !seen.is_zombie)
 }
 
-/// The processes that descend from these, without these.
+/// All descendants of these processes, without the processes themselves.
 pub(crate) fn descendants(of: &[Seen]) -> Vec<Seen> {
     let mut children: BTreeMap<u32, Vec<Seen>> = BTreeMap::new();
     for seen in all().into_iter().filter(|seen| !seen.is_zombie) {
@@ -300,7 +303,7 @@ pub(crate) fn descendants(of: &[Seen]) -> Vec<Seen> {
     }
     let mut found = Vec::new();
     let mut next: Vec<u32> = of.iter().map(|seen| seen.pid).collect();
-    // Each parent's entry is taken out, so this ends whatever `/proc` showed while it changed.
+    // Each parent is removed from the map, so the loop ends even if /proc changed while it was read and shows a cycle.
     while let Some(pid) = next.pop() {
         for child in children.remove(&pid).unwrap_or_default() {
             next.push(child.pid);
@@ -321,7 +324,8 @@ fn look(pid: u32) -> Option<Seen> {
     parse_stat(pid, &fs::read_to_string(PathBuf::from(format!("/proc/{pid}/stat"))).ok()?)
 }
 
-/// `/proc/<pid>/stat`: the name is in parentheses and may hold any character, so everything is counted from the last one.
+/// Parses `/proc/<pid>/stat`. The name in parentheses can contain any character, so the fields count from the last
+/// parenthesis.
 fn parse_stat(pid: u32, stat: &str) -> Option<Seen> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
@@ -339,7 +343,7 @@ fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-/// The PID namespace that our PIDs count in, like `pid:[4026531836]`.
+/// The PID namespace of this process, like `pid:[4026531836]`.
 fn pid_namespace() -> String {
     fs::read_link("/proc/self/ns/pid").unwrap_or_default().to_string_lossy().into_owned()
 }

@@ -1,17 +1,18 @@
-//! What releases of the kubelet need of the machine that they run in.
+//! The requirements of kubelet releases on their machine.
 
-/// The first minor release of Kubernetes 1 whose kubelet knows `fail-cgroupv1`; older ones refuse a flag that they do not know.
+/// The first minor release of Kubernetes 1 whose kubelet accepts `fail-cgroupv1`; older ones refuse unknown flags.
 pub(crate) const MINOR_WITH_CGROUP_FLAG: u32 = 31;
-/// The first whose kubelet does not start on control groups of version 1 unless it is told to.
+/// The first minor release whose kubelet refuses control groups of version 1 by default.
 const MINOR_WITHOUT_CGROUP_V1: u32 = 35;
 
-/// The minor release of Kubernetes 1 of a full version: 34 of `v1.34.6+k3s1`.
+/// The minor release of a full version of Kubernetes 1: 34 for `v1.34.6+k3s1`.
 pub(crate) fn minor_version(version: &str) -> Option<u32> {
     let mut parts = version.strip_prefix('v').unwrap_or(version).split('.');
     (parts.next()? == "1").then(|| parts.next()?.parse().ok()).flatten()
 }
 
-/// The warning for this release on a machine with control groups of version 1; `None` for a release that supports them.
+/// The warning about this release on a machine with control groups of version 1; `None` for a release that supports
+/// them.
 pub(crate) fn warn_of_cgroup_v1(version: &str, machine: &str) -> Option<String> {
     minor_version(version).filter(|minor| *minor >= MINOR_WITHOUT_CGROUP_V1)?;
     Some(format!(

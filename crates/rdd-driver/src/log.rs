@@ -1,4 +1,5 @@
-//! The log files of a machine: a fresh one per start, the last five kept; the last line of one; where they go.
+//! The log files of a machine: rotation at each start, the last line or the cause of an end, and preservation before
+//! deletion.
 
 use std::{
     fs::{self, File},
@@ -10,48 +11,49 @@ use rdd_stdx::{file, logfile};
 
 use crate::Error;
 
-/// How a start treats logs.
+/// The log settings of a start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogOptions {
-    /// `RDD_KEEP_LOGS`: old files are not pruned.
+    /// `RDD_KEEP_LOGS`: keep all old files.
     pub keep_all: bool,
     /// `RDD_LOG_TITLE`: the first line of each new file, as `{"title":"…"}`.
     pub title: Option<String>,
-    /// Whether what is started should tell more: the daemon's verbosity is 1 or more.
+    /// Whether child processes log at debug level: the daemon's verbosity is 1 or more.
     pub debug: bool,
 }
 
-/// What the driver tells, as JSON lines: its events.
+/// The log of the driver's events, as JSON lines.
 pub const EVENTS: &str = "ha.stdout.log";
-/// What the driver tells, as JSON lines: for people. `rdd limavm log` prints this one.
+/// The log of the driver's messages for people, as JSON lines. `rdd limavm log` prints it.
 pub const MESSAGES: &str = "ha.stderr.log";
 
-/// Sets the file aside and opens a new one, private, with its title.
+/// Renames the old file and opens a new private one, with the title as its first line.
 pub(crate) fn rotate(path: &Path, options: &LogOptions) -> Result<File, Error> {
     let title = options.title.as_ref().map(|title| serde_json::json!({ "title": title }).to_string());
     Ok(logfile::rotate(path, options.keep_all, title.as_deref())?)
 }
 
-/// How far from its end a log is searched for its last line.
+/// How many bytes at the end of a log are searched for its last line.
 const TAIL_BYTES: u64 = 16 << 10;
-/// How far from its end the log of K3s is searched for the cause: its parts go on logging while it shuts down.
+/// How many bytes at the end of the log of K3s are searched for the cause: its parts continue to log while it shuts
+/// down.
 const CAUSE_TAIL_BYTES: u64 = 256 << 10;
-/// The longest line that is shown.
+/// The maximum length of a line in a condition.
 const LINE_LENGTH_MAX: usize = 1000;
 
-/// The last line of a log that is not blank, cut to what a condition can show; `None` if there is none to read.
+/// The last non-blank line of a log, shortened for a condition; `None` if there is none.
 pub(crate) fn last_line(path: &Path) -> Option<String> {
     let text = read_tail(path, TAIL_BYTES)?;
     text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(make_printable)
 }
 
-/// Why K3s has ended, as [`find_cause`] finds it in its log; `None` if there is nothing to read.
+/// The cause of the end of K3s, by [`find_cause`] on its log; `None` if the log is empty or unreadable.
 pub(crate) fn last_cause(path: &Path) -> Option<String> {
     find_cause(&read_tail(path, CAUSE_TAIL_BYTES)?)
 }
 
-/// Why a program that logs like K3s (logrus) has ended: the message of its last fatal line, else of its last error, else its last line. What it logs
-/// while it shuts down is no cause.
+/// Finds the cause of the end of a program that logs with logrus, like K3s: the message of its last fatal line, else of
+/// its last error, else its last line. Lines that it logs while it shuts down are not the cause.
 pub(crate) fn find_cause(text: &str) -> Option<String> {
     let is_fatal = |line: &&str| has_level(line, "fatal") || line.starts_with("panic: ");
     let lines = || text.lines().rev().map(str::trim);
@@ -66,7 +68,8 @@ fn has_level(line: &str, level: &str) -> bool {
     line.split(' ').any(|word| word.strip_prefix("level=") == Some(level))
 }
 
-/// The message of a logrus line, with the error that it names; any other line as it is. Times and levels would make two equal ends differ.
+/// The message and error of a logrus line; any other line unchanged. Drops time and level, so that equal causes give
+/// equal texts.
 fn unwrap_message(line: &str) -> String {
     match (find_field(line, "msg"), find_field(line, "error")) {
         (Some(message), Some(error)) => format!("{message}: {error}"),
@@ -75,7 +78,7 @@ fn unwrap_message(line: &str) -> String {
     }
 }
 
-/// The value of a field of a logrus line, without Go's quotes.
+/// The value of a field of a logrus line, unquoted.
 fn find_field(line: &str, name: &str) -> Option<String> {
     let start = line.find(&format!(" {name}="))? + name.len() + 2;
     let value = line.get(start..)?;
@@ -95,7 +98,7 @@ fn find_field(line: &str, name: &str) -> Option<String> {
     }
 }
 
-/// The end of a file.
+/// Reads the last `bytes` bytes of a file.
 fn read_tail(path: &Path, bytes: u64) -> Option<String> {
     let mut log = File::open(path).ok()?;
     let length = log.metadata().ok()?.len();
@@ -110,8 +113,8 @@ fn make_printable(line: &str) -> String {
     printable.trim().to_owned()
 }
 
-/// Moves the logs of a machine that is about to be deleted to `<log_dir>/<vm>`, or `<vm>.2` and so on if that is taken:
-/// what `RDD_KEEP_LOGS` asks for. Returns where they are, if there were any.
+/// Moves the logs of a machine that is about to be deleted to `<log_dir>/<vm>`, or `<vm>.2` and so on if that exists.
+/// Used for `RDD_KEEP_LOGS`. Returns the new folder; `None` if there are no logs.
 pub fn preserve(folder: &Path, log_dir: &Path, vm: &str) -> Result<Option<PathBuf>, Error> {
     let logs = match regular_logs(folder) {
         Ok(logs) if logs.is_empty() => return Ok(None),
@@ -139,7 +142,7 @@ fn regular_logs(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(logs)
 }
 
-/// As many folders of old logs of one machine as there may be.
+/// The maximum number of folders of old logs of one machine.
 const FOLDERS_MAX: u32 = 1000;
 
 fn free_folder(log_dir: &Path, vm: &str) -> Result<PathBuf, Error> {
@@ -158,7 +161,7 @@ fn free_folder(log_dir: &Path, vm: &str) -> Result<PathBuf, Error> {
     Err(Error::InTheWay { what: format!("{} has {FOLDERS_MAX} folders of old logs of {vm:?}", log_dir.display()) })
 }
 
-/// A rename, or a copy where the log folder is on another file system.
+/// Renames a file, or copies it if the target is on another file system.
 fn move_file(from: &Path, to: &Path) -> io::Result<()> {
     match fs::rename(from, to) {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {

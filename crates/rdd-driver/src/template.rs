@@ -1,30 +1,33 @@
-//! As much of a Lima template as drivers look at.
+//! Parses the fields of a Lima template that drivers use, and compares and edits templates.
 
 use std::collections::BTreeMap;
 
 use rdd_meta::go_text::quote;
 use serde_json::{Map, Value};
 
-/// The longest template that is read; the API server takes objects of 1.5 MB, and a template is text for people.
+/// The maximum size of a template. The API server accepts objects of 1.5 MB.
 pub const TEMPLATE_BYTES_MAX: usize = 1 << 20;
 
-/// A template as it was read: well-formed, and each field that is here of its type.
+/// A parsed template: valid YAML, and every known field has the right type.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Template {
-    /// `vmType`: which driver.
+    /// `vmType`, which selects the driver.
     pub vm_type: Option<String>,
     /// `cpus`.
     pub cpus: Option<u32>,
     /// `memory`, in bytes.
     pub memory_bytes: Option<u64>,
-    /// `param`: values for scripts and drivers. Numbers and booleans are taken as they are written.
+    /// `param`: values for scripts and drivers. Numbers and booleans are kept as they are written.
     pub param: BTreeMap<String, String>,
-    /// The names of all fields at the top, sorted.
+    /// The names of all top-level fields, sorted.
     pub fields: Vec<String>,
 }
 
 impl Template {
-    /// Reads a template; every problem is a sentence for its author.
+    /// Parses a template.
+    ///
+    /// # Errors
+    /// Every problem, as a sentence for the template's author.
     pub fn parse(text: &str) -> Result<Self, Vec<String>> {
         let fields = mapping(text).map_err(|problem| vec![problem])?;
         let mut problems = Vec::new();
@@ -43,23 +46,23 @@ impl Template {
     }
 }
 
-/// Only the `vmType`, from a template that may be wrong otherwise.
+/// Reads only the `vmType`, from a template whose other fields may be invalid.
 pub fn vm_type(text: &str) -> Result<Option<String>, String> {
     let mut vm_type = None;
     let problem = mapping(text)?.get("vmType").and_then(|value| read_vm_type(value, &mut vm_type));
     problem.map_or(Ok(vm_type), Err)
 }
 
-/// Parameters that only tell the guest, at its next boot, what the daemon sees to by itself meanwhile: it starts and stops the
-/// cluster in the guest, and holds its port.
+/// Parameters for the guest's next boot that the daemon applies itself until then: it starts and stops the cluster in
+/// the guest, and holds its port.
 const TOLD_LATER: [&str; 3] = ["  KUBERNETES_ENABLED: ", "  KUBERNETES_VERSION: ", "  KUBERNETES_PORT: "];
-/// What the App's own template has in all its forms, and names nothing in anybody else's.
+/// A line that all templates of the App have, and that is unlikely in a user's template.
 const OF_THE_APP: &str = "\n  HOST_KUBERNETES_SOCKET: ";
 
-/// Whether what was started with one template has to be started anew to run as another one says.
+/// Whether a machine that was started with one template has to be restarted to run with another.
 ///
-/// Any difference is a reason: what a line of somebody's template is good for is Lima's to know. The exception are the lines of the App's own
-/// that say whether it has Kubernetes.
+/// Any difference requires a restart, because only Lima knows the effect of a line. The exception are the App's
+/// parameters about Kubernetes, which the daemon applies at once.
 pub fn needs_restart(started: &str, wanted: &str) -> bool {
     if started == wanted {
         return false;
@@ -75,8 +78,8 @@ pub fn needs_restart(started: &str, wanted: &str) -> bool {
     }
 }
 
-/// The template with these values in its `param`, where they take precedence. Everything else stays as it is written; a template that is none
-/// is left to whoever checks it.
+/// Sets parameters of a template; they take precedence over existing ones. The rest of the text stays as it is, and so
+/// does a template that is not valid, for which the validation reports the error.
 pub fn with_params(text: &str, params: &BTreeMap<String, String>) -> String {
     let (false, Ok(fields), Ok(template)) = (params.is_empty(), mapping(text), Template::parse(text)) else {
         return text.to_owned();
@@ -87,11 +90,11 @@ pub fn with_params(text: &str, params: &BTreeMap<String, String>) -> String {
     let values = param.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect();
     wanted.insert("param".to_owned(), Value::Object(values));
     let written = replace_param(text, &param);
-    // Forms that are written in another way than people write them are written anew: JSON is YAML.
+    // Unusual notations, like `param` in flow style, are written again as JSON, which is also YAML.
     if mapping(&written).as_ref() == Ok(&wanted) { written } else { format!("{:#}\n", Value::Object(wanted)) }
 }
 
-/// The text with another block `param` at its end, in place of the one that it has.
+/// Replaces the block `param` of a text by another one at its end.
 fn replace_param(text: &str, param: &BTreeMap<String, String>) -> String {
     let mut written = String::with_capacity(text.len());
     let mut is_param = false;
@@ -106,13 +109,13 @@ fn replace_param(text: &str, param: &BTreeMap<String, String>) -> String {
     }
     written.push_str("param:\n");
     for (name, value) in param {
-        // JSON's strings are YAML's.
+        // JSON strings are also YAML strings.
         written.push_str(&format!("  {}: {}\n", Value::from(name.as_str()), Value::from(value.as_str())));
     }
     written
 }
 
-/// The fields at the top.
+/// Parses the top-level fields.
 pub(crate) fn mapping(text: &str) -> Result<Map<String, Value>, String> {
     if text.trim().is_empty() {
         return Err("the template is empty".to_owned());
@@ -120,7 +123,7 @@ pub(crate) fn mapping(text: &str) -> Result<Map<String, Value>, String> {
     if text.len() > TEMPLATE_BYTES_MAX {
         return Err(format!("the template has {} bytes, and {TEMPLATE_BYTES_MAX} are the most", text.len()));
     }
-    // `yes` and `y` are words, as Lima reads them.
+    // `yes` and `y` are strings, as for Lima.
     let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
     match serde_saphyr::from_str_with_options(text, options) {
         Ok(Value::Object(fields)) => Ok(fields),
@@ -130,7 +133,7 @@ pub(crate) fn mapping(text: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Without one, or with `default`, the template is for the first driver.
+/// An absent value or `default` selects the first driver.
 fn read_vm_type(value: &Value, into: &mut Option<String>) -> Option<String> {
     match value {
         Value::Null => {}
@@ -140,7 +143,7 @@ fn read_vm_type(value: &Value, into: &mut Option<String>) -> Option<String> {
     None
 }
 
-/// 0 means Lima's default, as no value does.
+/// 0 and an absent value mean Lima's default.
 fn read_cpus(value: &Value, into: &mut Option<u32>) -> Option<String> {
     if value.is_null() {
         return None;
@@ -154,7 +157,7 @@ fn read_cpus(value: &Value, into: &mut Option<u32>) -> Option<String> {
     None
 }
 
-/// An empty text means Lima's default, as no value does.
+/// An empty string and an absent value mean Lima's default.
 fn read_memory(value: &Value, into: &mut Option<u64>) -> Option<String> {
     let text = match value {
         Value::Null => return None,
@@ -167,7 +170,7 @@ fn read_memory(value: &Value, into: &mut Option<u64>) -> Option<String> {
     size_problem(&text).map(|why| format!("field `memory` has an invalid value: {why}"))
 }
 
-/// An integer as Lima's YAML reader takes it: also from a text or a fraction.
+/// An integer as Lima's YAML parser accepts it: also from a string or a fraction.
 pub(crate) fn as_integer(value: &Value) -> Option<i64> {
     match value {
         Value::Number(number) => number.as_i64().or_else(|| number.as_f64().and_then(truncate)),
@@ -181,11 +184,11 @@ fn truncate(number: f64) -> Option<i64> {
     (number.is_finite() && number.abs() < 9.0e18).then_some(number as i64)
 }
 
-/// What is wrong with a size, as `units.RAMInBytes` says it.
+/// The problem with a size, in the words of `units.RAMInBytes`.
 pub(crate) fn size_problem(size: &str) -> Option<String> {
     let invalid = || Some(format!("invalid size: '{size}'"));
     let Some(last) = size.rfind(|c: char| c.is_ascii_digit() || matches!(c, '.' | ' ')) else { return invalid() };
-    // All of these are one byte long.
+    // All characters matched above are one byte long.
     let (number, suffix) = size.split_at(last + 1);
     let number = number.strip_suffix(' ').unwrap_or(number);
     match number.parse::<f64>() {
@@ -205,7 +208,7 @@ pub(crate) fn size_problem(size: &str) -> Option<String> {
     (!is_known).then(|| format!("invalid suffix: '{lower}'"))
 }
 
-/// Sizes as Lima reads them (docker/go-units `RAMInBytes`): all units are powers of 1024, `B` and `iB` may follow.
+/// Parses a size as Lima does (docker/go-units `RAMInBytes`): units are powers of 1024, `B` or `iB` may follow.
 fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! Kubernetes in the fake's machines: whatever kubeconfig and address a test gives it.
+//! Kubernetes in the fake's machines: clusters return the kubeconfig and address that a test sets.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{ClusterFound, Error, Foundation, Health, Pending, Run, State, Stopped, Upstream, Wanted};
 
-/// What there is of a cluster.
+/// The state of a machine's cluster.
 #[derive(Debug, Default)]
 pub(super) struct Cluster {
     data: Option<String>,
@@ -18,10 +18,10 @@ pub(super) struct Cluster {
     starts: u32,
 }
 
-/// What clusters present that come up.
+/// The behavior of clusters, as a test set it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Serves {
-    /// By the release that runs; the empty one stands for all others.
+    /// Kubeconfigs by release; the empty key applies to all other releases.
     kubeconfigs: BTreeMap<String, String>,
     upstream: Option<Upstream>,
     dies: Option<String>,
@@ -57,8 +57,8 @@ impl Cluster {
 }
 
 impl World {
-    /// Clusters that are started, and those that run, write this kubeconfig and answer here. Without a kubeconfig they come
-    /// up no further.
+    /// Sets the kubeconfig and the address of all clusters. Without a kubeconfig, clusters that start stay in
+    /// [`State::Starting`].
     pub fn cluster_serves(&self, kubeconfig: Option<&str>, upstream: Option<Upstream>) {
         let mut inner = lock(&self.inner);
         inner.clusters.kubeconfigs = kubeconfig.map(|text| (String::new(), text.to_owned())).into_iter().collect();
@@ -70,43 +70,43 @@ impl World {
         }
     }
 
-    /// Data that is made from now on stands on this certificate; without one it stands on nothing.
+    /// Sets the certificate authority of cluster data that is created from now on; `None` for no authority.
     pub fn clusters_stand_on(&self, authority: Option<&str>) {
         lock(&self.inner).clusters.authority = authority.map(str::to_owned);
     }
 
-    /// The certificate that the data of this machine's cluster stands on.
+    /// The certificate authority of this machine's cluster data.
     pub fn cluster_stands_on(&self, vm: &str) -> Option<String> {
         Some(lock(&self.inner).machines.get(vm)?.cluster.foundation.as_ref()?.authority.clone())
     }
 
-    /// Why no machine can have a cluster from now on; with `None` each can.
+    /// Makes [`Cluster::check`](crate::Cluster::check) fail with this missing requirement; `None` makes it succeed.
     pub fn clusters_need(&self, missing: Option<&str>) {
         lock(&self.inner).clusters.unsupported = missing.map(str::to_owned);
     }
 
-    /// What a person should know of clusters here from now on.
+    /// Sets the warning that clusters return.
     pub fn clusters_warn(&self, warning: Option<&str>) {
         lock(&self.inner).clusters.warning = warning.map(str::to_owned);
     }
 
-    /// Clusters that are started from now on die at once with these last words; with `None` they live.
+    /// Makes clusters that start from now on end at once with these last words; `None` keeps them running.
     pub fn clusters_die(&self, last_words: Option<&str>) {
         lock(&self.inner).clusters.dies = last_words.map(str::to_owned);
     }
 
-    /// A cluster that runs ends by itself. `false` if it does not run.
+    /// Ends a running cluster. Returns `false` if it does not run.
     pub fn cluster_dies(&self, vm: &str, last_words: &str) -> bool {
         let mut inner = lock(&self.inner);
         inner.machines.get_mut(vm).is_some_and(|machine| machine.cluster.end(last_words))
     }
 
-    /// What there is of a machine's cluster, without asking a driver.
+    /// The state of a machine's cluster, without recording a call.
     pub fn cluster(&self, vm: &str) -> ClusterFound {
         lock(&self.inner).machines.get(vm).map_or(ClusterFound::Absent, |machine| machine.cluster.found())
     }
 
-    /// How often a machine's cluster was started.
+    /// How many times a machine's cluster was started.
     pub fn cluster_starts(&self, vm: &str) -> u32 {
         lock(&self.inner).machines.get(vm).map_or(0, |machine| machine.cluster.starts)
     }

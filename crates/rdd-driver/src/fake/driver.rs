@@ -1,4 +1,4 @@
-//! The driver that works in a fake world.
+//! The driver that operates in a fake world.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -10,17 +10,17 @@ use super::{
 };
 use crate::{Driver, Error, Found, Health, LogOptions, Pending, Run, State, Stopped, Template, check_name};
 
-/// A driver of `vmType: fake` (and `host`, `qemu`, `vz`, `wsl2`, so that the product's own templates can be used).
+/// A driver for `vmType: fake`, and for `host`, `qemu`, `vz` and `wsl2`, so that tests can use the product's templates.
 #[derive(Debug)]
 pub struct Fake {
     pub(super) world: World,
     pub(super) number: u64,
-    /// One change of a machine at a time.
+    /// Serializes the changes of each machine.
     turns: std::sync::Mutex<BTreeMap<String, Arc<Mutex<()>>>>,
 }
 
 impl Drop for Fake {
-    /// The daemon is gone: nobody reports to those who watched through it, and what runs goes on.
+    /// Simulates the end of a daemon: its watches end, and the machines continue to run.
     fn drop(&mut self) {
         for machine in lock(&self.world.inner).machines.values_mut() {
             if let Some(process) = &mut machine.process {
@@ -31,7 +31,7 @@ impl Drop for Fake {
     }
 }
 
-/// An operation that is about to happen.
+/// A recorded call, with the fault planned for it.
 pub(super) struct Asked {
     fault: Option<(String, When)>,
     _turn: Option<OwnedMutexGuard<()>>,
@@ -46,7 +46,7 @@ impl Asked {
         Error::Scripted(self.fault.as_ref().map_or_else(String::new, |(message, _)| message.clone()))
     }
 
-    /// The end of an operation that had its effect.
+    /// Ends an operation that took effect: returns the value, or the fault planned for after it.
     pub(super) fn done<T>(&self, value: T) -> Result<T, Error> {
         if self.fault.is_some() { Err(self.failure()) } else { Ok(value) }
     }
@@ -57,12 +57,12 @@ impl Fake {
         Self { world, number, turns: std::sync::Mutex::default() }
     }
 
-    /// Where it works.
+    /// The world of this driver.
     pub fn world(&self) -> &World {
         &self.world
     }
 
-    /// Notes the call, waits for its turn and for gates, and fails if that is the plan.
+    /// Records the call, waits for its turn and for gates, and fails if a fault is planned before the operation.
     pub(super) async fn asked(&self, op: Op, vm: &str, template: Option<&str>) -> Result<Asked, Error> {
         check_name(vm)?;
         let gates = {
@@ -70,6 +70,7 @@ impl Fake {
             inner.calls.push(Call { vm: vm.to_owned(), op, template: template.map(str::to_owned) });
             inner.script.gates(op)
         };
+        // As the contract demands: methods that only read do not wait for other methods.
         let turn = if op.only_looks() { None } else { Some(self.turn(vm).lock_owned().await) };
         for gate in gates {
             pass(gate).await;

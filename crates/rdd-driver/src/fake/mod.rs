@@ -1,7 +1,7 @@
-//! A driver in memory that does what a test tells it to, and remembers what it was asked.
+//! A driver in memory, with planned faults and a record of all calls, for tests.
 //!
-//! A [`World`] is the machine room. It outlives the drivers that work in it, as processes and files outlive a daemon:
-//! a test that "restarts the daemon" drops the driver and takes another one from the same world.
+//! A [`World`] stands for the processes and files of a host. It outlives its drivers, as these outlive a daemon: to
+//! restart the daemon, a test drops the driver and takes another one from the same world.
 //!
 //! ```text
 //! let world = World::new();

@@ -1,4 +1,4 @@
-//! What a test tells the fake beforehand: which operations fail, and which wait.
+//! The faults and gates that a test plans for operations of the fake.
 
 use std::{
     collections::BTreeMap,
@@ -37,7 +37,7 @@ pub enum Op {
     ClusterReset,
     /// [`Cluster::confirm`](crate::Cluster::confirm)
     ClusterConfirm,
-    /// Whatever of [`Cluster`](crate::Cluster) only looks.
+    /// All methods of [`Cluster`](crate::Cluster) that only read.
     ClusterLook,
 }
 
@@ -61,7 +61,7 @@ impl Op {
         }
     }
 
-    /// Whether it changes nothing.
+    /// Whether the method only reads.
     pub const fn only_looks(self) -> bool {
         matches!(self, Self::Inspect | Self::Template | Self::ClusterLook)
     }
@@ -73,7 +73,7 @@ impl fmt::Display for Op {
     }
 }
 
-/// How an operation fails.
+/// The failure of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     pub(super) message: String,
@@ -88,24 +88,24 @@ pub(super) enum When {
 }
 
 impl Fault {
-    /// It fails and has done nothing.
+    /// Fails without effect.
     pub fn before(message: &str) -> Self {
         Self { message: message.to_owned(), when: When::Before }
     }
 
-    /// It fails in the middle: a creation or a deletion leaves a half-made machine, a start leaves a broken one. Other
-    /// operations have done nothing.
+    /// Fails halfway: a creation or deletion leaves a half-made machine, a start leaves a broken one. Other operations
+    /// have no effect.
     pub fn halfway(message: &str) -> Self {
         Self { message: message.to_owned(), when: When::Halfway }
     }
 
-    /// It has done all of it, and fails to say so.
+    /// Fails after the full effect.
     pub fn after(message: &str) -> Self {
         Self { message: message.to_owned(), when: When::After }
     }
 }
 
-/// What was planned for the operations of one kind.
+/// The plans for each kind of operation.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     faults: BTreeMap<Op, (Fault, Option<u32>)>,
@@ -127,7 +127,7 @@ impl Script {
         self.faults.remove(&op);
     }
 
-    /// The fault of the next operation of this kind, used up by asking.
+    /// Takes the fault for the next operation of this kind, and counts it as used.
     pub(super) fn take(&mut self, op: Op) -> Option<Fault> {
         let (fault, left) = self.faults.get_mut(&op)?;
         let fault = fault.clone();
@@ -151,7 +151,7 @@ impl Script {
     }
 }
 
-/// Operations of one kind wait as long as this lives.
+/// Blocks operations of one kind until it is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it lets everything pass"]
 pub struct Gate {
@@ -164,13 +164,13 @@ impl Drop for Gate {
     }
 }
 
-/// Waits until the gate is open: by word, or because whoever held it is gone.
+/// Waits until the gate is opened or dropped.
 pub(super) async fn pass(mut gate: watch::Receiver<bool>) {
-    // An error means that the holder is gone, which opens it as well.
+    // An error means that the sender was dropped, which opens the gate as well.
     let _ = gate.wait_for(|open| *open).await;
 }
 
-/// A planned fault, which so far happens every time.
+/// A planned fault. By default it repeats without limit.
 #[derive(Debug)]
 pub struct Planned {
     pub(super) world: Arc<Mutex<Inner>>,
@@ -178,12 +178,12 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// It happens this often, and then no more.
+    /// Limits the fault to this many operations.
     pub fn times(self, times: u32) {
         lock(&self.world).script.limit(self.op, times);
     }
 
-    /// It happens the next time only.
+    /// Limits the fault to the next operation.
     pub fn once(self) {
         self.times(1);
     }

@@ -1,4 +1,4 @@
-//! What a test tells the fake is what happens.
+//! Tests of the fake: planned faults, gates and adoption.
 
 use std::time::Duration;
 

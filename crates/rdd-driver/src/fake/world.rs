@@ -1,4 +1,4 @@
-//! The machine room of the fake: what there is, whoever drives it.
+//! The state of the fake host: its machines, plans and recorded calls.
 
 use std::{
     collections::BTreeMap,
@@ -11,34 +11,34 @@ use super::{
 };
 use crate::{Found, Health, Reporter, Run, Running, State};
 
-/// A machine room, shared by all its clones.
+/// A fake host, shared by all its clones.
 #[derive(Debug, Clone, Default)]
 pub struct World {
     pub(super) inner: Arc<Mutex<Inner>>,
 }
 
-/// How a started machine comes up.
+/// How a machine behaves when it starts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Boot {
-    /// At once, in good health.
+    /// It is running and healthy at once.
     #[default]
     AtOnce,
-    /// At once, with these troubles.
+    /// It is running at once, with these problems.
     Degraded(Vec<String>),
     /// It stays in [`State::Starting`] until [`World::comes_up`] or [`World::dies`].
     ByHand,
-    /// It dies at once with these last words.
+    /// It ends at once with these last words.
     Dies(String),
 }
 
-/// Something that was asked of a driver of this world.
+/// A recorded call of a driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// Which machine.
+    /// The machine.
     pub vm: String,
-    /// What.
+    /// The method.
     pub op: Op,
-    /// The template, where one was given.
+    /// The template argument, if the method has one.
     pub template: Option<String>,
 }
 
@@ -63,12 +63,12 @@ pub(super) struct Machine {
     pub(super) cluster: super::cluster::Cluster,
 }
 
-/// What runs of a machine: as long as it is here, it is alive.
+/// The process of a running machine.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) started_with: String,
     pub(super) state: State,
-    /// Those who watch it, each with the driver that it asked.
+    /// The watches, each with the number of the driver that created it.
     pub(super) watches: Vec<(u64, Reporter)>,
 }
 
@@ -116,12 +116,13 @@ pub(super) fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
 }
 
 impl World {
-    /// An empty one, where everything works at once.
+    /// Creates an empty world without faults, in which machines run at once.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A driver that works here. Dropping the last clone of it is the end of a daemon: machines go on unwatched.
+    /// Creates a driver for this world. Dropping its last clone simulates the end of a daemon: machines continue
+    /// unwatched.
     pub fn driver(&self) -> Arc<Fake> {
         let number = {
             let mut inner = lock(&self.inner);
@@ -131,38 +132,38 @@ impl World {
         Arc::new(Fake::new(self.clone(), number))
     }
 
-    /// From now on operations of this kind fail, until [`World::works`] or as often as the plan says.
+    /// Plans a fault for operations of this kind, until [`World::works`] or a limit of the plan.
     pub fn fail(&self, op: Op, fault: Fault) -> Planned {
         lock(&self.inner).script.plan(op, fault);
         Planned { world: Arc::clone(&self.inner), op }
     }
 
-    /// Operations of this kind work again.
+    /// Removes the planned fault for operations of this kind.
     pub fn works(&self, op: Op) {
         lock(&self.inner).script.forget(op);
     }
 
-    /// Operations of this kind wait, before they do anything, until the gate is dropped.
+    /// Blocks operations of this kind, before they have any effect, until the gate is dropped.
     pub fn hold(&self, op: Op) -> Gate {
         lock(&self.inner).script.gate(op)
     }
 
-    /// How machines that are started from now on come up.
+    /// Sets the behavior of machines that are started from now on.
     pub fn boot(&self, boot: Boot) {
         lock(&self.inner).boot = boot;
     }
 
-    /// Whether machines ignore a request to stop, so that they are stopped by force.
+    /// Sets whether machines ignore shutdown requests, so that a stop has to use force.
     pub fn ignores_requests_to_stop(&self, ignores: bool) {
         lock(&self.inner).ignores_requests = ignores;
     }
 
-    /// A machine that runs answers from now on, or gets worse, or better. `false` if it does not run.
+    /// Sets a running machine to [`State::Running`] with this health. Returns `false` if it does not run.
     pub fn comes_up(&self, vm: &str, health: Health) -> bool {
         self.with_process(vm, |process| process.turn(State::Running(health)))
     }
 
-    /// A machine that runs ends by itself. `false` if it does not run.
+    /// Ends a running machine. Returns `false` if it does not run.
     pub fn dies(&self, vm: &str, last_words: &str) -> bool {
         let mut inner = lock(&self.inner);
         let Some(machine) = inner.machines.get_mut(vm).filter(|machine| machine.process.is_some()) else {
@@ -172,7 +173,7 @@ impl World {
         true
     }
 
-    /// Something of a machine is left that cannot go on. `false` if there is no such machine.
+    /// Puts a machine into the state [`Found::Broken`]. Returns `false` if it does not exist.
     pub fn breaks(&self, vm: &str, why: &str) -> bool {
         let mut inner = lock(&self.inner);
         let Some(machine) = inner.machines.get_mut(vm) else { return false };
@@ -181,52 +182,52 @@ impl World {
         true
     }
 
-    /// Leaves what a creation leaves that did not finish.
+    /// Creates a half-made machine, as an interrupted creation leaves it.
     pub fn half_makes(&self, vm: &str) {
         let machine = Machine { half_made: true, ..Machine::default() };
         lock(&self.inner).machines.insert(vm.to_owned(), machine);
     }
 
-    /// Makes a machine, stopped, as an earlier daemon would have.
+    /// Creates a stopped machine, as an earlier daemon would have.
     pub fn makes(&self, vm: &str, template: &str) {
         let machine = Machine { template: template.to_owned(), ..Machine::default() };
         lock(&self.inner).machines.insert(vm.to_owned(), machine);
     }
 
-    /// What there is of a machine, without asking a driver.
+    /// The state of a machine, without recording a call.
     pub fn found(&self, vm: &str) -> Found {
         lock(&self.inner).machines.get(vm).map_or(Found::Absent, Machine::found)
     }
 
-    /// The machines there are.
+    /// The names of all machines.
     pub fn machines(&self) -> Vec<String> {
         lock(&self.inner).machines.keys().cloned().collect()
     }
 
-    /// The template that a running machine was started with.
+    /// The template with which a running machine was started.
     pub fn started_with(&self, vm: &str) -> Option<String> {
         let inner = lock(&self.inner);
         inner.machines.get(vm)?.process.as_ref().map(|process| process.started_with.clone())
     }
 
-    /// How often a machine was started.
+    /// How many times a machine was started.
     pub fn starts(&self, vm: &str) -> u32 {
         lock(&self.inner).machines.get(vm).map_or(0, |machine| machine.starts)
     }
 
-    /// Everything that was asked, in order, looking included.
+    /// All recorded calls in order, also those that only read.
     pub fn calls(&self) -> Vec<Call> {
         lock(&self.inner).calls.clone()
     }
 
-    /// The names of the operations that were asked of one machine, in order, without those that only look.
+    /// The names of the recorded calls for one machine in order, without those that only read.
     pub fn calls_of(&self, vm: &str) -> Vec<&'static str> {
         let inner = lock(&self.inner);
         let changes = inner.calls.iter().filter(|call| call.vm == vm && !call.op.only_looks());
         changes.map(|call| call.op.name()).collect()
     }
 
-    /// Forgets what was asked so far.
+    /// Clears the recorded calls.
     pub fn forget_calls(&self) {
         lock(&self.inner).calls.clear();
     }

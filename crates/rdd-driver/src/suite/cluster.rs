@@ -1,23 +1,23 @@
-//! The rules for Kubernetes under a machine.
+//! The contract tests for Kubernetes in machines.
 
 use std::path::PathBuf;
 
 use super::{Subject, VM, delete, exited, running, up};
 use crate::{Cluster, ClusterFound, Driver, Error, Foundation, Run, Stopped, Upstream, Wanted};
 
-/// A subject whose machines can have clusters.
+/// A test subject whose machines can run clusters.
 pub trait ClusterSubject: Subject {
-    /// A release that can be started; another number makes another release, and a higher one is newer.
+    /// The spec of a release; different numbers give different releases, a higher number a newer one.
     fn release(&self, number: u32) -> Wanted;
 
-    /// Ends a cluster's process, from outside and without warning.
+    /// Kills a cluster's process from outside.
     fn crash_cluster(&self, vm: &str);
 
-    /// What identifies the machine's engine: as long as it is the same, the engine was not restarted.
+    /// An identifier of the machine's running engine; it changes when the engine restarts.
     fn engine_identity(&self, vm: &str) -> String;
 }
 
-/// Makes a test of each rule; as [`contract!`](crate::contract).
+/// Generates a test for each rule of the cluster contract; see [`contract!`](crate::contract).
 #[macro_export]
 macro_rules! cluster_contract {
     ($subject:expr) => {
@@ -170,6 +170,7 @@ pub async fn what_nobody_can_have_used_is_known_until_it_is_confirmed(subject: &
             kubernetes.foundation(VM).await.unwrap().is_some_and(|found| found.is_new),
             "another start uses nothing"
         );
+        // Twice, because confirm must be idempotent.
         for _ in 0..2 {
             kubernetes.confirm(VM).await.unwrap();
         }

@@ -1,4 +1,4 @@
-//! Rules about the life of a machine when nothing goes wrong.
+//! Contract tests for the life cycle of a machine without faults.
 
 use super::{Subject, UP, VM, delete, exited, log, running, up};
 use crate::{Error, Found, Health, Stopped};
@@ -45,7 +45,7 @@ pub async fn a_restart_finds_the_machine_as_it_was(subject: &dyn Subject) {
         assert_eq!(driver.stop(VM, subject.grace()).await.unwrap(), Stopped::Graceful);
         exited(subject, &mut run).await;
     }
-    // Asked to start and stop at once, it does one after the other.
+    // A stop right after a start waits for it instead of finding nothing to stop.
     let _run = driver.start(VM, &log()).await.unwrap();
     assert_ne!(driver.stop(VM, subject.grace()).await.unwrap(), Stopped::Already);
     assert_eq!(driver.inspect(VM).await.unwrap(), Found::Stopped);
@@ -54,7 +54,7 @@ pub async fn a_restart_finds_the_machine_as_it_was(subject: &dyn Subject) {
 
 pub async fn two_machines_run_side_by_side(subject: &dyn Subject) {
     let driver = subject.driver();
-    // Finding 295-S9: one name is the beginning of the other, and neither is mistaken for the other.
+    // Finding 295-S9: one name is a prefix of the other; the driver must not confuse them.
     let (one, other) = ("rd", "rd-app");
     let mut first = running(subject, &*driver, one).await;
     let second = running(subject, &*driver, other).await;

@@ -1,4 +1,4 @@
-//! The contract that every driver must pass, as tests that are run for each.
+//! The contract of [`Driver`] as tests, which every driver must pass.
 //!
 //! ```text
 //! rdd_driver::contract!(|_name: &str| Some(MySubject::new()));
@@ -15,45 +15,45 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use crate::{Driver, Found, Health, LogOptions, Run, Running, State};
 
-/// A place where machines run, and which outlives the drivers that work in it.
+/// A test environment in which machines run. It outlives the drivers that operate in it.
 pub trait Subject {
-    /// A driver as a new daemon makes it. An earlier one of the same subject has been dropped, or works on.
+    /// Creates a driver, as a new daemon would. Earlier drivers of the subject may still exist.
     fn driver(&self) -> Arc<dyn Driver>;
 
-    /// A valid template; another number makes another template.
+    /// A valid template; different numbers give different templates.
     fn template(&self, number: u32) -> String;
 
-    /// A template that is well-formed, and that this driver cannot use.
+    /// A well-formed template that this driver refuses.
     fn bad_template(&self) -> String;
 
-    /// Ends what runs of a machine, from outside and without warning.
+    /// Kills the processes of a machine from outside.
     fn crash(&self, vm: &str);
 
-    /// Makes what runs of a machine deaf to requests.
+    /// Makes the processes of a machine ignore shutdown requests.
     fn hang(&self, vm: &str);
 
-    /// Leaves what a creation leaves that was cut short.
+    /// Creates the leftovers of an interrupted creation.
     fn half_make(&self, vm: &str);
 
-    /// Leaves of a machine that runs only a part that cannot go on.
+    /// Kills a part of a running machine, so that the rest cannot continue.
     fn maim(&self, vm: &str);
 
-    /// What is left of a machine anywhere: files, processes, devices. Empty when nothing is.
+    /// The leftovers of a machine: files, processes, devices. Empty if there are none.
     fn leftovers(&self, vm: &str) -> Vec<String>;
 
-    /// How long a start may take.
+    /// The timeout of a start.
     fn patience(&self) -> Duration {
         Duration::from_secs(60)
     }
 
-    /// How long a machine that is asked to stop may take.
+    /// The grace period of a stop.
     fn grace(&self) -> Duration {
         Duration::from_secs(30)
     }
 }
 
-/// Makes a test of each rule of the contract. The argument is a function from the name of a test to its subject; `None`
-/// means that this machine cannot run it (and that this was said), or that it was run elsewhere.
+/// Generates a test for each rule of the contract. The argument is a function from the name of a test to its subject.
+/// It returns `None` if this host cannot run the test (and it has reported that), or if the test runs elsewhere.
 #[macro_export]
 macro_rules! contract {
     ($subject:expr) => {
@@ -83,14 +83,14 @@ macro_rules! contract {
     };
 }
 
-/// The longest that one rule may take.
+/// The timeout of one test.
 const RULE_TAKES: Duration = Duration::from_secs(300);
 const VM: &str = "rd";
 
-/// Runs one rule to its end.
+/// Runs one test to its end.
 ///
 /// # Panics
-/// When the rule is broken, or takes too long.
+/// If the test fails or times out.
 pub fn run(rule: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async { tokio::time::timeout(RULE_TAKES, rule).await }).expect("a rule that ends in time");
@@ -102,7 +102,7 @@ fn log() -> LogOptions {
 
 const UP: Found = Found::Running(Running { outdated: false });
 
-/// Waits until a started machine answers.
+/// Waits until a started machine is running, and returns its health.
 async fn up(subject: &dyn Subject, run: &mut Run) -> Health {
     let answered = tokio::time::timeout(subject.patience(), async {
         loop {
@@ -116,7 +116,7 @@ async fn up(subject: &dyn Subject, run: &mut Run) -> Health {
     answered.await.expect("a machine that comes up in time")
 }
 
-/// Makes a machine and waits until it runs.
+/// Creates a machine, starts it and waits until it is running and healthy.
 async fn running(subject: &dyn Subject, driver: &dyn Driver, vm: &str) -> Run {
     driver.create(vm, &subject.template(1)).await.unwrap();
     let mut run = driver.start(vm, &log()).await.unwrap();

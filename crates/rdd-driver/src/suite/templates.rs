@@ -1,4 +1,4 @@
-//! Rules about templates.
+//! Contract tests for templates.
 
 use super::{Subject, UP, VM, delete, log, running, up};
 use crate::{Error, Found, Health, Running, Stopped};
@@ -27,7 +27,7 @@ pub async fn an_edit_is_written_at_once_and_takes_effect_at_the_next_start(subje
     assert!(run.is_watched(), "what runs goes on");
     let outdated = Found::Running(Running { outdated: true });
     assert_eq!(driver.inspect(VM).await.unwrap(), outdated);
-    // A daemon that was killed between the edit and the restart still knows.
+    // The state is on disk: a daemon that was killed between the edit and the restart still reports it.
     drop(driver);
     let driver = subject.driver();
     assert_eq!(driver.inspect(VM).await.unwrap(), outdated);
