@@ -1,4 +1,5 @@
-//! Whether virtual machines run at full speed here: found out by trying, for a device that is there may not work.
+//! Detects whether VMs run with hardware acceleration, by a trial: an existing `/dev/kvm` may not work. Rewrites QEMU's
+//! arguments where it does not.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -16,46 +17,46 @@ use rdd_stdx::{
 use super::limactl::is_program;
 use crate::Error;
 
-/// How a machine is run.
+/// How VMs run on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Accelerator {
-    /// By the processor.
+    /// With hardware acceleration.
     Kvm,
-    /// By a program, which is slow.
+    /// In software, which is slow.
     Emulation {
-        /// Why not by the processor, for people.
+        /// Why there is no acceleration, for people.
         why: String,
     },
 }
 
 const KVM: &str = "/dev/kvm";
-/// How long an empty machine may take to start.
+/// The timeout of the trial.
 const TRIAL_TAKES: Duration = Duration::from_secs(10);
-/// Starts an empty machine, asks how it is doing, and ends it.
+/// The QMP commands of the trial: query the status of an empty VM and quit.
 const TRIAL: &[u8] = b"{\"execute\":\"qmp_capabilities\"}\n{\"execute\":\"query-status\"}\n{\"execute\":\"quit\"}\n";
 
-/// The name of QEMU for machines like this one.
+/// The name of QEMU for this host's architecture.
 fn qemu_name() -> String {
     format!("qemu-system-{}", std::env::consts::ARCH)
 }
 
-/// The variable by which Lima is told which QEMU to start.
+/// The variable that selects the QEMU for Lima.
 pub(super) fn qemu_variable() -> String {
     format!("QEMU_SYSTEM_{}", std::env::consts::ARCH.to_ascii_uppercase())
 }
 
-/// The first program of this name in these folders.
+/// The first program with this name in these folders.
 pub(super) fn find_in(path: &OsStr, name: &str) -> Option<PathBuf> {
     let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
     folders.map(|folder| folder.join(name)).find(|program| is_program(program))
 }
 
-/// The QEMU that is the first on this `PATH`.
+/// The first QEMU on this `PATH`.
 pub fn find_qemu(path: &OsStr) -> Option<PathBuf> {
     find_in(path, &qemu_name())
 }
 
-/// Tries it, with this QEMU.
+/// Tries out the acceleration with this QEMU.
 pub(super) fn try_out(qemu: &Path) -> Accelerator {
     use rustix::fs::{Access, access};
     let emulation = |why: String| Accelerator::Emulation { why };
@@ -90,7 +91,7 @@ fn trial(qemu: &Path) -> Result<(), String> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(said)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // One that has ended already says why.
+        // A QEMU that has ended already reports the reason itself.
         let _ = stdin.write_all(TRIAL);
     }
     let process = Process::open(child.id()).map_err(said)?;
@@ -111,10 +112,10 @@ fn trial(qemu: &Path) -> Result<(), String> {
     Err(line.map_or_else(|| output.status.to_string(), super::words::fit))
 }
 
-/// What a link to us is called that stands in for QEMU.
+/// The name of the link to rdd that replaces QEMU.
 pub const SHIM: &str = "rdd-qemu-emulated";
 
-/// Puts a link to our own program where Lima can start it as QEMU, and returns the value of the variable that says so.
+/// Links rdd under the name [`SHIM`], and returns the value of the variable that makes Lima start it as QEMU.
 pub(super) fn install_shim(program: &Path, folder: &Path) -> Result<OsString, Error> {
     file::create_dir_private(folder)?;
     let link = folder.join(SHIM);
@@ -124,7 +125,7 @@ pub(super) fn install_shim(program: &Path, folder: &Path) -> Result<OsString, Er
     Ok(quoted(link.as_os_str()))
 }
 
-/// Lima splits the value into words as a shell does.
+/// Quotes a path for Lima, which splits the value like a shell.
 fn quoted(path: &OsStr) -> OsString {
     use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
     let mut value = b"'".to_vec();
@@ -138,10 +139,10 @@ fn quoted(path: &OsStr) -> OsString {
     OsString::from_vec(value)
 }
 
-/// The arguments of QEMU, with emulation wherever they ask for an accelerator.
+/// Rewrites QEMU's arguments to use emulation instead of an accelerator.
 ///
-/// Lima says `-machine q35,accel=kvm` and `-cpu host`; the options for emulation are those that Lima takes itself where the guest has
-/// another processor than the host.
+/// Lima passes `-machine q35,accel=kvm` and `-cpu host`. The emulation options are those that Lima uses for a guest
+/// with another architecture than the host.
 pub fn emulated(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     const EMULATION: &str = "tcg,thread=multi,tb-size=512";
     let mut rewritten = Vec::new();

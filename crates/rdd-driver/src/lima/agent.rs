@@ -1,4 +1,4 @@
-//! Lima's host agent: how it is started, and watched until its end.
+//! Starts, adopts and supervises Lima's host agent.
 
 use std::{
     ffi::OsString,
@@ -28,22 +28,22 @@ use crate::{
     log,
 };
 
-/// How long a machine may take to come up: Lima itself gives up after ten minutes, and one that is emulated is slow.
+/// The start timeout. Lima itself gives up after ten minutes, and an emulated VM is slow.
 const START_TAKES: Duration = Duration::from_secs(20 * 60);
-/// How long the rest of a machine is given whose agent has ended.
+/// The grace period for the remaining processes of a machine whose agent has ended.
 const REMAINS_GRACE: Duration = Duration::from_secs(20);
-/// How often the agent's events are looked for, while it starts and later.
+/// The intervals at which the agent's events are read, during and after its start.
 const EVENTS_EVERY: Duration = Duration::from_millis(25);
 const EVENTS_LATER: Duration = Duration::from_secs(2);
 
-/// Of Lima's two ways to forward ports, only the older one, over SSH, can lead a port to a socket (Lima 1.2.1 fails with "missing port in
-/// address" otherwise); it does not forward UDP.
+/// Selects the older of Lima's two port forwarders, over SSH. Only it can forward a port to a socket (Lima 1.2.1 fails
+/// with "missing port in address" otherwise); it does not forward UDP.
 const SSH_FORWARDER: &str = "LIMA_SSH_PORT_FORWARDER";
 
-/// Logs of the guest's consoles, which QEMU writes anew.
+/// The logs of the guest's consoles, which QEMU overwrites.
 const CONSOLES: [&str; 3] = ["serial.log", "serialp.log", "serialv.log"];
 
-/// A host agent that is alive, started by us or adopted.
+/// A running host agent, started by this daemon or adopted.
 #[derive(Debug)]
 pub(super) struct Agent {
     machine: Machine,
@@ -52,11 +52,17 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    /// Starts one. Nothing of the machine runs, and nothing is left of an earlier start.
+    /// Starts a host agent.
+    ///
+    /// # Assumptions
+    /// Nothing of the machine runs, and an earlier start was torn down.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if the host lacks something. All checks come before the first change.
     pub(super) fn start(machine: &Machine, options: &LogOptions) -> Result<Self, Error> {
         machine.check_owner()?;
         let template = machine.template()?;
-        // Everything that may be missing is asked for before anything is made.
+        // Check all requirements before anything is created.
         let limactl = machine.host.usable_limactl()?;
         machine.check_disk()?;
         let arguments = arguments(machine, &limactl, &template, options)?;
@@ -74,7 +80,7 @@ impl Agent {
         if let Some((why, value)) = emulation {
             let warning = format!("the machine is emulated, which is many times slower: {why}");
             tracing::warn!(vm = machine.vm, "{warning}");
-            // A line that cannot be written is lost: a full disk has other ways to be noticed.
+            // The warning is dropped if the disk is full.
             let _ = writeln!(messages, "{}", json!({ "level": "warning", "msg": warning }));
             command.env(accelerator::qemu_variable(), value);
         }
@@ -85,20 +91,21 @@ impl Agent {
         let child = Command::from(command).spawn().map_err(failed)?;
         let pid = child.id().unwrap_or_default();
         machine.record_agent(pid, &launch)?;
-        // The child is not reaped yet, so its PID is its own.
+        // The child is not reaped yet, so the PID cannot belong to another process.
         match Process::open(pid).map_err(failed)? {
             Some(process) => Ok(Self { machine: machine.clone(), process, child: Some(child) }),
             None => Err(failed(std::io::Error::other("it ended at once"))),
         }
     }
 
-    /// Takes hold of one that an earlier daemon started; `None` if it has ended meanwhile.
+    /// Opens a host agent that an earlier daemon started. Returns `None` if it has ended.
     pub(super) fn adopt(machine: &Machine, seen: &Seen) -> Result<Option<Self>, Error> {
         let open = seen.open().map_err(|source| Error::System { action: "watch limactl".to_owned(), source })?;
         Ok(open.map(|process| Self { machine: machine.clone(), process, child: None }))
     }
 
-    /// Waits for its end, and tells how it ended. Can be dropped and called again.
+    /// Waits for the process to end and returns its exit status as text. Cancel safe: it can be dropped and called
+    /// again.
     async fn ended(&mut self) -> String {
         match &mut self.child {
             Some(child) => child.wait().await.map_or_else(|error| error.to_string(), |status| status.to_string()),
@@ -109,9 +116,9 @@ impl Agent {
         }
     }
 
-    /// Watches until it is over. When this returns nothing of the machine is left running, and its end has been told.
+    /// Supervises the machine until it ends. When this returns, nothing of it runs and [`State::Exited`] was reported.
     ///
-    /// Dropped half-way it leaves everything as it is, for the next one to adopt or to end.
+    /// If the future is dropped earlier, the machine keeps running; another caller can adopt it or tear it down.
     pub(super) async fn supervise(mut self, reporter: &Reporter) {
         let mut last_words = self.watch(reporter).await;
         if let Err(error) = teardown(&self.machine, REMAINS_GRACE).await {
@@ -125,7 +132,7 @@ impl Agent {
         let mut tail = Tail::new(self.machine.folder.join(log::EVENTS));
         let mut complaints = String::new();
         loop {
-            // The first look is at once: what is told first is what was looked at.
+            // Read the events before the first wait, so that an adopted machine reports its state at once.
             match tail.latest() {
                 Ok(Some(State::Exited { last_words })) => complaints = last_words,
                 Ok(Some(state)) => tell(&self.machine, reporter, state),
@@ -148,7 +155,7 @@ impl Agent {
         }
     }
 
-    /// Finding O-2: whoever reads the condition need not look for the log.
+    /// Finding O-2: the reason from the log, so that users need not search for it.
     fn last_words(&self, complaints: &str, how: &str) -> String {
         let reason = words::reason_in(&self.machine.folder.join(log::MESSAGES));
         let parts = [Some(complaints.to_owned()).filter(|text| !text.is_empty()), reason];
@@ -161,7 +168,7 @@ impl Agent {
     }
 }
 
-/// What degrades a machine is in the log as well, once.
+/// Reports a state, and logs the problems of a degraded machine once.
 fn tell(machine: &Machine, reporter: &Reporter, state: State) {
     if let State::Running(Health { errors }) = &state
         && reporter.state() != state
@@ -198,14 +205,14 @@ fn arguments(
     Ok(arguments)
 }
 
-/// Whether a template wants nothing of Lima in its guest.
+/// Whether a template is plain: Lima installs nothing in its guest.
 fn is_plain(template: &str) -> bool {
     let options = serde_saphyr::options! { with_snippet: false };
     let parsed = serde_saphyr::from_str_with_options::<Value>(template, options);
     parsed.is_ok_and(|template| template["plain"] == Value::Bool(true))
 }
 
-/// Whether a template leads a port of the guest to a socket of this machine.
+/// Whether a template forwards a port of the guest to a socket of this host.
 fn has_port_to_socket(template: &str) -> bool {
     let options = serde_saphyr::options! { with_snippet: false };
     let parsed = serde_saphyr::from_str_with_options::<Value>(template, options).unwrap_or_default();
@@ -213,7 +220,7 @@ fn has_port_to_socket(template: &str) -> bool {
     rules.any(|rule| !rule["guestPort"].is_null() && !rule["hostSocket"].is_null())
 }
 
-/// The program that Lima puts into guests, where Lima itself looks for it: beside `limactl`, or in the `share` folder next to its own.
+/// Finds Lima's guest agent in the same places as Lima: beside `limactl`, or in the `share` folder of its prefix.
 fn guest_agent(limactl: &Path) -> Result<PathBuf, Error> {
     let name = format!("lima-guestagent.Linux-{}", std::env::consts::ARCH);
     let real = limactl.canonicalize().unwrap_or_else(|_| limactl.to_owned());
@@ -233,7 +240,7 @@ fn guest_agent(limactl: &Path) -> Result<PathBuf, Error> {
     })
 }
 
-/// Why QEMU has to emulate, and what to tell Lima then; `None` if it need not.
+/// Why the machine is emulated, and the value of the variable that makes Lima use the shim; `None` with acceleration.
 fn emulation(machine: &Machine) -> Result<Option<(String, OsString)>, Error> {
     let Accelerator::Emulation { why } = machine.host.accelerator()? else { return Ok(None) };
     let Some(shim) = &machine.host.shim else { return Ok(None) };

@@ -1,8 +1,8 @@
-//! The guest's clock, which gets our time before K3s makes certificates by it.
+//! Sets the guest's clock to the host's time before K3s creates certificates.
 //!
-//! K3s signs everything with authorities that it makes at its first start and keeps for as long as the data lives; no certificate begins before
-//! its authority does. Made by a clock that is ahead, they are of no use to anybody here until that time has come, and K3s has no way to make
-//! others without a cluster that can be reached. So they are made by our clock.
+//! K3s signs all certificates with authorities that it creates at its first start and keeps as long as its data. No
+//! certificate is valid before its authority is. If the guest's clock is ahead, the certificates are not valid on the
+//! host until that time, and K3s cannot replace them without a reachable cluster.
 
 use std::time::Duration;
 
@@ -11,15 +11,18 @@ use rdd_stdx::{chain::Chain, clock::Clock};
 use super::cluster::{Guest, QUESTION_TAKES};
 use crate::Error;
 
-/// How many seconds two clocks may be apart without anything being done: less than K3s takes until its first certificate is looked at.
+/// The difference in seconds that needs no correction: less than K3s takes until its first certificate is used.
 const CLOSE: u64 = 2;
-/// How many seconds a clock may be off that cannot be set: by then it is worth a word, but no refusal.
+/// The difference in seconds up to which a clock that cannot be set causes a warning instead of an error.
 const BEARABLE: u64 = 60;
-/// The beginning of 2026, in seconds since the epoch. A machine that believes to be before that has a clock that nobody should go by.
+/// The beginning of 2026, in seconds since the epoch. A host whose clock shows an earlier time has a wrong clock.
 const WRITTEN: Duration = Duration::from_secs(1_767_225_600);
 
 impl Guest<'_> {
-    /// Sets the guest's clock to ours, unless it shows the same. An error if it is far off and cannot be set.
+    /// Sets the guest's clock to ours if they differ.
+    ///
+    /// # Errors
+    /// [`Error::Clock`] if it is far off and cannot be set.
     pub(super) async fn set_clock_right(&self, clock: &dyn Clock) -> Result<(), Error> {
         let vm = &self.machine.vm;
         let asked = clock.wall();
@@ -48,7 +51,8 @@ impl Guest<'_> {
         }
     }
 
-    /// By how many seconds it is ahead afterwards. `trip` is how long a question took: by half of that what is said is late when it arrives.
+    /// Sets the clock and returns by how many seconds the guest is ahead afterwards. `trip` is the duration of a round
+    /// trip; the time is adjusted by half of it.
     async fn set_clock(&self, clock: &dyn Clock, trip: Duration) -> Result<i64, Error> {
         let asked = clock.wall();
         let seconds = (asked + trip / 2).as_secs().to_string();
@@ -65,7 +69,8 @@ fn no_answer(answer: &str) -> Error {
     Error::Program { program: "date in the guest".to_owned(), message: format!("it answered {:?}", answer.trim()) }
 }
 
-/// By how many seconds the guest is ahead, or behind if that is negative; `None` if it did not say. What lies within the question is nothing.
+/// By how many seconds the guest is ahead, negative if it is behind; `None` if the reply has no number. A time between
+/// question and reply counts as equal.
 fn ahead((asked, answered): (Duration, Duration), said: &str) -> Option<i64> {
     let guest: i64 = said.trim().parse().ok()?;
     let seconds = |time: Duration| i64::try_from(time.as_secs()).ok();
@@ -73,7 +78,7 @@ fn ahead((asked, answered): (Duration, Duration), said: &str) -> Option<i64> {
     guest.checked_sub(guest.clamp(from.min(until), until.max(from)))
 }
 
-/// As people say it: `3 hours ahead of`.
+/// The difference in words: `3 hours ahead of`.
 fn spell(off: i64) -> String {
     let side = if off < 0 { "behind" } else { "ahead of" };
     let (number, unit) = match off.unsigned_abs() {
@@ -98,7 +103,7 @@ mod tests {
             (between(10_900, 14_100), "20", Some(6)),
             (between(10_900, 14_100), "3", Some(-7)),
             (between(10_900, 14_100), "-100", Some(-110)),
-            // Ours was set back meanwhile.
+            // The host's clock was set back in between.
             (between(14_000, 10_000), "12", Some(0)),
             (between(10_000, 10_000), "", None),
             (between(10_000, 10_000), "noon", None),

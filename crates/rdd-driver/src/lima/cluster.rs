@@ -1,7 +1,7 @@
-//! Kubernetes in the guest: K3s as a unit of the guest's systemd, asked over SSH.
+//! Kubernetes in the guest: K3s as a unit of the guest's systemd, controlled over SSH.
 //!
-//! The one script that asks (`k3s.sh`) goes in by standard input, its words by argument vector. Which port of the guest leads to
-//! which socket of the host is in the template of the machine.
+//! One script (`k3s.sh`) performs all commands. It goes to the guest's shell by standard input, its arguments by
+//! command line. The machine's template forwards a socket of the host to the port of K3s in the guest.
 
 use std::{
     fs::File,
@@ -28,38 +28,42 @@ use crate::{
 };
 
 const SCRIPT: &str = include_str!("k3s.sh");
-/// Where the script keeps programs and images in the guest.
+/// The guest's folders in which the script keeps programs and images.
 const PROGRAMS: &str = "/usr/local/lib/rdd";
 const IMAGES: &str = "/var/lib/rancher/k3s/agent/images";
 
-/// How long the guest may take to answer a question; one that is emulated is slow.
+/// The timeout of a command in the guest; an emulated guest is slow.
 pub(super) const QUESTION_TAKES: Duration = Duration::from_secs(60);
-/// How long a program or an archive of images may take on its way into the guest.
+/// The timeout for copying a program or an archive of images into the guest.
 const COPY_TAKES: Duration = Duration::from_secs(900);
-/// How long a cluster is given that is forgotten, or replaced.
+/// The grace period of a cluster that is reset or replaced.
 const REPLACE_GRACE: Duration = Duration::from_secs(20);
-/// What the script may take besides what it is given.
+/// The additional time that the script gets beyond its grace period.
 const MARGIN: Duration = Duration::from_secs(30);
-/// The longest answer that is read.
+/// The maximum size of a reply.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
-/// What the daemon knows of a guest that does not run: which release used the cluster's data last.
+/// The file that records, for a guest that does not run, which release used the cluster's data last.
 const RECORD: &str = "k3s-version";
 
-/// That the cluster of a guest that could not be asked is forgotten: the next start begins with it.
+/// This file marks a cluster whose reset is pending, because its guest did not run; the next start of a cluster
+/// performs it.
 const FORGOTTEN: &str = "k3s-forgotten";
 
-/// Where the App's template leads the port of Kubernetes.
+/// The host socket in the App's template to which the port of Kubernetes is forwarded.
 const SOCKET: &str = "{{.Param.HOST_KUBERNETES_SOCKET}}";
 
-/// One machine's guest, and how to talk to it.
+/// The guest of a running machine, and the way to run commands in it.
 pub(super) struct Guest<'a> {
     pub(super) machine: &'a Machine,
     limactl: Limactl,
 }
 
 impl<'a> Guest<'a> {
-    /// An error, unless the machine is up: one that still boots, or already ends, cannot be asked.
+    /// The guest of a machine.
+    ///
+    /// # Errors
+    /// [`Error::NotRunning`] unless the machine is up: a guest that boots or shuts down cannot run commands.
     fn of(machine: &'a Machine) -> Result<Self, Error> {
         let is_alive = matches!(machine.look()?, Found::Running(_));
         let told = Tail::new(machine.folder.join(log::EVENTS)).latest();
@@ -84,7 +88,7 @@ impl<'a> Guest<'a> {
         move |message| Error::Program { program: program.clone(), message }
     }
 
-    /// Runs the script with these words, and returns what it said.
+    /// Runs the script with these arguments and returns its output.
     pub(super) async fn ask(&self, words: &[&str], takes: Duration) -> Result<String, Error> {
         let failed = Self::failed(words);
         let mut child = self.start(words).await?;
@@ -98,19 +102,19 @@ impl<'a> Guest<'a> {
         }
     }
 
-    /// Begins to run the script with these words.
+    /// Starts the script with these arguments.
     async fn start(&self, words: &[&str]) -> Result<Child, Error> {
         let failed = Self::failed(words);
         let mut command = self.command(&[&["/bin/sh", "-s", "--"], words].concat())?;
         let mut child = command.stdin(Stdio::piped()).spawn().map_err(|error| failed(error.to_string()))?;
         if let Some(mut stdin) = child.stdin.take() {
-            // One that ends without reading has its reasons, and says them.
+            // A shell that ends without reading the script reports the reason by its status and error output.
             let _ = tokio::time::timeout(QUESTION_TAKES, stdin.write_all(SCRIPT.as_bytes())).await;
         }
         Ok(child)
     }
 
-    /// Copies a file of this machine to a place in the guest.
+    /// Copies a file of the host into the guest.
     async fn copy(&self, from: &Path, to: &str) -> Result<(), Error> {
         let failed = Self::failed(&["copying a file"]);
         let source = File::open(from).map_err(Error::at("open", from))?;
@@ -132,7 +136,7 @@ impl<'a> Guest<'a> {
         self.ask(&["reset"], QUESTION_TAKES + MARGIN).await.map(drop)
     }
 
-    /// Asks for the cluster, and notes in the slot what there is to warn of.
+    /// Reads the state of the cluster, and stores in the slot whether there is something to warn about.
     async fn find(&self, slot: &Slot) -> Result<ClusterFound, Error> {
         let status = parse_status(&self.ask(&["status"], QUESTION_TAKES).await?)
             .ok_or_else(|| Self::failed(&["status"])("it gave no answer".to_owned()))?;
@@ -140,7 +144,7 @@ impl<'a> Guest<'a> {
         Ok(status.cluster)
     }
 
-    /// Puts the program and the images of a release into the guest, unless they are there.
+    /// Copies the program and the images of a release into the guest, unless they are there.
     async fn install(&self, wanted: &Wanted, engine: &str) -> Result<(), Error> {
         let bytes = std::fs::metadata(&wanted.program).map_err(Error::at("look at", &wanted.program))?.len();
         self.ask(&["prepare"], QUESTION_TAKES).await?;
@@ -152,7 +156,7 @@ impl<'a> Guest<'a> {
         self.bring(&wanted.images, engine).await
     }
 
-    /// Puts archives of images into the guest, and no others, and gives them to whoever runs the pods there.
+    /// Makes the guest's images folder contain exactly these archives, and loads them into the runtime of the pods.
     async fn bring(&self, archives: &[PathBuf], engine: &str) -> Result<(), Error> {
         let mut words = vec!["images".to_owned(), engine.to_owned()];
         for archive in archives {
@@ -171,7 +175,7 @@ impl<'a> Guest<'a> {
 async fn read(from: Option<impl AsyncRead + Unpin>) -> String {
     let mut bytes = Vec::new();
     if let Some(from) = from {
-        // What was read until it broke off is what there is.
+        // After an error, the part that was read is the output.
         let _ = from.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes).await;
     }
     String::from_utf8_lossy(&bytes).into_owned()
@@ -181,7 +185,7 @@ fn last_line(text: &str) -> Option<String> {
     text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(words::fit)
 }
 
-/// The answer to `status`.
+/// The reply to `status`.
 #[derive(Debug, PartialEq, Eq)]
 struct GuestStatus {
     cluster: ClusterFound,
@@ -203,16 +207,17 @@ fn parse_status(answer: &str) -> Option<GuestStatus> {
 fn parse_foundation(said: &str) -> Option<Foundation> {
     let (word, authority) = said.trim_start().split_once('\n')?;
     let authority = Some(authority.to_owned()).filter(|text| !text.trim().is_empty())?;
-    // Any other word, and none at all, means that it is somebody's.
+    // Anything but "new" means that a user may have used the data.
     Some(Foundation { authority, is_new: word.trim() == "new" })
 }
 
-/// The guest's file systems count whole seconds for us: what is older than the next second may be older than the start.
+/// Parses the start time. The guest reports whole seconds, so round up: files of that second may be older than the
+/// start.
 fn parse_start(said: &str) -> Option<Duration> {
     said.trim().parse::<u64>().ok().map(|seconds| Duration::from_secs(seconds + 1))
 }
 
-/// The port that this template leads to the socket of Kubernetes.
+/// The guest port that this template forwards to the socket of Kubernetes.
 fn guest_port(template: &str) -> Option<u16> {
     let options = serde_saphyr::options! { with_snippet: false };
     let parsed: Value = serde_saphyr::from_str_with_options(template, options).ok()?;
@@ -229,7 +234,7 @@ impl Machine {
         self.folder.join(FORGOTTEN)
     }
 
-    /// What is known without asking the guest.
+    /// The recorded state of the cluster, without asking the guest.
     fn recorded_cluster(&self) -> ClusterFound {
         match owned::read_to_string(&self.record()) {
             Ok(version) => ClusterFound::Stopped { version: version.trim().to_owned() },
@@ -237,13 +242,13 @@ impl Machine {
         }
     }
 
-    /// At which port of the guest the cluster can be reached from here: the one that the machine's own template leads to the
-    /// instance's socket, whichever port is bound on this machine.
+    /// The guest port of the cluster: the one that the running template forwards to the instance's socket. It does not
+    /// depend on the published port.
     fn guest_port(&self) -> Option<u16> {
         guest_port(&self.started_with().ok().flatten()?)
     }
 
-    /// Which engine runs in the guest, as the template says.
+    /// The engine in the guest, from the template.
     fn engine_name(&self) -> String {
         let template = self.started_with().ok().flatten().and_then(|text| Template::parse(&text).ok());
         template
@@ -262,11 +267,13 @@ impl Slot {
 impl LimaDriver {
     async fn start_cluster(&self, machine: &Machine, slot: &Slot, wanted: &Wanted) -> Result<Run, Error> {
         let guest = Guest::of(machine)?;
+        // A reset while the guest was stopped could not remove the data: do it now.
         if machine.forgotten().symlink_metadata().is_ok() {
             guest.forget().await?;
             file::remove_if_present(&machine.forgotten())?;
         }
         let found = guest.find(slot).await?;
+        // The right release runs already: keep its watch, or begin a new one after a restart of the daemon.
         if found == (ClusterFound::Running { version: wanted.version.clone() }) {
             return match slot.cluster.under_way() {
                 Some(run) => Ok(run),
@@ -281,7 +288,7 @@ impl LimaDriver {
         file::write_atomic(&machine.record(), wanted.version.as_bytes(), PRIVATE)?;
         let node = format!("lima-{}", machine.vm);
         let port = machine.guest_port().unwrap_or(wanted.port).to_string();
-        // Last: what is copied takes its time, and nothing else comes between the clock and those who go by it.
+        // Last: copying takes a while, and nothing may come between setting the clock and starting K3s.
         guest.set_clock_right(&*self.clock).await?;
         let words = ["start", &wanted.version, &port, &node, &engine];
         guest.ask(&words, QUESTION_TAKES).await?;
@@ -323,7 +330,7 @@ impl LimaDriver {
     }
 }
 
-/// Tells what the script says until it has no more to say.
+/// Reports the lines of the script's `watch` until it ends.
 async fn supervise(child: &mut Child, reporter: &Reporter) {
     let mut last_words = "the connection to the guest has ended".to_owned();
     if let Some(stdout) = child.stdout.take() {
@@ -345,7 +352,8 @@ async fn supervise(child: &mut Child, reporter: &Reporter) {
 }
 
 impl Cluster for LimaDriver {
-    /// A guest has what its image brings, and its K3s is a release.
+    /// Checks only that the machine is complete: the guest's image has everything, and the K3s in a guest is always a
+    /// release.
     fn check<'a>(&'a self, vm: &'a str, _program: Option<&'a Path>) -> Pending<'a, Result<(), Error>> {
         Box::pin(async move { self.machine(vm)?.expect_whole() })
     }
@@ -373,7 +381,7 @@ impl Cluster for LimaDriver {
         Box::pin(async move {
             let machine = self.machine(vm)?;
             match Guest::of(&machine) {
-                // A machine that never had one need not be asked.
+                // A machine without a record never had a cluster, so the guest need not be asked.
                 Ok(guest) if machine.recorded_cluster() != ClusterFound::Absent => guest.find(&self.slot(vm)).await,
                 Ok(_) => Ok(ClusterFound::Absent),
                 Err(Error::NotRunning { .. }) => Ok(machine.recorded_cluster()),
@@ -452,7 +460,7 @@ impl Cluster for LimaDriver {
             self.end_cluster(&machine, &slot, REPLACE_GRACE, "forgotten").await?;
             match Guest::of(&machine) {
                 Ok(guest) => guest.forget().await?,
-                // Nobody can reach the disk of one that does not run.
+                // The disk of a stopped machine is not reachable; the next start performs the reset.
                 Err(Error::NotRunning { .. }) => file::write_atomic(&machine.forgotten(), b"", PRIVATE)?,
                 Err(error) => return Err(error),
             }

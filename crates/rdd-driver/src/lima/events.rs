@@ -1,4 +1,4 @@
-//! What a host agent tells on its standard output: lines of JSON, read from the file that they go to.
+//! Reads the states that a host agent writes to its standard output, as JSON lines in a file.
 
 use std::{
     fs::File,
@@ -10,10 +10,10 @@ use serde::Deserialize;
 
 use crate::{Health, State};
 
-/// One line.
+/// A line of the file.
 #[derive(Debug, Deserialize)]
 struct Event {
-    /// Absent in the title of a log.
+    /// Absent in the title line of a log.
     status: Option<Status>,
 }
 
@@ -26,14 +26,14 @@ struct Status {
     errors: Vec<String>,
 }
 
-/// What a line says of the machine; `None` if it says nothing. Lines are written by another program: what is no event is passed over.
+/// The state that a line reports; `None` if it is not an event.
 pub(super) fn parse(line: &str) -> Option<State> {
     let status = serde_json::from_str::<Event>(line).ok()?.status?;
     let errors: Vec<String> = status.errors.iter().map(|error| super::words::fit(error)).collect();
     Some(if status.exiting {
         State::Exited { last_words: errors.join("; ") }
     } else if status.running && status.degraded && errors.is_empty() {
-        // Finding O-4: it says so even if it does not say why.
+        // Finding O-4: report the machine as degraded even without a reason.
         State::Running(Health { errors: vec!["the host agent reports that the machine is degraded".to_owned()] })
     } else if status.running {
         State::Running(Health { errors })
@@ -42,27 +42,27 @@ pub(super) fn parse(line: &str) -> Option<State> {
     })
 }
 
-/// The longest line that counts.
+/// The maximum length of a line; longer ones are dropped.
 const LINE_BYTES_MAX: usize = 256 << 10;
-/// How much is read at a time.
+/// The size of the chunks in which the file is read.
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// Follows a file as it grows.
+/// Follows a growing file.
 #[derive(Debug)]
 pub(super) struct Tail {
     path: PathBuf,
     offset: u64,
-    /// The beginning of a line whose end is not there yet.
+    /// The beginning of an incomplete line.
     partial: Vec<u8>,
 }
 
 impl Tail {
-    /// From the beginning of the file.
+    /// Starts at the beginning of the file.
     pub(super) fn new(path: PathBuf) -> Self {
         Self { path, offset: 0, partial: Vec::new() }
     }
 
-    /// The last state in the lines that are new, if there is one.
+    /// Reads the new lines and returns the last state in them.
     pub(super) fn latest(&mut self) -> io::Result<Option<State>> {
         let mut latest = None;
         loop {
@@ -78,7 +78,7 @@ impl Tail {
         let mut file = File::open(&self.path)?;
         let length = file.metadata()?.len();
         if length < self.offset {
-            // Somebody cut it: what is there now is new.
+            // The file was truncated: start again.
             *self = Self::new(std::mem::take(&mut self.path));
         }
         file.seek(SeekFrom::Start(self.offset))?;

@@ -1,24 +1,24 @@
-//! Whether a disk image is complete in itself: QEMU would open every other file that an image refers to.
+//! Checks that a disk image is self-contained, because QEMU opens every file that an image refers to.
 //!
-//! An image that names a backing file or an external data file makes QEMU read that file of the host and show it to the guest
-//! (CVE-2023-32684 in Lima). Only raw images and complete qcow2 images are accepted; other formats can refer to files in ways
-//! that are not checked here.
+//! An image with a backing file or an external data file makes QEMU read that file of the host and expose it to the
+//! guest (CVE-2023-32684 in Lima). Only raw images and self-contained qcow2 images are accepted; other formats can
+//! refer to files in ways that are not checked here.
 
 use std::{fs::File, io::Read as _, path::Path};
 
 use crate::Error;
 
-/// As much of an image as is looked at: the header of a qcow2 image and its extensions lie in its first cluster, which has
-/// 64 KiB unless somebody chose otherwise.
+/// How much of an image is read. The header of a qcow2 image and its extensions are in the first cluster, whose default
+/// size is 64 KiB.
 const HEADER_BYTES: u64 = 64 << 10;
 
 const QCOW_MAGIC: &[u8] = b"QFI\xfb";
-/// The bit of the incompatible features that says that the data lies in another file.
+/// The incompatible feature bit for an external data file.
 const EXTERNAL_DATA_FEATURE: u64 = 1 << 2;
-/// The type of the header extension that names that file.
+/// The type of the header extension with the name of that file.
 const EXTERNAL_DATA_EXTENSION: u32 = 0x4441_5441;
 
-/// Formats that QEMU recognises by these first bytes, and that can refer to other files.
+/// Formats that can refer to other files, and the first bytes by which QEMU detects them.
 const REFERRING_FORMATS: [(&[u8], &str); 5] = [
     (b"QED\0", "QED"),
     (b"KDMV", "VMDK"),
@@ -27,7 +27,7 @@ const REFERRING_FORMATS: [(&[u8], &str); 5] = [
     (b"vhdxfile", "VHDX"),
 ];
 
-/// Refuses an image file that is not complete in itself. One that is not there is not refused.
+/// Refuses an image that is not self-contained. An absent file is accepted.
 pub(super) fn check_image(path: &Path) -> Result<(), Error> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -42,7 +42,7 @@ pub(super) fn check_image(path: &Path) -> Result<(), Error> {
     })
 }
 
-/// Why an image that begins with these bytes is not complete in itself.
+/// The reason why an image with this header is not self-contained.
 fn check_header(header: &[u8]) -> Result<(), String> {
     if let Some((_, format)) = REFERRING_FORMATS.iter().find(|(magic, _)| header.starts_with(magic)) {
         return Err(format!("it is a {format} image, and only raw and qcow2 images are accepted"));
@@ -68,7 +68,7 @@ fn check_header(header: &[u8]) -> Result<(), String> {
     check_extensions(header, usize::try_from(length).unwrap_or(usize::MAX))
 }
 
-/// Looks through the header extensions: a type, a length, and as many bytes, rounded up to eight.
+/// Searches the header extensions: each has a type, a length, and data padded to a multiple of eight bytes.
 fn check_extensions(header: &[u8], mut at: usize) -> Result<(), String> {
     while let (Some(kind), Some(length)) = (read_u32(header, at), read_u32(header, at.saturating_add(4))) {
         match kind {
@@ -96,7 +96,7 @@ fn read_u64(bytes: &[u8], at: usize) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A qcow2 header with these extensions.
+    /// Builds a qcow2 header with these extensions.
     fn qcow2(version: u32, extensions: &[(u32, &[u8])]) -> Vec<u8> {
         let length: usize = if version == 2 { 72 } else { 104 };
         let mut header = vec![0; length];

@@ -1,4 +1,4 @@
-//! The program `limactl`: where it is, whether it is one that we can use, and how it is called: by argument vector, within a bound.
+//! Finds `limactl`, checks its version, and runs it with timeouts.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -23,19 +23,19 @@ use crate::{
     identity::{LIMA_MARK, Launch},
 };
 
-/// Where a `limactl` may be.
+/// The places to search for `limactl`.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
-    /// `RDD_LIMACTL`: nothing else counts when it is set.
+    /// `RDD_LIMACTL`: if set, the only place.
     pub chosen: Option<PathBuf>,
-    /// `PATH`
+    /// The folders of `PATH`.
     pub path: Vec<PathBuf>,
-    /// The instance's own bin folder.
+    /// The instance's bin folder.
     pub bin_dir: PathBuf,
 }
 
 impl Places {
-    /// Those of this environment.
+    /// The places that this environment names.
     pub fn of(environment: &rdd_instance::Environment, bin_dir: &Path) -> Self {
         let path = environment.path.as_deref().unwrap_or_default();
         Self {
@@ -48,7 +48,7 @@ impl Places {
 
 const LIMACTL: &str = "limactl";
 
-/// The `limactl` to use.
+/// Finds the `limactl` to use: `RDD_LIMACTL`, else the first on the `PATH`, else the instance's own.
 pub fn find_limactl(places: &Places) -> Option<PathBuf> {
     if let Some(chosen) = &places.chosen {
         return is_program(chosen).then(|| chosen.clone());
@@ -66,12 +66,12 @@ pub(super) fn is_program(path: &Path) -> bool {
 pub(super) struct Version(u32, u32, u32);
 
 impl Version {
-    /// The first in which other users of the guest cannot reach the guest agent's socket.
+    /// The first version in which other users of the guest cannot reach the guest agent's socket.
     pub(super) const WITHOUT_SOCKET_FLAW: Self = Self(2, 1, 3);
-    /// The first whose commands are those that are used here.
+    /// The first version with the commands that the driver uses.
     const FIRST: Self = Self(1, 0, 0);
 
-    /// From what `limactl --version` says: `limactl version 1.2.1`.
+    /// Parses the output of `limactl --version`: `limactl version 1.2.1`.
     pub(super) fn parse(said: &str) -> Option<Self> {
         let word = said.split_ascii_whitespace().last()?.trim_start_matches('v');
         let mut parts = word.split(['.', '-', '+']).map(|part| part.parse::<u32>());
@@ -85,7 +85,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// Variables of ours that would mislead what we start: it would announce its readiness in our name, or take our sockets.
+/// Variables that child processes must not inherit: with them they would notify systemd for rdd or use its sockets.
 const MISLEADING: &[&str] = &[
     "NOTIFY_SOCKET",
     "WATCHDOG_PID",
@@ -98,29 +98,29 @@ const MISLEADING: &[&str] = &[
     "LIMA_SHELL",
 ];
 
-/// How long `limactl` may take for a question.
+/// The timeout of a short command.
 const QUESTION_TAKES: Duration = Duration::from_secs(20);
-/// How long it may take to make a machine, where it may have to download an image of some hundred megabytes.
+/// The timeout of a creation, which may download an image of some hundred megabytes.
 const CREATE_TAKES: Duration = Duration::from_secs(3600);
-/// As much of what it says as is kept.
+/// The maximum size of output that is kept.
 const SAID_BYTES_MAX: usize = 1 << 20;
 
-/// A `limactl` that is there.
+/// An installed `limactl` and its environment.
 #[derive(Debug, Clone)]
 pub(super) struct Limactl {
     pub(super) program: PathBuf,
     /// `LIMA_HOME`
     pub(super) home: PathBuf,
-    /// `PATH`, for what it starts itself.
+    /// The `PATH` for the programs that it starts.
     pub(super) path: OsString,
-    /// A folder for what exists for a moment only.
+    /// The folder for temporary files.
     pub(super) scratch: PathBuf,
-    /// `XDG_CACHE_HOME`: said explicitly, since we look into it too.
+    /// `XDG_CACHE_HOME`: set explicitly, because the driver reads the cache as well.
     pub(super) cache: PathBuf,
 }
 
 impl Limactl {
-    /// A command of it that outlives us. What it says goes nowhere yet.
+    /// A command that outlives the daemon, with its output discarded.
     pub(super) fn command(&self, cwd: &Path) -> std::process::Command {
         let mut command = process::background(&self.program, cwd);
         for name in MISLEADING {
@@ -135,7 +135,10 @@ impl Limactl {
         command
     }
 
-    /// Which version it is, if it is one that we can use.
+    /// Its version.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if the version is unknown or too old.
     pub(super) fn version(&self) -> Result<Version, Error> {
         let said = self.ask(&[OsStr::new("--version")])?;
         let version = Version::parse(&said);
@@ -152,7 +155,7 @@ impl Limactl {
         }
     }
 
-    /// Every problem of a template, as `limactl` sees it.
+    /// Validates a template with `limactl template validate`. The error holds its messages.
     pub(super) fn validate(&self, template: &str) -> Result<(), Vec<String>> {
         let problem = |error: Error| vec![rdd_stdx::chain::Chain(&error).to_string()];
         let file = self.written(template).map_err(problem)?;
@@ -164,14 +167,15 @@ impl Limactl {
         }
     }
 
-    /// A template with everything in it that it refers to.
+    /// Resolves all references of a template.
     pub(super) fn embedded(&self, template: &str) -> Result<String, Error> {
         let file = self.written(template)?;
         let words = ["template", "copy", "--embed-all"].map(OsStr::new);
         self.ask(&[&words[..], &[file.path.as_os_str(), OsStr::new("-")]].concat())
     }
 
-    /// The archive of nerdctl that a template wants in its guest, if it wants one: in the cache, where it was put when the machine was made.
+    /// The archive of nerdctl that a template installs in its guest, from the cache, into which the creation put it;
+    /// `None` if the template installs none.
     pub(super) fn nerdctl(&self, template: &str) -> Result<Option<PathBuf>, Error> {
         let options = serde_saphyr::options! { with_snippet: false };
         let read = |text: &str| serde_saphyr::from_str_with_options::<Value>(text, options.clone()).unwrap_or_default();
@@ -180,7 +184,7 @@ impl Limactl {
         if is_off(&read(template)) {
             return Ok(None);
         }
-        // Only Lima knows what it fills in.
+        // Only Lima knows the defaults.
         let file = self.written(template)?;
         let words = ["template", "copy", "--fill"].map(OsStr::new);
         let filled = read(&self.ask(&[&words[..], &[file.path.as_os_str(), OsStr::new("-")]].concat())?);
@@ -197,7 +201,7 @@ impl Limactl {
         })
     }
 
-    /// A file that Lima downloaded: each has a folder in the cache, with its address in it.
+    /// The path of a file that Lima downloaded. Each entry of the cache is a folder with the file and its URL.
     fn cached(&self, location: &str) -> Option<PathBuf> {
         if location.starts_with('/') {
             return Some(PathBuf::from(location)).filter(|path| path.is_file());
@@ -208,7 +212,7 @@ impl Limactl {
         folders.map(|entry| entry.path()).find(is_it).map(|folder| folder.join("data")).filter(|data| data.is_file())
     }
 
-    /// Makes a machine from a template, stopped. What it starts belongs to the machine.
+    /// Creates a stopped machine from a template. The processes that it starts get the machine's mark.
     pub(super) async fn create(&self, vm: &str, template: &str, folder: &Path, launch: &Launch) -> Result<(), Error> {
         let file = self.written(template)?;
         let log = Scratch::new(&self.scratch, "log")?;
@@ -226,7 +230,7 @@ impl Limactl {
         }
     }
 
-    /// Asks something and waits for the answer, on this thread.
+    /// Runs a short command and returns its output. Blocks the thread.
     fn ask(&self, arguments: &[&OsStr]) -> Result<String, Error> {
         let shown = |argument: &&OsStr| argument.to_string_lossy().into_owned();
         let name = arguments.iter().take(2).map(shown).collect::<Vec<_>>().join(" ");
@@ -257,7 +261,7 @@ impl Limactl {
     }
 }
 
-/// A problem without the name of the file that only we know.
+/// Replaces the temporary file's path in an error message.
 fn without_path(said: &str, path: &Path) -> String {
     let path = path.to_string_lossy();
     let said = said
@@ -266,7 +270,7 @@ fn without_path(said: &str, path: &Path) -> String {
     said.replace(&*path, "the template")
 }
 
-/// A file that goes when it is dropped.
+/// A temporary file, removed on drop.
 #[derive(Debug)]
 struct Scratch {
     path: PathBuf,
@@ -277,7 +281,7 @@ impl Scratch {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         file::create_dir_private(folder)?;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        // Lima takes the name of a file for that of a machine, and a machine may not be called just anything.
+        // Lima derives a machine's name from the file name, so the name must be valid for a machine.
         Ok(Self { path: folder.join(format!("t{}-{number}.{extension}", std::process::id())) })
     }
 

@@ -1,4 +1,4 @@
-//! One machine on disk: its folder, whether it is whole, and which processes are its.
+//! One VM on disk: its folder, whether it is complete, and which processes belong to it.
 
 use std::{
     ffi::OsString,
@@ -31,57 +31,61 @@ use crate::{
     trust::check_machine_folder,
 };
 
-/// The `vmType` of what runs here.
+/// The `vmType` of this driver.
 pub(super) const VM_TYPE: &str = "qemu";
-/// What `vmType` another driver takes.
+/// The `vmType` of the host driver.
 const HOST_VM_TYPE: &str = "host";
 
-/// There while a creation or a deletion is under way, beside the machine's folder, which Lima wants to make itself.
+/// This file exists while a creation or deletion is in progress. It is outside the machine's folder, which Lima
+/// creates.
 const PREPARING: &str = "preparing";
-/// The same, inside of the folder: what the original leaves.
+/// The same marker inside the folder, as the original Rancher Desktop leaves it.
 const ORIGINAL_SENTINEL: &str = ".preparing";
-/// What Lima reads at each start.
+/// The template that Lima reads at each start.
 const TEMPLATE: &str = "lima.yaml";
-/// The template as it was given, where Lima's has more in it.
+/// The template as the caller provided it, if the one for Lima has its references resolved.
 const SOURCE: &str = "template.yaml";
-/// The template of the start that is under way: there as long as something may run.
+/// The template of the current start. The file exists as long as processes may run.
 const STARTED: &str = "started.yaml";
-/// The last start, beside the machine's folder: what proves that a process belongs to it.
+/// The record of the last start, beside the machine's folder. Its nonce proves that a process belongs to the start.
 const LAUNCH: &str = "launch.json";
-/// Which process the host agent is, as we recorded it.
+/// The record of the host agent's process.
 const AGENT: &str = "agent.json";
-/// What the host agent writes its PID to, and QEMU.
+/// The PID files of the host agent and of QEMU.
 const AGENT_PID: &str = "ha.pid";
-/// The image that the machine was made of, as Lima keeps it.
+/// The image that the machine's disk was created from.
 const BASE_DISK: &str = "basedisk";
 const QEMU_PID: &str = "qemu.pid";
 const AGENT_SOCKET: &str = "ha.sock";
 pub(super) const QMP_SOCKET: &str = "qmp.sock";
 
-/// What all machines of a driver share.
+/// The settings that all machines of a driver share.
 #[derive(Debug)]
 pub(super) struct Host {
     pub(super) lima_home: PathBuf,
-    /// A folder of ours in Lima's, which passes over names that begin with a dot.
+    /// The folder for rdd's own files. Lima ignores names that begin with a dot.
     pub(super) own_dir: PathBuf,
-    /// Below this folder a template may have sockets made.
+    /// The folder below which templates may place sockets.
     pub(super) short_dir: PathBuf,
     pub(super) places: Places,
-    /// `PATH`, for what we start.
+    /// The `PATH` for child processes.
     pub(super) path: OsString,
-    /// Where Lima keeps what it downloaded, for all instances.
+    /// The cache folder in which Lima keeps downloads, shared by all instances.
     pub(super) cache: PathBuf,
     pub(super) is_root: bool,
-    /// The program that stands in for QEMU where it has to emulate: ourselves.
+    /// The program that replaces QEMU for emulation: rdd itself.
     pub(super) shim: Option<PathBuf>,
     pub(super) accelerator: OnceLock<Accelerator>,
     pub(super) has_warned: AtomicBool,
-    /// Which version a `limactl` is that was asked, by its place and age.
+    /// The version of the last `limactl`, cached by path and modification time.
     pub(super) version: Mutex<Option<(PathBuf, SystemTime, Version)>>,
 }
 
 impl Host {
-    /// The `limactl` of this host, if this user can use it.
+    /// The `limactl` of this host.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if it is not installed, or if the user is root.
     pub(super) fn limactl(&self) -> Result<Limactl, Error> {
         if self.is_root {
             return Err(Error::Unsupported {
@@ -99,18 +103,18 @@ impl Host {
                 remedy: "install Lima, name its limactl with RDD_LIMACTL, or use the backend host".to_owned(),
             },
         })?;
-        // Lima looks for the folder before it does anything.
+        // limactl fails if its home folder does not exist.
         file::create_dir_private(&self.lima_home)?;
         let (home, path) = (self.lima_home.clone(), self.path.clone());
         Ok(Limactl { program, home, path, scratch: self.own_dir.clone(), cache: self.cache.clone() })
     }
 
-    /// Whether there is no `limactl`, though this user could have one and nobody chose one.
+    /// Whether `limactl` is missing and may be downloaded: the user is not root and did not set `RDD_LIMACTL`.
     pub(super) fn lacks_limactl(&self) -> bool {
         !self.is_root && self.places.chosen.is_none() && find_limactl(&self.places).is_none()
     }
 
-    /// As [`limactl`](Self::limactl), for a version that can be used. Told once if it has a flaw.
+    /// Like [`limactl`](Self::limactl), but also checks the version. Logs a known flaw once.
     pub(super) fn usable_limactl(&self) -> Result<Limactl, Error> {
         let limactl = self.limactl()?;
         let version = self.version_of(&limactl)?;
@@ -122,13 +126,13 @@ impl Host {
         Ok(limactl)
     }
 
-    /// What is known to be wrong with the `limactl` that was used last.
+    /// The known flaw of the `limactl` that was used last.
     pub(super) fn warning(&self) -> Option<String> {
         let known = self.version.lock().unwrap_or_else(PoisonError::into_inner);
         known.as_ref().and_then(|(_, _, version)| warning_of(*version))
     }
 
-    /// Asked once of each program: the same file says the same, and a start need not wait for that.
+    /// The version of a `limactl`. Cached by path and modification time, because running it takes a while.
     fn version_of(&self, limactl: &Limactl) -> Result<Version, Error> {
         let modified = fs::metadata(&limactl.program).and_then(|file| file.modified()).ok();
         let mut known = self.version.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,14 +147,15 @@ impl Host {
         Ok(version)
     }
 
-    /// An error that names every program of the manifest that is missing for this, with the packages that have them.
+    /// Checks that the programs of the manifest for this need are installed. The error names all missing ones and their
+    /// packages.
     pub(super) fn require(&self, need: Need) -> Result<(), Error> {
         let is_missing = |program: &&Program| accelerator::find_in(&self.path, &program.name).is_none();
         let missing: Vec<_> = assets::programs(need, std::env::consts::ARCH).filter(is_missing).collect();
         if missing.is_empty() { Ok(()) } else { Err(lacking(&missing)) }
     }
 
-    /// QEMU, where it is, if everything is there that a machine takes.
+    /// The path of QEMU, if all programs for a VM are installed.
     pub(super) fn qemu(&self) -> Result<PathBuf, Error> {
         self.require(Need::Machine)?;
         accelerator::find_qemu(&self.path).ok_or_else(|| Error::Unsupported {
@@ -159,14 +164,14 @@ impl Host {
         })
     }
 
-    /// How machines are run here. Tried once: a device does not begin to work while we look on.
+    /// How VMs run on this host. Tried out once and cached for the life of the daemon.
     pub(super) fn accelerator(&self) -> Result<&Accelerator, Error> {
         let qemu = self.qemu()?;
         Ok(self.accelerator.get_or_init(|| accelerator::try_out(&qemu)))
     }
 }
 
-/// A known flaw of this version of Lima.
+/// The known flaw of this version of Lima.
 fn warning_of(version: Version) -> Option<String> {
     (version < Version::WITHOUT_SOCKET_FLAW).then(|| {
         format!(
@@ -176,7 +181,7 @@ fn warning_of(version: Version) -> Option<String> {
     })
 }
 
-/// What to say of programs that are missing; there is one at least.
+/// The error for missing programs, of which there is at least one.
 fn lacking(missing: &[&Program]) -> Error {
     let names = missing.iter().map(|program| program.name.as_str()).collect::<Vec<_>>().join(", ");
     let mut packages: Vec<&str> = missing.iter().map(|program| program.package.as_str()).collect();
@@ -191,7 +196,7 @@ fn lacking(missing: &[&Program]) -> Error {
     }
 }
 
-/// One machine. Cheap to clone, holds no state of its own.
+/// One machine. It is cheap to clone and holds no state of its own.
 #[derive(Debug, Clone)]
 pub(super) struct Machine {
     pub(super) vm: String,
@@ -199,7 +204,7 @@ pub(super) struct Machine {
     pub(super) host: Arc<Host>,
 }
 
-/// What there is on disk.
+/// The state of the machine's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     Absent,
@@ -220,7 +225,7 @@ impl Machine {
         self.host.own_dir.join(format!("{}.{LAUNCH}", self.vm))
     }
 
-    /// The start that is under way.
+    /// The identity of the current start.
     pub(super) fn launch(&self) -> Result<Launch, Error> {
         file::create_dir_private(&self.host.own_dir)?;
         Launch::current(&self.launch_file())
@@ -234,7 +239,7 @@ impl Machine {
         self.within(AGENT_SOCKET)
     }
 
-    /// A machine of another driver is absent to this one, though it lies in the same place.
+    /// Reads the state of the files. A machine of another driver counts as absent, though it uses the same path.
     pub(super) fn shape(&self) -> Shape {
         let exists = |path: PathBuf| path.symlink_metadata().is_ok();
         if self.is_of_another_driver() {
@@ -255,7 +260,7 @@ impl Machine {
         template::vm_type(&text).is_ok_and(|vm_type| vm_type.as_deref() == Some(HOST_VM_TYPE))
     }
 
-    /// An error, unless the machine is whole.
+    /// Returns an error unless the machine is complete.
     pub(super) fn expect_whole(&self) -> Result<(), Error> {
         match self.shape() {
             Shape::Absent => Err(Error::Absent { vm: self.vm.clone() }),
@@ -264,12 +269,12 @@ impl Machine {
         }
     }
 
-    /// Refuses a machine of which another user owns the folder or a file that `limactl` is started with.
+    /// Refuses a machine whose folder, or a file that `limactl` is started with, belongs to another user.
     pub(super) fn check_owner(&self) -> Result<(), Error> {
         check_machine_folder(&self.folder, &[TEMPLATE, SOURCE])
     }
 
-    /// The template of the next start, as it was given.
+    /// The template for the next start, as the caller provided it.
     pub(super) fn template(&self) -> Result<String, Error> {
         let source = read(&self.within(SOURCE))?;
         match source {
@@ -281,22 +286,23 @@ impl Machine {
         }
     }
 
-    /// Replaces the template. What it refers to is put into what Lima reads.
+    /// Replaces the template. The file for Lima gets the content of all references.
     pub(super) fn write_template(&self, limactl: &Limactl, template: &str) -> Result<(), Error> {
         if !refers_to_others(template) {
             file::write_atomic(&self.within(TEMPLATE), template.as_bytes(), PRIVATE)?;
             return Ok(file::remove_if_present(&self.within(SOURCE))?);
         }
         let embedded = limactl.embedded(template)?;
-        // In this order, so that a start never takes the old text for the new one.
+        // Lima's file first: a kill in between then shows the old source with the new content, never the reverse.
         file::write_atomic(&self.within(TEMPLATE), embedded.as_bytes(), PRIVATE)?;
         Ok(file::write_atomic(&self.within(SOURCE), template.as_bytes(), PRIVATE)?)
     }
 
-    /// Makes the machine. Nothing is left of an earlier attempt.
+    /// Creates the machine. Assumes that nothing is left of an earlier attempt.
     pub(super) async fn make(&self, limactl: &Limactl, template: &str) -> Result<(), Error> {
         file::create_dir_private(&self.host.own_dir)?;
         file::write_atomic(&self.sentinel(), b"", PRIVATE)?;
+        // `limactl create` may start processes; they get the nonce of this launch.
         let launch = Launch::renew(&self.launch_file())?;
         limactl.create(&self.vm, template, &self.folder, &launch).await?;
         self.check_disk()?;
@@ -307,12 +313,12 @@ impl Machine {
         Ok(file::sync_dir(&self.host.own_dir)?)
     }
 
-    /// Refuses a machine whose first disk refers to other files: QEMU would show them to the guest.
+    /// Refuses a machine whose disk image refers to other files, because QEMU would expose them to the guest.
     pub(super) fn check_disk(&self) -> Result<(), Error> {
         check_image(&self.within(BASE_DISK))
     }
 
-    /// Removes the folder; nothing of the machine runs any more. One that is cut short leaves a half-made machine.
+    /// Removes the folder. Assumes that nothing of the machine runs. An interrupted removal leaves a half-made machine.
     pub(super) fn unmake(&self) -> Result<(), Error> {
         if self.shape() == Shape::Absent {
             return Ok(());
@@ -325,7 +331,8 @@ impl Machine {
         Ok(file::remove_if_present(&self.sentinel())?)
     }
 
-    /// Disks that Lima made besides the machine's own say who uses them; one that was killed did not take that back.
+    /// Unlocks Lima's additional disks. Lima records their user in `in_use_by`, and a killed machine leaves the record
+    /// behind.
     pub(super) fn release_disks(&self) -> Result<(), Error> {
         let disks = fs::read_dir(self.host.lima_home.join("_disks")).into_iter().flatten().flatten();
         for used_by in disks.map(|disk| disk.path().join("in_use_by")) {
@@ -336,7 +343,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Notes that something may run from now on, started with this template.
+    /// Records that processes of a start with this template may run from now on.
     pub(super) fn note_start(&self, template: &str) -> Result<Launch, Error> {
         file::create_dir_private(&self.host.own_dir)?;
         let launch = Launch::renew(&self.launch_file())?;
@@ -344,12 +351,12 @@ impl Machine {
         Ok(launch)
     }
 
-    /// The template of the start that is under way, if one is.
+    /// The template of the current start, or `None` if the machine is not started.
     pub(super) fn started_with(&self) -> Result<Option<String>, Error> {
         read(&self.within(STARTED))
     }
 
-    /// Stores which process the host agent is.
+    /// Records the process of the host agent.
     pub(super) fn record_agent(&self, pid: u32, launch: &Launch) -> Result<(), Error> {
         let Some(record) = Record::new(pid, launch) else { return Ok(()) };
         let path = self.within(AGENT);
@@ -365,7 +372,8 @@ impl Machine {
         ProcessScope::new(LIMA_MARK, &self.folder, &self.launch_file(), self.recorded_agent())
     }
 
-    /// Every process of the machine: what proves that we started it, and what the original started, which has no mark.
+    /// All processes of the machine: those with the proof of our start, and those of the original Rancher Desktop,
+    /// without a mark.
     pub(super) fn processes(&self) -> Vec<Seen> {
         let mut found = self.scope().list();
         for (file, option) in [(AGENT_PID, "--pidfile"), (QEMU_PID, "-pidfile")] {
@@ -375,7 +383,7 @@ impl Machine {
         found
     }
 
-    /// The process that a PID file names, if it is ours and was told to write that very file.
+    /// The process that a PID file names, if it is ours and has this very file in its arguments.
     fn stranger(&self, pid_file: &Path, option: &str) -> Option<Seen> {
         let pid = owned::read_to_string(pid_file).ok()?.trim().parse().ok()?;
         let seen = identity::alive(pid)?;
@@ -385,8 +393,8 @@ impl Machine {
         (is_its && identity::is_ours(pid)).then_some(seen)
     }
 
-    /// The host agent among these processes: the recorded one, or else (we were killed before we could record it, or the
-    /// original started it) the one that was started like it.
+    /// The host agent among these processes: the recorded one or, if the daemon was killed before it could record it or
+    /// the original Rancher Desktop started it, the one whose arguments match.
     pub(super) fn agent(&self, processes: &[Seen]) -> Option<Seen> {
         if let Some(seen) = self.recorded_agent().and_then(|record| self.scope().find(&record)) {
             return Some(seen);
@@ -400,12 +408,12 @@ impl Machine {
         processes.iter().find(is_agent).cloned()
     }
 
-    /// The process that is the virtual machine itself.
+    /// The QEMU process of the VM.
     pub(super) fn qemu(&self, processes: &[Seen]) -> Option<Seen> {
         processes.iter().find(|seen| seen.program().starts_with("qemu-system-")).cloned()
     }
 
-    /// Looks at everything.
+    /// Observes the machine: its files, its current start and its processes.
     pub(super) fn look(&self) -> Result<Found, Error> {
         if self.is_of_another_driver() {
             return Ok(Found::Absent);
@@ -428,8 +436,8 @@ impl Machine {
         })
     }
 
-    /// Removes what only a running machine has. The note of the start goes last, since it tells the next daemon that there is
-    /// something to clear.
+    /// Removes the files that only a running machine needs. The record of the start goes last: while it exists, the
+    /// next daemon knows that the cleanup is not complete.
     pub(super) fn clear(&self) -> Result<(), Error> {
         let started = self.started_with()?;
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
@@ -449,7 +457,7 @@ impl Machine {
         Ok(file::remove_if_present(&self.within(STARTED))?)
     }
 
-    /// Removes a socket of ours where nobody listens any more. Anything else is not ours.
+    /// Removes a socket below our folder on which no process listens. Other files do not belong to rdd and stay.
     fn remove_deserted(&self, path: &Path) -> Result<(), Error> {
         use std::os::unix::{fs::FileTypeExt as _, net::UnixStream};
         let is_socket = path.symlink_metadata().is_ok_and(|meta| meta.file_type().is_socket());
@@ -471,13 +479,13 @@ fn read(path: &Path) -> Result<Option<String>, Error> {
     }
 }
 
-/// Whether a template is not complete by itself.
+/// Whether a template refers to other templates.
 fn refers_to_others(template: &str) -> bool {
     let is_reference = |field: &str| field == "base";
     Template::parse(template).is_ok_and(|template| template.fields.iter().any(|field| is_reference(field)))
 }
 
-/// Where a template may have sockets made on this machine: where it says so, and where its parameters point to.
+/// The sockets on this host that a template can create: in its port forwards and its parameters.
 fn sockets(template: &str) -> Vec<PathBuf> {
     let options = serde_saphyr::options! { with_snippet: false };
     let Ok(parsed) = serde_saphyr::from_str_with_options::<Value>(template, options) else { return Vec::new() };

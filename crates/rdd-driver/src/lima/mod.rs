@@ -1,11 +1,11 @@
-//! Virtual machines through Lima: `limactl` and its host agent, as processes that outlive us (`vmType: qemu`).
+//! The Lima driver (`vmType: qemu`): runs VMs with `limactl` and its host agent, as processes that outlive the daemon.
 //!
-//! Every machine has a host agent, which has QEMU and some connections. All of them have a mark in their environment
-//! (`identity`), so that a daemon that was killed finds them again, and nobody else's; those of the original are known by the
-//! very file that they were told to write their PID to. An agent tells how it is doing as lines of JSON in a file, which is
-//! why one that an earlier daemon started can be taken over as it runs.
+//! Each machine has a host agent, which starts QEMU and SSH connections. All of them have a mark in their environment
+//! (`identity`), so that a daemon that restarts after a kill finds its own processes and no others. The original
+//! Rancher Desktop's processes have no mark; they are identified by the PID file in their arguments. A host agent
+//! reports its state as JSON lines in a file, so the driver can adopt one that an earlier daemon started.
 //!
-//! Where the processor cannot help, Lima starts us in place of QEMU, under the name [`SHIM`], and we start QEMU with
+//! Without hardware acceleration, Lima starts rdd in place of QEMU, under the name [`SHIM`], and rdd starts QEMU with
 //! [other arguments](emulated).
 
 mod accelerator;
@@ -54,13 +54,13 @@ use crate::{
     watch::Watch,
 };
 
-/// How long a machine is given that is deleted while it runs, or whose remains are cleared away.
+/// The grace period for a machine that is deleted while it runs, and for leftovers of an earlier start.
 const REMAINS_GRACE: Duration = Duration::from_secs(10);
-/// Where an administrator's programs are; a user's `PATH` often lacks these.
+/// The folders of system programs; a user's `PATH` often lacks them.
 const ADMINISTRATION: &str = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin";
-/// Lima's folder for settings that hold for all machines.
+/// Lima's folder for global settings.
 const SETTINGS_DIR: &str = "_config";
-/// The folder of ours in Lima's.
+/// The folder in Lima's home in which rdd keeps its own files.
 const OWN_DIR: &str = ".rdd";
 
 /// The driver of `vmType: qemu`.
@@ -73,22 +73,23 @@ pub struct LimaDriver {
     slots: Mutex<BTreeMap<String, Arc<Slot>>>,
 }
 
-/// One machine, as far as this driver has to do with it.
+/// The driver's state of one machine.
 #[derive(Debug, Default)]
 struct Slot {
-    /// One change at a time.
+    /// Serializes changes of the machine.
     turn: tokio::sync::Mutex<()>,
     watched: Watch,
-    /// One change of its Kubernetes at a time. Its own, since the guest may take long to answer, and a stop does not wait for that.
+    /// Serializes changes of its Kubernetes. Separate from `turn`, so that a stop of the machine does not wait for a
+    /// slow guest.
     cluster_turn: tokio::sync::Mutex<()>,
     cluster: Watch,
-    /// Whether the guest had control groups of version 1 when it was last asked.
+    /// Whether the guest used control groups of version 1 at the last inspection.
     has_cgroup_v1: AtomicBool,
 }
 
 impl LimaDriver {
-    /// A driver for the machines of one instance. `shim` is a program that, called [`SHIM`], starts QEMU with
-    /// [emulated] arguments: the product itself.
+    /// Creates the driver for the machines of one instance. `shim` is the program that starts QEMU with [emulated]
+    /// arguments when it is called as [`SHIM`]: rdd itself.
     pub fn new(instance: &Instance, environment: &Environment, shim: Option<PathBuf>) -> Self {
         let mut path = environment.path.clone().unwrap_or_default();
         if !path.is_empty() {
@@ -114,13 +115,13 @@ impl LimaDriver {
         Self { instance: instance.clone(), host: Arc::new(host), supply, clock, slots: Mutex::default() }
     }
 
-    /// The same with another clock than the machine's, by which guests get the time.
+    /// Replaces the clock whose time the guests get.
     #[must_use]
     pub fn with_clock(self, clock: SharedClock) -> Self {
         Self { clock, ..self }
     }
 
-    /// The same, for tests that are run by root with a stand-in for `limactl`, which does not mind.
+    /// Makes the driver assume that it does not run as root, for tests by root with a stand-in for `limactl`.
     #[cfg(feature = "suite")]
     #[must_use]
     pub fn as_if_not_root(mut self) -> Self {
@@ -130,7 +131,7 @@ impl LimaDriver {
         self
     }
 
-    /// The same, for tests of what a machine lacks: no programs but those in these folders.
+    /// Limits the programs to those in these folders, for tests of missing programs.
     #[cfg(feature = "suite")]
     #[must_use]
     pub fn with_programs_of(mut self, path: std::ffi::OsString) -> Self {
@@ -140,7 +141,7 @@ impl LimaDriver {
         self
     }
 
-    /// How machines are run here, found out by trying.
+    /// How VMs run on this host. The first call tries the accelerator out.
     pub fn accelerator(&self) -> Result<Accelerator, Error> {
         self.host.accelerator().cloned()
     }
@@ -154,7 +155,7 @@ impl LimaDriver {
         Arc::clone(lock(&self.slots).entry(vm.to_owned()).or_default())
     }
 
-    /// Watches a host agent from now on.
+    /// Starts to watch a host agent.
     fn watch(slot: &Slot, agent: Agent) -> Run {
         slot.watched.begin("host agent", |reporter| Box::pin(async move { agent.supervise(reporter).await }))
     }
@@ -172,12 +173,12 @@ impl LimaDriver {
         Ok(stopped)
     }
 
-    /// Goes on with what an earlier daemon left running, or clears away what cannot go on.
+    /// Adopts the host agent that an earlier daemon left running; tears down what cannot be adopted.
     async fn take_over(&self, machine: &Machine, slot: &Slot) -> Result<Option<Run>, Error> {
         slot.watched.end().await;
         match machine.look()? {
             Found::Running(_) => {
-                // Which version it is counts for the warning only; one that is gone does not keep the machine from running.
+                // The version is needed only for the warning; a missing `limactl` does not affect a running machine.
                 let host = Arc::clone(&self.host);
                 let _ = tokio::task::spawn_blocking(move || host.usable_limactl().map(drop)).await;
                 if let Some(seen) = machine.agent(&machine.processes())
@@ -189,12 +190,12 @@ impl LimaDriver {
             Found::Absent => return Ok(None),
             Found::Broken { .. } | Found::HalfMade | Found::Stopped => {}
         }
-        // What is left of one that ended while nobody looked: sockets of a dead agent mean nothing.
+        // A machine that ended without a daemon leaves files behind, such as the sockets of its dead agent.
         teardown(machine, REMAINS_GRACE).await?;
         Ok(None)
     }
 
-    /// The problems of a template that can be seen without asking anybody.
+    /// Checks a template without running `limactl`.
     fn check(template: &str) -> Result<(), Vec<String>> {
         let template = Template::parse(template)?;
         match template.vm_type.as_deref() {
@@ -212,13 +213,13 @@ impl LimaDriver {
     }
 }
 
-/// Lima's own opinion of a template counts, once it is one at all.
+/// Validates a template: by `limactl` if it is installed, else by our copy of its rules.
 fn validate(host: &Host, template: &str) -> Result<(), Vec<String>> {
     LimaDriver::check(template)?;
     if host.lacks_limactl()
         && let Some(release) = assets::lima(std::env::consts::ARCH)
     {
-        // It is downloaded when a machine is made, and asked then. Until then its rules are checked without it.
+        // `limactl` will be downloaded when the first machine is created, and validates the template then.
         let settings = host.lima_home.join(SETTINGS_DIR);
         let has = |name: &str| settings.join(name).exists();
         let context = CheckContext {
@@ -237,7 +238,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes a machine's folder, which holds its disks, off the threads that serve requests.
+/// Removes the machine's folder in a blocking task, because it holds the disks.
 async fn unmake(machine: Machine) -> Result<(), Error> {
     let removed = tokio::task::spawn_blocking(move || machine.unmake()).await;
     removed.map_err(|error| Error::System { action: "remove a machine".to_owned(), source: error.into() })?
@@ -254,7 +255,7 @@ impl Driver for LimaDriver {
     }
 
     fn validate(&self, template: &str) -> Result<(), Vec<String>> {
-        // A moment's work of another process, for which others need not wait.
+        // `limactl validate` blocks for a moment; other tasks move to other threads meanwhile.
         let is_shared = tokio::runtime::Handle::try_current()
             .is_ok_and(|runtime| runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread);
         if is_shared {
@@ -282,6 +283,7 @@ impl Driver for LimaDriver {
             self.supply.ensure_limactl(&self.host, vm).await?;
             self.validated(&machine, template).await?;
             match machine.shape() {
+                // A complete machine stays as it is, whatever the template.
                 Shape::Whole => return Ok(()),
                 Shape::Absent if machine.folder.exists() => {
                     let folder = machine.folder.display();
@@ -292,7 +294,7 @@ impl Driver for LimaDriver {
             let limactl = self.host.usable_limactl()?;
             self.host.require(Need::Machine)?;
             self.supply.ensure_images(&self.host, vm, template).await?;
-            // Finding O-3: what was begun is never taken for what was finished.
+            // Finding O-3: an interrupted creation never counts as a complete machine; start from scratch.
             teardown(&machine, REMAINS_GRACE).await?;
             unmake(machine.clone()).await?;
             machine.make(&limactl, template).await

@@ -1,4 +1,4 @@
-//! Getting what is missing before a machine is made: `limactl` itself, and the images that a template names with their digests.
+//! Downloads what a creation needs: `limactl` itself, and the images that a template names with their digests.
 
 use std::{
     collections::BTreeMap,
@@ -26,14 +26,14 @@ use crate::{
     assets::{self, LimaRelease, Need},
 };
 
-/// How long an archive of some ten megabytes may take to be unpacked.
+/// The timeout for unpacking an archive of about ten megabytes.
 const UNPACK_TAKES: Duration = Duration::from_secs(120);
 
-/// Where things come from, and how far those are that are on their way.
+/// Downloads files and reports their progress.
 #[derive(Debug)]
 pub(super) struct Supply {
     fetcher: Fetcher,
-    /// By the name of the machine that waits for it.
+    /// The progress texts, by the name of the machine that waits.
     under_way: Mutex<BTreeMap<String, String>>,
 }
 
@@ -52,12 +52,12 @@ impl Supply {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a machine waits for, for people.
+    /// The progress of the download that a machine waits for, as text for people.
     pub(super) fn progress(&self, vm: &str) -> Option<String> {
         self.table().get(vm).cloned()
     }
 
-    /// Gets a file for a machine. Verified, gone on with where an earlier download ended, told of meanwhile.
+    /// Downloads and verifies a file for a machine. Resumes an interrupted download and reports the progress.
     async fn get(&self, vm: &str, asset: &Asset) -> Result<PathBuf, rdd_fetch::Error> {
         let _told = Told { supply: self, vm };
         let tell = |so_far: Progress| {
@@ -67,14 +67,14 @@ impl Supply {
         fetched.inspect(|_| tracing::info!(vm, file = asset.name, "got a file for a virtual machine"))
     }
 
-    /// Gets `limactl` where there is none and nobody chose one.
+    /// Downloads `limactl` if it is missing and the user did not choose one.
     pub(super) async fn ensure_limactl(&self, host: &Host, vm: &str) -> Result<(), Error> {
         if !host.lacks_limactl() {
             return Ok(());
         }
         let Some(release) = assets::lima(std::env::consts::ARCH) else { return Ok(()) };
         let LimaRelease { archive: asset, version, is_tested } = release;
-        // What could not be used is not downloaded.
+        // Check the other programs first, so that nothing is downloaded that could not be used.
         host.require(Need::Machine)?;
         host.require(Need::LimaArchive)?;
         let archive = self.get(vm, &asset).await.map_err(|error| Error::Unsupported {
@@ -93,8 +93,8 @@ impl Supply {
         link(&folder.join("bin/limactl"), &host.places.bin_dir)
     }
 
-    /// Puts the images of a template into Lima's cache, as Lima itself would have. The first that can be had is enough; what
-    /// the template names without a digest is left to Lima.
+    /// Puts the images of a template into Lima's cache, where Lima finds them. The first image that is available is
+    /// enough. Images without a digest are left to Lima.
     pub(super) async fn ensure_images(&self, host: &Host, vm: &str, template: &str) -> Result<(), Error> {
         let (images, rest_is_limas) = images(template);
         let mut failure = None;
@@ -104,6 +104,7 @@ impl Supply {
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
+        // An error counts only if Lima has no other image to try.
         match failure {
             Some(error) if !rest_is_limas => Err(error),
             _ => Ok(()),
@@ -136,7 +137,7 @@ impl Supply {
     }
 }
 
-/// Takes the news back when what they are about is over, whichever way.
+/// Removes the progress text of a machine when the download ends in any way.
 struct Told<'a> {
     supply: &'a Supply,
     vm: &'a str,
@@ -152,7 +153,7 @@ fn words(name: &str, Progress { bytes, total, .. }: Progress) -> String {
     let megabytes = |bytes: u64| bytes.div_ceil(1 << 20);
     match total.filter(|total| *total > 0) {
         Some(total) => {
-            // In steps: whoever watches is told of each.
+            // In steps of 5 %, because each change is published to watchers.
             let percent = bytes.saturating_mul(20) / total * 5;
             format!("Downloading {name}: {percent} % of {} MiB", megabytes(total))
         }
@@ -160,7 +161,7 @@ fn words(name: &str, Progress { bytes, total, .. }: Progress) -> String {
     }
 }
 
-/// The files to put into the offline folder: the asset, and what it is checked with.
+/// The names of the files for the offline folder: the asset and the files to verify it.
 fn offline_files(asset: &Asset) -> String {
     let beside = match &asset.check {
         Check::Sha256(_) => Vec::new(),
@@ -173,19 +174,20 @@ fn offline_files(asset: &Asset) -> String {
     beside.into_iter().fold(asset.name.clone(), |files, name| format!("{files} and {name}"))
 }
 
-/// Names in an entry of Lima's cache.
+/// The file names in an entry of Lima's cache.
 const DATA: &str = "data";
 const DIGEST: &str = "sha256.digest";
 const URL: &str = "url";
 
-/// A file of an image, as the template names it.
+/// A file of an image in the template.
 struct Wanted {
     location: String,
     digest: String,
     asset: Asset,
 }
 
-/// The images for this processor, each as its files; and whether there are others, which Lima has to get.
+/// The images for this architecture that rdd can download, each with its files, and whether there are other images, for
+/// Lima.
 fn images(template: &str) -> (Vec<Vec<Wanted>>, bool) {
     let options = serde_saphyr::options! { with_snippet: false };
     let parsed: Value = serde_saphyr::from_str_with_options(template, options).unwrap_or_default();
@@ -206,7 +208,7 @@ fn images(template: &str) -> (Vec<Vec<Wanted>>, bool) {
     (ours, rest_is_limas)
 }
 
-/// Makes an entry of Lima's cache. The digest goes last: an entry without one is not trusted.
+/// Creates an entry of Lima's cache. The digest is written last, because Lima does not trust an entry without one.
 fn keep(path: &Path, entry: &Path, location: &str, digest: &str) -> Result<(), Error> {
     file::create_dir_private(entry)?;
     file::remove_if_present(&entry.join(DIGEST))?;
@@ -216,7 +218,7 @@ fn keep(path: &Path, entry: &Path, location: &str, digest: &str) -> Result<(), E
     Ok(file::write_atomic(&entry.join(DIGEST), digest.as_bytes(), PRIVATE)?)
 }
 
-/// Unpacks an archive into a folder that is there as a whole or not at all.
+/// Unpacks an archive into a folder. The folder appears complete or not at all.
 async fn unpack(archive: &Path, folder: &Path, path: &OsStr) -> Result<(), Error> {
     if folder.is_dir() {
         return Ok(());
@@ -232,11 +234,12 @@ async fn unpack(archive: &Path, folder: &Path, path: &OsStr) -> Result<(), Error
     if !output.status.success() {
         return Err(failed(super::words::fit(&String::from_utf8_lossy(&output.stderr))));
     }
+    // The rename publishes the folder atomically.
     fs::rename(&staged, folder).map_err(Error::at("rename", &staged))
 }
 
-/// A new empty folder beside the one that it is to become, after those that interrupted attempts left are removed. The lock
-/// keeps it from being removed in the same way.
+/// Creates an empty staging folder beside the final one, and removes those of interrupted attempts. The lock protects
+/// it from being removed in the same way.
 fn create_staging_folder(folder: &Path) -> io::Result<(PathBuf, StagingLock)> {
     let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -247,7 +250,7 @@ fn create_staging_folder(folder: &Path) -> io::Result<(PathBuf, StagingLock)> {
     Ok((parent.join(staged), lock))
 }
 
-/// Puts a link to a program into a folder.
+/// Links a program into a folder.
 fn link(program: &Path, folder: &Path) -> Result<(), Error> {
     file::create_dir_private(folder)?;
     let place = folder.join(program.file_name().unwrap_or_default());
@@ -290,7 +293,7 @@ mod tests {
         fs::write(dir.path().join("bin/limactl"), "limactl").unwrap();
         let mut tar = process::background("tar", dir.path());
         assert!(tar.args(["-czf", "a.tgz", "bin"]).status().unwrap().success());
-        // What the name was once, for which the number at the end was an extension.
+        // The number at the end of the name was mistaken for an extension.
         let (planted, left) = (lima.with_extension("part"), dir.path().join("own/.lima-2.1.3.0123456789abcdef.tmp"));
         symlink(&victim, &planted).unwrap();
         fs::create_dir_all(left.join("bin")).unwrap();

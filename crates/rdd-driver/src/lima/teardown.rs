@@ -1,4 +1,4 @@
-//! Ending a machine: asking it, waiting, and then no longer asking.
+//! Stops a machine: requests a shutdown, waits, kills what remains, and cleans up.
 
 use std::{io, os::unix::net::UnixStream, time::Duration};
 
@@ -8,19 +8,25 @@ use tokio::time::Instant;
 use super::machine::{Machine, QMP_SOCKET};
 use crate::{Error, Stopped, identity::Seen};
 
-/// How long helpers of a machine that ended may take to follow it.
+/// The time that helper processes get to end after their machine.
 const HELPERS_TAKE: Duration = Duration::from_secs(3);
-/// How long the kernel may take to end what was killed.
+/// The timeout for killed processes to disappear.
 const KILL_TAKES: Duration = Duration::from_secs(10);
-/// How often everything is looked at while it ends, at first and at most: a look reads all of `/proc`.
+/// The backoff between observations of a teardown; each observation reads all of `/proc`.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(160));
 
-/// Asks a machine to shut down, kills what is left of it when `grace` is over, and removes what only a running machine has.
+/// Stops a machine: requests a shutdown, kills its processes when `grace` has passed, and removes what only a running
+/// machine needs.
+///
+/// Idempotent, from any state: an interrupted teardown is completed by the next one.
+///
+/// # Errors
+/// [`Error::StillRunning`] if processes survive the kill.
 pub(super) async fn teardown(machine: &Machine, grace: Duration) -> Result<Stopped, Error> {
     let deadline = Instant::now() + grace;
     let processes = machine.processes();
     let mut graceful = match (machine.agent(&processes), machine.qemu(&processes)) {
-        // The agent presses the machine's power button, and ends when the machine has.
+        // The agent sends a power-button event to the VM and ends after it.
         (Some(agent), _) => ask(&agent, deadline, || Ok(())).await?,
         (None, Some(qemu)) => ask(&qemu, deadline, || press_power_button(machine)).await?,
         (None, None) => true,
@@ -39,13 +45,14 @@ fn failed(action: &str) -> impl FnOnce(io::Error) -> Error + use<> {
     move |source| Error::System { action, source }
 }
 
-/// Asks a process to end, by a signal or in another way. `false` if it has not by the deadline.
+/// Asks a process to end, by a signal or, for QEMU, by `otherwise`. Returns `false` if it is still running at the
+/// deadline.
 async fn ask(seen: &Seen, deadline: Instant, otherwise: impl FnOnce() -> io::Result<()>) -> Result<bool, Error> {
     let program = seen.program();
     let failed = || failed(&format!("stop {program}"));
     let Some(process) = seen.open().map_err(failed())? else { return Ok(true) };
     if program.starts_with("qemu-system-") {
-        // A signal would be like pulling the plug.
+        // A signal would be a hard power-off.
         if otherwise().is_err() {
             return Ok(false);
         }
@@ -58,13 +65,13 @@ async fn ask(seen: &Seen, deadline: Instant, otherwise: impl FnOnce() -> io::Res
     }
 }
 
-/// What a machine does without its host agent when somebody wants it to end.
+/// Sends a power-button event to a VM whose host agent is gone.
 fn press_power_button(machine: &Machine) -> io::Result<()> {
     use std::io::Write as _;
     let mut monitor = UnixStream::connect(machine.folder.join(QMP_SOCKET))?;
     monitor.set_write_timeout(Some(Duration::from_secs(1)))?;
     monitor.write_all(b"{\"execute\":\"qmp_capabilities\"}\n{\"execute\":\"system_powerdown\"}\n")?;
-    // QEMU takes no order of one who has gone, so its answers are waited for: a greeting and two lines.
+    // QEMU drops commands of a client that disconnects: read the greeting and the two replies first.
     monitor.set_read_timeout(Some(Duration::from_secs(2)))?;
     let mut answers = std::io::BufReader::new(monitor);
     for _ in 0..3 {
@@ -74,7 +81,8 @@ fn press_power_button(machine: &Machine) -> io::Result<()> {
     Ok(())
 }
 
-/// Kills what is left, if it does not end by itself in a moment. `false` if the machine itself had to be killed.
+/// Kills the processes that remain. They get a moment to end by themselves first, if `patient`. Returns `false` if it
+/// killed the host agent or QEMU.
 async fn sweep(machine: &Machine, patient: bool) -> Result<bool, Error> {
     let began = Instant::now();
     let mut graceful = true;
@@ -89,7 +97,7 @@ async fn sweep(machine: &Machine, patient: bool) -> Result<bool, Error> {
             return Err(Error::StillRunning { vm: machine.vm.clone(), what: what.join(", ") });
         }
         if !patient || began.elapsed() > HELPERS_TAKE {
-            // A connection that lingers is no part of the machine's own end.
+            // Killing a leftover connection does not make the stop forced.
             graceful &= machine.agent(&left).is_none() && machine.qemu(&left).is_none();
             for seen in left {
                 seen.signal(Signal::KILL).map_err(failed("kill a process"))?;

@@ -1,4 +1,4 @@
-//! What Lima says, made fit for people: from its log lines to one sentence.
+//! Turns Lima's log lines into one sentence for a condition.
 
 use std::{
     fs::File,
@@ -8,15 +8,15 @@ use std::{
 
 use serde_json::Value;
 
-/// How far from its end a log is searched.
+/// How many bytes at the end of a log are searched.
 const TAIL_BYTES: u64 = 64 << 10;
-/// The longest text that is shown.
+/// The maximum length of a text in a condition.
 const LENGTH_MAX: usize = 1000;
-/// How Lima passes on what QEMU complains about.
+/// The prefix of QEMU's error output in Lima's log.
 const QEMU_SAYS: &str = "qemu[stderr]: ";
 
-/// The reason in lines of JSON as Lima logs them: the last that is fatal, else the last error, and what QEMU had to say.
-/// `None` if there is no line at all.
+/// Finds the reason in Lima's JSON log lines: the last fatal message, else the last error, with QEMU's last message.
+/// `None` if there are no lines.
 pub(super) fn reason(log: &str) -> Option<String> {
     let (mut fatal, mut error, mut qemu, mut last) = (None, None, None, None);
     for line in log.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -52,7 +52,7 @@ fn message(record: &Value) -> Option<String> {
     }
 }
 
-/// One line without control characters, cut to what a condition can show.
+/// Makes a text printable on one line and shortens it for a condition.
 pub(super) fn fit(text: &str) -> String {
     let printable: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LENGTH_MAX).collect();
     printable.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
@@ -66,7 +66,7 @@ pub(super) fn reason_in(path: &Path) -> Option<String> {
     let mut tail = Vec::new();
     log.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
     let text = String::from_utf8_lossy(&tail);
-    // The first line may have lost its beginning.
+    // The first line may be incomplete: drop it.
     let whole = if length > TAIL_BYTES { text.split_once('\n').map_or("", |(_, rest)| rest) } else { &text };
     reason(whole)
 }

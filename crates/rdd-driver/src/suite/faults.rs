@@ -1,4 +1,4 @@
-//! Rules about machines and daemons that end when nobody asked them to.
+//! Contract tests for crashes of machines and restarts of the daemon.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ pub async fn a_crash_is_told_and_the_machine_can_be_started_again(subject: &dyn 
     let driver = subject.driver();
     let mut run = running(subject, &*driver, VM).await;
     subject.crash(VM);
-    // Finding O-2: whoever watches is told, with something to go by.
+    // Finding O-2: the watch reports the end with a reason.
     assert_ne!(exited(subject, &mut run).await.trim(), "");
     assert_eq!(driver.inspect(VM).await.unwrap(), Found::Stopped);
     let mut run = driver.start(VM, &log()).await.unwrap();
@@ -22,7 +22,7 @@ pub async fn what_ignores_a_request_is_stopped_by_force(subject: &dyn Subject) {
     let driver = subject.driver();
     let mut run = running(subject, &*driver, VM).await;
     subject.hang(VM);
-    // Finding O-5: and the caller is told which.
+    // Finding O-5: the result shows that force was necessary.
     assert_eq!(driver.stop(VM, Duration::from_millis(200)).await.unwrap(), Stopped::Forced);
     exited(subject, &mut run).await;
     assert_eq!(driver.inspect(VM).await.unwrap(), Found::Stopped);
@@ -54,7 +54,7 @@ pub async fn the_next_driver_can_stop_and_delete_what_the_last_one_started(subje
     assert_eq!(driver.inspect(VM).await.unwrap(), Found::Stopped);
     drop(driver.start(VM, &log()).await.unwrap());
     drop(driver);
-    // This one may have been killed before it came up.
+    // The machine may have been killed with its driver before it was running.
     delete(subject, &*subject.driver(), VM).await;
 }
 
@@ -73,7 +73,7 @@ pub async fn remains_that_cannot_go_on_are_ended_by_adoption(subject: &dyn Subje
 pub async fn a_half_made_machine_is_known_and_made_anew(subject: &dyn Subject) {
     let driver = subject.driver();
     subject.half_make(VM);
-    // Finding O-3: it is never taken for a whole one.
+    // Finding O-3: a half-made machine never counts as complete.
     assert_eq!(driver.inspect(VM).await.unwrap(), Found::HalfMade);
     assert_eq!(driver.template(VM).await.unwrap(), None);
     assert!(matches!(driver.start(VM, &log()).await, Err(Error::HalfMade { .. })));

@@ -1,9 +1,11 @@
-//! Lines that Lima accepts or refuses in a template: what our own check is tested with, and `make test-vm` asks of the real `limactl`.
+//! Template lines that Lima accepts or refuses. Tests of our check use them, and `make test-vm` validates them with the
+//! real `limactl`.
 
-/// What makes a template of such lines.
+/// The lines that complete each case to a valid template.
 pub const IMAGES: &str = "images: [{location: /x, arch: x86_64}]\n";
 
-/// Lines that are accepted, where the files `p.sh` and `p.yaml` are there. Lima 1.2.1, which `make limactl` builds, accepts all of them.
+/// Accepted lines, if the files `p.sh` and `p.yaml` exist. Lima 1.2.1, which `make limactl` builds, accepts all of
+/// them.
 pub const ACCEPTED: &[&str] = &[
     "",
     "nosuch: 1\nssh: {nosuch: 1}",
@@ -28,7 +30,8 @@ pub const ACCEPTED: &[&str] = &[
     "param: {A: x}\ncopyToHost: [{guest: '/{{.Param.A}}', host: /y}]",
 ];
 
-/// Lines that are refused, with the words of Lima 2, which are from its source. Lima 1.2.1 refuses them too, some in other words, but for
+/// Refused lines with the messages of Lima 2, from its source. Lima 1.2.1 refuses them too, some with other messages,
+/// except for
 /// [`ACCEPTED_BY_LIMA_1`].
 pub const REFUSED: &[(&str, &str)] = &[
     ("arch: x86", "field `arch` must be one of [x86_64 aarch64 armv7l ppc64le riscv64 s390x]; got \"x86\""),
@@ -174,5 +177,5 @@ pub const REFUSED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Of those, what Lima 1 accepts.
+/// The refused lines that Lima 1 accepts.
 pub const ACCEPTED_BY_LIMA_1: &[&str] = &["mounts: [{location: a/b}]"];

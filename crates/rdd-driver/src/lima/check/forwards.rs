@@ -1,4 +1,4 @@
-//! Ports and networks of a template.
+//! Checks the port forwards and networks of a template.
 
 use std::{
     collections::BTreeMap,
@@ -15,11 +15,11 @@ use super::{
 /// `sizeof(sockaddr_un.sun_path)` of Linux.
 const UNIX_PATH_MAX: usize = 108;
 const INTERFACE_BYTES_MAX: usize = 15;
-/// The interface that Lima itself uses.
+/// The interface that Lima reserves.
 const SLIRP_INTERFACE: &str = "eth0";
-/// The network of Lima's own list that Linux can have.
+/// The only predefined network of Lima on Linux.
 const USER_NETWORK: &str = "user-v2";
-/// Networks of Lima's own list that take macOS.
+/// Predefined networks of Lima that exist only on macOS.
 const MACOS_NETWORKS: [&str; 3] = ["shared", "bridged", "host"];
 
 pub(super) fn check_port(field: &str, port: i64, problems: &mut Problems) {
@@ -55,6 +55,7 @@ pub(super) fn check_port_forward(index: usize, rule: &Value, problems: &mut Prob
     let (guest_socket, host_socket) = (given(rule, "guestSocket"), given(rule, "hostSocket"));
     let (guest_port, host_port) = (integer_of(rule, "guestPort"), integer_of(rule, "hostPort"));
     let [guest_range, host_range] = filled_ranges(rule, host_socket.is_some());
+    // The checks follow the order of Lima's source, so that the messages come in the same order.
     if flag_of(rule, "guestIPMustBeZero").unwrap_or_default() {
         let address = given(rule, "guestIP").and_then(|address| address.parse::<IpAddr>().ok());
         if address.is_some_and(|address| address.to_canonical() != IpAddr::V4(Ipv4Addr::UNSPECIFIED)) {
@@ -126,7 +127,7 @@ pub(super) fn check_port_forward(index: usize, rule: &Value, problems: &mut Prob
     }
 }
 
-/// The ports of the guest and of the host, as Lima fills in what a rule leaves out.
+/// The port ranges of the guest and of the host, with Lima's defaults.
 fn filled_ranges(rule: &Value, has_host_socket: bool) -> [PortRange; 2] {
     let fill = |name: &str, port: i64, otherwise: PortRange| match range_of(rule, name) {
         [0, 0] if port == 0 => otherwise,
@@ -142,7 +143,7 @@ fn filled_ranges(rule: &Value, has_host_socket: bool) -> [PortRange; 2] {
     [guest, host]
 }
 
-/// What several entries say of one interface.
+/// A network interface, merged from the entries that name it.
 #[derive(Debug, Default, Clone, Copy)]
 struct Network<'v> {
     lima: Option<&'v str>,
@@ -199,7 +200,7 @@ pub(super) fn check_networks<'v>(
     }
 }
 
-/// Entries of the same interface make one, of which the later ones say more.
+/// Merges the entries of each interface; later entries take precedence.
 fn merge<'v>(networks: impl Iterator<Item = &'v Value>) -> Vec<Network<'v>> {
     let mut merged: Vec<Network<'v>> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
@@ -252,7 +253,7 @@ fn check_connection(network: &Network<'_>, field: &str, has_own_networks: bool, 
         (None, None) if *is_vz_nat => {
             problems.add(format!("field `{field}.vzNAT` requires `vmType` to be \"vz\""));
         }
-        // The backtick is missing where Lima leaves it out.
+        // Lima's message lacks the backtick.
         (None, None) => problems.add(format!("field `{field}.lima` or  field `{field}.socket must be set")),
     }
     if let Some(name) = lima.filter(|_| !has_own_networks) {

@@ -1,8 +1,8 @@
-//! What Lima 2 refuses in a template, decided without `limactl`: for hosts that get theirs when the first machine is made.
+//! Validates a template by the rules of Lima 2 without `limactl`, for hosts that download it with their first machine.
 //!
-//! The rules, their order and their words are those of `limactl template validate`. Unknown fields are accepted, as Lima
-//! accepts them (it logs a warning). What only Lima can find out is left to it, once it is there: files and folders that a
-//! template names, what a `base` or a `file` brings in, and what Go templates (`{{.Dir}}`) in a value become.
+//! The rules, their order and their messages are those of `limactl template validate`. Unknown fields are accepted, as
+//! in Lima, which logs a warning. Rules that need Lima itself apply once it is there: they concern files and folders
+//! that a template names, the content of a `base` or a `file`, and Go templates (`{{.Dir}}`) in values.
 //!
 //! Pure, and linear in the size of the template.
 
@@ -20,9 +20,9 @@ use serde_json::Value;
 
 use crate::template;
 
-/// Problems beyond this number are only counted.
+/// The maximum number of problems that are listed; more are only counted.
 const PROBLEMS_MAX: usize = 20;
-/// A value is shown up to this many characters.
+/// The maximum number of characters of a value in a message.
 const SHOWN_CHARS_MAX: usize = 200;
 
 /// `ArchTypes` of Lima, in its order.
@@ -31,10 +31,10 @@ const ARCHITECTURES: [&str; 6] = ["x86_64", "aarch64", "armv7l", "ppc64le", "ris
 const SYSTEMS: [&str; 3] = ["Linux", "Darwin", "FreeBSD"];
 const MOUNT_TYPES: [&str; 4] = ["reverse-sshfs", "9p", "virtiofs", "wsl2"];
 const PROVISION_MODES: [&str; 7] = ["system", "user", "boot", "data", "dependency", "ansible", "yq"];
-/// Folders of the guest that no mount may cover.
+/// Folders of the guest that a mount may not cover.
 const SYSTEM_PATHS: [&str; 10] = ["/", "/bin", "/dev", "/etc", "/home", "/opt", "/sbin", "/tmp", "/usr", "/var"];
 
-/// What a template is judged with besides itself.
+/// The facts besides the template on which rules depend.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CheckContext {
     /// The version of Lima that will run it.
@@ -45,7 +45,7 @@ pub(super) struct CheckContext {
     pub(super) has_own_networks: bool,
 }
 
-/// Every problem of a template, as a sentence for its author; none if Lima would take it.
+/// All problems of a template, as sentences for its author. Empty if Lima would accept it.
 pub(super) fn find_problems(template: &str, context: &CheckContext) -> Vec<String> {
     let root = match template::mapping(template) {
         Ok(fields) => Value::Object(fields),
@@ -53,14 +53,14 @@ pub(super) fn find_problems(template: &str, context: &CheckContext) -> Vec<Strin
     };
     let mut problems = Problems::default();
     shape::check_template(&root, &mut problems);
-    // A value of another type than its rule expects would only be misjudged.
+    // The rules assume the right types, so they run only if all types are right.
     if problems.is_empty() {
         Rules { root: &root, context }.check(&mut problems);
     }
     problems.into_list()
 }
 
-/// Problems in the order in which they were found, of which the first ones are kept.
+/// A list of problems in order. Only the first ones are kept.
 #[derive(Debug, Default)]
 struct Problems {
     list: Vec<String>,
@@ -84,7 +84,7 @@ impl Problems {
     }
 }
 
-/// A value as Go's `%q` writes it; a long one is cut.
+/// A value in the format of Go's `%q`, shortened.
 fn shown(text: &str) -> String {
     match text.char_indices().nth(SHOWN_CHARS_MAX) {
         Some((end, _)) => format!("{}…", quote(&text[..end])),
@@ -92,7 +92,7 @@ fn shown(text: &str) -> String {
     }
 }
 
-/// The text of a scalar, where Lima takes numbers and booleans as they are written. `None` if it is absent or null.
+/// The text of a scalar; numbers and booleans count as written, as in Lima. `None` if it is absent or null.
 fn text_of<'v>(value: &'v Value, name: &str) -> Option<Cow<'v, str>> {
     scalar_text(value.get(name)?)
 }
@@ -105,7 +105,7 @@ fn scalar_text(value: &Value) -> Option<Cow<'_, str>> {
     }
 }
 
-/// As [`text_of`], where an empty text counts as absent.
+/// Like [`text_of`], but an empty text counts as absent.
 fn given<'v>(value: &'v Value, name: &str) -> Option<Cow<'v, str>> {
     text_of(value, name).filter(|text| !text.is_empty())
 }
@@ -118,12 +118,12 @@ fn items<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> + 
     value.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Whether a text stands for itself: a Go template in it is resolved by Lima alone.
+/// Whether a text contains no Go template, which only Lima can resolve.
 fn is_literal(text: &str) -> bool {
     !text.contains("{{")
 }
 
-/// `[a b c]`, as Go's `%v` writes a list.
+/// A list in the format of Go's `%v`: `[a b c]`.
 fn listed(words: &[impl AsRef<str>]) -> String {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     format!("[{}]", words.join(" "))
@@ -141,7 +141,7 @@ impl Rules<'_> {
         self.check_images(problems);
         self.check_sizes(problems);
         let is_plain = flag_of(self.root, "plain").unwrap_or_default();
-        // A plain machine has no mounts and no containerd of Lima's.
+        // In a plain machine, Lima sets up no mounts and no containerd.
         if !is_plain {
             self.check_mounts(problems);
         }
@@ -177,7 +177,7 @@ impl Rules<'_> {
         params::check(self.root, self.is_whole(), problems);
     }
 
-    /// Whether nothing is added to the template from outside.
+    /// Whether the template is complete: it has no base, and there are no global settings.
     fn is_whole(&self) -> bool {
         let has_base = match self.root.get("base") {
             None | Some(Value::Null) => false,
@@ -187,7 +187,7 @@ impl Rules<'_> {
         !has_base && !self.context.has_global_settings
     }
 
-    /// The guest's architecture, where the template names one that is not this host's.
+    /// The guest's architecture: the template's, else this host's.
     fn architecture(&self) -> Cow<'_, str> {
         let named = given(self.root, "arch").filter(|name| *name != "default");
         named.unwrap_or(Cow::Borrowed(std::env::consts::ARCH))
@@ -251,7 +251,7 @@ impl Rules<'_> {
         }
     }
 
-    /// A file that Lima will download or read. Whether it is there is not looked at, as Lima does not either.
+    /// Checks a file that Lima downloads or reads. As in Lima, its existence is not checked.
     fn check_file(&self, file: &Value, field: &str, architecture: &str, problems: &mut Problems) {
         let location = text_of(file, "location").unwrap_or_default();
         if !location.contains("://")
@@ -277,7 +277,7 @@ impl Rules<'_> {
         for (index, disk) in items(self.root, "additionalDisks").enumerate() {
             let name = scalar_text(disk).or_else(|| text_of(disk, "name")).unwrap_or_default();
             if let Some(why) = values::identifier_problem(&name) {
-                // The backtick is where Lima has it.
+                // Lima's message has the backtick in this place.
                 problems.add(format!("field `additionalDisks[{index}].name is invalid`: {why}"));
             }
         }
@@ -303,7 +303,7 @@ impl Rules<'_> {
                     problems.add(format!("field `{field}.location` refers to an unexpandable path: {shown}: {why}"));
                 }
             }
-            // Without a mount point it is the location, with the home folder in it.
+            // The default mount point is the location, with `~` expanded.
             let own =
                 location.filter(|location| values::unexpandable(location).is_some() || !location.starts_with('~'));
             let point = text_of(mount, "mountPoint").filter(|point| is_literal(point)).or_else(|| {
@@ -347,7 +347,7 @@ impl Rules<'_> {
 
     fn check_containerd(&self, problems: &mut Problems) {
         let Some(containerd) = self.root.get("containerd") else { return };
-        // Lima installs it for users of these architectures unless the template says otherwise.
+        // By default, Lima installs containerd for the user on these architectures.
         let by_default = ["x86_64", "aarch64"].contains(&self.architecture().as_ref());
         let is_wanted =
             flag_of(containerd, "user").unwrap_or(by_default) || flag_of(containerd, "system").unwrap_or_default();
@@ -358,7 +358,7 @@ impl Rules<'_> {
     }
 }
 
-/// Whether a script comes from a file, which Lima reads and puts in its place.
+/// Whether a script comes from a file, which only Lima reads.
 fn is_from_file(value: &Value) -> bool {
     value.get("file").is_some_and(|file| !file.is_null())
 }
@@ -406,7 +406,7 @@ fn check_provision(index: usize, provision: &Value, problems: &mut Problems) {
         }
     }
     if given(provision, "playbook").is_some() {
-        // The backticks are where Lima has them.
+        // Lima's messages have the backticks in these places.
         if mode != "ansible" {
             problems.add(format!("field `{field}.playbook can only be set when mode is \"ansible\""));
         }
@@ -416,7 +416,7 @@ fn check_provision(index: usize, provision: &Value, problems: &mut Problems) {
     }
 }
 
-/// Rules of the modes that write a file.
+/// The rules of the modes that write a file.
 fn check_written_file(field: &str, mode: &str, provision: &Value, problems: &mut Problems) {
     let Some(path) = text_of(provision, "path") else {
         problems.add(format!("field `{field}.path` must not be empty when mode is {}", quote(mode)));
@@ -436,7 +436,7 @@ fn check_written_file(field: &str, mode: &str, provision: &Value, problems: &mut
 }
 
 fn check_probe(index: usize, probe: &Value, problems: &mut Problems) {
-    // Lima calls the list `probes` and its entries `probe`.
+    // In Lima's messages the field `probes` is called `probe`.
     let field = format!("probe[{index}]");
     check_locator(&field, probe, problems);
     let script = text_of(probe, "script").unwrap_or_default();
@@ -448,7 +448,7 @@ fn check_probe(index: usize, probe: &Value, problems: &mut Problems) {
     }
 }
 
-/// Whether the first two characters stand for themselves, whatever Go templates come later.
+/// Whether the first two characters are not part of a Go template.
 fn is_literal_start(script: &str) -> bool {
     !script.starts_with("{{") && script.get(1..3) != Some("{{")
 }

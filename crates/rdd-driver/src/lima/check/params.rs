@@ -1,4 +1,4 @@
-//! The parameters of a template: their names, their values, and whether anything uses them.
+//! Checks the names, values and uses of a template's parameters.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Problems, items, scalar_text, shown, text_of};
 
 const NAME_PATTERN: &str = "^[a-zA-Z][a-zA-Z0-9_]*$";
-/// Where a template may use a parameter.
+/// The fields in which a template can use a parameter.
 const USERS: [(&str, &[&str]); 5] = [
     ("provision", &["script", "content", "expression", "owner", "path", "permissions"]),
     ("probes", &["script"]),
@@ -17,7 +17,7 @@ const USERS: [(&str, &[&str]); 5] = [
     ("mounts", &["location", "mountPoint"]),
 ];
 
-/// `is_whole` says that nothing outside of the template can use a parameter, or be one.
+/// Checks the parameters. `is_whole` means that no base or global setting can use or define one.
 pub(super) fn check(root: &Value, is_whole: bool, problems: &mut Problems) {
     let Some(params) = root.get("param").and_then(Value::as_object) else { return };
     let uses = Uses::of(root);
@@ -31,7 +31,7 @@ pub(super) fn check(root: &Value, is_whole: bool, problems: &mut Problems) {
             ));
         }
         let value = scalar_text(value).unwrap_or_default();
-        // Lima names each of them; one is enough to find it.
+        // Lima reports each character; the first one is enough.
         if let Some(character) = value.chars().find(|character| !is_print(*character) && *character != '\t') {
             let character = rdd_meta::go_text::quote(&character.to_string());
             let character = character.trim_matches('"');
@@ -45,19 +45,19 @@ fn is_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic()) && name.bytes().all(is_inner)
 }
 
-/// Whether a script is read from a file, which only Lima does.
+/// Whether a script comes from a file, which only Lima reads.
 fn has_outside_scripts(root: &Value) -> bool {
     let is_outside =
         |entry: &Value| ["file", "playbook"].iter().any(|name| entry.get(*name).is_some_and(|value| !value.is_null()));
     items(root, "provision").chain(items(root, "probes")).any(is_outside)
 }
 
-/// The parameters that the texts of a template use, found in one pass over them.
+/// The uses of parameters in a template, collected in one pass.
 #[derive(Debug, Default)]
 struct Uses<'t> {
-    /// What follows `.Param.` within `{{…}}`. Lima takes it for a use of each name that it begins with.
+    /// The text after `.Param.` within `{{…}}`. For Lima it is a use of every name that is a prefix of it.
     in_templates: BTreeSet<&'t str>,
-    /// What follows `PARAM_` in a word.
+    /// The text after `PARAM_` in a word.
     in_variables: BTreeSet<&'t str>,
 }
 
@@ -67,7 +67,7 @@ impl<'t> Uses<'t> {
         for (list, names) in USERS {
             for entry in items(root, list) {
                 for name in names {
-                    // A number or a boolean uses nothing.
+                    // Numbers and booleans contain no uses.
                     if let Some(std::borrow::Cow::Borrowed(text)) = text_of(entry, name) {
                         uses.scan(text);
                     }
@@ -77,12 +77,12 @@ impl<'t> Uses<'t> {
         uses
     }
 
-    /// What the expression `{{[^}]*\.Param\.NAME[^}]*}}|\bPARAM_NAME\b` finds, for all names at once.
+    /// Finds the matches of `{{[^}]*\.Param\.NAME[^}]*}}|\bPARAM_NAME\b` for all names at once.
     fn scan(&mut self, text: &'t str) {
         for word in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
             self.in_variables.extend(word.strip_prefix("PARAM_"));
         }
-        // What lies between two closing braces is one stretch of `[^}]*`.
+        // Each stretch between closing braces is one match of `[^}]*`.
         let mut rest = text;
         while let Some(end) = rest.find('}') {
             let stretch = &rest[..end];

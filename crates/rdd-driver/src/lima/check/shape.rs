@@ -1,4 +1,4 @@
-//! The types of Lima's fields, as `LimaYAML` of Lima 2 has them, and what is not of its type.
+//! Checks the types of a template's fields against `LimaYAML` of Lima 2.
 
 use std::net::IpAddr;
 
@@ -6,25 +6,25 @@ use serde_json::Value;
 
 use super::{Problems, shown, values::as_integer};
 
-/// What a value can be. `null` always stands for what is absent.
+/// The type of a value. `null` always counts as absent.
 #[derive(Debug)]
 enum Shape {
-    /// A text; numbers and booleans are taken as they are written.
+    /// A string; numbers and booleans count as written.
     Text,
     Flag,
     Integer,
     /// An integer from 0 to 2³²-1.
     Count,
     Address,
-    /// A mapping of names to texts.
+    /// A mapping of names to strings.
     Texts,
     List(&'static Shape),
     Fields(&'static [(&'static str, Shape)]),
-    /// A text that stands for the first of these fields, or all of them.
+    /// A mapping of these fields, or a string as a short form of it.
     Short(&'static [(&'static str, Shape)]),
-    /// One of [`Shape::Short`], or a list of them.
+    /// One [`Shape::Short`], or a list of them.
     OneOrMore(&'static [(&'static str, Shape)]),
-    /// Lima's drivers look at it.
+    /// Not checked: Lima's drivers interpret it.
     Any,
 }
 
@@ -106,7 +106,7 @@ static TEMPLATE: &[(&str, Shape)] = &[
     ("user", Fields(&[("name", Text), ("comment", Text), ("home", Text), ("shell", Text), ("uid", Count)])),
 ];
 
-/// Every value that is not of the type that Lima's field has.
+/// Reports every value whose type is not that of Lima's field.
 pub(super) fn check_template(root: &Value, problems: &mut Problems) {
     check_fields(root, TEMPLATE, "", problems);
 }
@@ -163,7 +163,7 @@ fn check(value: &Value, shape: &'static Shape, field: &str, problems: &mut Probl
     }
 }
 
-/// Checks the fields that are known. `Some` if the value is no mapping.
+/// Checks the known fields. Returns the expected type if the value is not a mapping.
 fn check_fields(
     value: &Value,
     fields: &'static [(&'static str, Shape)],

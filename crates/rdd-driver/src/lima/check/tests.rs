@@ -1,4 +1,4 @@
-//! Templates that Lima takes, and those that it refuses, with its words.
+//! Tests of the check with templates that Lima accepts or refuses.
 
 use super::{cases::IMAGES, *};
 
@@ -9,7 +9,7 @@ fn problems(template: &str) -> Vec<String> {
     find_problems(template, &CONTEXT)
 }
 
-/// The one problem that these lines make of a template that is well otherwise.
+/// The only problem of a template that is valid except for these lines.
 fn problem(lines: &str) -> String {
     let problems = problems(&format!("{IMAGES}{lines}\n"));
     assert!(problems.len() <= 1, "{lines}: {problems:#?}");
@@ -22,7 +22,7 @@ fn the_first_rule_that_users_meet_is_the_one_about_images() {
     for template in ["cpus: 2\n", "images: []\n", "images: null\n"] {
         assert_eq!(problems(template), ["field `images` must be set"], "{template}");
     }
-    // What may come from elsewhere is not missed.
+    // A base or global settings may define the images.
     assert!(problems("base: template:_images/ubuntu\n").is_empty());
     assert!(problems("base: [{url: template:_images/ubuntu}]\n").is_empty());
     assert_eq!(problems("base: []\n"), ["field `images` must be set"]);
@@ -128,7 +128,7 @@ fn a_template_full_of_problems_is_answered_shortly() {
     assert_eq!(found.last().map(String::as_str), Some("and 99980 more"));
     let long = problem(&format!("arch: {}", "x".repeat(100_000)));
     assert!(long.len() < 1000 && long.ends_with('…'), "{}", long.len());
-    // Each name is looked up once in what one pass over the scripts found.
+    // Must not be quadratic: each name is looked up once in the uses that one pass collected.
     let params: Vec<String> = (0..20_000).map(|number| format!("p{number}: 1")).collect();
     let script = ".Param.".repeat(40_000);
     let found =

@@ -1,4 +1,4 @@
-//! Values of a template, read as Lima's Go code reads them, with its words for what is wrong.
+//! Parses values of a template like Lima's Go code, with its error messages.
 
 use rdd_meta::go_text::parse_int;
 use serde_json::Value;
@@ -9,12 +9,12 @@ pub(super) use crate::template::{as_integer, size_problem};
 const IDENTIFIER_BYTES_MAX: usize = 76;
 const IDENTIFIER_PATTERN: &str = "^[A-Za-z0-9]+(?:[._-](?:[A-Za-z0-9]+))*$";
 
-/// An integer as Lima's YAML reader takes it: also from a text or a fraction. 0 if it is absent, as in Go.
+/// An integer as Lima's YAML parser accepts it: also from a string or a fraction. 0 if it is absent, as in Go.
 pub(super) fn integer_of(value: &Value, name: &str) -> i64 {
     value.get(name).and_then(as_integer).unwrap_or_default()
 }
 
-/// What is wrong with a digest, as the library of the Open Container Initiative says it.
+/// The problem with a digest, in the words of the OCI's digest library.
 pub(super) fn digest_problem(digest: &str) -> Option<&'static str> {
     const FORMAT: &str = "invalid checksum digest format";
     let (algorithm, encoded) = match digest.split_once(':') {
@@ -49,7 +49,7 @@ pub(super) fn unexpandable(path: &str) -> Option<String> {
     is_other_home.then(|| format!("unexpandable path {}", shown(path)))
 }
 
-/// The shortest path that means the same, as Go's `filepath.Clean`.
+/// The shortest equivalent path, like Go's `filepath.Clean`.
 pub(super) fn clean_path(path: &str) -> String {
     let is_absolute = path.starts_with('/');
     let mut parts: Vec<&str> = Vec::new();
@@ -69,7 +69,7 @@ pub(super) fn clean_path(path: &str) -> String {
     }
 }
 
-/// What is wrong with the name of a disk.
+/// The problem with the name of a disk.
 pub(super) fn identifier_problem(name: &str) -> Option<String> {
     if name.is_empty() {
         return Some("identifier must not be empty".to_owned());
@@ -83,7 +83,7 @@ pub(super) fn identifier_problem(name: &str) -> Option<String> {
     (!is_valid).then(|| format!("identifier {} must match {IDENTIFIER_PATTERN}", shown(name)))
 }
 
-/// A version in three numbers.
+/// Parses a version of three numbers.
 pub(super) fn semantic_version(text: &str) -> Result<[i64; 3], String> {
     let core = text.split_once('+').map_or(text, |(core, _)| core);
     let core = core.split_once('-').map_or(core, |(core, _)| core);
@@ -95,14 +95,14 @@ pub(super) fn semantic_version(text: &str) -> Result<[i64; 3], String> {
     Ok([read(major)?, read(minor)?, read(patch)?])
 }
 
-/// A version of Lima, which may have what `git describe` adds.
+/// Parses a version of Lima, without the suffix of `git describe`.
 pub(super) fn lima_version(text: &str) -> Result<[i64; 3], String> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let text = text.split_once('-').map_or(text, |(version, _)| version);
     semantic_version(text.strip_suffix(".m").unwrap_or(text))
 }
 
-/// An octal number, as `strconv.ParseInt(text, 8, 64)` reads it.
+/// Parses an octal number like `strconv.ParseInt(text, 8, 64)`.
 pub(super) fn parse_octal(text: &str) -> Result<i64, String> {
     let fail = |problem| Err(format!("strconv.ParseInt: parsing {}: {problem}", shown(text)));
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -112,7 +112,7 @@ pub(super) fn parse_octal(text: &str) -> Result<i64, String> {
     i64::from_str_radix(text, 8).or_else(|_| fail("value out of range"))
 }
 
-/// How many bytes a hardware address has, as Go's `net.ParseMAC` reads it.
+/// The length in bytes of a hardware address, as Go's `net.ParseMAC` parses it.
 pub(super) fn mac_length(address: &str) -> Option<usize> {
     let is_hex = |part: &&str, width: usize| part.len() == width && part.bytes().all(|byte| byte.is_ascii_hexdigit());
     let length = match address.chars().find(|c| matches!(c, ':' | '-' | '.'))? {
