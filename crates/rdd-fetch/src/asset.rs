@@ -1,72 +1,72 @@
-//! What is wanted.
+//! The description of a file to fetch: its name, its URLs, and how it is verified.
 
 use std::path::{Component, Path};
 
 use crate::{digest::Sha256, openpgp::KeyFingerprint};
 
-/// A file that somebody publishes.
+/// A published file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asset {
-    /// What it is called, in messages and in the offline folder: a relative path such as `v1.33.4+k3s1/k3s`.
+    /// Its name in messages and in the offline folder: a relative path such as `v1.33.4+k3s1/k3s`.
     pub name: String,
-    /// Where it can be downloaded, in the order in which that is tried.
+    /// The URLs to download it from, in order of preference.
     pub urls: Vec<String>,
-    /// How it is known to be right.
+    /// How the file is verified.
     pub check: Check,
-    /// How long it is, if that is known.
+    /// Its length, if known.
     pub bytes: Option<u64>,
 }
 
-/// How a file is known to be right.
+/// How a file is verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Check {
-    /// It has this digest.
+    /// The file has this digest.
     Sha256(Sha256),
-    /// It has the digest that its publisher's list has for an entry.
+    /// The file has the digest that the publisher's list has for an entry.
     Published {
-        /// The list, as `sha256sum` writes it.
+        /// The list, in the format of `sha256sum`.
         list: PublishedFile,
-        /// The name in the list.
+        /// The entry's name in the list.
         entry: String,
     },
-    /// It has the digest of an entry of a list that its publisher signed. Where the signature cannot be checked (without gpgv, or
-    /// without one of the three files) the digest decides alone, with a warning.
+    /// The file has the digest of an entry in a list that its publisher signed. If the signature cannot be checked
+    /// (without gpgv, or without one of the three files), the digest alone decides, with a warning.
     Signed {
-        /// The digest that the entry has to have as well. Without it the one in the list decides.
+        /// The digest that the entry must have in addition. If absent, the digest in the list decides.
         pinned: Option<Sha256>,
-        /// The list and who signed it.
+        /// The list and its signers.
         signed: SignedList,
-        /// The name in the list.
+        /// The entry's name in the list.
         entry: String,
     },
 }
 
-/// A small file that a publisher has beside a release.
+/// A small file that a publisher offers with a release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublishedFile {
-    /// As [`Asset::name`].
+    /// See [`Asset::name`].
     pub name: String,
-    /// As [`Asset::urls`].
+    /// See [`Asset::urls`].
     pub urls: Vec<String>,
 }
 
-/// A list of digests with the OpenPGP signature of its publisher.
+/// A list of digests with the publisher's OpenPGP signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedList {
-    /// The list, as `sha256sum` writes it.
+    /// The list, in the format of `sha256sum`.
     pub list: PublishedFile,
     /// Its detached signature.
     pub signature: PublishedFile,
-    /// The keys that may have made the signature; one is enough.
+    /// The keys whose signature is accepted; one signature is enough.
     pub keys: Vec<SigningKey>,
 }
 
-/// A key whose signatures count.
+/// A key whose signature is accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SigningKey {
-    /// A file that holds the key, armored or not, among others or alone.
+    /// A file that contains the key, armored or binary, possibly with others.
     pub file: PublishedFile,
-    /// The full fingerprint. It decides, wherever the file came from.
+    /// The full fingerprint. It alone decides, not the source of the file.
     pub fingerprint: KeyFingerprint,
 }
 
@@ -78,12 +78,12 @@ impl SignedList {
     }
 }
 
-/// A name that cannot be that of a file below a folder.
+/// A name that is not valid for a file below a folder.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} cannot be the name of a file to fetch")]
 pub struct InvalidAsset(pub String);
 
-/// The last part of a name, if all of it stays below the folder it is put into.
+/// The last part of a name. Refuses names that lead out of the folder.
 pub(crate) fn file_name(name: &str) -> Result<&str, InvalidAsset> {
     let path = Path::new(name);
     let is_below = path.components().all(|part| matches!(part, Component::Normal(_)));

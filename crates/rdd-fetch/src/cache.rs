@@ -1,4 +1,4 @@
-//! What was fetched, by digest: whole files, the beginnings of others, and a lock for each.
+//! The cache of fetched files by digest: complete files, partial downloads, and a lock for each file.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -18,7 +18,7 @@ use crate::{
 
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The place of one file. Its name has the digest in it, so that two versions never share one.
+/// The place of one file in the cache. The path contains the digest, so that two versions never share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Slot {
     folder: PathBuf,
@@ -26,14 +26,14 @@ pub(crate) struct Slot {
     digest: Sha256,
 }
 
-/// What came of a file that somebody put somewhere.
+/// The result of adopting a file from another place.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Adopted {
-    /// It is in the cache now.
+    /// The file is now in the cache.
     Taken,
-    /// It is not there.
+    /// There is no such file.
     Absent,
-    /// It is another one.
+    /// The file has another digest.
     Wrong(Mistaken),
 }
 
@@ -54,12 +54,13 @@ impl Slot {
         self.folder.join(format!(".{}.partial", self.name))
     }
 
-    /// How the names of files begin that are needed while this one is fetched. For who holds the lock.
+    /// The path prefix of temporary files that a fetch of this file needs. The caller must hold the lock.
     pub(crate) fn scratch(&self) -> PathBuf {
         self.folder.join(format!(".{}", self.name))
     }
 
-    /// Waits until nobody else fetches this file. Goes with the handle, or with the process.
+    /// Locks the file against other fetches, also in other processes. Dropping the handle or ending the process unlocks
+    /// it.
     pub(crate) async fn lock(&self) -> Result<File, Error> {
         if !self.folder.exists() {
             let made = durable::create_dir_private(&self.folder);
@@ -71,25 +72,25 @@ impl Slot {
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(file),
-                // As long as the other one takes: it has bounds of its own, and what it gets is what is wanted here.
+                // Wait without a timeout: the other fetch has timeouts, and it fetches the same file.
                 Err(TryLockError::WouldBlock) => tokio::time::sleep(PAUSE).await,
                 Err(TryLockError::Error(source)) => return Err(failed("lock", &path)(source)),
             }
         }
     }
 
-    /// Whether the file is there and right.
+    /// Whether the file exists and has the right digest.
     pub(crate) fn is_right(&self) -> bool {
         digest_of(&self.path()).is_ok_and(|found| found == self.digest)
     }
 
-    /// Removes a file that is not right. For who holds the lock.
+    /// Removes a file with a wrong digest. The caller must hold the lock.
     pub(crate) fn discard(&self) -> Result<(), Error> {
         durable::remove_if_present(&self.path()).map_err(|error| failed("remove", &self.path())(error.source))
     }
 
-    /// Where to copy to. A name of its own each time: a copy whose fetch was dropped may still be going on. Its own name was
-    /// taken from it here, so that it cannot end well.
+    /// A unique path for a copy. It also removes older copies: one whose fetch was dropped may still be written, and
+    /// without its path it cannot be renamed into place.
     fn copy_path(&self) -> PathBuf {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let prefix = format!(".{}.copy-", self.name);
@@ -101,7 +102,7 @@ impl Slot {
         self.folder.join(format!("{prefix}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// Takes a file from somewhere else, if it is the right one.
+    /// Copies a file from another place into the cache, if its digest is right.
     pub(crate) fn adopt(&self, from: &Path) -> Result<Adopted, Error> {
         let Ok(mut source) = File::open(from) else { return Ok(Adopted::Absent) };
         if !source.metadata().is_ok_and(|meta| meta.is_file()) {
@@ -154,20 +155,20 @@ fn hash(file: &mut File, hasher: &mut Hasher) -> io::Result<u64> {
     }
 }
 
-/// The beginning of a file. At any moment it is such a beginning, or is found not to be one by its digest.
+/// A partial download. After a crash at any moment it is a prefix of the file, or its digest shows that it is not.
 pub(crate) struct Partial {
     slot: Slot,
     file: File,
     hasher: Hasher,
     pub(crate) length: u64,
-    /// Whether it was put together from several answers.
+    /// Whether it consists of parts from several responses.
     pub(crate) is_pieced: bool,
-    /// Where it came from, and by what that file was known there.
+    /// The URL it came from and the validator of the file there.
     pub(crate) origin: Option<(String, String)>,
 }
 
 impl Partial {
-    /// Goes on with what is there. For who holds the lock.
+    /// Opens the partial download, empty or continued. The caller must hold the lock.
     pub(crate) fn open(slot: &Slot) -> Result<Self, Error> {
         let path = slot.partial();
         let opened = (|| {
@@ -182,7 +183,7 @@ impl Partial {
         opened.map_err(failed("open", &path))
     }
 
-    /// Begins anew.
+    /// Truncates it to start over.
     pub(crate) fn restart(&mut self) -> Result<(), Error> {
         let restarted = self.file.set_len(0).and_then(|()| self.file.rewind());
         (self.hasher, self.length, self.is_pieced) = (Hasher::new(), 0, false);
@@ -191,7 +192,7 @@ impl Partial {
 
     pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
         if let Err(source) = self.file.write_all(bytes) {
-            // What was written of it is not counted, and so must not stay.
+            // Part of the data may have been written; truncate, because the length does not include it.
             let _ = self.file.set_len(self.length);
             return Err(failed("write", &self.slot.partial())(source));
         }
@@ -200,11 +201,11 @@ impl Partial {
         Ok(())
     }
 
-    /// Remembers where it comes from, so that it is only gone on with if the file there is still the same.
+    /// Records the origin, so that a later range request is conditional on the same version of the file.
     pub(crate) fn came_from(&mut self, url: &str, validator: &str) {
         let origin = (url.to_owned(), validator.to_owned());
         if self.origin.as_ref() != Some(&origin) {
-            // Without it the digest tells the same, later.
+            // If this fails, a mixed file is still detected by its digest.
             let text = format!("{url}\n{validator}");
             let _ = durable::write_atomic(&origin_path(&self.slot.partial()), text.as_bytes(), PRIVATE);
             self.origin = Some(origin);
@@ -215,7 +216,7 @@ impl Partial {
         self.hasher.clone().finish()
     }
 
-    /// Gives it its name, if it is right.
+    /// Renames the file to its final name. The caller must have checked the digest.
     pub(crate) fn commit(self) -> Result<PathBuf, Error> {
         let (partial, path) = (self.slot.partial(), self.slot.path());
         self.file.sync_all().and_then(|()| fs::rename(&partial, &path)).map_err(failed("write", &path))?;

@@ -1,4 +1,4 @@
-//! A connection to a server, through a proxy where there is one, and one request over it.
+//! Connects to a server, directly or through a proxy, and performs one request.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -21,38 +21,38 @@ use crate::{
     proxy::{Proxy, is_loopback},
 };
 
-/// Redirects that are followed, at most.
+/// The maximum number of redirects.
 const REDIRECTS_MAX: usize = 10;
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);
-/// A proxy says no more than this before it connects.
+/// The maximum size of a proxy's reply to CONNECT.
 const GREETING_MAX: usize = 8 << 10;
 
-/// By which means servers are reached.
+/// The settings of connections.
 #[derive(Clone)]
 pub(crate) struct Means {
     pub(crate) tls: Arc<ClientConfig>,
     pub(crate) proxy: Option<Proxy>,
-    /// So long nothing may come.
+    /// The timeout without any data.
     pub(crate) silence: Duration,
 }
 
-/// An answer whose body is still to come. The connection lives as long as this.
+/// A response whose body is not read yet. Dropping it closes the connection.
 pub(crate) struct Answer {
     pub(crate) response: Response<Incoming>,
     pub(crate) host: String,
     _connection: Group<()>,
 }
 
-/// Which part is wanted.
+/// The part of a file to request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wanted {
-    /// From this byte on.
+    /// The first byte.
     pub(crate) from: u64,
-    /// Only if it is still the file that is known by this.
+    /// The validator for `If-Range`: the part is sent only if the file is still this version.
     pub(crate) validator: Option<String>,
 }
 
-/// A place that something may be loaded from.
+/// Parses a URL and checks that downloads from it are allowed: https, or http on the loopback interface.
 pub(crate) fn allowed(url: &str) -> Result<Uri, Failure> {
     let refused = || Failure::Address { url: without_secrets(url) };
     let uri: Uri = url.parse().map_err(|_| refused())?;
@@ -65,7 +65,7 @@ pub(crate) fn allowed(url: &str) -> Result<Uri, Failure> {
     }
 }
 
-/// An address as messages show it: without the query, in which there may be a signature, and without a password.
+/// A URL for messages: without the query, which can contain a signature, and without a password.
 pub(crate) fn without_secrets(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     match url.split_once("://") {
@@ -83,7 +83,7 @@ fn host_of(uri: &Uri) -> String {
     uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned()
 }
 
-/// Asks for a file, redirects followed.
+/// Requests a file and follows redirects.
 pub(crate) async fn get(means: &Means, url: &str, wanted: &Wanted) -> Result<Answer, Failure> {
     let mut uri = allowed(url)?;
     for _ in 0..=REDIRECTS_MAX {
@@ -97,7 +97,8 @@ pub(crate) async fn get(means: &Means, url: &str, wanted: &Wanted) -> Result<Ans
     Err(Failure::Redirects)
 }
 
-/// Where a redirect leads. From https it leads to https only: neither into the clear nor to a service of this machine.
+/// The target of a redirect. A redirect from https may only lead to https: neither to plain text nor to a local
+/// service.
 fn follow(from: &Uri, location: &str) -> Result<Uri, Failure> {
     let location = location.split('#').next().unwrap_or_default();
     let authority = from.authority().map(|authority| authority.as_str()).unwrap_or_default();
@@ -138,7 +139,7 @@ async fn ask(means: &Means, uri: &Uri, wanted: &Wanted) -> Result<Answer, Failur
     timeout(means.silence, answer).await.map_err(|_| silence)?
 }
 
-/// A stream to the server, or through a proxy that passes everything on.
+/// Connects to the server, directly or through a proxy's CONNECT.
 async fn reach(means: &Means, host: &str, port: u16) -> Result<TcpStream, Failure> {
     let failed = |host: &str| {
         let host = host.to_owned();
@@ -151,7 +152,7 @@ async fn reach(means: &Means, host: &str, port: u16) -> Result<TcpStream, Failur
     let mut stream = dns::connect(proxy_host, proxy_port).await.map_err(failed(proxy_host))?;
     stream.write_all(proxy.greeting(host, port).as_bytes()).await.map_err(failed(proxy_host))?;
     let mut answer = Vec::new();
-    // Byte by byte: what comes after the empty line is the server's.
+    // Read single bytes: the data after the empty line belongs to the server's stream.
     while !answer.ends_with(b"\r\n\r\n") && answer.len() < GREETING_MAX {
         answer.push(stream.read_u8().await.map_err(failed(proxy_host))?);
     }
@@ -170,7 +171,7 @@ where
     let failed = |source| Failure::Talk { host: host.to_owned(), source };
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
     let mut group = Group::default();
-    // How it ended is told by the answer or by its body.
+    // Errors of the connection also surface in the response or its body.
     group.spawn("connection", async move { drop(connection.await) });
     let response = sender.send_request(request).await.map_err(failed)?;
     Ok(Answer { response, host: host.to_owned(), _connection: group })
@@ -184,7 +185,7 @@ fn request(uri: &Uri, wanted: &Wanted) -> Option<Request<Empty<Bytes>>> {
         .header(header::HOST, host)
         .header(header::USER_AGENT, "rdd")
         .header(header::ACCEPT, "*/*")
-        // Of what is compressed on the way neither lengths nor parts would be those of the file.
+        // With compression, lengths and ranges would not be those of the file.
         .header(header::ACCEPT_ENCODING, "identity");
     let request = match (wanted.from, &wanted.validator) {
         (0, _) => request,

@@ -1,20 +1,20 @@
-//! SHA-256, and lists of it as publishers write them.
+//! SHA-256 digests, and lists of digests in the format of `sha256sum`.
 
 use std::fmt;
 
 use ring::digest;
 
-/// A digest.
+/// A SHA-256 digest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sha256([u8; 32]);
 
-/// A text that is no digest.
+/// A text that is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a SHA-256 digest: those have 64 hexadecimal digits")]
 pub struct InvalidDigest(String);
 
 impl Sha256 {
-    /// Reads 64 hexadecimal digits.
+    /// Parses 64 hexadecimal digits.
     pub fn parse(text: &str) -> Result<Self, InvalidDigest> {
         let invalid = || InvalidDigest(text.chars().take(80).collect());
         if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -27,7 +27,7 @@ impl Sha256 {
         Ok(Self(bytes))
     }
 
-    /// The digest of these bytes.
+    /// Computes the digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         let mut hasher = Hasher::new();
         hasher.update(bytes);
@@ -47,7 +47,7 @@ impl fmt::Debug for Sha256 {
     }
 }
 
-/// A digest in the making.
+/// Computes a digest incrementally.
 #[derive(Clone)]
 pub(crate) struct Hasher(digest::Context);
 
@@ -67,7 +67,7 @@ impl Hasher {
     }
 }
 
-/// The digest of `entry` in a list as `sha256sum` writes it: a digest, white space, perhaps an asterisk, a name.
+/// Finds the digest of `entry` in a list in the format of `sha256sum`: digest, white space, an optional asterisk, name.
 pub fn find_in_list(list: &str, entry: &str) -> Option<Sha256> {
     list.lines().find_map(|line| {
         let (digest, name) = line.trim().split_once([' ', '\t'])?;

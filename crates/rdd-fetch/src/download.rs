@@ -1,4 +1,4 @@
-//! From an address to a file: as many attempts as it takes, within bounds, none of which loses what came before.
+//! Downloads a file with retries, limits and resumption.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -14,21 +14,21 @@ use crate::{
     progress::Meter,
 };
 
-/// No file that anybody wants is longer.
+/// The maximum size of a download.
 const BYTES_MAX: u64 = 64 << 30;
-/// An attempt that brought so much was worth it.
+/// An attempt that adds this many bytes resets the count of failures.
 const WORTH: u64 = 64 << 10;
-/// So often a whole file may be another than was published before its address is given up.
+/// How many wrong files a URL may deliver before it is given up.
 const MISTAKES_MAX: usize = 2;
-/// What a server asks to be waited for is waited for, up to this.
+/// The maximum `Retry-After` that is honored.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 
-/// How persistent a download is.
+/// The retry settings of a download.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Manner {
-    /// So many attempts in a row may bring nothing.
+    /// The maximum number of consecutive attempts without progress.
     pub(crate) attempts: usize,
-    /// The pause after the first of them; it doubles.
+    /// The pause after the first failure; it doubles with each further one.
     pub(crate) pause: Duration,
 }
 
@@ -38,7 +38,7 @@ impl Manner {
     }
 }
 
-/// What is to be downloaded.
+/// The file to download.
 pub(crate) struct Order<'a> {
     pub(crate) name: &'a str,
     pub(crate) urls: &'a [String],
@@ -46,11 +46,11 @@ pub(crate) struct Order<'a> {
     pub(crate) bytes: Option<u64>,
 }
 
-/// How one attempt ended.
+/// How an attempt failed.
 enum End {
-    /// The disk did not take it.
+    /// Writing to the cache failed; a retry does not help.
     Disk(Error),
-    /// It did not come.
+    /// The transfer failed; retry after this minimum delay.
     Failed(Failure, Duration),
 }
 
@@ -60,7 +60,15 @@ impl From<Failure> for End {
     }
 }
 
-/// Downloads into `partial` and gives it its name.
+/// Downloads a file into `partial` and renames it to its final name.
+///
+/// # Flow
+/// Each attempt resumes after the bytes that earlier ones received. After a failed attempt the next URL is tried, after
+/// a pause.
+///
+/// # Errors
+/// [`Error::Download`] with the last failure, when all URLs are given up or too many attempts made no progress. The
+/// partial file stays for the next call. [`Error::Cache`] at the first failed write.
 pub(crate) async fn download(
     means: &Means,
     order: &Order<'_>,
@@ -81,6 +89,7 @@ pub(crate) async fn download(
             Ok(()) => wrong(order.digest, &mut partial, &mut mistakes[at])?,
             Err(End::Disk(error)) => return Err(error),
             Err(End::Failed(failure, wait)) => {
+                // A permanent failure removes this URL from the candidates.
                 if !failure.is_transient() {
                     mistakes[at] = MISTAKES_MAX;
                 }
@@ -101,10 +110,11 @@ pub(crate) async fn download(
     }
 }
 
-/// What came is another file. One that was put together from parts may be so without anybody's fault.
+/// Handles a complete file with a wrong digest. If it was resumed, its parts may come from different versions, which is
+/// no fault.
 fn wrong(expected: Sha256, partial: &mut Partial, mistakes: &mut usize) -> Result<(Failure, Duration), Error> {
     let failure = Failure::Digest { expected, found: partial.digest() };
-    // A server could cut every answer short to have it pieced together for ever, so that counts too, if half.
+    // A resumed file does not count until a complete response was wrong as well.
     *mistakes += if partial.is_pieced && *mistakes == 0 { 0 } else { 1 };
     partial.restart()?;
     Ok((failure, Duration::ZERO))
@@ -135,7 +145,7 @@ async fn attempt(
             partial.is_pieced = true;
             rest_of(answer.response.headers(), partial.length)?
         }
-        // There is no more of it than we have.
+        // 416: the file has no more bytes than the partial download.
         416 if partial.length > 0 => return Ok(()),
         status => return Err(End::Failed(Failure::Status(status), retry_after(answer.response.headers()))),
     };
@@ -148,7 +158,7 @@ async fn attempt(
     take(means, answer, order.bytes.or(total), partial, meter).await
 }
 
-/// Puts the body behind what there is.
+/// Appends the body to the partial download.
 async fn take(
     means: &Means,
     mut answer: Answer,
@@ -168,14 +178,14 @@ async fn take(
         if found > expected {
             let is_pieced = partial.is_pieced;
             partial.restart().map_err(End::Disk)?;
-            // Of what was put together any part may be the wrong one.
+            // In a resumed file, any earlier part can be the wrong one.
             return Err(if is_pieced { Failure::Part } else { Failure::Length { expected, found } }.into());
         }
         partial.append(&data).map_err(End::Disk)?;
         meter.at(partial.length, total, false);
     }
     match total {
-        // It was closed early by somebody who did not say how much there would be.
+        // The server announced a length and closed the connection early.
         Some(total) if partial.length < total => Err(Failure::Short { expected: total, found: partial.length }.into()),
         _ => Ok(()),
     }
@@ -189,7 +199,7 @@ fn length_of(headers: &HeaderMap) -> Option<u64> {
     text(headers, &header::CONTENT_LENGTH)?.trim().parse().ok()
 }
 
-/// The length of the whole of which this is the rest, if it says; it must begin where it should.
+/// The total length in a `Content-Range`, if present. The range must begin at `from`.
 fn rest_of(headers: &HeaderMap, from: u64) -> Result<Option<u64>, Failure> {
     let range = text(headers, &header::CONTENT_RANGE).and_then(|range| range.strip_prefix("bytes "));
     let (part, total) = range.and_then(|range| range.split_once('/')).ok_or(Failure::Part)?;
@@ -200,7 +210,7 @@ fn rest_of(headers: &HeaderMap, from: u64) -> Result<Option<u64>, Failure> {
     Ok(total.trim().parse().ok())
 }
 
-/// By what a server knows this version of the file again. A weak tag may not be asked with.
+/// The validator of the file: its strong ETag, else its modification time. `If-Range` does not allow weak tags.
 fn validator_of(headers: &HeaderMap) -> String {
     let tag = text(headers, &header::ETAG).filter(|tag| tag.starts_with('"'));
     tag.or_else(|| text(headers, &header::LAST_MODIFIED)).unwrap_or_default().replace('\n', "")

@@ -1,74 +1,74 @@
-//! What can go wrong, said so that somebody can do something about it.
+//! The errors of fetching, with remedies for the user.
 
 use std::{io, path::PathBuf};
 
 use crate::{asset::InvalidAsset, digest::Sha256, signature::SignatureError};
 
-/// Why there is no file. What was downloaded stays, and is gone on with the next time.
+/// The reason why a file could not be fetched. A partial download stays and is resumed by the next call.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The name cannot be used.
+    /// The name is not valid.
     #[error(transparent)]
     Invalid(#[from] InvalidAsset),
-    /// The cache cannot be used.
+    /// The cache is not usable.
     #[error("{action} {} (the cache of downloads has to be writable and have room)", path.display())]
     Cache {
-        /// What was attempted.
+        /// The failed action.
         action: &'static str,
-        /// On which path.
+        /// The path.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// Nobody has it.
+    /// The download failed.
     #[error("download {name} from {url} (without a network: put it into the folder that RDD_OFFLINE_DIR names)")]
     Download {
-        /// What.
+        /// The file.
         name: String,
-        /// The last place that was tried.
+        /// The last URL that was tried.
         url: String,
-        /// What happened there.
+        /// The failure there.
         #[source]
         source: Failure,
     },
-    /// There is no address to get it from.
+    /// The asset has no URL.
     #[error("{name} is not in the cache and has no address (put it into the folder that RDD_OFFLINE_DIR names)")]
     NoAddress {
-        /// What.
+        /// The file.
         name: String,
     },
-    /// Somebody put another file in its place, and it is nowhere else either.
+    /// The offline folder contains another file under this name, and the download failed as well.
     #[error("{mistaken}; put the right one there, and the publisher's list of digests beside it")]
     Mistaken {
         /// The file.
         mistaken: Mistaken,
-        /// Why it did not come from anywhere else.
+        /// Why the download failed.
         #[source]
         source: Box<Error>,
     },
-    /// The publisher's list does not have it.
+    /// The publisher's list has no digest of the file.
     #[error("the list {list} has no SHA-256 digest of {entry:?}, so nothing could be verified")]
     NotListed {
         /// The list.
         list: String,
-        /// What is not in it.
+        /// The missing entry.
         entry: String,
     },
-    /// The publisher's signature is not right.
+    /// The publisher's signature is not valid.
     #[error(
         "{name} is not used, because the signature of {list} by the key {keys} could not be verified (compare both with the publisher's page; \
          where the publisher has changed the key, install a newer version of this program, or {name} by hand)"
     )]
     Signature {
-        /// What was wanted.
+        /// The file.
         name: String,
-        /// The list that is signed.
+        /// The signed list.
         list: String,
         /// The fingerprints of the pinned keys.
         keys: String,
-        /// What is wrong.
+        /// The problem with the signature.
         #[source]
         source: Box<SignatureError>,
     },
@@ -77,106 +77,106 @@ pub enum Error {
     Ended,
 }
 
-/// A file that is not the one that its name says.
+/// A file with another digest than expected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} is not what was published: its SHA-256 digest is {found}, not {expected}", path.display())]
 pub struct Mistaken {
     /// The file.
     pub path: PathBuf,
-    /// Its digest.
+    /// Its actual digest.
     pub found: Sha256,
-    /// The digest that it should have.
+    /// Its expected digest.
     pub expected: Sha256,
 }
 
-/// What happened to one attempt at one address.
+/// How one attempt at one URL failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// It leads where nothing may be loaded from.
+    /// Downloads from this URL are not allowed.
     #[error("{url} is not allowed: only https is, and http on this machine")]
     Address {
         /// The address.
         url: String,
     },
-    /// It leads on and on.
+    /// There are too many redirects.
     #[error("too many redirects")]
     Redirects,
-    /// No connection.
+    /// The connection failed.
     #[error("connect to {host}")]
     Connect {
-        /// To whom.
+        /// The server or proxy.
         host: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// The proxy does not let us through.
+    /// The proxy refused the connection.
     #[error("the proxy {proxy} answered {answer:?}")]
     Proxy {
-        /// Which.
+        /// The proxy.
         proxy: String,
-        /// The first line of its answer.
+        /// The first line of its reply.
         answer: String,
     },
-    /// The conversation broke off.
+    /// The HTTP exchange failed.
     #[error("talk to {host}")]
     Talk {
-        /// With whom.
+        /// The server.
         host: String,
-        /// Where.
+        /// The error of the HTTP library.
         #[source]
         source: hyper::Error,
     },
-    /// Nothing came for too long.
+    /// No data arrived within the timeout.
     #[error("nothing came for {seconds} s")]
     Silence {
-        /// How long that is.
+        /// The timeout.
         seconds: u64,
     },
-    /// It does not give the file.
+    /// The server returned an error status.
     #[error("the server answered with status {0}")]
     Status(u16),
-    /// It is not as long as it should be.
+    /// The file has another length than expected.
     #[error("it is {found} bytes long, not {expected}")]
     Length {
-        /// What was said of it.
+        /// The expected length.
         expected: u64,
-        /// What it is, or would become.
+        /// The actual length, or the length so far.
         found: u64,
     },
-    /// It ended too early.
+    /// The connection ended early.
     #[error("it ended after {found} of {expected} bytes")]
     Short {
-        /// What was said of it.
+        /// The announced length.
         expected: u64,
-        /// What came.
+        /// The received length.
         found: u64,
     },
-    /// It is not the part that was asked for.
+    /// The server sent another range than requested.
     #[error("the server sent another part than was asked for")]
     Part,
-    /// It is not the right file.
+    /// The file has another digest than expected.
     #[error("its SHA-256 digest is {found}, not {expected}")]
     Digest {
-        /// What was published.
+        /// The expected digest.
         expected: Sha256,
-        /// What came.
+        /// The actual digest.
         found: Sha256,
     },
-    /// The list is not text.
+    /// The list is not valid UTF-8.
     #[error("it is not a list of digests")]
     List,
-    /// A file beside a release is not as short as those are.
+    /// A small file exceeds the size limit.
     #[error("it is longer than {limit} bytes")]
     TooLong {
-        /// How long it may be.
+        /// The limit.
         limit: usize,
     },
 }
 
 impl Failure {
-    /// Whether the same attempt may succeed a moment later.
+    /// Whether a retry may succeed.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Connect { .. }

@@ -1,4 +1,4 @@
-//! The way from an asset to its file: the cache, a folder, the network.
+//! Fetches an asset from the cache, the offline folder or the network, and verifies it.
 
 use std::{
     fs,
@@ -28,14 +28,14 @@ use crate::{
     signature::{self, ExpectedEntry, SignatureCheck, SignedFiles},
 };
 
-/// A list of digests is not longer, nor is a signature of one or a file of keys.
+/// The maximum size of a list of digests, a signature or a file of keys.
 const SMALL_FILE_BYTES_MAX: usize = 1 << 20;
-/// How often a file of a signature is asked for. Less patiently than what cannot be done without: its lack is warned of.
+/// The maximum number of attempts for a signature's files. Small, because a missing one causes only a warning.
 const SIGNATURE_ATTEMPTS_MAX: usize = 3;
 /// The program that verifies signatures.
 const GPGV: &str = "gpgv";
 
-/// Gets files. Cheap to clone; clones and other processes may use one cache at the same time.
+/// Fetches files. Cheap to clone. Clones and other processes can share one cache.
 #[derive(Clone)]
 pub struct Fetcher {
     cache: PathBuf,
@@ -56,7 +56,7 @@ impl std::fmt::Debug for Fetcher {
 }
 
 impl Fetcher {
-    /// One that keeps what it gets in `cache`, which is made when it is needed.
+    /// Creates a fetcher with this cache folder, which is created on demand.
     pub fn new(cache: impl Into<PathBuf>) -> Self {
         Self {
             cache: cache.into(),
@@ -71,28 +71,28 @@ impl Fetcher {
         }
     }
 
-    /// Looks into this folder before it asks the network.
+    /// Sets a folder that is searched before the network.
     #[must_use]
     pub fn with_offline(mut self, folder: Option<PathBuf>) -> Self {
         self.offline = folder;
         self
     }
 
-    /// Goes through a proxy.
+    /// Sets the proxy.
     #[must_use]
     pub fn with_proxy(mut self, proxy: Option<Proxy>) -> Self {
         self.proxy = proxy;
         self
     }
 
-    /// Verifies signatures with this program instead of the `gpgv` on `PATH`.
+    /// Sets the program to verify signatures; the default is the `gpgv` on `PATH`.
     #[must_use]
     pub fn with_gpgv(mut self, program: impl Into<PathBuf>) -> Self {
         self.gpgv = program.into();
         self
     }
 
-    /// Trusts these as well as whom the system trusts.
+    /// Trusts these certificate authorities in addition to the system's.
     #[must_use]
     pub fn with_authorities(mut self, authorities: Vec<CertificateDer<'static>>) -> Self {
         self.authorities = authorities;
@@ -100,21 +100,30 @@ impl Fetcher {
         self
     }
 
-    /// Gives up after so many attempts in a row that brought nothing, after so long a silence, and pauses at first so long.
+    /// Sets the retry limits: the attempts in a row without progress, the timeout without data, and the pause after the
+    /// first failure.
     #[must_use]
     pub fn with_patience(mut self, attempts: usize, silence: Duration, pause: Duration) -> Self {
         (self.manner, self.silence) = (Manner { attempts, pause }, silence);
         self
     }
 
-    /// The path of the asset's file in the cache. It is verified each time.
+    /// Fetches an asset and returns the path of the verified file in the cache.
     ///
-    /// It comes from the cache, or else from the offline folder (by its name, or the last part of it), or else from the
-    /// first address that has it. A download goes on where an earlier one ended, whoever began it. Two that want the same
-    /// file take turns, also in two processes. May be dropped at any time.
+    /// # Flow
+    /// The file comes from the cache, else from the offline folder (by its name, or the last part of it), else from the
+    /// first URL that delivers it. A download resumes where an earlier one ended, also that of another process.
     ///
-    /// Where the asset has a signature, that is verified before the file is looked for outside of the cache. A wrong one refuses the file;
-    /// one that cannot be checked is warned of when the file comes into the cache, on the strength of its digest alone.
+    /// # Guarantees
+    /// The returned file has the expected digest; the digest is checked at every call. Concurrent fetches of one file
+    /// wait for each other, also across processes. Dropping the future is safe at any time.
+    ///
+    /// The signature of a signed asset is checked before the file is searched outside the cache. A wrong signature is
+    /// an error. One that cannot be checked is logged as a warning when the file enters the cache, and its digest alone
+    /// decides.
+    ///
+    /// # Errors
+    /// See [`Error`]; a later call resumes the download.
     pub async fn fetch(&self, asset: &Asset, progress: impl Fn(Progress) + Send + Sync) -> Result<PathBuf, Error> {
         let name = file_name(&asset.name)?;
         let digest = match &asset.check {
@@ -133,6 +142,7 @@ impl Fetcher {
             return Ok(slot.path());
         }
         let lock = slot.lock().await?;
+        // Check again: another fetch may have completed the file while this one waited for the lock.
         if look(&slot).await? {
             return Ok(slot.path());
         }
@@ -156,7 +166,7 @@ impl Fetcher {
         Ok(path)
     }
 
-    /// Gets it from the offline folder or over the network. For who holds the lock.
+    /// Gets the file from the offline folder or the network. The caller must hold the lock.
     async fn obtain(
         &self,
         asset: &Asset,
@@ -177,7 +187,7 @@ impl Fetcher {
         })
     }
 
-    /// Checks the publisher's signature. For who holds the lock.
+    /// Checks the publisher's signature. The caller must hold the lock.
     async fn check_signature(
         &self,
         asset: &Asset,
@@ -185,26 +195,26 @@ impl Fetcher {
         expected: ExpectedEntry<'_>,
         slot: &Slot,
     ) -> Result<SignatureCheck, Error> {
-        // Who puts an archive there has no network, or does not want it.
+        // If the archive is in the offline folder, the host has no network or must not use it.
         let places = self.places(&asset.name);
         let is_right = move |place: &PathBuf| digest_of(place).is_ok_and(|found| found == expected.digest);
         let is_offline = blocking(move || places.iter().any(is_right)).await?;
         let files = match self.signed_files(signed, is_offline).await {
             Ok(files) => files,
-            // A wrong name is a mistake in the program, not a file that is missing.
+            // An invalid name is a programming error, not a missing file.
             Err(error @ Error::Invalid(_)) => return Err(error),
             Err(error) => return Ok(SignatureCheck::Skipped(Chain(&error).to_string())),
         };
         let checked = signature::check(&self.gpgv, &slot.scratch(), signed, &files, expected).await;
         checked.map_err(|source| {
-            // It may be the list that is wrong, and the next attempt shall look at a newer one.
+            // The cached list may be outdated: remove it, so that the next attempt downloads it again.
             let _ = fs::remove_file(self.kept_list(&signed.list));
             let (name, list) = (asset.name.clone(), signed.list.name.clone());
             Error::Signature { name, list, keys: signed.fingerprints(), source: Box::new(source) }
         })
     }
 
-    /// The files of a signed list. None is kept: they are needed once for each file that comes into the cache.
+    /// Gets the files of a signed list. They are not cached, because they are needed only when a file enters the cache.
     async fn signed_files<'s>(&self, signed: &'s SignedList, is_offline: bool) -> Result<SignedFiles<'s>, Error> {
         let SignedList { list, signature, keys } = signed;
         let file = async |file: &PublishedFile| {
@@ -220,13 +230,13 @@ impl Fetcher {
             }
         }
         match missing {
-            // One key is enough; without any there is nothing to check with.
+            // One key is enough; without any key, the signature cannot be checked.
             Some(error) if found.is_empty() || matches!(error, Error::Invalid(_)) => Err(error),
             missing => Ok(SignedFiles { keys: found, has_all_keys: missing.is_none(), signature, list }),
         }
     }
 
-    /// A file beside a release, from the offline folder or over the network.
+    /// Gets a small file from the offline folder or the network.
     async fn small_file(&self, file: &PublishedFile) -> Result<Vec<u8>, Error> {
         file_name(&file.name)?;
         let is_small = |place: &PathBuf| {
@@ -239,7 +249,7 @@ impl Fetcher {
         }
     }
 
-    /// Gets it over the network. For who holds the lock.
+    /// Downloads the file. The caller must hold the lock.
     async fn load(
         &self,
         asset: &Asset,
@@ -257,12 +267,12 @@ impl Fetcher {
         download(&self.means().await?, &order, self.manner, partial, &mut meter).await
     }
 
-    /// Whether the offline folder has a file of this name, right or wrong.
+    /// Whether the offline folder contains a file with this name; its digest is not checked.
     pub fn is_offline(&self, name: &str) -> bool {
         file_name(name).is_ok() && self.places(name).iter().any(|place| place.is_file())
     }
 
-    /// Where a file of this name could be in the offline folder.
+    /// The paths in the offline folder that match this name.
     fn places(&self, name: &str) -> Vec<PathBuf> {
         let Some(folder) = &self.offline else { return Vec::new() };
         let last = Path::new(name).file_name().map(|last| folder.join(last));
@@ -271,7 +281,8 @@ impl Fetcher {
         places
     }
 
-    /// The digest that a publisher's list has for an entry. Lists of releases do not change: one that has it is kept.
+    /// The digest of an entry in a publisher's list. Lists of releases do not change, so a list that has the entry is
+    /// cached.
     async fn published(&self, list: &PublishedFile, entry: &str) -> Result<Sha256, Error> {
         file_name(&list.name)?;
         let kept = self.kept_list(list);
@@ -290,7 +301,7 @@ impl Fetcher {
         Ok(digest)
     }
 
-    /// Where a list is kept.
+    /// The path of a cached list.
     fn kept_list(&self, list: &PublishedFile) -> PathBuf {
         let key = Sha256::of(list.urls.first().unwrap_or(&list.name).as_bytes());
         self.cache.join("lists").join(key.to_string())
@@ -305,7 +316,7 @@ impl Fetcher {
         durable::write_atomic(path, text.as_bytes(), durable::PRIVATE).map_err(failed)
     }
 
-    /// Downloads a file beside a release, and reads it.
+    /// Downloads and parses a small file.
     async fn download_small<T>(
         &self,
         file: &PublishedFile,
@@ -362,7 +373,7 @@ impl Fetcher {
 
 fn tls(authorities: Vec<CertificateDer<'static>>) -> ClientConfig {
     let mut roots = RootCertStore::empty();
-    // What cannot be read is not trusted; a server that is known by it is refused with a message of its own.
+    // Unreadable certificates are skipped; servers that need them are refused with an error of their own.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     roots.add_parsable_certificates(authorities);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -370,7 +381,7 @@ fn tls(authorities: Vec<CertificateDer<'static>>) -> ClientConfig {
     builder.expect("ring has the default versions").with_root_certificates(roots).with_no_client_auth()
 }
 
-/// Takes the first of these that is right, or else tells of the first that is not.
+/// Adopts the first of these files with the right digest. If there is none, returns the first wrong one.
 fn adopt(slot: &Slot, places: &[PathBuf]) -> Result<Adopted, Error> {
     let mut wrong = Adopted::Absent;
     for place in places {
@@ -384,7 +395,7 @@ fn adopt(slot: &Slot, places: &[PathBuf]) -> Result<Adopted, Error> {
     Ok(wrong)
 }
 
-/// Runs what reads or writes whole files where it keeps nobody.
+/// Runs file operations on a blocking thread.
 async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
     tokio::task::spawn_blocking(act).await.map_err(|_| Error::Ended)
 }

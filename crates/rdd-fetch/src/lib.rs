@@ -1,8 +1,8 @@
-//! Files that are named with their digest, from a cache, a folder or the network: right or absent.
+//! Fetches files by digest from a cache, an offline folder or the network: the result is the right file or an error.
 //!
-//! A [`Fetcher`] turns an [`Asset`] into a path. Whatever happens on the way (connections that break, servers that lie, a
-//! process that is killed, a second one that wants the same), the file under the final name has the digest that was asked
-//! for, or is not there. What was downloaded already is not downloaded again.
+//! A [`Fetcher`] turns an [`Asset`] into a path. Broken connections, malicious servers, a kill and concurrent processes
+//! do not break the guarantee: a file at its final path has the expected digest. Data that was downloaded is not
+//! downloaded again.
 
 mod asset;
 mod cache;

@@ -1,21 +1,21 @@
-//! As much of OpenPGP (RFC 9580) as it takes to find one key in a file of keys: ASCII armor, packets, fingerprints.
+//! The part of OpenPGP (RFC 9580) that finds a key in a file of keys: ASCII armor, packets, fingerprints.
 
 use std::fmt;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
-/// The full fingerprint of an OpenPGP key of version 4. Short ids of keys can be forged and are not read.
+/// The full fingerprint of an OpenPGP key of version 4. Short key IDs can be forged and are not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyFingerprint([u8; 20]);
 
-/// A text that is not the full fingerprint of a key.
+/// A text that is not a full fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not the fingerprint of an OpenPGP key: those have 40 hexadecimal digits")]
 pub struct InvalidFingerprint(String);
 
 impl KeyFingerprint {
-    /// Reads 40 hexadecimal digits, which may be in groups as gpg prints them.
+    /// Parses 40 hexadecimal digits, which may be grouped by spaces as gpg prints them.
     pub fn parse(text: &str) -> Result<Self, InvalidFingerprint> {
         let invalid = || InvalidFingerprint(text.chars().take(80).collect());
         let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b' ').collect();
@@ -30,7 +30,7 @@ impl KeyFingerprint {
         Ok(Self(bytes))
     }
 
-    /// That of a public key packet: the SHA-1 digest of its content behind a length. Other versions of keys have other digests.
+    /// The fingerprint of a public key packet: a SHA-1 digest over its length and content. Only version 4 is supported.
     fn from_packet(content: &[u8]) -> Option<Self> {
         let length = u16::try_from(content.len()).ok().filter(|_| content.first() == Some(&4))?;
         let hashed = [&[0x99], &length.to_be_bytes()[..], content].concat();
@@ -48,11 +48,11 @@ impl fmt::Display for KeyFingerprint {
 
 const ARMOR_BEGIN: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
 const ARMOR_END: &str = "-----END PGP PUBLIC KEY BLOCK-----";
-/// The type of the packet that each key begins with.
+/// The type of the packet with which each key begins.
 const PUBLIC_KEY: u8 = 6;
 
-/// The keys with this fingerprint, with all that belongs to them, as a keyring that gpgv reads. `None` where there is none, or where the
-/// file holds no keys at all.
+/// The keys with this fingerprint and all their packets, as a keyring for gpgv. `None` if the file has no such key or
+/// is not a file of keys.
 pub(crate) fn select_key(file: &[u8], fingerprint: KeyFingerprint) -> Option<Vec<u8>> {
     let binary = match std::str::from_utf8(file) {
         Ok(text) if text.contains(ARMOR_BEGIN) => read_armor(text)?,
@@ -75,29 +75,29 @@ pub(crate) fn select_key(file: &[u8], fingerprint: KeyFingerprint) -> Option<Vec
     Some(keyring).filter(|keyring| !keyring.is_empty())
 }
 
-/// The bytes of all armored blocks of a text, one after the other.
+/// Decodes all armored blocks of a text and concatenates them.
 fn read_armor(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     for block in text.split(ARMOR_BEGIN).skip(1) {
         let (block, _) = block.split_once(ARMOR_END)?;
         let lines = block.lines().map(str::trim);
-        // Headers end with an empty line. The checksum is not needed: the fingerprint proves the key.
+        // An empty line ends the headers. The checksum can be skipped, because the fingerprint proves the key.
         let body = lines.skip(1).skip_while(|line| !line.is_empty()).filter(|line| !line.starts_with('='));
         bytes.extend(STANDARD.decode(body.collect::<String>()).ok()?);
     }
     Some(bytes)
 }
 
-/// A packet at the beginning of some bytes.
+/// The packet at the beginning of a byte slice.
 struct Packet<'a> {
     kind: u8,
     content: &'a [u8],
-    /// Of all of it.
+    /// The length of header and content.
     length: usize,
 }
 
 impl<'a> Packet<'a> {
-    /// Reads both forms of headers. Lengths in pieces, which keys do not have, are refused.
+    /// Parses a packet header in the old or new format. Partial lengths, which keys do not use, are refused.
     fn read(bytes: &'a [u8]) -> Option<Self> {
         let first = *bytes.first().filter(|first| **first & 0x80 != 0)?;
         let number = |count: usize| -> Option<usize> {
@@ -128,7 +128,7 @@ impl<'a> Packet<'a> {
 mod tests {
     use super::*;
 
-    /// A key packet of version 4 with this content after the version, and a user id.
+    /// Builds a key packet of version 4 with this content, and a user ID.
     fn key(content: &[u8]) -> (KeyFingerprint, Vec<u8>) {
         let body = [&[4], content].concat();
         let length = u8::try_from(body.len()).unwrap();
@@ -172,7 +172,7 @@ mod tests {
         for header in [
             &[0x99, 1, 44][..],
             &[0x9a, 0, 0, 1, 44],
-            // 300 is 192 and 108 more.
+            // 300 = 192 + 108.
             &[0xc6, 192, 108],
             &[0xc6, 255, 0, 0, 1, 44],
         ] {

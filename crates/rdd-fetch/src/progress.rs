@@ -1,23 +1,23 @@
-//! How far a download is.
+//! The progress of a download.
 
 use std::time::Duration;
 
 use rdd_stdx::clock::SharedClock;
 use tokio::sync::watch;
 
-/// One moment of it.
+/// The progress at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
-    /// So many bytes are on disk.
+    /// The bytes on disk.
     pub bytes: u64,
-    /// Of so many, if that is known.
+    /// The total number of bytes, if known.
     pub total: Option<u64>,
-    /// Bytes per second, lately.
+    /// The recent rate in bytes per second.
     pub rate: u64,
 }
 
 impl Progress {
-    /// A place to put it that others can look at: what to give to [`crate::Fetcher::fetch`], and where to look.
+    /// Creates a callback for [`crate::Fetcher::fetch`] and a receiver of the latest progress.
     pub fn channel() -> (impl Fn(Progress) + Send + Sync, watch::Receiver<Progress>) {
         let (sender, receiver) = watch::channel(Progress::default());
         let tell = move |progress| {
@@ -27,7 +27,7 @@ impl Progress {
     }
 }
 
-/// Tells how far it is, not more often than somebody could look.
+/// Reports progress at a limited rate.
 pub(crate) struct Meter<'a> {
     tell: &'a (dyn Fn(Progress) + Send + Sync),
     clock: SharedClock,
@@ -52,7 +52,7 @@ impl<'a> Meter<'a> {
             if passed >= INTERVAL {
                 let seconds = passed.as_secs_f64();
                 let lately = bytes.saturating_sub(before) as f64 / seconds;
-                // Half of what it was a second ago is forgotten.
+                // Exponential moving average: the weight of older rates halves every second.
                 let kept = 0.5_f64.powf(seconds);
                 let rate = if self.rate == 0 { lately } else { self.rate as f64 * kept + lately * (1.0 - kept) };
                 self.rate = rate as u64;

@@ -1,11 +1,11 @@
-//! The proxy that stands between this machine and the network, as the usual variables name it.
+//! The HTTP proxy, from the usual environment variables.
 
 use std::net::IpAddr;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::Uri;
 
-/// Where connections go through, and which do not.
+/// A proxy and the hosts that bypass it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proxy {
     host: String,
@@ -14,7 +14,7 @@ pub struct Proxy {
     exempt: Vec<String>,
 }
 
-/// A proxy that cannot be used.
+/// A proxy that is not supported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("HTTPS_PROXY cannot be used: it should be http://HOST:PORT")]
 pub struct InvalidProxy;
@@ -26,7 +26,7 @@ impl std::fmt::Debug for Proxy {
 }
 
 impl Proxy {
-    /// Reads `HTTPS_PROXY` and `NO_PROXY`. A proxy without a scheme is one that speaks HTTP.
+    /// Parses `HTTPS_PROXY` and `NO_PROXY`. A proxy without a scheme is an HTTP proxy.
     pub fn parse(proxy: &str, exempt: &str) -> Result<Self, InvalidProxy> {
         let with_scheme = if proxy.contains("://") { proxy.to_owned() } else { format!("http://{proxy}") };
         let uri: Uri = with_scheme.parse().map_err(|_| InvalidProxy)?;
@@ -50,7 +50,7 @@ impl Proxy {
         (&self.host, self.port)
     }
 
-    /// Whether connections to this host go through it. None to this machine ever do.
+    /// Whether connections to this host use the proxy. Connections to the loopback interface never do.
     pub fn is_for(&self, host: &str) -> bool {
         let host = host.to_ascii_lowercase();
         let is_exempt = |entry: &String| {
@@ -60,7 +60,7 @@ impl Proxy {
         !is_loopback(&host) && !self.exempt.iter().any(is_exempt)
     }
 
-    /// What to say to it, to be connected.
+    /// The CONNECT request to the proxy.
     pub fn greeting(&self, host: &str, port: u16) -> String {
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         let authorization =
@@ -69,12 +69,12 @@ impl Proxy {
     }
 }
 
-/// Whether a host is this machine.
+/// Whether a host is the loopback interface.
 pub(crate) fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Takes `%40` for `@`.
+/// Decodes percent-encoding: `%40` is `@`.
 fn unescape(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let mut made = Vec::with_capacity(bytes.len());

@@ -1,4 +1,4 @@
-//! Signed lists of digests: whether gpgv takes the signature of a list for one that the pinned key made.
+//! Verifies with gpgv that a pinned key signed a list of digests.
 
 use std::{
     io,
@@ -18,20 +18,20 @@ use crate::{
     openpgp::{KeyFingerprint, select_key},
 };
 
-/// How long gpgv may take for a few files of a megabyte at most.
+/// The timeout of gpgv, which reads a few files of at most a megabyte.
 const GPGV_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why a file is refused although its digest may be right.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignatureError {
-    /// No file of keys holds its pinned key.
+    /// None of the key files contains its pinned key.
     #[error("{file} does not hold this key")]
     KeyMissing {
         /// The file.
         file: String,
     },
-    /// The signature is not one of this list, or is damaged.
+    /// The signature does not match the list, or is damaged.
     #[error("{signature} is not a signature of {list}")]
     Bad {
         /// The signature.
@@ -47,7 +47,7 @@ pub enum SignatureError {
         /// The other key, as gpgv names it.
         found: String,
     },
-    /// The key was revoked, or the signature was made for a time that is over.
+    /// The key was revoked, or the signature has expired.
     #[error("the key was revoked or the signature has expired ({0})")]
     Withdrawn(&'static str),
     /// The signed list has another digest, or none.
@@ -56,58 +56,58 @@ pub enum SignatureError {
     OtherDigest {
         /// The list.
         list: String,
-        /// What was looked for in it.
+        /// The entry.
         entry: String,
-        /// What the list has.
+        /// The digest in the list.
         found: Option<Sha256>,
-        /// The digest that it should have.
+        /// The expected digest.
         expected: Sha256,
     },
-    /// gpgv did not end.
+    /// gpgv did not end in time.
     #[error("gpgv did not end within {} s", GPGV_TIMEOUT.as_secs())]
     Timeout,
-    /// The files could not be given to gpgv.
+    /// The files for gpgv could not be written.
     #[error("give {} to gpgv", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
 }
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SignatureCheck {
-    /// The pinned key signed a list that has the digest.
+    /// A pinned key signed a list that contains the digest.
     Good,
-    /// It could not be made, for this reason.
+    /// The check was not possible, for this reason.
     Skipped(String),
 }
 
-/// The content of the files of a signed list.
+/// The contents of the files of a signed list.
 #[derive(Debug)]
 pub(crate) struct SignedFiles<'s> {
     pub(crate) list: Vec<u8>,
     pub(crate) signature: Vec<u8>,
-    /// Each key with the file that should hold it.
+    /// The pinned keys, each with the content of its file.
     pub(crate) keys: Vec<(&'s SigningKey, Vec<u8>)>,
-    /// Whether the file of every pinned key is there.
+    /// Whether the files of all pinned keys were found.
     pub(crate) has_all_keys: bool,
 }
 
-/// The digest that a file has to have, and the name that it has in the list.
+/// The expected digest and name of a list entry.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExpectedEntry<'a> {
     pub(crate) name: &'a str,
     pub(crate) digest: Sha256,
 }
 
-/// Checks with gpgv that the pinned key signed the list, and that the list has this digest for the entry. What gpgv reads is written
-/// to files that begin with `scratch` and are removed again; no other task may use them meanwhile.
+/// Verifies with gpgv that a pinned key signed the list, and that the list has this digest for the entry.
 ///
-/// Without gpgv the check is skipped. Whatever else is wrong is an error.
+/// The inputs of gpgv are written to files whose paths begin with `scratch` and removed again; no other task may use
+/// these paths at the same time. Without gpgv, the check is skipped. Every other problem is an error.
 pub(crate) async fn check(
     gpgv: &Path,
     scratch: &Path,
@@ -122,7 +122,7 @@ pub(crate) async fn check(
         return Ok(SignatureCheck::Skipped(reason));
     };
     match judge_status(&status, signed) {
-        // The signature may be that of a key whose file could not be had.
+        // A key whose file was not found may have made the signature.
         Err(error @ SignatureError::OtherKey { .. }) if !files.has_all_keys => {
             return Ok(SignatureCheck::Skipped(format!("{error}, and not all keys could be had")));
         }
@@ -140,7 +140,7 @@ pub(crate) async fn check(
     })
 }
 
-/// The pinned keys, and no others of their files. A file without its key is an error if no other file has one.
+/// The keyring of the pinned keys alone, without other keys in their files. An error if no file has its key.
 fn select_keys(files: &SignedFiles<'_>) -> Result<Vec<u8>, SignatureError> {
     let mut keyring = Vec::new();
     for (key, content) in &files.keys {
@@ -153,7 +153,7 @@ fn select_keys(files: &SignedFiles<'_>) -> Result<Vec<u8>, SignatureError> {
     Ok(keyring)
 }
 
-/// Keyring, signature and list on disk, until dropped.
+/// Keyring, signature and list on disk, removed on drop.
 struct ScratchFiles([PathBuf; 3]);
 
 impl ScratchFiles {
@@ -175,24 +175,24 @@ impl ScratchFiles {
 impl Drop for ScratchFiles {
     fn drop(&mut self) {
         for path in &self.0 {
-            // The next check overwrites what stays.
+            // Ignore errors: the next check overwrites the file.
             let _ = durable::remove_if_present(path);
         }
     }
 }
 
-/// What gpgv reports for programs to read; `None` where it cannot be started.
+/// Runs gpgv and returns its status output; `None` if it cannot be started.
 async fn run_gpgv(gpgv: &Path, files: &ScratchFiles) -> Result<Option<String>, SignatureError> {
     let [keyring, signature, list] = &files.0;
     let mut command = process::background(gpgv, files.folder());
-    // Nothing of the user's own settings and keys counts.
+    // Ignore the user's own settings and keys.
     command.arg("--homedir").arg(files.folder()).args(["--status-fd", "1", "--keyring"]).arg(keyring);
     command.arg("--").args([signature, list]);
     let child = Command::from(command).kill_on_drop(true).output();
     match timeout(GPGV_TIMEOUT, child).await {
         Err(_) => Err(SignatureError::Timeout),
         Ok(Err(_)) => Ok(None),
-        // A failure is in the report as well; one without a report is no good signature.
+        // A failed run without a status line must not count as a good signature.
         Ok(Ok(output)) => {
             let mut report = String::from_utf8_lossy(&output.stdout).into_owned();
             if !output.status.success() {
@@ -203,7 +203,7 @@ async fn run_gpgv(gpgv: &Path, files: &ScratchFiles) -> Result<Option<String>, S
     }
 }
 
-/// Judges gpgv's report. Good are signatures of the pinned key only: each has to be, since anyone can add one.
+/// Evaluates gpgv's status output. Every signature must be by a pinned key, because anyone can add signatures.
 fn judge_status(report: &str, signed: &SignedList) -> Result<(), SignatureError> {
     let bad = || SignatureError::Bad { signature: signed.signature.name.clone(), list: signed.list.name.clone() };
     let (mut is_good, mut is_pinned) = (false, false);
@@ -211,9 +211,10 @@ fn judge_status(report: &str, signed: &SignedList) -> Result<(), SignatureError>
     for line in report.lines() {
         let mut words = line.strip_prefix("[GNUPG:] ").unwrap_or_default().split(' ');
         match words.next().unwrap_or_default() {
-            // The program cannot change the key that it pins, and old releases outlive keys: an expired one still proves who signed.
+            // An expired key still proves the signer: the program cannot replace its pinned key, and old releases
+            // outlive keys.
             "GOODSIG" | "EXPKEYSIG" => is_good = true,
-            // The last word is the primary key, to which a subkey that signs belongs.
+            // The last field is the primary key, also when a subkey made the signature.
             "VALIDSIG" => {
                 let made_by = words.next_back().and_then(|text| KeyFingerprint::parse(text).ok());
                 is_pinned = signed.keys.iter().any(|key| made_by == Some(key.fingerprint));
