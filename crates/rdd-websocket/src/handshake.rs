@@ -1,29 +1,29 @@
-//! From an HTTP request to a WebSocket: RFC 6455, section 4.2.
+//! The server's part of the WebSocket handshake (RFC 6455, section 4.2).
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use ring::digest;
 
-/// What the RFC appends to the client's key.
+/// The suffix of the client's key in the accept hash, from the RFC.
 const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-/// The only version of the protocol.
+/// The only supported protocol version.
 const VERSION: &str = "13";
 
-/// Why a request does not become a WebSocket.
+/// Why a handshake was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeError {
-    /// There is no upgrade in it.
+    /// The request is not an upgrade to WebSocket.
     #[error("this is a WebSocket: ask for an upgrade")]
     NoUpgrade,
-    /// Another version, or none.
+    /// The version is absent or not supported.
     #[error("only version 13 of WebSocket is spoken here")]
     Version,
-    /// No key, or one that is not 16 bytes in base64.
+    /// The key is absent or not 16 bytes in base64.
     #[error("the Sec-WebSocket-Key of a WebSocket must be 16 bytes in base64")]
     Key,
 }
 
-/// Whether a request asks for a WebSocket, as Kubernetes decides it: by `Upgrade` and `Connection` alone.
+/// Whether a request asks for a WebSocket. As in Kubernetes, `Upgrade` and `Connection` alone decide.
 pub fn is_websocket_request(headers: &HeaderMap) -> bool {
     let upgrade = headers.get(header::UPGRADE);
     upgrade.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"))
@@ -35,7 +35,10 @@ fn has_word(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
     values.flat_map(|value| value.split(',')).any(|one| one.trim().eq_ignore_ascii_case(word))
 }
 
-/// The answer that turns the connection into a WebSocket of this subprotocol; an empty one is not mentioned.
+/// Accepts a handshake: returns the `101 Switching Protocols` response. An empty `subprotocol` is not sent.
+///
+/// # Errors
+/// [`HandshakeError`] if the request is not a valid handshake.
 pub fn accept(headers: &HeaderMap, subprotocol: &str) -> Result<http::Response<()>, HandshakeError> {
     if !is_websocket_request(headers) {
         return Err(HandshakeError::NoUpgrade);
@@ -53,7 +56,7 @@ pub fn accept(headers: &HeaderMap, subprotocol: &str) -> Result<http::Response<(
     answered.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
     answered.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
     answered.insert(header::SEC_WEBSOCKET_ACCEPT, accepted_key(key.as_bytes()));
-    // It is one of the words of the request, so it is a header's value.
+    // The client offered it in a header, so it is a valid header value.
     if let Some(value) = HeaderValue::from_str(subprotocol).ok().filter(|value| !value.is_empty()) {
         answered.insert(header::SEC_WEBSOCKET_PROTOCOL, value);
     }

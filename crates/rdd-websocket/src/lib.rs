@@ -1,7 +1,7 @@
-//! The server's side of a WebSocket as Kubernetes speaks it: handshake, subprotocols, messages, a timely end.
+//! The server side of WebSockets as Kubernetes uses them: handshake, subprotocols, messages, and a clean close.
 //!
-//! Frames are tungstenite's. What is here is what Kubernetes adds, and the bounds: how long a client may take to read, how
-//! much it may send, and how both sides learn of the end.
+//! tungstenite implements the frames. This crate adds Kubernetes' subprotocols and the limits: timeouts for sending and
+//! for silent clients, the size of received messages, and the close handshake.
 
 mod handshake;
 mod pour;

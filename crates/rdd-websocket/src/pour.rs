@@ -1,4 +1,4 @@
-//! A log poured into a WebSocket: one message per piece, until it ends or the client goes.
+//! Streams a log into a WebSocket, one message per piece, until the log ends or the client leaves.
 
 use std::time::Duration;
 
@@ -14,22 +14,27 @@ use super::{
     socket::{Received, Socket, SocketError, close_code},
 };
 
-/// After so long without a word from the client it is asked for one.
+/// A client that was silent for this long gets a ping.
 const ASKED_AFTER: Duration = Duration::from_secs(10);
-/// After so long without a word from the client it is taken for gone.
+/// A client that was silent for this long counts as gone.
 const GONE_AFTER: Duration = Duration::from_secs(60);
 
-/// A piece of what is poured.
+/// A piece of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamPiece {
-    /// Of which stream it is, for subprotocols that tell them apart.
+    /// The channel, for subprotocols that have channels.
     pub channel: u8,
-    /// What was printed.
+    /// The content.
     pub bytes: Bytes,
 }
 
-/// Sends each piece of `source` as one message of the subprotocol. What the client sends is read and dropped. The end of the source closes the
-/// WebSocket properly, a failure of it with the text as the reason; where the subprotocol reports the outcome, that comes before.
+/// Sends each piece of `source` as one message of the subprotocol, and ignores messages of the client.
+///
+/// When the source ends, the WebSocket is closed normally; when it fails, the close frame carries the message.
+/// Subprotocols that report the outcome send it before.
+///
+/// # Errors
+/// [`SocketError::Silent`] if the client does not read or does not respond to a ping; other errors of the connection.
 pub async fn pour<S, P>(socket: &mut Socket<S>, protocol: Subprotocol, source: P) -> Result<(), SocketError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -46,7 +51,7 @@ where
                 None => return end(socket, protocol, None).await,
             },
             received = socket.next() => match received? {
-                // The client's farewell is returned; it may be gone already.
+                // Completes the close handshake; the client may have disconnected already.
                 Received::Closed => return socket.close(close_code::NORMAL, "").await.or(Ok(())),
                 Received::Message(_) | Received::Pong => (heard, asked) = (Instant::now(), false),
             },
@@ -98,7 +103,7 @@ mod tests {
         Ok(StreamPiece { channel, bytes: Bytes::from_static(text.as_bytes()) })
     }
 
-    /// What goes out when this is poured.
+    /// The bytes on the wire when this source is streamed.
     async fn poured(name: &str, pieces: Vec<Result<StreamPiece, String>>) -> Vec<u8> {
         let (mut client, server) = tokio::io::duplex(1 << 16);
         let protocol = select_protocol(&[name], LOG_PROTOCOLS).unwrap();

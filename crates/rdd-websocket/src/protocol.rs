@@ -1,34 +1,34 @@
-//! The subprotocols of Kubernetes' streams: which a client offers, which is taken, and how messages are written under it.
+//! The subprotocols of Kubernetes' streams: negotiation, bearer tokens, and the encoding of messages.
 
 use base64::{Engine, engine::general_purpose::STANDARD, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, header::SEC_WEBSOCKET_PROTOCOL};
 
-/// How a client that can set no header, such as a browser, presents its bearer token: as a subprotocol of this prefix and the
-/// token in base64url without padding. It is a credential: it is never answered with.
+/// The prefix of a subprotocol with a bearer token in base64url without padding, for clients that cannot set headers,
+/// such as browsers. It is a credential, so the server must never send it back.
 pub const BEARER_PREFIX: &str = "base64url.bearer.authorization.k8s.io.";
 
-/// The channel of the standard output.
+/// The channel of standard output.
 pub const STDOUT_CHANNEL: u8 = 1;
-/// The channel of the standard error.
+/// The channel of standard error.
 pub const STDERR_CHANNEL: u8 = 2;
-/// The channel on which the outcome is reported, in versions that do.
+/// The channel of the outcome, in versions that report it.
 const ERROR_CHANNEL: u8 = 3;
 
-/// How messages are written.
+/// A subprotocol and its encoding of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subprotocol {
-    /// What it is called; empty for none.
+    /// Its name; empty for no subprotocol.
     pub name: &'static str,
-    /// Whether the payload is base64 in text messages, rather than bytes in binary ones.
+    /// Whether the payload is sent as base64 in text messages instead of bytes in binary messages.
     pub base64: bool,
-    /// Whether each message begins with its channel: a byte, or a digit before base64.
+    /// Whether each message begins with its channel: as a byte, or as a digit before base64.
     pub channels: bool,
-    /// Whether the outcome is reported on a channel of its own before the end (version 4 and later of `channel.k8s.io`).
+    /// Whether the outcome is reported on its own channel before the close (`channel.k8s.io` from version 4).
     pub reports_outcome: bool,
 }
 
-/// What a log can be read as, in the order of the tables upstream. Without a subprotocol a message is the bytes alone.
+/// The subprotocols of logs, in upstream's order. Without a subprotocol, a message is the plain bytes.
 pub const LOG_PROTOCOLS: &[Subprotocol] = &[
     Subprotocol { name: "", base64: false, channels: false, reports_outcome: false },
     Subprotocol { name: "binary.k8s.io", base64: false, channels: false, reports_outcome: false },
@@ -41,7 +41,7 @@ pub const LOG_PROTOCOLS: &[Subprotocol] = &[
 ];
 
 impl Subprotocol {
-    /// The message that carries this, and whether it is text.
+    /// Encodes a message of this channel.
     pub(crate) fn encode(self, channel: u8, payload: &Bytes) -> Bytes {
         match (self.channels, self.base64) {
             (false, false) => payload.clone(),
@@ -56,7 +56,8 @@ impl Subprotocol {
         }
     }
 
-    /// The message that reports the outcome, where the subprotocol has one: a `Status`, as that of a remote command.
+    /// Encodes the outcome as a `Status`, like that of a remote command. `None` if the subprotocol does not report
+    /// outcomes.
     pub(crate) fn encode_outcome(self, failure: Option<&str>) -> Option<Bytes> {
         let status = match failure {
             None => serde_json::json!({"metadata": {}, "status": "Success"}),
@@ -68,7 +69,7 @@ impl Subprotocol {
     }
 }
 
-/// The subprotocols that a client offers, in its order, however many headers they are in. Bearer tokens are not among them.
+/// The subprotocols that a client offers, in order, from all headers. Bearer tokens are left out.
 pub fn offered_protocols(headers: &HeaderMap) -> Vec<&str> {
     words(headers).filter(|word| !word.is_empty() && !word.starts_with(BEARER_PREFIX)).collect()
 }
@@ -78,27 +79,28 @@ fn words(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     values.flat_map(|value| value.split(',')).map(str::trim)
 }
 
-/// The first of those offered that is supported. A client that offers none asks for the one without a name.
+/// Selects the first offered subprotocol that is supported. A client that offers none gets the one without a name.
 pub fn select_protocol(offered: &[&str], supported: &[Subprotocol]) -> Option<Subprotocol> {
     let offered = if offered.is_empty() { &[""] } else { offered };
     offered.iter().find_map(|offered| supported.iter().find(|known| known.name == *offered)).copied()
 }
 
-/// Why the subprotocols of a request hold no token, although one is there.
+/// Why a bearer token in the subprotocols is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BearerError {
-    /// Two tokens.
+    /// There is more than one token.
     #[error("multiple base64.bearer.authorization tokens specified")]
     Several,
-    /// No base64url, or no text in it.
+    /// The token is not base64url or not UTF-8.
     #[error("invalid base64.bearer.authorization token encoding")]
     Encoding,
-    /// Nothing that could be answered with: a token must not be.
+    /// The client offers no other subprotocol, but the server must not select the token.
     #[error("missing additional subprotocol")]
     Alone,
 }
 
-/// The bearer token among the subprotocols, by upstream's rules: one at most, and beside it a subprotocol to answer with.
+/// Extracts the bearer token from the subprotocols by upstream's rules: at most one, and with another subprotocol
+/// beside it.
 pub fn bearer_token(headers: &HeaderMap) -> Result<Option<String>, BearerError> {
     let mut tokens = words(headers).filter_map(|word| word.strip_prefix(BEARER_PREFIX));
     let Some(encoded) = tokens.next() else { return Ok(None) };
@@ -113,7 +115,7 @@ pub fn bearer_token(headers: &HeaderMap) -> Result<Option<String>, BearerError> 
     Ok(Some(token).filter(|token| !token.is_empty()))
 }
 
-/// Takes bearer tokens out of the subprotocols, so that nothing behind can answer with one, log it or pass it on.
+/// Removes bearer tokens from the subprotocols, so that later code cannot select, log or forward them.
 pub fn strip_bearer_protocol(headers: &mut HeaderMap) {
     let has_token = |value: &HeaderValue| holds_token(value.as_bytes());
     if !headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().any(has_token) {
@@ -126,7 +128,7 @@ pub fn strip_bearer_protocol(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether a token may be in a header, whatever else is, bytes that are no text included.
+/// Whether a header value may contain a token, also if it is not valid UTF-8.
 fn holds_token(value: &[u8]) -> bool {
     value.windows(BEARER_PREFIX.len()).any(|window| window == BEARER_PREFIX.as_bytes())
 }

@@ -1,4 +1,4 @@
-//! One WebSocket: messages out, messages in, pings answered, an end that both sides know of.
+//! One WebSocket: sends and receives messages, replies to pings, and performs the close handshake.
 
 use std::{borrow::Cow, io, time::Duration};
 
@@ -17,113 +17,114 @@ use tokio_tungstenite::{
     },
 };
 
-/// The longest message that is taken from a client. Ours read from no client but signs of life.
+/// The maximum size of a received message. Clients of our streams send only pings and pongs.
 const MESSAGE_BYTES_MAX: usize = 4096;
-/// How long a message may take to go out, unless the owner says otherwise.
+/// The default timeout for sending a message.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a frame that only steers may take to go out.
+/// The timeout for sending a control frame.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Codes of a close frame.
+/// Status codes of close frames.
 pub mod close_code {
-    /// All is said.
+    /// Normal end.
     pub const NORMAL: u16 = 1000;
-    /// The server goes away.
+    /// The server shuts down.
     pub const GOING_AWAY: u16 = 1001;
-    /// The client broke the rules.
+    /// The client violated the protocol.
     pub const PROTOCOL: u16 = 1002;
-    /// What claims to be text is none.
+    /// A text message is not UTF-8.
     pub const INVALID_DATA: u16 = 1007;
-    /// More than is taken.
+    /// A message is too large.
     pub const TOO_BIG: u16 = 1009;
-    /// The source failed.
+    /// The server's source failed.
     pub const INTERNAL: u16 = 1011;
 }
 
-/// Why a WebSocket ended before its time.
+/// Why a WebSocket failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SocketError {
-    /// The connection did not become one.
+    /// The HTTP upgrade failed.
     #[error("turn the connection into a WebSocket")]
     Upgrade(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Reading or writing failed.
     #[error("talk over the WebSocket")]
     Io(#[from] io::Error),
-    /// The client takes nothing, or says nothing.
+    /// The client does not read or does not respond in time.
     #[error("the client of the WebSocket does not {0}")]
     Silent(&'static str),
-    /// The client broke the rules; the code is the one that it was told.
+    /// The client violated the protocol; it received this close code.
     #[error("the client of the WebSocket broke the rules ({0})")]
     Wrong(u16),
 }
 
-/// What came from the client.
+/// A received message or event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Received {
     /// A message.
     Message(Bytes),
-    /// A sign of life.
+    /// A pong: the client is alive.
     Pong,
-    /// The client is done.
+    /// The client closed the WebSocket or disconnected.
     Closed,
 }
 
-/// One WebSocket, the server's side.
+/// The server side of a WebSocket.
 #[derive(Debug)]
 pub struct Socket<S> {
     stream: WebSocketStream<S>,
-    /// The answer to a ping has not gone out yet, or not to its end.
+    /// Whether the pong for a received ping is not completely sent yet.
     owes_pong: bool,
     send_timeout: Duration,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
-    /// Over a connection that has been upgraded.
+    /// Creates a WebSocket on an upgraded connection.
     pub async fn new(stream: S) -> Self {
         let config = WebSocketConfig::default()
             .max_message_size(Some(MESSAGE_BYTES_MAX))
             .max_frame_size(Some(MESSAGE_BYTES_MAX))
-            // A message goes out when it is sent, and is not gathered with others.
+            // Send each message at once instead of buffering it.
             .write_buffer_size(0);
         let stream = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
         Self { stream, owes_pong: false, send_timeout: SEND_TIMEOUT }
     }
 
-    /// How long a message may take to go out. A client that takes longer is given up.
+    /// Sets the timeout for sending a message. A client that reads slower is given up.
     #[must_use]
     pub fn with_send_timeout(self, send_timeout: Duration) -> Self {
         Self { send_timeout, ..self }
     }
 
-    /// Sends a text.
+    /// Sends a text message.
     pub async fn text(&mut self, text: impl Into<String>) -> Result<(), SocketError> {
         self.send(Message::Text(Utf8Bytes::from(text.into())), self.send_timeout).await
     }
 
-    /// Sends bytes as text, which they have to be.
+    /// Sends bytes as a text message. They must be UTF-8.
     pub async fn text_bytes(&mut self, text: Bytes) -> Result<(), SocketError> {
         let text = Utf8Bytes::try_from(text)
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "a text message has to be UTF-8"))?;
         self.send(Message::Text(text), self.send_timeout).await
     }
 
-    /// Sends bytes.
+    /// Sends a binary message.
     pub async fn binary(&mut self, bytes: Bytes) -> Result<(), SocketError> {
         self.send(Message::Binary(bytes), self.send_timeout).await
     }
 
-    /// Asks the client for a sign of life.
+    /// Sends a ping.
     pub async fn ping(&mut self) -> Result<(), SocketError> {
         self.send(Message::Ping(Bytes::new()), CONTROL_TIMEOUT).await
     }
 
-    /// Says that it is over, and why: the reason is cut where a character ends. A client that said so first gets its own words back.
+    /// Closes the WebSocket with this code and reason, which is truncated to fit. If the client closed it first, its
+    /// own code is returned to it.
     pub async fn close(&mut self, code: u16, reason: &str) -> Result<(), SocketError> {
         let frame = CloseFrame { code: code.into(), reason: fit_reason(reason).into_owned().into() };
         let closing = async {
             let mut closed = self.stream.close(Some(frame)).await;
-            // The client said so first: what waits to go out is its own farewell.
+            // The client closed first: only the reply to its close frame remains to be sent.
             if let Err(tungstenite::Error::Protocol(ProtocolError::SendAfterClosing)) = closed {
                 closed = self.stream.flush().await;
             }
@@ -142,10 +143,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         sent.map_err(failure_of)
     }
 
-    /// What the client sends next; its pings are answered by the way. It may be dropped while it waits, and nothing is lost.
+    /// Receives the next message or event, and replies to pings. Cancel safe: dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<Received, SocketError> {
         loop {
-            // A client that pings and reads nothing would otherwise fill the memory with answers.
+            // Send the pong before reading on: the pongs for a client that never reads would otherwise fill the memory.
             if self.owes_pong {
                 let flushed = timeout(CONTROL_TIMEOUT, self.stream.flush()).await;
                 flushed.map_err(|_| SocketError::Silent("read"))?.map_err(failure_of)?;
@@ -156,14 +157,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
                 Some(Ok(Message::Pong(_))) => return Ok(Received::Pong),
                 Some(Ok(Message::Text(text))) => return Ok(Received::Message(text.into())),
                 Some(Ok(Message::Binary(bytes))) => return Ok(Received::Message(bytes)),
-                // A frame by itself is never read.
+                // tungstenite never returns raw frames when reading.
                 Some(Ok(Message::Close(_) | Message::Frame(_))) | None => return Ok(Received::Closed),
                 Some(Err(error)) => return self.receive_failed(error).await,
             }
         }
     }
 
-    /// A client that is gone has closed; one that broke the rules is told so and left.
+    /// Handles a receive error: a disconnect counts as a close; a client that violated the protocol gets a close frame.
     async fn receive_failed(&mut self, error: tungstenite::Error) -> Result<Received, SocketError> {
         use tungstenite::Error;
         let code = match error {
@@ -187,7 +188,7 @@ fn failure_of(error: tungstenite::Error) -> SocketError {
     }
 }
 
-/// A close frame has room for 123 bytes of it.
+/// Truncates a reason to the 123 bytes that fit into a close frame.
 fn fit_reason(reason: &str) -> Cow<'_, str> {
     Cow::Borrowed(&reason[..reason.floor_char_boundary(123)])
 }
@@ -203,7 +204,7 @@ pub(crate) mod tests {
     pub(crate) const CLOSE: u8 = 8;
     pub(crate) const PING: u8 = 9;
 
-    /// A short frame as a client sends it: masked.
+    /// A short masked frame, as clients send it.
     pub(crate) fn masked(opcode: u8, payload: &[u8]) -> Vec<u8> {
         let mask = [1, 2, 3, 4];
         let length = u8::try_from(payload.len()).unwrap();
@@ -242,7 +243,7 @@ pub(crate) mod tests {
         let payload = [b'p'; 20];
         let (asked, ()) = tokio::join!(
             async { client.write_all(&masked(PING, &payload)).await.map(|()| client) },
-            // There is no room for the whole answer, and something else to do in the middle of it.
+            // The pong does not fit into the buffer, and the future is dropped in the middle of it.
             async { assert!(timeout(Duration::from_millis(100), socket.next()).await.is_err()) },
         );
         let mut client = asked.unwrap();
