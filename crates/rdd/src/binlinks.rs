@@ -1,4 +1,4 @@
-//! Links to our own programs in the instance's bin folder, so that a shell profile needs one stable entry in PATH.
+//! Links the product's programs into the instance's bin folder, so that `PATH` needs one stable entry.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -8,19 +8,19 @@ use std::{
 
 use rdd_stdx::file;
 
-/// Where the executable lies tells what is linked.
+/// The kind of installation, derived from the path of the executable.
 #[derive(Debug, PartialEq, Eq)]
 enum Mode {
-    /// Shipped inside the desktop application: every program beside it belongs to the product.
+    /// Part of the desktop application: all programs in the same folder belong to the product.
     Bundled {
-        /// The folder whose programs are linked.
+        /// The folder with the programs.
         programs: PathBuf,
     },
-    /// Installed by itself.
+    /// Installed without the desktop application.
     Standalone,
 }
 
-/// Brings `bin` up to date with `executable`. Links that work and files that are not links of ours stay.
+/// Updates the links in `bin` for `executable`. In a standalone installation, working links and other files stay.
 pub(crate) fn refresh(executable: &Path, bin: &Path, hard_links_only: bool) -> io::Result<()> {
     let link = |target: &Path, name: &OsStr| {
         if let Err(error) = link_to(target, &bin.join(name), hard_links_only) {
@@ -29,7 +29,7 @@ pub(crate) fn refresh(executable: &Path, bin: &Path, hard_links_only: bool) -> i
     };
     match mode_of(executable) {
         Mode::Bundled { programs } => {
-            // Listed before anything is removed: if that fails the old links are still there.
+            // List first: if that fails, the old links still exist.
             let programs = programs_in(&programs)?;
             file::remove_dir_if_present(bin).map_err(io::Error::other)?;
             file::create_dir_private(bin).map_err(io::Error::other)?;

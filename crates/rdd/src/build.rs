@@ -1,12 +1,12 @@
-//! Which tree and compiler this binary was made from.
+//! The version and build information of this binary.
 
 use rdd_apiserver::version::Version;
 use rdd_cli::BuildInfo;
 
-/// The Kubernetes whose API we serve.
+/// The version of Kubernetes whose API the server implements.
 const KUBERNETES: (&str, &str, &str) = ("1", "35", "4");
 
-/// Filled in by `build.rs`.
+/// The build information, from variables that `build.rs` sets.
 pub(crate) const INFO: BuildInfo = BuildInfo {
     version: env!("RDD_VERSION"),
     git_commit: env!("RDD_COMMIT"),
@@ -17,7 +17,7 @@ pub(crate) const INFO: BuildInfo = BuildInfo {
     git_version: concat!("v1.35.4+rdd-", env!("RDD_VERSION")),
 };
 
-/// What `/version` answers.
+/// The response of `/version`.
 pub(crate) fn kubernetes_version() -> Version {
     let (major, minor, _) = KUBERNETES;
     Version {

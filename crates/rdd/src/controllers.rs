@@ -1,4 +1,4 @@
-//! Which controllers there are, and what each is made of.
+//! The list of all controllers and how each is created.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,22 +16,22 @@ use rdd_runtime::{
 };
 use rdd_stdx::clock::SharedClock;
 
-/// What controllers are made of.
+/// The dependencies of controllers.
 #[derive(Clone)]
 pub(crate) struct Parts<'a> {
-    /// The instance that they work for.
+    /// The instance.
     pub(crate) instance: &'a Instance,
-    /// The environment the program started with.
+    /// The environment of the process.
     pub(crate) environment: &'a Environment,
-    /// `-v`
+    /// The verbosity (`-v`).
     pub(crate) verbosity: u8,
-    /// Where time comes from.
+    /// The clock.
     pub(crate) clock: &'a SharedClock,
-    /// The API.
+    /// The API client.
     pub(crate) client: &'a Client,
 }
 
-/// The controllers that the daemon runs itself, as far as they are selected. The mock stands in for others and never runs beside them.
+/// The selected controllers that the daemon runs itself. The mock is never among them, because it replaces others.
 pub(crate) fn embedded(parts: &Parts<'_>, selection: &Selection) -> Vec<Registered> {
     selected(parts, |name, group| group != mock::GROUP && selection.selects(name, group))
 }
@@ -41,10 +41,10 @@ pub(crate) fn of_group(parts: &Parts<'_>, wanted: &str) -> Vec<Registered> {
     selected(parts, |_, group| group == wanted)
 }
 
-/// Makes those that are wanted, and no others: some look at the machine when they are made.
+/// Creates only the wanted controllers, because some inspect the host when they are created.
 fn selected(parts: &Parts<'_>, wanted: impl Fn(&str, &str) -> bool) -> Vec<Registered> {
     let Parts { instance, environment, verbosity, clock, client } = parts;
-    // One for all: what one controller does to a machine has to wait for what another does.
+    // The drivers are shared, so that changes of one machine by several controllers wait for each other.
     let made = OnceLock::new();
     let drivers = || {
         let make = || Drivers::of_this_system(instance, environment, Arc::clone(clock));
@@ -93,7 +93,7 @@ fn selected(parts: &Parts<'_>, wanted: impl Fn(&str, &str) -> bool) -> Vec<Regis
     controllers
 }
 
-/// What is asked at every step. In builds for tests, a variable names the step at which the process is to die.
+/// The probe that is called at every step. In debug builds, a variable selects the step at which the process aborts.
 pub(crate) fn probe() -> Arc<dyn Probe> {
     #[cfg(debug_assertions)]
     if let Some(probe) = kill::from_environment() {
@@ -104,11 +104,11 @@ pub(crate) fn probe() -> Arc<dyn Probe> {
 
 #[cfg(debug_assertions)]
 mod kill {
-    //! Death at a step, for tests that ask what is left then.
+    //! Aborts the process at a selected step, for tests of recovery.
 
     use rdd_runtime::probe::{KillAt, Point, Probe, Verdict};
 
-    /// `<controller>/<step>[:after][:N]`. It is read here and nowhere else, and not in what is shipped.
+    /// The step: `<controller>/<step>[:after][:N]`. Read only here, and only in debug builds.
     const VARIABLE: &str = "RDD_TEST_KILL_AT";
 
     #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Joins the store to the server: its health, its figures, its backup.
+//! Connects the store to the server: health checks, metrics and backup.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,12 +12,12 @@ use rdd_apiserver::{
 use rdd_stdx::chain::Chain;
 use rdd_store::{Error, Reply, Revision, Store};
 
-/// Whether the store takes writes; the text is for the log, since health answers withhold reasons.
+/// Checks that the store accepts writes. The error is for the log, because health responses withhold reasons.
 pub(crate) fn is_writable(store: &dyn Store) -> Result<(), String> {
     store.status().writable.map_err(|error| Chain(&error).to_string())
 }
 
-/// What keeps the store from taking writes until somebody frees space, if that is so.
+/// The message about a full disk, if the store refuses writes because of it.
 pub(crate) fn full_disk(store: &dyn Store) -> Option<String> {
     match store.status().writable {
         Err(error @ Error::DiskFull { .. }) => Some(error.to_string()),
@@ -25,7 +25,7 @@ pub(crate) fn full_disk(store: &dyn Store) -> Option<String> {
     }
 }
 
-/// What `/metrics` shows of the store.
+/// The store's metrics for `/metrics`.
 #[expect(clippy::cast_precision_loss, reason = "metrics are floating point by their format")]
 pub(crate) fn figures(store: &dyn Store) -> Vec<Figure> {
     let status = store.status();
@@ -55,7 +55,7 @@ pub(crate) struct OnlineBackup {
     pub(crate) folder: PathBuf,
 }
 
-/// Removes the copy when it has been sent.
+/// A temporary copy, removed on drop after it was sent.
 #[derive(Debug)]
 struct RemoveOnDrop(PathBuf);
 
@@ -67,7 +67,7 @@ impl Drop for RemoveOnDrop {
     }
 }
 
-/// A copy that is being made. If nobody waits for it any more, it is removed when it is there.
+/// A copy in progress. If the request is dropped, the copy is removed when it is complete.
 struct Copying {
     reply: Option<Reply<Revision>>,
     copy: Option<RemoveOnDrop>,
@@ -85,7 +85,7 @@ impl Copying {
 impl Drop for Copying {
     fn drop(&mut self) {
         if let (Some(reply), Some(copy)) = (self.reply.take(), self.copy.take()) {
-            // The store goes on copying, and the file is not there before it has finished.
+            // The store cannot cancel a copy, and the file appears only at its end: wait for it, then remove it.
             std::thread::spawn(move || {
                 let _ = reply.wait();
                 drop(copy);
@@ -106,10 +106,10 @@ impl Backup for OnlineBackup {
     }
 }
 
-/// Names of copies on their way to a client.
+/// The prefix of temporary copies.
 const COPY_PREFIX: &str = ".sending-";
 
-/// Removes copies that a killed daemon left.
+/// Removes temporary copies that a killed daemon left.
 pub(crate) fn remove_stale_copies(folder: &Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(COPY_PREFIX) {
@@ -138,7 +138,7 @@ mod tests {
         store.commit(Txn::put("bulk", Expect::Any, vec![0; 4 << 20])).wait().unwrap();
         let backup = OnlineBackup { store: store.clone(), folder: folder.path().to_owned() };
         drop(backup.make());
-        // Answered in order: when this copy is there, the abandoned one is as well, or is gone again.
+        // Requests are processed in order: when this copy is complete, the abandoned one is too.
         let other = folder.path().join("other.db");
         store.backup(&other).wait().unwrap();
         let patience = Instant::now() + Duration::from_secs(20);

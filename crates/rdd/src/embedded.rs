@@ -1,4 +1,4 @@
-//! The controllers that run in the daemon itself, over its own API without a socket between.
+//! The controllers in the daemon's own process, which use its API without a network connection.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,17 +23,17 @@ use crate::{
     passthrough::Passthroughs,
 };
 
-/// Who the controllers are to the API.
+/// The API user of the controllers.
 const USER: &str = "system:rdd-controller-manager";
 const MASTERS: &str = "system:masters";
-/// The key of this manager in the list of managers.
+/// The key of this manager in the registry of managers.
 const NAME: &str = "embedded";
-/// How long after a failed start the next is tried.
+/// The backoff after failed starts.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
-/// The same while the disk is full: whoever frees space is watching.
+/// The maximum delay while the disk is full. Short, because the user waits after freeing space.
 const FULL_DISK_RETRY_MAX: Duration = Duration::from_secs(3);
 
-/// What the embedded manager is made of.
+/// The dependencies of the embedded manager.
 pub(crate) struct Embedded {
     options: ServeOptions,
     clock: SharedClock,
@@ -70,7 +70,7 @@ impl Embedded {
         }
     }
 
-    /// Starts the controllers, however often it takes. Until it returns, everybody who asks is told what stands in the way.
+    /// Starts the controllers and retries until that succeeds. Each failure is reported to the notifier and in the API.
     pub(crate) async fn start(&self) -> Manager {
         let mut delays = BACKOFF.delays();
         loop {
@@ -137,7 +137,8 @@ impl Embedded {
         }
     }
 
-    /// Webhooks that the server calls as functions.
+    /// The webhooks of the controllers, which the server calls as functions. `none` means that there are no
+    /// controllers.
     fn hooks(&self, none: bool) -> anyhow::Result<Arc<dyn Hooks>> {
         let instance = &self.options.instance;
         let ca_bundle = if none {
@@ -155,7 +156,7 @@ impl Embedded {
     }
 }
 
-/// The words that `svc start` and scripts know.
+/// The status texts that `svc start` and scripts depend on.
 fn words(phase: Phase) -> &'static str {
     match phase {
         Phase::Registering => "waiting for controllers to register",

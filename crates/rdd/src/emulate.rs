@@ -1,4 +1,4 @@
-//! In place of QEMU, where Lima starts us under another name: the same machine, emulated.
+//! Runs QEMU with emulation arguments, when Lima starts rdd in place of QEMU.
 
 use std::{ffi::OsString, os::unix::process::CommandExt as _, path::Path, process::ExitCode};
 
@@ -6,13 +6,13 @@ use rdd_driver::lima;
 use rdd_instance::Environment;
 use rdd_stdx::process;
 
-/// Whether we were started as the program that stands in for QEMU.
+/// Whether the process was started under the name of the QEMU shim.
 pub(crate) fn is_meant(argv: &[OsString]) -> bool {
     let name = argv.first().and_then(|program| Path::new(program).file_name());
     name.is_some_and(|name| name == lima::SHIM)
 }
 
-/// Becomes QEMU. Returns only if it cannot.
+/// Replaces the process by QEMU. Returns only on failure.
 pub(crate) fn run(argv: Vec<OsString>, environment: &Environment) -> ExitCode {
     let path = environment.path.clone().unwrap_or_default();
     let Some(qemu) = lima::find_qemu(&path) else {
@@ -24,7 +24,7 @@ pub(crate) fn run(argv: Vec<OsString>, environment: &Environment) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Lima reads what QEMU writes here into its own log.
+/// Writes an error to standard error, which Lima copies to its log.
 fn complain(text: &str) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "{}: {text}", lima::SHIM);

@@ -1,4 +1,4 @@
-//! Controllers in a process of their own: found their daemon, run beside it, gone with it.
+//! Controllers in a separate process: find or start the daemon, run beside it, and end with it.
 
 use std::{
     fs,
@@ -35,14 +35,14 @@ use crate::{
     serve::Signals,
 };
 
-/// How long controllers may take to bring down what they run.
+/// The timeout for controllers to stop.
 const STOP: Duration = Duration::from_secs(45);
-/// How long a daemon that is starting anew may take to publish its kubeconfig.
+/// How long a restarting daemon gets to publish its kubeconfig.
 const RETURN: Duration = Duration::from_secs(2);
-/// How long a start that nobody wants any more may take to be over, and one that failed waits for another daemon.
+/// The timeout for a start that is no longer wanted, and the wait for another daemon after a failed start.
 const FINISH: Duration = Duration::from_secs(10);
 
-/// Runs the controllers of a group until a signal ends it, the daemon is gone, or another manager runs all of them.
+/// Runs the controllers of a group until a signal arrives, the daemon ends, or other managers run all of them.
 pub(crate) fn run(options: ExternalOptions) -> anyhow::Result<()> {
     let clock = SystemClock::shared();
     let level = match options.verbosity {
@@ -64,7 +64,7 @@ pub(crate) fn run(options: ExternalOptions) -> anyhow::Result<()> {
     outcome
 }
 
-/// Runs beside one daemon after the other: each start of the daemon has its own credentials.
+/// Runs beside successive daemons: each start of the daemon publishes new credentials.
 async fn run_beside(options: &ExternalOptions, clock: &SharedClock, mut kubeconfig: String) -> anyhow::Result<()> {
     let mut signals = Signals::install().context("handle signals")?;
     loop {
@@ -74,7 +74,8 @@ async fn run_beside(options: &ExternalOptions, clock: &SharedClock, mut kubeconf
                 started = &mut starting => started,
                 name = signals.first() => {
                     tracing::info!(signal = name, "shutting down before the start was over");
-                    // Half a start leaves a registration and webhooks behind; a whole one can be taken back.
+                    // An aborted start leaves a registration and webhooks behind; a complete one can be stopped
+                    // cleanly.
                     if let Ok(Ok((Started::Running(manager), _))) = timeout(FINISH, starting).await {
                         manager.stop(STOP).await;
                     }
@@ -93,6 +94,7 @@ async fn run_beside(options: &ExternalOptions, clock: &SharedClock, mut kubeconf
                 None => return Err(error),
             },
         };
+        // Claimed by others: exit successfully, as there is no work left for this process.
         let (manager, _served) = match started {
             (Started::Running(manager), served) => (manager, served),
             (Started::NothingToDo(claimed), _) => {
@@ -125,7 +127,7 @@ async fn run_beside(options: &ExternalOptions, clock: &SharedClock, mut kubeconf
     }
 }
 
-/// What lives as long as a manager does besides it.
+/// A value that must live as long as the manager: the server of its metrics.
 type Held = Box<dyn std::any::Any + Send + Sync>;
 
 async fn start(options: &ExternalOptions, clock: &SharedClock, kubeconfig: &str) -> anyhow::Result<(Started, Held)> {
@@ -166,7 +168,8 @@ async fn start(options: &ExternalOptions, clock: &SharedClock, kubeconfig: &str)
     Ok((Manager::start(manager, controllers).await?, served))
 }
 
-/// The kubeconfig that a newer start of the daemon has published; none if there was no such start.
+/// Waits for a kubeconfig that differs from the known one, which a newer daemon publishes. `None` if there is none in
+/// time.
 async fn next_kubeconfig(path: &Path, known: &str, at_most: Duration) -> Option<String> {
     let deadline = tokio::time::Instant::now() + at_most;
     loop {
@@ -182,7 +185,7 @@ async fn next_kubeconfig(path: &Path, known: &str, at_most: Duration) -> Option<
     }
 }
 
-/// Asks `rdd svc config`, which starts the daemon if it does not run.
+/// Runs `rdd svc config`, which starts the daemon if necessary, and returns the kubeconfig.
 fn ask_for_kubeconfig(options: &ExternalOptions) -> anyhow::Result<String> {
     let path = options.environment.path.clone().unwrap_or_default();
     let program = find(&path, &std::env::current_exe().context("find our own program")?)
@@ -196,7 +199,7 @@ fn ask_for_kubeconfig(options: &ExternalOptions) -> anyhow::Result<String> {
     String::from_utf8(output.stdout).context("read the kubeconfig of the daemon")
 }
 
-/// `rdd` on PATH, else beside our own program.
+/// Finds `rdd` on `PATH`, else beside this program.
 fn find(path: &std::ffi::OsStr, own: &Path) -> Option<PathBuf> {
     let is_program =
         |path: &PathBuf| fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);

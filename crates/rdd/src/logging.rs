@@ -1,4 +1,5 @@
-//! The daemon's log: one line per event on standard error, in klog's text form or as JSON, cut into files of bounded size.
+//! The daemon's log: a `tracing` layer that writes one line per event in klog's text format or as JSON, with log
+//! rotation.
 
 use std::{
     fmt::{self, Write as _},
@@ -25,29 +26,30 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// How lines are written.
+/// The format of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// `I1115 07:00:00.000000 4711 serve.rs:88] "message" key="value"`, which tools for Kubernetes logs read.
+    /// klog's format, which tools for Kubernetes logs parse: `I1115 07:00:00.000000 4711 serve.rs:88] "message"
+    /// key="value"`.
     Text,
-    /// One object per line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Beyond this a log file is set aside and a new one begun.
+/// The size at which a log file is rotated.
 const FILE_SIZE_MAX: u64 = 16 << 20;
 
-/// A line that takes longer is blocked, as Kubernetes reckons it.
+/// The time after which the write of a line counts as blocked; Kubernetes uses the same.
 const BLOCKED_AFTER: Duration = Duration::from_secs(120);
 
-/// When the line began that is being written: milliseconds of steady time and one; 0 while none is.
+/// When the current write of a line began: milliseconds of steady time plus one; 0 if no write is in progress.
 static WRITE_BEGAN: AtomicU64 = AtomicU64::new(0);
 
 fn mark_of(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX).saturating_add(1)
 }
 
-/// The health check `log`: fails while a line cannot be written, such as to a pipe that nobody reads.
+/// The health check `log`: fails while a write is blocked, as on a pipe without a reader.
 pub(crate) fn check_flow(now: Duration) -> Result<(), String> {
     judge_flow(WRITE_BEGAN.load(Ordering::Relaxed), now)
 }
@@ -58,23 +60,23 @@ fn judge_flow(began: u64, now: Duration) -> Result<(), String> {
     if is_blocked { Err("logging blocked".to_owned()) } else { Ok(()) }
 }
 
-/// What to do when the file is full: set it aside and continue in a new one under the old name.
+/// Rotates the log file: renames it and continues in a new file with the old name.
 pub(crate) trait Rotate: Send {
-    /// Sets the present file aside and points standard error to a new one.
+    /// Renames the current file and redirects standard error to a new one.
     fn rotate(&self) -> io::Result<()>;
 }
 
-/// Makes this the process's log. Events below `level` cost next to nothing.
+/// Installs this log as the global `tracing` subscriber. Events below `level` cost almost nothing.
 pub(crate) fn install(form: Form, level: Level, clock: SharedClock, output: Output) {
     let written = output.size();
     let layer = Lines { form, level, clock, pid: std::process::id(), sink: Mutex::new(Sink { written, output }) };
     let subscriber = tracing_subscriber::registry().with(layer);
-    // A second installation can only come from a test; the first one stays.
+    // Only tests install a second subscriber; the first one stays.
     let _ = tracing::subscriber::set_global_default(subscriber);
     std::panic::set_hook(Box::new(log_panic));
 }
 
-/// A panic is one line of the log like everything else, with the stack. What becomes of the task is its owner's matter.
+/// Logs a panic with its stack as one line. The owner of the task handles the failure.
 fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string).unwrap_or_default();
     let message = rdd_stdx::task::panic_message(panic.payload());
@@ -100,10 +102,10 @@ struct Sink {
 }
 
 impl Sink {
-    /// A log that cannot be written must not take the daemon down with it, so failures end here.
+    /// Writes a line. Errors are ignored, because a failing log must not end the daemon.
     fn write(&mut self, level: Level, line: &str) {
         if self.output.size_max().is_some_and(|most| self.written >= most) {
-            // If it failed the old file simply goes on growing until the next attempt, a file's length later.
+            // After a failed rotation the old file grows until the next attempt, one file size later.
             let _ = self.output.rotate();
             self.written = 0;
         }
@@ -112,22 +114,22 @@ impl Sink {
     }
 }
 
-/// Where lines go.
+/// The destination of lines.
 pub(crate) enum Output {
-    /// To standard error, which may be a file that can be rotated.
+    /// Standard error, with rotation if it is a file.
     Stderr(Option<Box<dyn Rotate>>),
-    /// To a file; the worst of them to standard error as well.
+    /// A file; severe lines also go to standard error.
     File(File, LogFile),
 }
 
 impl Output {
-    /// Standard error, or this file.
+    /// Opens the file, or standard error if there is none.
     pub(crate) fn open(log_file: Option<&LogFile>) -> Result<Self, rdd_stdx::file::Error> {
         let Some(log_file) = log_file else { return Ok(Self::Stderr(None)) };
         Ok(Self::File(open_append_private(&log_file.path)?, log_file.clone()))
     }
 
-    /// How much is in the file already.
+    /// The current size of the file.
     fn size(&self) -> u64 {
         match self {
             Self::Stderr(Some(_)) => size_of_stderr(),
@@ -172,17 +174,17 @@ fn severity(level: Level) -> Severity {
     }
 }
 
-/// The fields of an enclosing span, kept with it and appended to each of its lines.
+/// The fields of a span, stored in its extensions and appended to each line inside the span.
 struct SpanFields(Vec<(&'static str, String)>);
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
         let target = metadata.target();
-        // The client tells of each failed request what whoever made the request tells once.
+        // kube's client logs each failed request; the caller of the request logs it as well.
         if target.starts_with("kube_client") && self.level < Level::DEBUG {
             return false;
         }
-        // Libraries below us speak at debug of their every frame; their warnings are enough.
+        // Other libraries log every frame at debug level; their warnings suffice.
         *metadata.level() <= if target.starts_with("rdd") { self.level } else { self.level.min(Level::INFO) }
     }
 
@@ -207,7 +209,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let now = jiff::Timestamp::from_duration(self.clock.wall().try_into().unwrap_or_default()).unwrap_or_default();
         let line = self.line(event, &context, now);
-        // A panic while this lock is held would have to come from the formatting above it; the log goes on regardless.
+        // A poisoned lock means that a thread panicked while it wrote; the log continues.
         let mut sink = self.sink.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         WRITE_BEGAN.store(mark_of(self.clock.steady()), Ordering::Relaxed);
         sink.write(*event.metadata().level(), &line);
@@ -216,7 +218,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
 }
 
 impl Lines {
-    /// An event with what its task is about, and the fields of the spans around it.
+    /// Formats an event with the properties of its task and the fields of the enclosing spans.
     fn line<S>(&self, event: &Event<'_>, context: &Context<'_, S>, now: jiff::Timestamp) -> String
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
@@ -236,7 +238,7 @@ impl Lines {
     }
 }
 
-/// The message and the other fields of an event, in order.
+/// The message and the other fields of an event.
 #[derive(Default)]
 struct Fields {
     message: String,
@@ -273,7 +275,7 @@ fn text_line(metadata: &Metadata<'_>, fields: &Fields, now: jiff::Timestamp, pid
         fields.message
     );
     for (key, value) in &fields.values {
-        // Quoted by Rust's rules: line feeds and control characters in hostile text cannot forge a line.
+        // Debug quoting escapes line ends and control characters, so hostile text cannot forge a line.
         write!(line, " {key}={value:?}").expect("a string takes everything");
     }
     line.push('\n');
@@ -292,7 +294,7 @@ fn json_line(metadata: &Metadata<'_>, fields: &Fields, now: jiff::Timestamp) -> 
     format!("{}\n", serde_json::Value::Object(object))
 }
 
-/// Rotation for a daemon whose standard error is a log file: what `svc start` does at each start, done in flight.
+/// Rotates standard error while the daemon runs, if it is a log file, like `svc start` at each start.
 #[derive(Debug)]
 pub(crate) struct RotateStderr {
     path: PathBuf,
@@ -300,7 +302,7 @@ pub(crate) struct RotateStderr {
 }
 
 impl RotateStderr {
-    /// For the file at `path`, if standard error is that file.
+    /// Returns a rotation if standard error is the file at `path`.
     pub(crate) fn for_log(path: PathBuf, keep_all: bool) -> Option<Self> {
         let (ours, named) = (rustix::fs::fstat(rustix::stdio::stderr()).ok()?, rustix::fs::stat(&path).ok()?);
         ((ours.st_dev, ours.st_ino) == (named.st_dev, named.st_ino)).then_some(Self { path, keep_all })
@@ -336,7 +338,7 @@ mod tests {
         line.split_once("] ").expect("a header").1
     }
 
-    /// Runs `body` under a subscriber that keeps its lines.
+    /// Runs `body` with a subscriber that collects its lines.
     fn lines(form: Form, level: Level, body: impl FnOnce()) -> Vec<String> {
         struct Keep(Arc<Mutex<Vec<String>>>, Lines);
         impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Keep {
@@ -401,7 +403,7 @@ mod tests {
         assert!(lines(Form::Text, Level::INFO, || tracing::debug!("quiet")).is_empty());
     }
 
-    /// Set in the environment of a process that is to panic.
+    /// The variable that makes the child process of a test panic.
     const PANIC_HERE: &str = "RDD_LOGGING_TEST_PANICS";
 
     #[inline(never)]
@@ -409,7 +411,7 @@ mod tests {
         panic!("out of {}", "luck");
     }
 
-    /// Finding 295-I1. In a process of its own, because the hook is that of the whole process.
+    /// Finding 295-I1. Runs in its own process, because the panic hook is global.
     #[test]
     fn a_panic_is_one_line_with_its_text_its_place_and_a_stack_that_names_the_function() {
         if std::env::var_os(PANIC_HERE).is_some() {

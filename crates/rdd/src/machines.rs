@@ -1,4 +1,5 @@
-//! What an instance whose daemon does not run has outside of its own folders: its machines, and its docker context.
+//! Removes what an instance has outside its own folders while its daemon is stopped: its machines and its Docker
+//! context.
 
 use std::{fs, io};
 
@@ -8,10 +9,10 @@ use rdd_driver::Drivers;
 use rdd_instance::{Environment, Instance};
 use rdd_stdx::clock::SystemClock;
 
-/// Removes the docker context, then ends and removes every machine that has a folder: what a killed daemon left running, with the devices and packet rules that
-/// are in no folder. What no driver knows is left to whoever removes the folders.
+/// Removes the Docker context, then stops and deletes every machine with a folder. This includes processes, devices and
+/// packet rules that a killed daemon left. The caller removes the folders of machines that no driver recognizes.
 pub(crate) fn remove_all(instance: &Instance, environment: &Environment) -> anyhow::Result<()> {
-    // First: a context that leads nowhere is the worst that could be left.
+    // First, because a context that points to a removed engine would break the user's docker command.
     DockerContext::new(instance.docker_cli(environment)).remove_now()?;
     let names = names(instance).with_context(|| format!("list {}", instance.paths.lima_home.display()))?;
     if names.is_empty() {

@@ -1,4 +1,4 @@
-//! The binary: wiring only.
+//! The entry point of the `rdd` binary, which only wires the crates together.
 
 mod binlinks;
 mod build;
@@ -20,7 +20,7 @@ use mimalloc::MiMalloc;
 use rdd_cli::Product;
 use rdd_instance::Environment;
 
-/// A request makes some hundred small pieces and frees them, often on another thread than the one that made them.
+/// A request allocates some hundred small blocks, and often another thread frees them; mimalloc handles this well.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

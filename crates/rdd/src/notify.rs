@@ -1,50 +1,50 @@
-//! Telling whoever started the daemon how far it is, by systemd's notification protocol.
+//! Reports the daemon's progress with systemd's notification protocol.
 //!
-//! `svc start` listens on such a socket too, so that it learns of readiness, or of a failure, without polling.
+//! `svc start` listens on a notification socket too, so that it learns of readiness or failure without polling.
 
 use std::{
     ffi::{OsStr, OsString},
     os::unix::{ffi::OsStrExt, net::UnixDatagram},
 };
 
-/// The socket to announce on, if anybody listens.
+/// The notification socket, if there is one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Notifier(Option<OsString>);
 
 impl Notifier {
-    /// For the value of `NOTIFY_SOCKET`.
+    /// Creates a notifier from the value of `NOTIFY_SOCKET`.
     pub(crate) fn new(socket: Option<&OsStr>) -> Self {
         Self(socket.map(OsStr::to_owned))
     }
 
-    /// What the daemon is doing, for people.
+    /// Reports the daemon's current activity, for people.
     pub(crate) fn status(&self, text: &str) {
         self.send(&format!("STATUS={}", one_line(text)));
     }
 
-    /// It answers requests, under this PID.
+    /// Reports that the daemon serves requests, with its PID.
     pub(crate) fn ready(&self) {
         self.send(&format!("READY=1\nMAINPID={}\nSTATUS=ready", std::process::id()));
     }
 
-    /// It has begun to stop.
+    /// Reports that the daemon is stopping.
     pub(crate) fn stopping(&self) {
         self.send("STOPPING=1\nSTATUS=stopping");
     }
 
-    /// It could not start, for this reason.
+    /// Reports that the daemon could not start, and why.
     pub(crate) fn failed(&self, reason: &str) {
         let reason = one_line(reason);
         self.send(&format!("X_RDD_ERROR={reason}\nSTATUS={reason}"));
     }
 
-    /// It serves reads and refuses writes, for this reason, and will say that it is ready when the reason is gone.
+    /// Reports that the daemon refuses writes for this reason. `ready` follows when the reason is gone.
     pub(crate) fn read_only(&self, reason: &str) {
         let reason = one_line(reason);
         self.send(&format!("X_RDD_READ_ONLY={reason}\nSTATUS={reason}"));
     }
 
-    /// A listener that went away, or never was, is no reason not to run.
+    /// Sends a message. Errors are ignored, because the daemon also runs without a listener.
     fn send(&self, message: &str) {
         let Some(address) = &self.0 else { return };
         if let Err(error) = send_to(address, message.as_bytes()) {
@@ -55,7 +55,7 @@ impl Notifier {
 
 fn send_to(address: &OsStr, message: &[u8]) -> std::io::Result<()> {
     let socket = UnixDatagram::unbound()?;
-    // The sender of a datagram waits while the receiver's queue is full; a receiver that never reads must not hold us.
+    // Without this, the send would block while the queue of a receiver that never reads is full.
     socket.set_nonblocking(true)?;
     #[cfg(target_os = "linux")]
     if let Some(name) = address.as_bytes().strip_prefix(b"@") {

@@ -1,4 +1,4 @@
-//! Who answers under `/passthrough`: controllers of this process, and those of managers that have registered.
+//! The directory of passthrough endpoints: those of controllers in this process, and those of registered managers.
 
 use std::{
     collections::HashMap,
@@ -14,20 +14,20 @@ use rdd_runtime::{
 };
 use rdd_stdx::chain::Chain;
 
-/// Controller and endpoint.
+/// The names of a controller and its endpoint.
 type Name = (String, String);
 
-/// The passthroughs of all controllers.
+/// The passthrough endpoints of all controllers.
 pub(crate) struct Passthroughs {
     here: RwLock<HashMap<Name, Endpoint>>,
-    /// Where managers of other processes are listed.
+    /// The registry of managers in other processes.
     registry: RwLock<Option<Registry>>,
-    /// Where the manager of this name listens: it follows from the name, so that nobody can register another place.
+    /// The socket of a manager. It is derived from the manager's name, so that a registration cannot redirect requests.
     socket: Arc<dyn Fn(&str) -> PathBuf + Send + Sync>,
 }
 
 impl Passthroughs {
-    /// None yet.
+    /// Creates an empty directory.
     pub(crate) fn new(paths: &Paths) -> Self {
         let paths = paths.clone();
         Self {
@@ -37,12 +37,12 @@ impl Passthroughs {
         }
     }
 
-    /// From now on, asks this list of managers.
+    /// Sets the registry of managers.
     pub(crate) fn ask(&self, registry: Registry) {
         *self.registry.write().unwrap_or_else(PoisonError::into_inner) = Some(registry);
     }
 
-    /// From now on, these controllers answer in this process.
+    /// Registers the endpoints of controllers in this process.
     pub(crate) fn answer_here(&self, controllers: &[Registered]) {
         let declared = controllers.iter().map(Registered::declaration).flat_map(|declaration| {
             let name = declaration.name();
@@ -72,8 +72,8 @@ impl Directory for Passthroughs {
     }
 }
 
-/// Where a manager answers: on the socket that follows from its name, whatever it says. Only one of the original, which has neither
-/// an id nor such a socket, answers on the port of loopback that it names.
+/// The address of a manager: the socket derived from its name, whatever it registered. Only a manager of the original
+/// Rancher Desktop, which has neither an ID nor such a socket, is reached on its registered loopback port.
 fn target(manager: &str, entry: &Entry, under: String, socket: &dyn Fn(&str) -> PathBuf) -> Option<Target> {
     let path = is_plain(manager).then(|| socket(manager));
     if entry.id.is_empty()
@@ -85,7 +85,7 @@ fn target(manager: &str, entry: &Entry, under: String, socket: &dyn Fn(&str) -> 
     path.map(|path| Target::Socket { path, under })
 }
 
-/// The port of `http://localhost:<port>/`, and of nothing else.
+/// The port of `http://localhost:<port>/`; `None` for every other URL.
 fn loopback_port(endpoint: &str) -> Option<u16> {
     let rest = endpoint.strip_prefix("http://")?;
     let rest = rest.strip_prefix("localhost:").or_else(|| rest.strip_prefix("127.0.0.1:"))?;
@@ -94,7 +94,7 @@ fn loopback_port(endpoint: &str) -> Option<u16> {
     port.parse().ok().filter(|port| is_number && *port != 0)
 }
 
-/// Whether a manager's name means nothing but itself in a path. Anyone who may write the list chooses it.
+/// Whether a manager's name is safe as a part of a path. Anyone who may write to the registry can choose it.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }

@@ -1,4 +1,4 @@
-//! The daemon on one screen: what it opens, in which order, and how it ends.
+//! The main function of the daemon: what it opens, in which order, and how it shuts down.
 
 use std::{
     path::PathBuf,
@@ -43,12 +43,12 @@ use crate::{
     passthrough::Passthroughs,
 };
 
-/// How long requests in flight may take to end after the first signal.
+/// The timeout for requests in progress after the first signal.
 const DRAIN: Duration = Duration::from_secs(60);
-/// How long controllers may take to bring down what they run: a VM gets 30 s to shut down by itself, and some to be ended.
+/// The timeout for controllers to stop: a VM gets 30 s to shut down, and some more until it is killed.
 const CONTROLLERS_STOP: Duration = Duration::from_secs(45);
 
-/// Runs the daemon until a signal ends it.
+/// Runs the daemon until a signal ends it. A failed start is reported to the notifier.
 pub(crate) fn serve(options: ServeOptions) -> anyhow::Result<()> {
     let notifier = Notifier::new(options.environment.notify_socket());
     let served = run(&options, &notifier);
@@ -64,12 +64,12 @@ fn run(options: &ServeOptions, notifier: &Notifier) -> anyhow::Result<()> {
     let paths = &instance.paths;
     start_logging(options, &clock);
     file::create_dir_private(&paths.dir)?;
-    // From here to the end of the process: the lock is what "running" means.
+    // Hold the lock until the process ends: the instance counts as running while it is held.
     let _running = take_lock(instance)?;
     file::rewrite(&paths.pid_file, std::process::id().to_string().as_bytes(), file::PRIVATE)?;
     tracing::info!(instance = %instance.name, version = build::INFO.version, verbosity = options.verbosity, "starting");
     refresh_links(options);
-    // Not as a field of the record: a field is evaluated only where its level is logged.
+    // Not inside the macro: tracing evaluates fields only if the level is enabled.
     let open_files = open_files::raise_limit();
     tracing::debug!(limit = open_files, "open files");
 
@@ -77,14 +77,14 @@ fn run(options: &ServeOptions, notifier: &Notifier) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers)
         .max_blocking_threads(4)
-        // Bodies, schemas and expressions may nest 127 levels deep, and each is walked by recursion: that must fit even in a
-        // build without optimisation. What is not touched costs no memory.
+        // Bodies, schemas and expressions can be nested 127 levels deep and are processed recursively; the stack must
+        // suffice also in unoptimized builds. Unused stack costs no memory.
         .thread_stack_size(8 << 20)
         .enable_all()
         .build()
         .context("start the runtime")?;
     let served = runtime.block_on(serve_until_signal(options, &clock, notifier));
-    // Whatever blocks by now has had its time; the exit of the process must not wait for it.
+    // Blocking tasks had their timeouts; the exit must not wait for those that remain.
     runtime.shutdown_background();
     served
 }
@@ -103,7 +103,7 @@ fn start_logging(options: &ServeOptions, clock: &SharedClock) {
     logging::install(form, level, clock.clone(), output);
 }
 
-/// A command that tidies up after a stopped daemon holds the lock too, for a moment.
+/// How long to wait for the lock: a command that cleans up after a stopped daemon holds it for a moment.
 const LOCK_PATIENCE: Duration = Duration::from_millis(300);
 
 fn take_lock(instance: &Instance) -> anyhow::Result<ProcessLock> {
@@ -119,7 +119,7 @@ fn take_lock(instance: &Instance) -> anyhow::Result<ProcessLock> {
     }
 }
 
-/// Links are a convenience: a daemon without them works.
+/// Updates the links in the bin folder. Errors are logged, because the daemon works without the links.
 fn refresh_links(options: &ServeOptions) {
     let bin = &options.instance.paths.bin_dir;
     let refreshed =
@@ -141,6 +141,7 @@ async fn serve_until_signal(options: &ServeOptions, clock: &SharedClock, notifie
     let embedded = Embedded::new(options, clock, (&server, &core, &store), (passthroughs, metrics), notifier);
     let mut controllers = None;
     let ended_by = {
+        // The controllers start while the signals and the server's tasks are already watched.
         let mut starting = std::pin::pin!(embedded.start());
         loop {
             tokio::select! {
@@ -162,7 +163,7 @@ async fn serve_until_signal(options: &ServeOptions, clock: &SharedClock, notifie
         }
         Err(why) => Err(anyhow::anyhow!(why)),
     };
-    // While the API still answers, for they have things to write.
+    // Stop the controllers before the API, because they write status while they stop.
     tokio::select! {
         () = stop(controllers) => {}
         name = signals.first() => bail!("ended at once by a second signal ({name})"),
@@ -200,7 +201,7 @@ fn open_store(options: &ServeOptions, clock: &SharedClock) -> anyhow::Result<Arc
     Ok(Arc::new(store))
 }
 
-/// The namespaces that are there from the start; the last one is where the product keeps what is its own.
+/// The namespaces that exist from the start. `rdd-system` is for the product's own objects.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "rdd-system"];
 
 async fn start_server(
@@ -256,7 +257,7 @@ async fn start_server(
     accounts.look_up_in(Arc::clone(&core.api().state));
     let (checked, checked_readiness, measured) = (store.clone(), store.clone(), store.clone());
     let logged = clock.clone();
-    // The names are those that clients look for on every API server.
+    // Clients look for these names on every Kubernetes API server.
     let health = Health::default()
         .check("log", move || logging::check_flow(logged.steady()))
         .check("etcd", move || datastore::is_writable(&*checked))
@@ -280,7 +281,7 @@ async fn start_server(
     Ok((Server::start_with(listener, parts, vec![metrics.collector()]), core))
 }
 
-/// The kubeconfig we publish: written at start, and again should the certificate have to change in flight.
+/// The published kubeconfig. It is written at the start and again when the certificate is renewed.
 struct Published {
     path: PathBuf,
     port: u16,
@@ -295,7 +296,7 @@ impl Published {
     }
 }
 
-/// The signals that end the daemon, and the one that must not.
+/// The signals that end the daemon, and SIGHUP, which does not.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -311,7 +312,7 @@ impl Signals {
         })
     }
 
-    /// Waits for a signal that ends us; a terminal that closes does not.
+    /// Waits for SIGINT or SIGTERM. A closed terminal does not end the daemon.
     pub(crate) async fn first(&mut self) -> &'static str {
         loop {
             tokio::select! {
