@@ -1,35 +1,35 @@
-//! Waiting longer after each failure, up to a bound.
+//! Exponential backoff with a maximum delay.
 
 use std::time::Duration;
 
-/// How long one waits after failures.
+/// The delays after consecutive failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
-    /// After the first failure; it doubles with each further one.
+    /// The delay after the first failure; it doubles with each further one.
     pub first: Duration,
-    /// It never grows beyond this.
+    /// The maximum delay.
     pub longest: Duration,
 }
 
 impl Backoff {
-    /// Delays from `first` up to `longest`.
+    /// Creates a backoff from `first` to `longest`.
     pub const fn new(first: Duration, longest: Duration) -> Self {
         Self { first, longest }
     }
 
-    /// The delay after this many failures in a row.
+    /// The delay after this many consecutive failures.
     pub fn after(self, failures: u32) -> Duration {
         let factor = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
         self.first.saturating_mul(factor).min(self.longest)
     }
 
-    /// The delays one after the other, from the first on.
+    /// An iterator-like sequence of the delays, from the first one.
     pub const fn delays(self) -> Delays {
         Delays { backoff: self, failures: 0 }
     }
 }
 
-/// The delays of something that is tried again and again. It never ends.
+/// The delays of a retry loop. The sequence does not end.
 #[derive(Debug, Clone)]
 pub struct Delays {
     backoff: Backoff,
@@ -37,13 +37,13 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// How long to wait now: longer each time.
+    /// Returns the next delay, which is longer than the previous one up to the maximum.
     pub fn advance(&mut self) -> Duration {
         self.failures = self.failures.saturating_add(1);
         self.backoff.after(self.failures)
     }
 
-    /// It went well: the next delay is the first one again.
+    /// Resets the sequence after a success.
     pub const fn reset(&mut self) {
         self.failures = 0;
     }

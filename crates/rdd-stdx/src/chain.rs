@@ -1,11 +1,11 @@
-//! An error and its causes on one line, each said once.
+//! Displays an error and its causes on one line, without repetitions.
 
 use std::{error::Error, fmt};
 
 /// Displays an error followed by its sources, separated by `: `.
 ///
-/// Our error types never repeat their source in their own message, so the chain reads as one sentence.
-/// A source whose text the previous link already ends with (other people's types do that) is left out.
+/// Our error types never repeat their source in their own message, so the chain reads as one sentence. A source is left
+/// out if the previous message already ends with its text, as with error types of some libraries.
 pub struct Chain<'a>(pub &'a (dyn Error + 'a));
 
 impl fmt::Display for Chain<'_> {

@@ -1,4 +1,4 @@
-//! Time as an argument: the wall clock, which jumps, and a steady one, which does not.
+//! Clocks as arguments: a wall clock, which can jump, and a steady clock, which cannot.
 
 use std::{
     fmt::Debug,
@@ -6,26 +6,26 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// Where a component takes its time from.
+/// A source of time.
 pub trait Clock: Debug + Send + Sync {
-    /// Time since the Unix epoch, as the machine believes it to be. It may jump either way between two calls.
+    /// The time since the Unix epoch, by the system's clock. It can jump in both directions between two calls.
     fn wall(&self) -> Duration;
 
-    /// Time since some fixed origin of this process. It never goes back and never jumps.
+    /// The time since a fixed origin in this process. It never goes back and never jumps.
     fn steady(&self) -> Duration;
 }
 
-/// A clock that several owners share.
+/// A shared clock.
 pub type SharedClock = Arc<dyn Clock>;
 
-/// The machine's own clocks.
+/// The system's clocks.
 #[derive(Debug)]
 pub struct SystemClock {
     origin: Instant,
 }
 
 impl SystemClock {
-    /// A clock whose steady time begins now.
+    /// Creates a clock whose steady time starts now.
     pub fn shared() -> SharedClock {
         Arc::new(Self { origin: Instant::now() })
     }
@@ -42,7 +42,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that a test moves by hand.
+/// A clock that a test advances.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     now: Mutex<Reading>,
@@ -55,19 +55,19 @@ struct Reading {
 }
 
 impl ManualClock {
-    /// A clock whose wall time starts at `wall`.
+    /// Creates a clock with this wall time.
     pub fn shared(wall: Duration) -> Arc<Self> {
         Arc::new(Self { now: Mutex::new(Reading { wall, steady: Duration::ZERO }) })
     }
 
-    /// Lets time pass: both clocks move.
+    /// Advances both clocks.
     pub fn advance(&self, by: Duration) {
         let mut now = self.lock();
         now.wall += by;
         now.steady += by;
     }
 
-    /// Sets the wall clock alone, as NTP, a user or a resumed laptop does.
+    /// Sets only the wall clock, as NTP, a user or a resume from suspend does.
     pub fn jump_to(&self, wall: Duration) {
         self.lock().wall = wall;
     }

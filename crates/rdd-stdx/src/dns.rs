@@ -1,4 +1,4 @@
-//! Host name lookups on threads of their own, so that a DNS server that does not answer delays nothing else.
+//! Resolves host names on dedicated threads, so that a DNS server that does not respond delays nothing else.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,24 +12,24 @@ use tokio::{net::TcpStream, sync::oneshot};
 
 use crate::task::panic_message;
 
-/// Lookups at once. Each takes a thread for as long as it lasts, which may be half a minute if no DNS server answers.
+/// The maximum number of concurrent lookups. Each occupies a thread, for up to half a minute if no DNS server responds.
 const THREADS_MAX: usize = 16;
-/// Names that wait for a thread. Beyond, lookups fail at once.
+/// The maximum number of names that wait for a thread. Further lookups fail at once.
 const WAITING_MAX: usize = 64;
 
-/// Looks up a name, however long it takes.
+/// The blocking function that resolves a name.
 type Lookup = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
-/// What a lookup came to. The error is shared by all who asked for the name.
+/// The result of a lookup. All callers that asked for the name share the error.
 type Found = Result<Arc<[IpAddr]>, Arc<io::Error>>;
 
-/// Looks up host names with the system's resolver, which blocks, on a few threads that do nothing else.
+/// Resolves host names with the system's blocking resolver on a few dedicated threads.
 ///
-/// tokio's own lookups use its pool of blocking threads: a few names whose DNS server does not answer occupy all of them,
-/// and everything else that needs one waits. Here a name occupies one thread at most, since callers that ask for a name
-/// whose lookup is in progress share its result. Threads exist while there is something to look up.
+/// tokio's own lookups use its pool of blocking threads, and a few names whose DNS server does not respond would occupy
+/// the whole pool. Here a name occupies at most one thread: concurrent callers that ask for the same name share one
+/// lookup. Threads exist only while there are names to resolve.
 ///
-/// Lookups have no timeout of their own: callers drop the future at their own deadline, and a name that nobody waits for
-/// any more is not looked up if it has not been begun.
+/// Lookups have no timeout. Callers drop the future at their own deadline; a queued name without remaining callers is
+/// skipped.
 #[derive(Clone)]
 pub struct Resolver(Arc<Shared>);
 
@@ -41,9 +41,9 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Who waits for each name that is looked up or waits for a thread.
+    /// The callers of each name that is being resolved or queued.
     callers: HashMap<String, Vec<oneshot::Sender<Found>>>,
-    /// Names that wait for a thread, oldest first.
+    /// The queued names, oldest first.
     waiting: VecDeque<String>,
     threads: usize,
 }
@@ -54,7 +54,7 @@ impl fmt::Debug for Resolver {
     }
 }
 
-/// Connects to the first address of a host that accepts, as [`TcpStream::connect`] does, with the shared resolver.
+/// Connects to the first address of a host that accepts, like [`TcpStream::connect`], with the shared resolver.
 pub async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     let mut last = None;
     for address in Resolver::shared().lookup(host, port).await? {
@@ -73,12 +73,15 @@ impl Resolver {
         &SHARED
     }
 
-    /// A resolver with so many threads at most, for tests that need one that hangs.
+    /// Creates a resolver with a maximum number of threads; tests pass a `lookup` that hangs.
     pub fn new(threads_max: usize, lookup: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Self {
         Self(Arc::new(Shared { lookup: Box::new(lookup), threads_max: threads_max.max(1), state: Mutex::default() }))
     }
 
-    /// The addresses of a host, in the order of preference. An IP address, also in brackets, is its own.
+    /// Resolves a host to its addresses, in order of preference. An IP address, also in brackets, resolves to itself.
+    ///
+    /// # Errors
+    /// The error of the lookup, or [`io::ErrorKind::WouldBlock`] if too many names are queued.
     pub async fn lookup(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         let literal = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         if let Ok(address) = literal.parse::<IpAddr>() {
@@ -91,7 +94,7 @@ impl Resolver {
         }
     }
 
-    /// Waits for a name with those who wait for it already, or begins to look it up.
+    /// Joins the lookup of a name that is in progress, or queues a new one.
     fn ask(&self, host: &str) -> io::Result<oneshot::Receiver<Found>> {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.0.lock();
@@ -109,7 +112,7 @@ impl Resolver {
             let shared = Arc::clone(&self.0);
             match std::thread::Builder::new().name("resolver".to_owned()).spawn(move || shared.work()) {
                 Ok(_) => state.threads += 1,
-                // The threads that there are come to it later.
+                // The existing threads will get to it.
                 Err(error) if state.threads > 0 => tracing::warn!(%error, "cannot start another resolver thread"),
                 Err(error) => {
                     state.waiting.pop_back();
@@ -127,7 +130,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks up names until none waits.
+    /// Resolves queued names until the queue is empty.
     fn work(&self) {
         while let Some(host) = self.next() {
             let found = catch_unwind(AssertUnwindSafe(|| (self.lookup)(&host)));
@@ -135,13 +138,13 @@ impl Shared {
             let found: Found = found.map(Into::into).map_err(Arc::new);
             let callers = self.lock().callers.remove(&host).unwrap_or_default();
             for caller in callers {
-                // A caller that has given up does not need it.
+                // A caller that has given up dropped its receiver.
                 let _ = caller.send(found.clone());
             }
         }
     }
 
-    /// The next name that somebody still waits for. `None` ends the thread that asked.
+    /// The next queued name that still has callers. `None` ends the calling thread.
     fn next(&self) -> Option<String> {
         let mut state = self.lock();
         while let Some(host) = state.waiting.pop_front() {
@@ -182,7 +185,8 @@ mod tests {
 
     const SOON: Duration = Duration::from_secs(10);
 
-    /// A resolver in which names that begin with `hang` have no answer until the sender is dropped, and how often it looked up.
+    /// A resolver for which names that begin with `hang` block until the sender is dropped, with the number of its
+    /// lookups.
     fn mk_resolver(threads_max: usize) -> (Resolver, mpsc::Sender<()>, Arc<AtomicUsize>) {
         let (release, released) = mpsc::channel::<()>();
         let (released, count) = (Mutex::new(released), Arc::new(AtomicUsize::new(0)));

@@ -1,4 +1,4 @@
-//! Files that are whole or absent, and private under any umask.
+//! File operations that are atomic and durable, with private modes under any umask.
 
 use std::{
     fs::{self, File, Permissions},
@@ -11,20 +11,20 @@ use rustix::fs::OFlags;
 
 use crate::owned::{self, TrustedFolder};
 
-/// Owner may read and write, nobody else anything.
+/// The mode of private files: only the owner may read and write.
 pub const PRIVATE: u32 = 0o600;
-/// As [`PRIVATE`], for folders.
+/// The mode of private folders.
 pub const PRIVATE_DIR: u32 = 0o700;
 
-/// A file operation that failed, with the path it failed on.
+/// A failed file operation and its path.
 #[derive(Debug, thiserror::Error)]
 #[error("{action} {}", path.display())]
 pub struct Error {
-    /// What was attempted, as a verb: `write`, `create folder`.
+    /// The failed action, as a verb: `write`, `create folder`.
     pub action: &'static str,
-    /// On which path.
+    /// The path.
     pub path: PathBuf,
-    /// What the operating system said.
+    /// The error of the operating system.
     #[source]
     pub source: io::Error,
 }
@@ -33,26 +33,26 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error 
     move |source| Error { action, path: path.to_owned(), source }
 }
 
-/// Replaces `path` by `content` so that a reader, or a machine that loses power, sees the old file or the new one.
+/// Replaces the file at `path` atomically: a reader, also after a power loss, sees the old content or the new one.
 ///
-/// The mode is set explicitly, so a hostile umask neither opens the file nor locks its owner out. The folder must
-/// belong to
+/// The mode is set explicitly, so the umask neither opens the file to others nor closes it to its owner. The folder
+/// must belong to
 /// the effective user or to the system; see [`owned`].
 pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> Result<(), Error> {
     owned::replace(path, content, mode).map_err(failed("write", path))
 }
 
-/// Replaces `path` as [`write_atomic`] does. Where no space is left, a file that is there is overwritten in place, which needs
-/// no further space as long as the content takes no more blocks than the old one.
+/// Replaces a file like [`write_atomic`]. If the disk is full, it overwrites an existing file in place, which works as
+/// long as the new content does not need more blocks than the old one.
 ///
-/// Only for files that every start writes again: whoever reads in the middle of overwriting, or after a loss of power in the
-/// middle of it, finds parts of both contents.
+/// Use it only for files that every start writes again: a reader during the overwrite, or after a power loss during it,
+/// sees parts of both contents.
 pub fn rewrite(path: &Path, content: &[u8], mode: u32) -> Result<(), Error> {
     let Err(error) = owned::replace(path, content, mode) else { return Ok(()) };
     if !is_out_of_space(&error) {
         return Err(failed("write", path)(error));
     }
-    // Why there is no new file is what the user has to know, not that the old one was too small as well.
+    // Report the first error: the user has to know that the disk is full.
     owned::overwrite(path, content, mode).map_err(|_| failed("write", path)(error))
 }
 
@@ -60,13 +60,15 @@ fn is_out_of_space(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// Makes `path` and its missing parents, each for the owner alone; tightens `path` if it was there and laxer. One that
-/// belongs to another user is refused.
+/// Creates a folder and its missing parents with private modes, and makes an existing folder private.
+///
+/// # Errors
+/// Also if the folder belongs to another user.
 pub fn create_dir_private(path: &Path) -> Result<(), Error> {
     TrustedFolder::create(path).map(drop).map_err(failed("create folder", path))
 }
 
-/// Opens `path` for appending, created private if missing. A file of another user is refused.
+/// Opens a file for appending, and creates it private if it is missing. Refuses a file of another user.
 pub fn open_append_private(path: &Path) -> Result<File, Error> {
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
     let file = owned::open_file(path, flags).map_err(failed("open", path))?;
@@ -74,17 +76,17 @@ pub fn open_append_private(path: &Path) -> Result<File, Error> {
     Ok(file)
 }
 
-/// Makes renames, creations and removals inside `folder` durable.
+/// Makes renames, creations and removals in `folder` durable.
 pub fn sync_dir(folder: &Path) -> Result<(), Error> {
     File::open(folder).and_then(|dir| dir.sync_all()).map_err(failed("sync folder", folder))
 }
 
-/// Removes a file; that it is absent already is fine.
+/// Removes a file. An absent file is not an error.
 pub fn remove_if_present(path: &Path) -> Result<(), Error> {
     absent_is_fine(fs::remove_file(path)).map_err(failed("remove", path))
 }
 
-/// Removes a folder with everything in it; that it is absent already is fine. Links are removed, not followed.
+/// Removes a folder recursively. An absent folder is not an error. Symbolic links are removed, not followed.
 pub fn remove_dir_if_present(path: &Path) -> Result<(), Error> {
     absent_is_fine(fs::remove_dir_all(path)).map_err(failed("remove folder", path))
 }
@@ -115,7 +117,7 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no staging file is left behind");
     }
 
-    // Finding A-8: on a full disk the daemon writes its PID and its kubeconfig this way.
+    // Finding A-8: the daemon writes its PID and its kubeconfig like this on a full disk.
     #[test]
     fn a_file_that_is_overwritten_in_place_is_the_same_file_with_the_new_content() {
         use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,5 @@
-//! What the standard library lacks: clock, locks, durable files, files with a trusted owner, log files, host names, the limit of open files, processes, socket owners, owned tasks and what they are about, error chains, growing delays.
+//! Additions to the standard library: clocks, locks, atomic and trusted files, log files, DNS, processes, tasks and
+//! backoff.
 
 pub mod backoff;
 pub mod chain;

@@ -1,8 +1,8 @@
-//! A lock that one process holds and whose holder the kernel names.
+//! A lock file for one process, whose holder the kernel identifies.
 //!
-//! A PID in a file can be stale, and a stale PID may belong to a stranger by now. A record lock (`fcntl`) is released by
-//! the kernel when its holder dies, however it dies, and `F_GETLK` tells the holder's PID. So "is it running?" and "whom
-//! do I signal?" have one answer, and it is never out of date.
+//! A PID in a file can be stale, and can then belong to an unrelated process. The kernel releases a record lock
+//! (`fcntl`) when its holder ends in any way, and `F_GETLK` returns the holder's PID. So the questions whether a
+//! process runs and which process to signal have the same answer, which is always current.
 
 use std::{
     collections::BTreeSet,
@@ -21,7 +21,7 @@ use rustix::{
 
 use crate::{owned, process::Process};
 
-/// Held until dropped, or until the process ends.
+/// A held lock. It is released on drop and at the end of the process.
 #[derive(Debug)]
 pub struct ProcessLock {
     path: PathBuf,
@@ -33,12 +33,12 @@ pub struct ProcessLock {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Somebody has it.
+    /// Another process, or this one, holds it.
     #[error("{} is held by {}", path.display(), describe(*holder))]
     Held {
         /// The lock file.
         path: PathBuf,
-        /// The holder's PID; `None` if it lives where we cannot see it (another PID namespace, another machine).
+        /// The holder's PID; `None` if it is not visible from here (another PID namespace, another host).
         holder: Option<u32>,
     },
     /// The lock file could not be opened or locked.
@@ -46,31 +46,34 @@ pub enum Error {
     Io {
         /// The lock file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
 }
 
-/// Who holds a lock now.
+/// The holder of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
-    /// Nobody; the file may not even exist.
+    /// The lock is free; the file may not exist.
     Nobody,
-    /// This process or another one; its PID where we can see it.
+    /// A process holds it, possibly this one, with its PID if it is visible.
     Process(Option<u32>),
 }
 
-/// Device and inode: the same file under any name.
+/// Device and inode, which identify a file under any name.
 type Identity = (u64, u64);
 
-/// Record locks do not exclude a process from itself, and closing *any* descriptor of a locked file drops the lock. So
-/// the files this process holds are remembered here and refused before they are opened a second time. This is a fact
-/// about the process, which is why it may be a static.
+/// The lock files that this process holds. A record lock does not exclude its own process, and closing any descriptor
+/// of a locked file releases the lock, so files in this set are not opened again. Record locks belong to the process,
+/// so this is a static.
 static HELD: Mutex<BTreeSet<Identity>> = Mutex::new(BTreeSet::new());
 
 impl ProcessLock {
-    /// Takes the lock, or says who has it. Never waits. The file is created if missing and is never removed.
+    /// Acquires the lock without waiting. The file is created if it is missing, and never removed.
+    ///
+    /// # Errors
+    /// [`Error::Held`] if the lock is taken, with its holder.
     pub fn acquire(path: &Path) -> Result<Self, Error> {
         let fail = |source| Error::Io { path: path.to_owned(), source };
         let mut held = held_here();
@@ -78,7 +81,7 @@ impl ProcessLock {
             return Err(Error::Held { path: path.to_owned(), holder: Some(std::process::id()) });
         }
         let file = open_regular(path, OFlags::CREATE).map_err(fail)?;
-        // Under a hostile umask nobody else could open it to ask who holds it.
+        // The umask may have removed permissions that other processes of the user need to query the holder.
         file.set_permissions(Permissions::from_mode(0o600)).map_err(fail)?;
         match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
@@ -91,13 +94,14 @@ impl ProcessLock {
             }
             Err(errno) => return Err(fail(errno.into())),
         }
+        // Remember the file by inode, so that a second acquire under another name fails too.
         let meta = file.metadata().map_err(fail)?;
         let identity = (meta.dev(), meta.ino());
         held.insert(identity);
         Ok(Self { path: path.to_owned(), identity, _file: file })
     }
 
-    /// Whether the locked file is still where it was. A lock on one that was moved or removed meanwhile excludes nobody.
+    /// Whether the locked file is still at its path. If it was moved or removed, the lock excludes no other process.
     pub fn is_in_place(&self) -> Result<bool, Error> {
         match identity_of(&self.path) {
             Ok(identity) => Ok(identity == self.identity),
@@ -106,7 +110,7 @@ impl ProcessLock {
         }
     }
 
-    /// The file that is locked.
+    /// The path of the lock file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -118,7 +122,7 @@ impl Drop for ProcessLock {
     }
 }
 
-/// Asks the kernel who holds the lock at `path`, without taking it.
+/// Queries the holder of the lock at `path` without acquiring it.
 pub fn holder(path: &Path) -> Result<Holder, Error> {
     let fail = |source| Error::Io { path: path.to_owned(), source };
     let identity = match identity_of(path) {
@@ -134,20 +138,19 @@ pub fn holder(path: &Path) -> Result<Holder, Error> {
     holder_of(&file).map_err(fail)
 }
 
-/// Takes hold of the process that holds the lock at `path`, so that it can be signalled without ever reaching another.
+/// Opens the process that holds the lock at `path`, so that signals can never reach another process.
 ///
-/// `None` if nobody holds it, or if its holder is not visible from here.
+/// `None` if the lock is free or its holder is not visible from here.
 pub fn open_holder(path: &Path) -> Result<Option<Process>, Error> {
     let fail = |source| Error::Io { path: path.to_owned(), source };
     let Holder::Process(Some(pid)) = holder(path)? else { return Ok(None) };
     let Some(process) = Process::open(pid).map_err(fail)? else { return Ok(None) };
-    // Asked again with the process in hand: if the lock is still held under this PID, the handle is the holder's.
+    // Query again: if this PID still holds the lock, the opened process is the holder.
     Ok((holder(path)? == Holder::Process(Some(pid))).then_some(process))
 }
 
-/// A lock is a file of its own: a pipe would hang whoever opens it, a link could lead anywhere, and a file of another
-/// user
-/// would let them say who runs.
+/// Opens a lock file, which must be a regular file of this user: opening a pipe could block, a link could lead
+/// anywhere, and another user could fake the holder with a file of theirs.
 fn open_regular(path: &Path, flags: OFlags) -> io::Result<File> {
     owned::open_file(path, OFlags::WRONLY | flags)
 }

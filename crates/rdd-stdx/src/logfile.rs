@@ -1,4 +1,4 @@
-//! Log files that are set aside at each start, the last five of them kept.
+//! Rotates log files at each start and keeps the last five.
 
 use std::{
     fs::{self, File},
@@ -8,19 +8,19 @@ use std::{
 
 use crate::file::{self, Error};
 
-/// How many old files remain.
+/// How many old files are kept.
 const KEPT: u64 = 5;
 
-/// What a rotation does in a folder.
+/// The steps of a rotation.
 #[derive(Debug, PartialEq, Eq)]
 struct Rotation {
-    /// The number that the present file gets.
+    /// The number for the current file.
     number: u64,
-    /// Old files to be removed.
+    /// The old files to remove.
     prune: Vec<String>,
 }
 
-/// Numbers only grow: the next is one above the highest. Gaps stay gaps.
+/// Plans a rotation. The new number is one above the highest existing one; gaps are not filled.
 fn plan(names: &[String], stem: &str, keep_all: bool) -> Rotation {
     let numbers: Vec<u64> = names.iter().filter_map(|name| number_of(name, stem)).collect();
     let number = numbers.iter().max().map_or(1, |highest| highest.saturating_add(1));
@@ -29,15 +29,15 @@ fn plan(names: &[String], stem: &str, keep_all: bool) -> Rotation {
     Rotation { number, prune: old.into_iter().map(|old| format!("{stem}.{old}.log")).collect() }
 }
 
-/// `rdd.stderr.12.log` is number 12 of `rdd.stderr`. Only the spelling we write counts.
+/// Parses the number of an old file: 12 for `rdd.stderr.12.log` and the stem `rdd.stderr`. Other spellings are ignored.
 fn number_of(name: &str, stem: &str) -> Option<u64> {
     let digits = name.strip_prefix(stem)?.strip_prefix('.')?.strip_suffix(".log")?;
     let number: u64 = digits.parse().ok()?;
     (number.to_string() == digits).then_some(number)
 }
 
-/// Sets the file `<stem>.log` at `path` aside as `<stem>.<N>.log` and opens a new one, private, whose first line is
-/// `title`. Of the old ones the newest five remain, or all.
+/// Renames `<stem>.log` at `path` to `<stem>.<N>.log` and opens a new private file with `title` as its first line.
+/// Keeps the newest five old files, or all of them.
 pub fn rotate(path: &Path, keep_all: bool, title: Option<&str>) -> Result<File, Error> {
     set_aside(path, keep_all)?;
     let mut log = file::open_append_private(path)?;
@@ -47,7 +47,7 @@ pub fn rotate(path: &Path, keep_all: bool, title: Option<&str>) -> Result<File, 
     Ok(log)
 }
 
-/// The first half of [`rotate`], for a file that somebody else opens.
+/// Renames the file like [`rotate`], but leaves opening the new one to another program.
 pub fn set_aside(path: &Path, keep_all: bool) -> Result<(), Error> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();

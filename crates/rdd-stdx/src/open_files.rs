@@ -1,19 +1,19 @@
-//! The limit of open files: raised for this process, and given back to its children.
+//! Raises the limit of open files for this process, and restores it for its children.
 
 use std::{os::unix::process::CommandExt, process::Command, sync::OnceLock};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What macOS accepts at least where the hard limit says that there is none.
+/// The limit that macOS accepts if the hard limit is unlimited.
 const FALLBACK_LIMIT: u64 = 10_240;
 
-/// The limits that this process started with, once it has raised its own.
+/// The limits at the start of this process, if it raised its own.
 static INHERITED: OnceLock<Rlimit> = OnceLock::new();
 
-/// Raises the soft limit of open files to the hard limit, and returns what the limit is then.
+/// Raises the soft limit of open files to the hard limit, and returns the new limit.
 ///
-/// The soft limit is low, often 1024, for the sake of programs that use `select`. Children that
-/// [`process`](crate::process) starts from now on get the limit that this process started with.
+/// The soft limit is low, often 1024, for programs that use `select`. Children that [`process`](crate::process) starts
+/// later get the original limit.
 pub fn raise_limit() -> u64 {
     let before = getrlimit(Resource::Nofile);
     if before.current != before.maximum {
@@ -30,17 +30,17 @@ pub fn raise_limit() -> u64 {
     limit()
 }
 
-/// How many files this process may have open.
+/// The maximum number of open files of this process.
 pub fn limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Makes a child start with the limit that this process started with.
+/// Restores the original limit in a child process.
 #[allow(unsafe_code, reason = "std has no other way to set a limit of a child before it runs")]
 pub(crate) fn restore_in_child(command: &mut Command) {
     let Some(inherited) = INHERITED.get() else { return };
-    // SAFETY: the closure runs between fork and exec, where memory must not be allocated and no lock be taken. It makes one
-    // system call with values that are there already.
+    // SAFETY: the closure runs between fork and exec, where it must neither allocate memory nor take a lock. It makes
+    // one system call with values that exist already.
     unsafe { command.pre_exec(|| Ok(setrlimit(Resource::Nofile, *inherited)?)) };
 }
 

@@ -1,16 +1,14 @@
-//! Files and folders that the effective user owns, reached without following a link that another user could have made.
+//! Opens files and folders of the effective user without following links that another user could have created.
 //!
-//! A process that runs as root must not trust what another user put into its folders: a key, a database, a socket or
-//! a link.
-//! Everything here works on descriptors. A path is walked component by component with `openat` and `O_NOFOLLOW`, and
-//! owners
-//! are read with `fstat` from what was opened, so that nothing can be exchanged between the check and the use.
+//! A process that runs as root must not trust what another user put into its folders: a key, a database, a socket or a
+//! link. All functions here work on descriptors: they walk a path component by component with `openat` and `O_NOFOLLOW`
+//! and read owners with `fstat` from what they opened, so that nothing can be exchanged between check and use.
 //!
-//! Who is trusted with what:
-//! - A link on the way to a folder must belong to the effective user or to the system (root, or the owner of `/`).
-//!   `/home` may lead to another disk, and so may a folder that the user moved there.
-//! - The folder that contains a file must belong to one of these, too. `/tmp` does.
-//! - The file itself, or the folder that is created, must belong to the effective user and must not be a link.
+//! The rules of trust:
+//! - A link in the path of a folder must belong to the effective user or to the system (root, or the owner of `/`).
+//!   `/home` may be a link to another disk, and so may a folder that the user moved there.
+//! - The folder that contains a file must belong to one of these as well. `/tmp` does.
+//! - The file itself, or a folder that is created, must belong to the effective user and must not be a link.
 
 use std::{
     collections::VecDeque,
@@ -37,38 +35,38 @@ use rustix::{
     process::geteuid,
 };
 
-/// Links that a path may lead through, as in the kernel.
+/// The maximum number of links in a path, as in the kernel.
 const LINKS_MAX: usize = 40;
-/// How many random names are tried before it is an error that all of them are taken.
+/// How many random names are tried if the names exist already.
 const STAGING_ATTEMPTS: usize = 16;
-/// How long another process may take to remove what interrupted writes left.
+/// The timeout for another process that removes the files of interrupted writes.
 const STAGING_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a lock that is taken is tried again.
+/// The interval for retrying a lock that is held.
 const STAGING_LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Opens a folder to go on from, without reading it.
+/// Flags to open a folder for lookups only, without reading it.
 #[cfg(target_os = "linux")]
 const SEARCH: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
 const SEARCH: OFlags = OFlags::RDONLY;
 
-/// A user, as people know them.
+/// A user with number and name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// The number that the kernel knows.
+    /// The user ID.
     pub uid: u32,
-    /// The name in `/etc/passwd`, if the user is there.
+    /// The name in `/etc/passwd`, if there is one.
     pub name: Option<String>,
 }
 
 impl Account {
-    /// The user with this number.
+    /// Looks up the user with this ID.
     pub fn from_uid(uid: u32) -> Self {
         let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         Self { uid, name: find_name(&passwd, uid) }
     }
 
-    /// The name, or else the number, for a command line.
+    /// The name, or else the ID, for a command line.
     fn argument(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.uid.to_string())
     }
@@ -93,7 +91,7 @@ fn find_name(passwd: &str, uid: u32) -> Option<String> {
     })
 }
 
-/// Why a file or a folder is not used. It is the inner error of the [`io::Error`]s of this module.
+/// Why a file or folder is refused. It is the inner error of the [`io::Error`]s of this module.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -107,13 +105,13 @@ pub enum Refusal {
         /// The effective user.
         runner: Account,
     },
-    /// It is a link, where rdd creates files and folders only.
+    /// It is a symbolic link in a place where rdd creates only files and folders.
     #[error("refusing to use {}: it is a symbolic link; remove it, or put what it leads to in its place", path.display())]
     Link {
         /// The link.
         path: PathBuf,
     },
-    /// It is a pipe, a device or a folder, where rdd creates files only.
+    /// It is a pipe, a device or a folder in a place where rdd creates only files.
     #[error("refusing to use {}: it is not a regular file; remove it", path.display())]
     NotRegular {
         /// The path.
@@ -125,24 +123,24 @@ fn fix(path: &Path, owner: &Account, runner: &Account) -> String {
     let (owner_name, runner_name) = (owner.argument(), runner.argument());
     match (owner.uid, runner.uid) {
         (_, 0) => format!("run rdd as {owner_name}, or set HOME to a folder of {runner_name}'s"),
-        // Left by an earlier `sudo rdd`.
+        // A typical leftover of `sudo rdd`.
         (0, _) => format!("give it back with `sudo chown -R {runner_name} '{}'`", path.display()),
         _ => format!("remove it, or set HOME to a folder of {runner_name}'s"),
     }
 }
 
 impl From<Refusal> for io::Error {
-    // Not `PermissionDenied`: that would be a refusal of the kernel's, with another way out.
+    // Not `PermissionDenied`, which stands for a refusal by the kernel and has another remedy.
     fn from(refusal: Refusal) -> Self {
         Self::other(refusal)
     }
 }
 
-/// Whether an error, or one of its causes, is a [`Refusal`].
+/// Whether an error or one of its causes is a [`Refusal`].
 pub fn is_refusal(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(link) = next {
-        // An `io::Error` is transparent: its `source` is that of the inner error, not the inner error itself.
+        // `io::Error::source` returns the source of the inner error, not the inner error itself.
         let inner = link.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         if link.is::<Refusal>() || inner.is_some_and(|inner| inner.is::<Refusal>()) {
             return true;
@@ -161,25 +159,26 @@ fn refuse_owner(path: &Path, owner: u32) -> io::Error {
     Refusal::ForeignOwner { path: path.to_owned(), owner, runner }.into()
 }
 
-/// Checks that the effective user owns what was opened at `path`.
+/// Checks that the effective user owns the file that was opened at `path`.
 pub fn check_owner(file: &File, path: &Path) -> io::Result<()> {
     let owner = file.metadata()?.uid();
     if owner == effective_uid() { Ok(()) } else { Err(refuse_owner(path, owner)) }
 }
 
-/// Checks that a link belongs to the effective user or to the system, before it is followed. `meta` is the link's own.
+/// Checks that a link belongs to the effective user or to the system, before it is followed. `meta` is the metadata of
+/// the link.
 pub fn check_link(link: &Path, meta: &Metadata) -> io::Result<()> {
     if is_trusted(meta.uid(), std::fs::metadata("/")?.uid()) { Ok(()) } else { Err(refuse_owner(link, meta.uid())) }
 }
 
-/// Whether this user may decide where a path leads. `system` is the owner of `/`.
+/// Whether links and folders of this user are trusted. `system` is the owner of `/`.
 fn is_trusted(uid: u32, system: u32) -> bool {
     uid == effective_uid() || uid == 0 || uid == system
 }
 
-/// Checks the folder that contains the state: it must belong to the effective user or to the system, or be absent.
+/// Checks that the folder with the state is absent or belongs to the effective user or to the system.
 ///
-/// Whoever owns it can exchange everything below it. A link there must belong to one of the two as well.
+/// Its owner can exchange everything below it. The same holds for links in its path.
 pub fn check_home(home: &Path) -> io::Result<()> {
     absent_is_fine(TrustedFolder::open(home).map(drop)).map(|_| ())
 }
@@ -192,7 +191,7 @@ fn absent_is_fine<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// An open folder that nobody can exchange but the effective user and the system.
+/// An open folder that only the effective user and the system can exchange.
 #[derive(Debug)]
 pub struct TrustedFolder {
     folder: OwnedFd,
@@ -210,15 +209,13 @@ impl TrustedFolder {
         Ok(Self { folder, path: path.to_owned() })
     }
 
-    /// Opens a folder that belongs to the effective user; `None` if there is none.
+    /// Opens a folder that belongs to the effective user. `None` if it is absent.
     pub fn open_own(path: &Path) -> io::Result<Option<Self>> {
         let Some((folder, _)) = absent_is_fine(walk(path, OnMissing::Fail))? else { return Ok(None) };
         Self::own(folder, path).map(Some)
     }
 
-    /// Creates a folder and its missing parents, each for the effective user alone, or opens the one that is there.
-    /// One that
-    /// was laxer becomes private.
+    /// Creates a folder and its missing parents with private modes, or opens the existing folder and makes it private.
     pub fn create(path: &Path) -> io::Result<Self> {
         let (folder, _) = walk(path, OnMissing::Create)?;
         let folder = Self::own(folder, path)?;
@@ -226,7 +223,7 @@ impl TrustedFolder {
         Ok(folder)
     }
 
-    /// Opens a folder in this one that belongs to the effective user and is not a link; `None` if there is none.
+    /// Opens a subfolder that belongs to the effective user and is not a link. `None` if it is absent.
     pub fn enter(&self, name: impl AsRef<OsStr>) -> io::Result<Option<Self>> {
         let name = name.as_ref();
         let path = self.path.join(name);
@@ -255,9 +252,8 @@ impl TrustedFolder {
         let private = Permissions::from_mode(crate::file::PRIVATE_DIR);
         match self.open_to_read() {
             Ok(folder) => folder.set_permissions(private),
-            // Closed to its owner, by a strict umask for one: its mode cannot be set through a descriptor for search,
-            // but
-            // through the name that the kernel has for that.
+            // The owner has no permission, for example under a strict umask. The mode cannot be set through a
+            // descriptor for lookups, only through its name in /proc.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 std::fs::set_permissions(format!("/proc/self/fd/{}", self.folder.as_raw_fd()), private)
             }
@@ -265,7 +261,7 @@ impl TrustedFolder {
         }
     }
 
-    /// The folder itself, to read or to lock. The descriptor in this value is good for neither.
+    /// Opens the folder for reading or locking, which the lookup descriptor in this value does not support.
     pub fn open_to_read(&self) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(File::from(rustix::fs::openat(&self.folder, ".", flags, Mode::empty())?))
@@ -275,7 +271,7 @@ impl TrustedFolder {
         Ok(rustix::fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// Checks that everything which is directly in this folder belongs to the effective user.
+    /// Checks that all direct entries of this folder belong to the effective user.
     pub fn check_entries(&self) -> io::Result<()> {
         for entry in rustix::fs::Dir::read_from(self.open_to_read()?)? {
             let entry = entry?;
@@ -287,7 +283,7 @@ impl TrustedFolder {
         Ok(())
     }
 
-    /// Checks that what has this name, if anything, belongs to the effective user. A link is not followed.
+    /// Checks that the entry with this name is absent or belongs to the effective user. A link is not followed.
     pub fn check(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         let name = name.as_ref();
         match absent_is_fine(self.stat(name))? {
@@ -296,7 +292,7 @@ impl TrustedFolder {
         }
     }
 
-    /// Checks that what has this name, if anything, is a regular file of the effective user, without opening it.
+    /// Checks that the entry with this name is absent or a regular file of the effective user, without opening it.
     pub fn check_file(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         let name = name.as_ref();
         self.check(name)?;
@@ -309,17 +305,16 @@ impl TrustedFolder {
         }
     }
 
-    /// Opens a regular file that belongs to the effective user. A link is not followed, and a file that is created is
-    /// private.
+    /// Opens a regular file of the effective user. A link is not followed, and a new file is private.
     pub fn open_file(&self, name: impl AsRef<OsStr>, flags: OFlags) -> io::Result<File> {
         let name = name.as_ref();
         let path = || self.path.join(name);
-        // A pipe would block us until somebody opens its other end.
+        // Without NONBLOCK, opening a pipe would block until its other end is opened.
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match rustix::fs::openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR) {
             Ok(file) => File::from(file),
             Err(Errno::LOOP) => return Err(Refusal::Link { path: path() }.into()),
-            // How a pipe that nobody reads, and a folder, refuse to be written to.
+            // The errors of opening a pipe without a reader, and a folder, for writing.
             Err(Errno::NXIO | Errno::ISDIR) => return Err(Refusal::NotRegular { path: path() }.into()),
             Err(errno) => return Err(errno.into()),
         };
@@ -330,21 +325,22 @@ impl TrustedFolder {
         Ok(file)
     }
 
-    /// Reads a whole file that belongs to the effective user.
+    /// Reads a file of the effective user.
     pub fn read(&self, name: impl AsRef<OsStr>) -> io::Result<Vec<u8>> {
         let mut content = Vec::new();
         self.open_file(name, OFlags::RDONLY)?.read_to_end(&mut content)?;
         Ok(content)
     }
 
-    /// Replaces a file so that a reader, or a machine that loses power, sees the old content or the new one.
+    /// Replaces a file atomically: a reader, also after a power loss, sees the old content or the new one.
     ///
-    /// The new file is written under a random name that did not exist, so that nothing planted there is written to.
+    /// The content is first written to a new file with a random name, so that an existing file or link is never written
+    /// to.
     pub fn replace(&self, name: impl AsRef<OsStr>, content: &[u8], mode: u32) -> io::Result<()> {
         self.replace_with(name, mode, |file| file.write_all(content))
     }
 
-    /// Replaces a file as [`replace`](Self::replace) does, with the content that `write` writes.
+    /// Like [`replace`](Self::replace), with a function that writes the content.
     pub fn replace_with(
         &self,
         name: impl AsRef<OsStr>,
@@ -361,37 +357,38 @@ impl TrustedFolder {
         self.publish_staging(&staged, name, written)
     }
 
-    /// Replaces what has this name by a symbolic link, in one step.
+    /// Replaces an entry by a symbolic link, atomically.
     pub fn replace_with_link(&self, name: impl AsRef<OsStr>, target: &Path) -> io::Result<()> {
         let link = |staged: &OsStr| rustix::fs::symlinkat(target, &self.folder, staged);
         let (staged, ()) = with_staging_name(name.as_ref(), link)?;
         self.publish_staging(&staged, name.as_ref(), Ok(()))
     }
 
-    /// Replaces what has this name by another name of the file `from`, in one step. A link at `from` is not followed.
+    /// Replaces an entry by a hard link to the file `from`, atomically. A link at `from` is not followed.
     pub fn replace_with_hard_link(&self, name: impl AsRef<OsStr>, from: &Path) -> io::Result<()> {
         let link = |staged: &OsStr| rustix::fs::linkat(rustix::fs::CWD, from, &self.folder, staged, AtFlags::empty());
         let (staged, ()) = with_staging_name(name.as_ref(), link)?;
         self.publish_staging(&staged, name.as_ref(), Ok(()))
     }
 
-    /// Gives what was staged its name, if it could be written, and makes that durable. Else it is removed.
+    /// Renames a staging file to its final name if it was written successfully, and makes that durable; else removes
+    /// it.
     fn publish_staging(&self, staged: &OsStr, name: &OsStr, written: io::Result<()>) -> io::Result<()> {
         let renamed = written.and_then(|()| Ok(rustix::fs::renameat(&self.folder, staged, &self.folder, name)?));
         if let Err(error) = renamed {
-            // The staging file is ours alone; if removing it fails too, the first failure is still the one to report.
+            // If the removal fails too, report the first error. The staging file belongs to this call alone.
             let _ = rustix::fs::unlinkat(&self.folder, staged, AtFlags::empty());
             return Err(error);
         }
         self.sync()
     }
 
-    /// Creates a private file under a random name beside `name` ([`staging_name`]), where there was nothing.
+    /// Creates a private file with a new random name ([`staging_name`]) beside `name`.
     pub fn create_staging(&self, name: &OsStr) -> io::Result<(OsString, File)> {
         with_staging_name(name, |staged| self.create_new(staged))
     }
 
-    /// As [`create_staging`](Self::create_staging), for a folder.
+    /// Like [`create_staging`](Self::create_staging), for a folder.
     pub fn create_staging_folder(&self, name: &OsStr) -> io::Result<(OsString, Self)> {
         let (staged, ()) = with_staging_name(name, |staged| rustix::fs::mkdirat(&self.folder, staged, Mode::RWXU))?;
         let folder = Self::own(open_folder(&self.folder, &staged)?, &self.path.join(&staged))?;
@@ -399,14 +396,14 @@ impl TrustedFolder {
         Ok((staged, folder))
     }
 
-    /// Creates a private file where there was none, not even a link.
+    /// Creates a private file; fails if the name exists, also as a link.
     fn create_new(&self, name: &OsStr) -> rustix::io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR).map(File::from)
     }
 
-    /// The files and folders of the effective user whose names are staging names beside `name` with one of these
-    /// endings. The ending is empty but for files that a library puts beside a staging file.
+    /// The staging files and folders of the effective user beside `name`, with one of these suffixes. The suffix is
+    /// empty except for files that a library creates beside a staging file.
     pub fn staging_entries(&self, name: &OsStr, endings: &[&str]) -> io::Result<Vec<OsString>> {
         let mut found = Vec::new();
         for entry in rustix::fs::Dir::read_from(self.open_to_read()?)? {
@@ -419,10 +416,11 @@ impl TrustedFolder {
         Ok(found)
     }
 
-    /// Removes what interrupted writes left beside `name` ([`staging_entries`](Self::staging_entries)).
+    /// Removes the staging files that interrupted writes left beside `name`
+    /// ([`staging_entries`](Self::staging_entries)).
     ///
-    /// The caller makes sure that none of these writes is under way: with a lock of its own, or with
-    /// [`lock_staging`](Self::lock_staging), which does all of this.
+    /// The caller must ensure that no such write is in progress: by a lock of its own, or by using
+    /// [`lock_staging`](Self::lock_staging) instead.
     pub fn remove_staging(&self, name: &OsStr, endings: &[&str]) -> io::Result<()> {
         for entry in self.staging_entries(name, endings)? {
             let removed = match self.stat_if_present(&entry)? {
@@ -436,8 +434,8 @@ impl TrustedFolder {
         Ok(())
     }
 
-    /// Removes what interrupted writes left beside `name`, unless another write of this folder is under way, and keeps
-    /// others from doing so until the value is dropped.
+    /// Locks the staging files of this folder against removal by other processes until the value is dropped. If no
+    /// other write is in progress, it first removes the leftovers of interrupted writes beside `name`.
     pub fn lock_staging(&self, name: &OsStr) -> io::Result<StagingLock> {
         let folder = self.open_to_read()?;
         match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
@@ -446,7 +444,7 @@ impl TrustedFolder {
             Err(errno) => return Err(errno.into()),
         }
         let began = Instant::now();
-        // The kernel turns one lock into the other in two steps, and another process may have its turn in between.
+        // Downgrading a lock is not atomic: another process may get the exclusive lock in between.
         loop {
             match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockShared) {
                 Ok(()) => return Ok(StagingLock(folder)),
@@ -474,12 +472,12 @@ impl AsFd for TrustedFolder {
     }
 }
 
-/// Keeps other processes from removing the staging files of a folder while one is written.
+/// Protects the staging files of a folder from removal by other processes.
 #[derive(Debug)]
 #[must_use = "others may remove the staging file once it is dropped"]
 pub struct StagingLock(#[expect(dead_code, reason = "its descriptor is the lock")] File);
 
-/// Creates something under a random name beside `name`; the name that was free comes with it.
+/// Creates something with a random name beside `name`, and returns the name as well.
 fn with_staging_name<T>(name: &OsStr, create: impl Fn(&OsStr) -> rustix::io::Result<T>) -> io::Result<(OsString, T)> {
     for _ in 0..STAGING_ATTEMPTS {
         let staged = staging_name(name);
@@ -492,7 +490,7 @@ fn with_staging_name<T>(name: &OsStr, create: impl Fn(&OsStr) -> rustix::io::Res
     Err(io::Error::other("every name for a temporary file is taken"))
 }
 
-/// Whether `entry` is what [`staging_name`] makes of `name`, with one of these endings.
+/// Whether `entry` is a name that [`staging_name`] makes from `name`, with one of these suffixes.
 fn is_staging_name(entry: &OsStr, name: &OsStr, endings: &[&str]) -> bool {
     let rest = entry.as_bytes().strip_prefix(b".").and_then(|rest| rest.strip_prefix(name.as_bytes()));
     let Some((digits, rest)) = rest.and_then(|rest| rest.strip_prefix(b".")?.split_at_checked(RANDOM_DIGITS)) else {
@@ -503,10 +501,10 @@ fn is_staging_name(entry: &OsStr, name: &OsStr, endings: &[&str]) -> bool {
     is_random && ending.is_some_and(|ending| endings.iter().any(|known| known.as_bytes() == ending))
 }
 
-/// The digits of [`random`] in a staging name.
+/// The number of random hexadecimal digits in a staging name.
 const RANDOM_DIGITS: usize = 16;
 
-/// A name beside `name` that nobody can foresee.
+/// An unpredictable name for a temporary file beside `name`.
 pub fn staging_name(name: &OsStr) -> OsString {
     let mut staged = OsString::from(".");
     staged.push(name);
@@ -514,25 +512,25 @@ pub fn staging_name(name: &OsStr) -> OsString {
     staged
 }
 
-/// A random number. The standard library keys its hash maps from the system's random source.
+/// A random number, from the seed of the standard library's hash maps, which comes from the system's random source.
 pub fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Splits a path into the folder to open and the name in it.
+/// Splits a path into its opened folder and the file name.
 fn split(path: &Path) -> io::Result<(TrustedFolder, &OsStr)> {
     let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Ok((TrustedFolder::open(parent)?, name))
 }
 
-/// Opens a regular file that belongs to the effective user, with these flags. One that is created is private.
+/// Opens a regular file of the effective user with these flags. A new file is private.
 pub fn open_file(path: &Path, flags: OFlags) -> io::Result<File> {
     let (folder, name) = split(path)?;
     folder.open_file(name, flags)
 }
 
-/// Checks that what is at `path`, if anything, belongs to the effective user. A link is not followed.
+/// Checks that the entry at `path` is absent or belongs to the effective user. A link is not followed.
 pub fn check(path: &Path) -> io::Result<()> {
     match absent_is_fine(split(path))? {
         Some((folder, name)) => folder.check(name),
@@ -540,7 +538,7 @@ pub fn check(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Checks that what is at `path`, if anything, is a regular file of the effective user, without opening it.
+/// Checks that the entry at `path` is absent or a regular file of the effective user, without opening it.
 pub fn check_file(path: &Path) -> io::Result<()> {
     match absent_is_fine(split(path))? {
         Some((folder, name)) => folder.check_file(name),
@@ -548,24 +546,24 @@ pub fn check_file(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Reads a whole file that belongs to the effective user. A link is not followed.
+/// Reads a file of the effective user. A link is not followed.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let (folder, name) = split(path)?;
     folder.read(name)
 }
 
-/// As [`read`], for text. What is not UTF-8 is [`io::ErrorKind::InvalidData`], as in the standard library.
+/// Like [`read`], for UTF-8 text. Other content is [`io::ErrorKind::InvalidData`], as in the standard library.
 pub fn read_to_string(path: &Path) -> io::Result<String> {
     String::from_utf8(read(path)?).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
 }
 
-/// Replaces a file as [`TrustedFolder::replace`] does.
+/// Replaces a file; see [`TrustedFolder::replace`].
 pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let (folder, name) = split(path)?;
     folder.replace(name, content, mode)
 }
 
-/// As [`TrustedFolder::replace_with`] with a copy of the file `from`, after leftovers of interrupted copies are removed.
+/// Replaces a file by a copy of `from`, and removes leftovers of interrupted copies.
 pub fn replace_with_copy(path: &Path, from: &Path, mode: u32) -> io::Result<()> {
     let (folder, name) = split(path)?;
     let _lock = folder.lock_staging(name)?;
@@ -573,8 +571,8 @@ pub fn replace_with_copy(path: &Path, from: &Path, mode: u32) -> io::Result<()> 
     folder.replace_with(name, mode, |file| io::copy(&mut source, file).map(drop))
 }
 
-/// Replaces what is at `path` by another name of the file `from`, or by a private copy where the two folders are on
-/// different file systems. Leftovers of interrupted writes are removed.
+/// Replaces the entry at `path` by a hard link to `from`, or by a private copy if that is on another file system.
+/// Removes leftovers of interrupted writes.
 pub fn replace_with_hard_link_or_copy(path: &Path, from: &Path) -> io::Result<()> {
     let (folder, name) = split(path)?;
     let _lock = folder.lock_staging(name)?;
@@ -584,15 +582,15 @@ pub fn replace_with_hard_link_or_copy(path: &Path, from: &Path) -> io::Result<()
     })
 }
 
-/// As [`TrustedFolder::replace_with_link`], after leftovers of interrupted writes are removed.
+/// Replaces the entry at `path` by a symbolic link, and removes leftovers of interrupted writes.
 pub fn replace_with_link(path: &Path, target: &Path) -> io::Result<()> {
     let (folder, name) = split(path)?;
     let _lock = folder.lock_staging(name)?;
     folder.replace_with_link(name, target)
 }
 
-/// Overwrites the file at `path`, which has to be there, and keeps its blocks: it is never shorter than the new content, so that
-/// no other program can take them meanwhile.
+/// Overwrites an existing file in place and keeps its blocks: the file is never truncated below the new content, so
+/// that no other program can take the space.
 pub fn overwrite(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let file = open_file(path, OFlags::WRONLY)?;
     file.set_permissions(Permissions::from_mode(mode))?;
@@ -601,7 +599,7 @@ pub fn overwrite(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     file.sync_all()
 }
 
-/// What to do about a component of a path that is not there.
+/// The handling of an absent component of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OnMissing {
     Fail,
@@ -611,15 +609,15 @@ enum OnMissing {
 /// A walk from `/` to a folder.
 struct Walk {
     here: OwnedFd,
-    /// Where it is, for messages.
+    /// The current path, for messages.
     path: PathBuf,
     pending: VecDeque<OsString>,
     links: usize,
-    /// The owner of `/`. In a user namespace that is not 0.
+    /// The owner of `/`, which is not 0 in a user namespace.
     system: u32,
 }
 
-/// Opens the folder at `path` for search, and says who owns `/`.
+/// Opens the folder at `path` for lookups, and returns the owner of `/` as well.
 fn walk(path: &Path, on_missing: OnMissing) -> io::Result<(OwnedFd, u32)> {
     let path = std::path::absolute(path)?;
     let here = open_root()?;
@@ -636,7 +634,7 @@ impl Walk {
         match open_folder(&self.here, name) {
             Ok(folder) => self.arrive(folder, name),
             Err(Errno::NOENT) if on_missing == OnMissing::Create => self.create(name)?,
-            // A link is not a folder.
+            // These are the errors for a component that is not a folder, for example a link.
             Err(errno @ (Errno::NOTDIR | Errno::LOOP | Errno::MLINK)) => self.follow(name, errno)?,
             Err(errno) => return Err(errno.into()),
         }
@@ -650,13 +648,13 @@ impl Walk {
 
     fn create(&mut self, name: &OsStr) -> io::Result<()> {
         match rustix::fs::mkdirat(&self.here, name, Mode::RWXU) {
-            // Somebody else may have been quicker.
+            // Another process may have created it first.
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno.into()),
         }
         let path = self.path.join(name);
         let folder = TrustedFolder::own(open_folder(&self.here, name)?, &path)?;
-        // The mode that was asked for is subject to the umask.
+        // The mode above was subject to the umask.
         folder.make_private()?;
         self.arrive(folder.folder, name);
         Ok(())
@@ -673,7 +671,7 @@ impl Walk {
         let target = rustix::fs::readlinkat(&self.here, name, Vec::new())?;
         let after = rustix::fs::statat(&self.here, name, AtFlags::SYMLINK_NOFOLLOW)?;
         self.links += 1;
-        // What a link says never changes, so the one that was read is the one that was checked.
+        // A link cannot change its target, so the same inode means that the target belongs to the checked link.
         if (before.st_dev, before.st_ino) != (after.st_dev, after.st_ino) || self.links > LINKS_MAX {
             return Err(Errno::LOOP.into());
         }
@@ -689,7 +687,7 @@ impl Walk {
     }
 }
 
-/// What has to be opened one after the other; `..` is the folder that contains the one that was reached.
+/// The names to open in order. `..` stands for the parent of the folder that was reached.
 fn names(path: &Path) -> impl Iterator<Item = OsString> {
     path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name.to_owned()),
@@ -726,7 +724,7 @@ mod tests {
 
     use super::*;
 
-    /// A user who is neither root nor the one that runs these tests. Only root can give files away.
+    /// A user who is neither root nor the user of these tests. Only root can change owners.
     const STRANGER: u32 = 4_242;
 
     fn refusal(result: io::Result<impl fmt::Debug>) -> Refusal {
@@ -802,7 +800,7 @@ mod tests {
         let error = crate::lock::ProcessLock::acquire(&path).unwrap_err();
         assert!(is_refusal(&error), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "planted");
-        // To replace it is safe: what is there then is ours.
+        // Replacing it is safe: the new file is ours.
         replace(&path, b"ours", 0o600).unwrap();
         assert_eq!(read_to_string(&path).unwrap(), "ours");
     }
@@ -844,13 +842,13 @@ mod tests {
             let folder = dir.path().join(parts[..at].join("/"));
             fs::create_dir_all(&folder).unwrap();
             let link = folder.join(parts[at]);
-            // The name after the link exists in what it leads to.
+            // The name after the link exists in the link's target.
             symlink(&real, &link).unwrap();
             let path = dir.path().join(parts.join("/"));
             assert!(TrustedFolder::create(&path).is_ok(), "one's own link is one's own choice: {}", link.display());
             lchown(&link, Some(STRANGER), None).unwrap();
             for result in [TrustedFolder::create(&path).map(drop), read(&path.join("file")).map(drop)] {
-                // The walk has the path without links, as far as it came.
+                // The walk's path has the links resolved, as far as it came.
                 assert_eq!(refused_owner(result).file_name(), link.file_name());
             }
         }
@@ -872,7 +870,7 @@ mod tests {
             assert_eq!(refusal(open_file(&link, flags)), Refusal::Link { path: link.clone() });
         }
         assert!(!victim.exists());
-        // A link that is replaced is gone; what it led to is not written to.
+        // A replaced link is gone, and its target was not written to.
         fs::write(&victim, "old").unwrap();
         replace(&link, b"new", 0o600).unwrap();
         assert_eq!((fs::read_to_string(&victim).unwrap().as_str(), read(&link).unwrap()), ("old", b"new".to_vec()));
@@ -893,7 +891,7 @@ mod tests {
         assert_eq!(names.len(), 100);
     }
 
-    /// What an interrupted write leaves, and what only looks like it. Only the first three are to be removed.
+    /// Leftovers of an interrupted write, and names that look similar. Only the first three have to be removed.
     fn plant_staging(folder: &Path, victim: &Path) -> [PathBuf; 6] {
         let names = [
             ".k3s.0123456789abcdef.tmp",

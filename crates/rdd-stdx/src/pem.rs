@@ -1,13 +1,13 @@
-//! A certificate with its key, which does not print the key.
+//! A certificate with its private key, which `Debug` does not print.
 
 use std::fmt;
 
-/// A certificate and its key, both as PEM.
+/// A certificate and its private key in PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pair {
     /// The certificate.
     pub certificate: String,
-    /// Its private key, PKCS#8.
+    /// The private key, in PKCS#8.
     pub key: String,
 }
 

@@ -1,4 +1,4 @@
-//! Starting processes, and signalling those that others started.
+//! Starts child processes, and signals or waits for processes that are not children.
 
 use std::{
     ffi::OsStr,
@@ -14,9 +14,11 @@ pub use rustix::process::Signal;
 
 use crate::open_files;
 
-/// A child that outlives us: its own process group, so that Ctrl-C in our terminal does not reach it, no standard input,
-/// a working folder of its own, so that it does not hold the user's folder busy, and none of the files that whoever
-/// started us had open, so that it holds neither their locks nor their pipes.
+/// A command for a child that outlives this process.
+///
+/// The child has its own process group, so that Ctrl-C in our terminal does not reach it; no standard input; its own
+/// working folder, so that it does not keep the user's folder busy; and no inherited files except standard output and
+/// error, so that it holds no locks or pipes of our parent.
 pub fn background(program: impl AsRef<OsStr>, cwd: &Path) -> Command {
     keep_inherited_files_from_children();
     let mut command = foreground(program);
@@ -24,7 +26,7 @@ pub fn background(program: impl AsRef<OsStr>, cwd: &Path) -> Command {
     command
 }
 
-/// A child that belongs to our terminal: it shares our process group, standard streams and working folder.
+/// A command for a child in our terminal, with our process group, standard streams and working folder.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that makes commands")]
 pub fn foreground(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
@@ -32,9 +34,9 @@ pub fn foreground(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// What this program opens is closed in its children anyway; what it inherited is not, unless it is marked.
+/// Sets close-on-exec on inherited files. Files that this program opens have it already.
 ///
-/// Best effort: where the list cannot be read nothing is marked, and the child has what any child would have.
+/// Best effort: if the list of files cannot be read, children inherit them as usual.
 #[allow(unsafe_code, reason = "a descriptor that was inherited has no owner in this program to borrow it from")]
 fn keep_inherited_files_from_children() {
     use std::os::fd::BorrowedFd;
@@ -46,8 +48,8 @@ fn keep_inherited_files_from_children() {
         if number <= 2 {
             continue;
         }
-        // SAFETY: the number is not -1. If another thread closed the descriptor since the list was read, the calls fail
-        // with EBADF; if the number was given to a new file of ours, that one is marked already, and stays so.
+        // SAFETY: the number is not -1. If another thread closed the descriptor in the meantime, the calls fail with
+        // EBADF. If it was reused for a new file of ours, the flag is set already and stays.
         let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
         if fcntl_getfd(descriptor).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC)) {
             let _ = fcntl_setfd(descriptor, FdFlags::CLOEXEC);
@@ -55,7 +57,7 @@ fn keep_inherited_files_from_children() {
     }
 }
 
-/// A process that somebody else started, held so that a recycled PID is never mistaken for it.
+/// A handle of a process. It never refers to another process that reuses the PID.
 #[derive(Debug)]
 pub struct Process {
     pid: Pid,
@@ -64,16 +66,16 @@ pub struct Process {
 }
 
 impl Process {
-    /// Takes hold of the process that has this PID now; `None` if there is none.
+    /// Opens the process that has this PID now. `None` if there is none.
     ///
-    /// Between learning a PID and calling this the process may have gone and the PID been given away. Check after the
-    /// call that what told you the PID still says so; from then on the handle means that process only.
+    /// The PID may have been reused between learning it and this call. Check afterwards that the source of the PID
+    /// still names it; from then on the handle means that process only.
     pub fn open(pid: u32) -> io::Result<Option<Self>> {
         let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
         Self::hold(pid)
     }
 
-    /// Its PID.
+    /// The PID.
     pub fn pid(&self) -> u32 {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }
@@ -90,12 +92,12 @@ impl Process {
         }
     }
 
-    /// Sends a signal; `false` if the process has ended.
+    /// Sends a signal. Returns `false` if the process has ended.
     pub fn signal(&self, signal: Signal) -> io::Result<bool> {
         sent(rustix::process::pidfd_send_signal(&self.fd, signal))
     }
 
-    /// Waits until the process has ended, at most this long; `true` if it has. A zombie has ended.
+    /// Waits with a timeout until the process has ended, and returns whether it has. A zombie counts as ended.
     pub fn wait(&self, at_most: Duration) -> io::Result<bool> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let deadline = std::time::Instant::now() + at_most;
@@ -113,13 +115,13 @@ impl Process {
 
 #[cfg(target_os = "linux")]
 impl Process {
-    /// Waits until the process has ended, for as long as it takes. A zombie has ended. Can be dropped at any time.
+    /// Waits until the process has ended. A zombie counts as ended. Cancel safe.
     #[allow(unsafe_code, reason = "tokio cannot see that a descriptor which it owns stays open")]
     pub async fn ended(&self) -> io::Result<()> {
         use tokio::io::{Interest, unix::AsyncFd};
-        // A descriptor can be watched once: with one of its own each caller can.
+        // epoll accepts a descriptor only once, so each caller uses a duplicate.
         let fd = self.fd.try_clone()?;
-        // SAFETY: the descriptor is open, and it is owned by what watches it until that is dropped at the end of this function.
+        // SAFETY: the descriptor is open, and the returned value owns it until the end of this function.
         let watched = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
         watched.map_err(|error| error.into_parts().1)?.readable().await?.retain_ready();
         Ok(())
@@ -132,12 +134,12 @@ impl Process {
         Ok(sent(rustix::process::test_kill_process(pid))?.then_some(Self { pid }))
     }
 
-    /// Sends a signal; `false` if the process has ended.
+    /// Sends a signal. Returns `false` if the process has ended.
     pub fn signal(&self, signal: Signal) -> io::Result<bool> {
         sent(rustix::process::kill_process(self.pid, signal))
     }
 
-    /// Waits until the process has ended, at most this long; `true` if it has.
+    /// Waits with a timeout until the process has ended, and returns whether it has.
     pub fn wait(&self, at_most: Duration) -> io::Result<bool> {
         let deadline = std::time::Instant::now() + at_most;
         while sent(rustix::process::test_kill_process(self.pid))? {
@@ -192,11 +194,11 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let seen = |shell: &dyn Fn() -> Command| {
             let inherited = rustix::io::dup(&file).unwrap(); // without CLOEXEC, as an inherited one is
-            // The shell itself looks: a program that lists files has one more open, maybe under that very number.
+            // Use shell builtins: a program that lists files opens one itself, possibly with the same number.
             let look = format!("[ -e /dev/fd/{} ]", std::os::fd::AsRawFd::as_raw_fd(&inherited));
             shell().args(["-c", &look]).status().unwrap().success()
         };
-        // Not every one: another test may have marked ours for the sake of a background child of its own.
+        // Not all files: another test may have set the flag on ours when it started a background child.
         assert!((0..100).any(|_| seen(&|| foreground("sh"))), "a foreground child shares what we have");
         assert!(!seen(&|| background("sh", Path::new("/"))));
     }

@@ -1,7 +1,7 @@
-//! What a task is about, so that every line it logs can say so.
+//! The subject of a task, which the log appends to each of the task's lines.
 //!
-//! This is what a `tracing` span is for; but a span is stored when it begins, for whoever may ask, and a request to the API
-//! server is over before anyone does. Here nothing is written down until a line is.
+//! It replaces a `tracing` span, whose fields are stored when the span begins. Requests to the API server rarely log a
+//! line, so here the properties are read only when a line is written.
 
 use std::{
     cell::RefCell,
@@ -14,9 +14,9 @@ use std::{
 
 use pin_project_lite::pin_project;
 
-/// What is being worked on.
+/// The subject of a task.
 pub trait Subject: Send + Sync {
-    /// Tells each of its properties by name.
+    /// Calls `each` with the name and value of every property.
     fn tell(&self, each: &mut dyn FnMut(&'static str, &str));
 }
 
@@ -24,7 +24,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<dyn Subject>>> = const { RefCell::new(None) };
 }
 
-/// Tells what this thread works on at the moment; nothing if nobody has said.
+/// Calls `each` with the properties of the current thread's subject; does nothing if there is none.
 pub fn tell_current(each: &mut dyn FnMut(&'static str, &str)) {
     let current = CURRENT.with_borrow(Clone::clone);
     if let Some(subject) = current {
@@ -32,13 +32,13 @@ pub fn tell_current(each: &mut dyn FnMut(&'static str, &str)) {
     }
 }
 
-/// Does something on behalf of a subject.
+/// Runs a function with this subject.
 pub fn within<T>(subject: &Arc<dyn Subject>, work: impl FnOnce() -> T) -> T {
     let _restored = Restore(CURRENT.replace(Some(Arc::clone(subject))));
     work()
 }
 
-/// Puts back who was worked for before, also after a panic.
+/// Restores the previous subject on drop, also after a panic.
 struct Restore(Option<Arc<dyn Subject>>);
 
 impl Drop for Restore {
@@ -48,7 +48,7 @@ impl Drop for Restore {
 }
 
 pin_project! {
-    /// A future that is polled on behalf of a subject.
+    /// A future that is polled with a subject.
     #[must_use = "futures do nothing unless polled"]
     pub struct About<F> {
         subject: Arc<dyn Subject>,
@@ -63,7 +63,7 @@ impl<F> fmt::Debug for About<F> {
     }
 }
 
-/// Does the work of a future on behalf of a subject, wherever it is polled.
+/// Wraps a future so that it is polled with this subject.
 pub fn about<F: Future>(subject: Arc<dyn Subject>, work: F) -> About<F> {
     About { subject, work }
 }

@@ -1,11 +1,11 @@
-//! Which user a connection on this machine comes from.
+//! Finds the user who owns the other end of a local connection.
 
 pub use self::platform::SocketOwners;
 
-/// Asks the kernel's `sock_diag` for the other end of a connection, which on loopback is a socket of this machine too.
+/// Queries the kernel's `sock_diag` for the peer of a connection, which on loopback is a socket of this host as well.
 ///
-/// One small request and its reply, which the kernel has ready when the request returns: a few microseconds, however many
-/// sockets there are. `/proc/net/tcp` would have to be read as a whole.
+/// A query is one short request, whose reply is available when the request returns. It takes a few microseconds,
+/// independent of the number of sockets; `/proc/net/tcp` would have to be read as a whole.
 #[cfg(target_os = "linux")]
 mod platform {
     use std::{
@@ -21,22 +21,22 @@ mod platform {
         },
     };
 
-    /// `SOCK_DIAG_BY_FAMILY`: the type of the request and of its reply.
+    /// `SOCK_DIAG_BY_FAMILY`: the type of the request and the reply.
     const BY_FAMILY: u16 = 20;
     /// `NLM_F_REQUEST`.
     const REQUEST: u16 = 1;
     const IPPROTO_TCP: u8 = 6;
     const AF_INET: u8 = 2;
-    /// Header (`nlmsghdr`) and `inet_diag_req_v2`.
+    /// The sizes of `nlmsghdr` and of `inet_diag_req_v2`.
     const HEADER_BYTES: usize = 16;
     const REQUEST_BYTES: usize = HEADER_BYTES + 56;
-    /// Where `inet_diag_msg` has the user and the inode.
+    /// The offsets of user and inode in `inet_diag_msg`.
     const UID_AT: usize = HEADER_BYTES + 64;
     const INODE_AT: usize = HEADER_BYTES + 68;
-    /// Replies to earlier requests that are skipped, at most.
+    /// The maximum number of replies to earlier requests that are skipped.
     const STALE_MAX: usize = 8;
 
-    /// Knows which user owns a socket of this machine.
+    /// Finds the owners of TCP sockets on this host.
     #[derive(Debug)]
     pub struct SocketOwners {
         netlink: OwnedFd,
@@ -45,7 +45,7 @@ mod platform {
     }
 
     impl SocketOwners {
-        /// Opens the channel to the kernel; fails where there is none.
+        /// Opens the netlink socket. Fails where the kernel does not support it.
         pub fn open() -> io::Result<Self> {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let netlink = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(SOCK_DIAG))?;
@@ -58,8 +58,8 @@ mod platform {
             self.own_uid
         }
 
-        /// The user who owns the TCP socket at `address` that is connected to `peer`. `None` if it is not a socket of this
-        /// machine, or its process has closed it: the kernel then no longer knows whose it was.
+        /// The user who owns the TCP socket at `address` that is connected to `peer`. `None` if it is not a socket of
+        /// this host, or if its process has closed it, because the kernel then no longer knows the owner.
         pub fn uid(&self, address: SocketAddr, peer: SocketAddr) -> Option<u32> {
             let (SocketAddr::V4(address), SocketAddr::V4(peer)) = (address, peer) else { return None };
             let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
@@ -96,7 +96,7 @@ mod platform {
         bytes
     }
 
-    /// The user in a reply. A socket without an inode belongs to no process any more, and its user says nothing.
+    /// The user in a reply. `None` for a socket without an inode, which no process owns any more.
     fn owner(reply: &[u8]) -> Option<u32> {
         let is_found = reply.get(4..6)? == BY_FAMILY.to_ne_bytes();
         (is_found && u32_at(reply, INODE_AT)? != 0).then(|| u32_at(reply, UID_AT)).flatten()
@@ -107,17 +107,17 @@ mod platform {
     }
 }
 
-/// Other systems do not tell without unsafe code.
+/// Other systems do not offer this without unsafe code.
 #[cfg(not(target_os = "linux"))]
 mod platform {
     use std::{io, net::SocketAddr};
 
-    /// Knows which user owns a socket of this machine.
+    /// Finds the owners of TCP sockets on this host.
     #[derive(Debug)]
     pub struct SocketOwners(std::convert::Infallible);
 
     impl SocketOwners {
-        /// Opens the channel to the kernel; fails where there is none.
+        /// Always fails on this system.
         pub fn open() -> io::Result<Self> {
             Err(io::ErrorKind::Unsupported.into())
         }

@@ -1,32 +1,32 @@
-//! Tasks that have a name and an owner: one that ends or panics is an event, never a silence.
+//! Named tasks with an owner, who learns of every end and panic.
 
 use std::{any::Any, collections::HashMap, future::Future};
 
 use tokio::task::{Id, JoinError, JoinSet};
 
-/// The tasks of one owner. Dropping it cancels them all.
+/// The tasks of one owner. Dropping the group cancels them all.
 #[derive(Debug)]
 pub struct Group<T> {
     running: JoinSet<T>,
     names: HashMap<Id, &'static str>,
 }
 
-/// A task that is over.
+/// A task that has ended.
 #[derive(Debug)]
 pub struct Ended<T> {
-    /// The name it was started with.
+    /// The task's name.
     pub name: &'static str,
-    /// What came of it.
+    /// Its result.
     pub outcome: Result<T, Failure>,
 }
 
-/// Why a task gave no result.
+/// Why a task has no result.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Failure {
-    /// It panicked, with this message.
+    /// It panicked with this message.
     #[error("task panicked: {0}")]
     Panicked(String),
-    /// Its owner cancelled it.
+    /// The owner cancelled it.
     #[error("task was cancelled")]
     Cancelled,
 }
@@ -38,13 +38,13 @@ impl<T> Default for Group<T> {
 }
 
 impl<T: Send + 'static> Group<T> {
-    /// Starts a task; it runs until it ends, panics, or this group is dropped or told to [`cancel`](Self::cancel).
+    /// Starts a task. It runs until it ends or panics, or until the group is dropped or [cancelled](Self::cancel).
     pub fn spawn(&mut self, name: &'static str, future: impl Future<Output = T> + Send + 'static) {
         let id = self.running.spawn(future).id();
         self.names.insert(id, name);
     }
 
-    /// Waits for the next task to end; `None` when none is left.
+    /// Waits for the next task to end. `None` if there are no tasks. Every end is returned exactly once.
     pub async fn next(&mut self) -> Option<Ended<T>> {
         let (id, outcome) = match self.running.join_next_with_id().await? {
             Ok((id, value)) => (id, Ok(value)),
@@ -53,17 +53,17 @@ impl<T: Send + 'static> Group<T> {
         Some(Ended { name: self.names.remove(&id).unwrap_or("unnamed"), outcome })
     }
 
-    /// Tells every task to stop at its next await.
+    /// Cancels all tasks at their next await.
     pub fn cancel(&mut self) {
         self.running.abort_all();
     }
 
-    /// How many are running, or have ended without their end having been taken yet.
+    /// The number of tasks whose end was not returned yet.
     pub fn len(&self) -> usize {
         self.running.len()
     }
 
-    /// Whether none is left.
+    /// Whether there are no such tasks.
     pub fn is_empty(&self) -> bool {
         self.running.is_empty()
     }
@@ -76,7 +76,7 @@ fn failure(error: JoinError) -> Failure {
     }
 }
 
-/// The text of a panic, as far as it has one.
+/// The message of a panic, if it has one.
 pub fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
