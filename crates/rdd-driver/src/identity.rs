@@ -110,6 +110,7 @@ impl ProcessScope {
         records: impl IntoIterator<Item = Record>,
     ) -> Self {
         let boot = boot();
+        // Only records of this boot count: PIDs and start times restart with each boot.
         let legacy = records.into_iter().filter(|record| record.nonce.is_none() && record.boot == boot);
         Self {
             mark,
@@ -121,6 +122,7 @@ impl ProcessScope {
 
     /// Lists all processes in the scope.
     pub(crate) fn list(&self) -> Vec<Seen> {
+        // Nothing was started in this boot; skip the scan of /proc.
         if self.nonce.is_none() && self.legacy_since.is_none() {
             return Vec::new();
         }
@@ -136,6 +138,7 @@ impl ProcessScope {
     /// The process among these that leads its process group and runs this program: the one that rdd started directly.
     /// It has to have the nonce; a process of a version without nonces is found only by its record.
     pub(crate) fn leader<'a>(&self, among: &'a [Seen], program: &str) -> Option<&'a Seen> {
+        // rdd starts each process as the leader of a new group; its children are not leaders.
         let is_leader = |seen: &&Seen| seen.pid == seen.group && seen.program() == program;
         among.iter().filter(is_leader).find(|seen| self.proof_of(&seen.environment()) == Proof::Nonce)
     }
@@ -143,6 +146,7 @@ impl ProcessScope {
     fn contains(&self, seen: &Seen) -> bool {
         let environment = seen.environment();
         let is_marked = has_variable(&environment, self.mark, self.folder.as_os_str().as_bytes());
+        // Cheap checks first: `is_ours` reads another file of /proc.
         is_marked && self.admits(&environment, seen.started) && is_ours(seen.pid)
     }
 
@@ -158,6 +162,7 @@ impl ProcessScope {
         match (variable(environment, NONCE), &self.nonce) {
             (None, _) => Proof::MarkOnly,
             (Some(found), Some(nonce)) if found == nonce.0.as_bytes() => Proof::Nonce,
+            // A process of an earlier start, or one with a forged nonce.
             (Some(_), _) => Proof::OtherNonce,
         }
     }
@@ -332,6 +337,7 @@ fn parse_stat(pid: u32, stat: &str) -> Option<Seen> {
     let small = |index: usize| number(index).and_then(|number| u32::try_from(number).ok());
     Some(Seen {
         pid,
+        // Field numbers count from the state, which follows the name.
         is_zombie: matches!(*fields.first()?, "Z" | "X"),
         parent: small(1)?,
         group: small(2)?,

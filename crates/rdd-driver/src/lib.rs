@@ -175,6 +175,7 @@ pub fn check_name(vm: &str) -> Result<(), Error> {
         refuse("it is empty")
     } else if vm.len() > NAME_LENGTH_MAX {
         refuse("it is longer than 63 characters")
+    // Excludes slashes; together with the next rule also `.` and `..`.
     } else if !vm.chars().all(is_name_character) {
         refuse("it has a character other than lower-case letters, digits, hyphens and dots")
     } else if !vm.starts_with(is_alphanumeric) || !vm.ends_with(is_alphanumeric) {

@@ -55,6 +55,7 @@ pub(crate) fn last_cause(path: &Path) -> Option<String> {
 /// Finds the cause of the end of a program that logs with logrus, like K3s: the message of its last fatal line, else of
 /// its last error, else its last line. Lines that it logs while it shuts down are not the cause.
 pub(crate) fn find_cause(text: &str) -> Option<String> {
+    // A Go panic is not logged by logrus but is fatal all the same.
     let is_fatal = |line: &&str| has_level(line, "fatal") || line.starts_with("panic: ");
     let lines = || text.lines().rev().map(str::trim);
     let line = lines()
@@ -80,6 +81,7 @@ fn unwrap_message(line: &str) -> String {
 
 /// The value of a field of a logrus line, unquoted.
 fn find_field(line: &str, name: &str) -> Option<String> {
+    // The leading space prevents matches inside of other field names.
     let start = line.find(&format!(" {name}="))? + name.len() + 2;
     let value = line.get(start..)?;
     let Some(quoted) = value.strip_prefix('"') else {
@@ -90,6 +92,7 @@ fn find_field(line: &str, name: &str) -> Option<String> {
         match characters.next()? {
             '"' => return Some(text),
             '\\' => match characters.next()? {
+                // The message becomes one line.
                 'n' | 'r' | 't' => text.push(' '),
                 other => text.push(other),
             },
@@ -102,6 +105,7 @@ fn find_field(line: &str, name: &str) -> Option<String> {
 fn read_tail(path: &Path, bytes: u64) -> Option<String> {
     let mut log = File::open(path).ok()?;
     let length = log.metadata().ok()?.len();
+    // Logs can be large; only the end matters.
     log.seek(SeekFrom::Start(length.saturating_sub(bytes))).ok()?;
     let mut tail = Vec::new();
     log.take(bytes).read_to_end(&mut tail).ok()?;
@@ -151,6 +155,7 @@ fn free_folder(log_dir: &Path, vm: &str) -> Result<PathBuf, Error> {
         let folder = log_dir.join(name);
         match fs::create_dir(&folder) {
             Ok(()) => {
+                // `create_dir` reserves the name; this sets the mode independent of the umask.
                 file::create_dir_private(&folder)?;
                 return Ok(folder);
             }

@@ -68,6 +68,7 @@ impl Run {
     ///
     /// Cancel safe: dropping the future loses no state.
     pub async fn next(&mut self) -> Option<State> {
+        // `changed` would wait for the reporter to be dropped after the final state was returned.
         let is_shown = matches!(self.states.has_changed(), Ok(false));
         if is_shown && self.is_over() {
             return None;
@@ -91,6 +92,7 @@ impl Run {
     #[must_use]
     pub fn afresh(&self) -> Self {
         let mut run = self.clone();
+        // A cloned receiver has seen what the original has seen.
         run.states.mark_changed();
         run
     }
@@ -115,6 +117,7 @@ impl Reporter {
     /// Publishes a state if it differs from the last one. States after [`State::Exited`] are ignored.
     pub fn report(&self, state: State) {
         self.states.send_if_modified(|last| {
+            // A second report, as of a stop and of the process's end, must not replace the first exit.
             if *last == state || matches!(last, State::Exited { .. }) {
                 return false;
             }

@@ -104,12 +104,14 @@ impl Slot {
 
     /// Copies a file from another place into the cache, if its digest is right.
     pub(crate) fn adopt(&self, from: &Path) -> Result<Adopted, Error> {
+        // An unreadable file counts as absent: the network may have it.
         let Ok(mut source) = File::open(from) else { return Ok(Adopted::Absent) };
         if !source.metadata().is_ok_and(|meta| meta.is_file()) {
             return Ok(Adopted::Absent);
         }
         let path = self.copy_path();
         let write = failed("write", &path);
+        // The digest is computed over the copied bytes, so the file cannot change between check and copy.
         let copied = (|| {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(PRIVATE).open(&path)?;
             let mut hasher = Hasher::new();
@@ -175,6 +177,7 @@ impl Partial {
             let mut options = OpenOptions::new();
             let mut file = options.read(true).write(true).create(true).truncate(false).mode(PRIVATE).open(&path)?;
             let mut hasher = Hasher::new();
+            // Hashing also moves the position to the end, where new data is appended.
             let length = hash(&mut file, &mut hasher)?;
             let origin = fs::read_to_string(origin_path(&path)).unwrap_or_default();
             let origin = origin.split_once('\n').map(|(url, validator)| (url.to_owned(), validator.to_owned()));

@@ -131,7 +131,7 @@ async fn attempt(
         partial.restart().map_err(End::Disk)?;
     }
     if partial.length > 0 && order.bytes == Some(partial.length) {
-        return Ok(()); // it was complete, and nobody was left to give it its name
+        return Ok(()); // complete already: an earlier process ended before the rename
     }
     let same = partial.origin.as_ref().filter(|(from, _)| from == url);
     let validator = same.map(|(_, validator)| validator.clone()).filter(|validator| !validator.is_empty());

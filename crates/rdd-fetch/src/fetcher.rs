@@ -96,6 +96,7 @@ impl Fetcher {
     #[must_use]
     pub fn with_authorities(mut self, authorities: Vec<CertificateDer<'static>>) -> Self {
         self.authorities = authorities;
+        // Discard a TLS configuration without the new authorities.
         self.tls = Arc::default();
         self
     }
@@ -146,6 +147,7 @@ impl Fetcher {
         if look(&slot).await? {
             return Ok(slot.path());
         }
+        // A file with this path has the wrong digest, for example after damage of the disk.
         slot.discard()?;
         let signature = match &asset.check {
             Check::Signed { signed, entry, .. } => {
@@ -181,6 +183,7 @@ impl Fetcher {
             Adopted::Wrong(mistaken) => Some(mistaken),
             Adopted::Absent => None,
         };
+        // A wrong file in the offline folder matters only if the download fails as well.
         self.load(asset, digest, slot, progress).await.map_err(|source| match mistaken {
             Some(mistaken) => Error::Mistaken { mistaken, source: Box::new(source) },
             None => source,
@@ -218,6 +221,7 @@ impl Fetcher {
     async fn signed_files<'s>(&self, signed: &'s SignedList, is_offline: bool) -> Result<SignedFiles<'s>, Error> {
         let SignedList { list, signature, keys } = signed;
         let file = async |file: &PublishedFile| {
+            // Without URLs the file can only come from the offline folder.
             let urls = if is_offline { Vec::new() } else { file.urls.clone() };
             self.small_file(&PublishedFile { name: file.name.clone(), urls }).await
         };
@@ -336,6 +340,7 @@ impl Fetcher {
                     }
                 }
             }
+            // Retry only if at least one URL failed with a transient error.
             if !is_worth_it || failures == attempts {
                 break;
             }
@@ -358,6 +363,7 @@ impl Fetcher {
         let body = timeout(self.silence, body).await.map_err(|_| silence)?;
         let body = body.map_err(|error| match error.downcast::<hyper::Error>() {
             Ok(source) => Failure::Talk { host: answer.host.clone(), source: *source },
+            // The only other error of `Limited` is its length limit.
             Err(_) => Failure::TooLong { limit: SMALL_FILE_BYTES_MAX },
         })?;
         Ok(body.to_bytes().to_vec())

@@ -32,6 +32,7 @@ impl KeyFingerprint {
 
     /// The fingerprint of a public key packet: a SHA-1 digest over its length and content. Only version 4 is supported.
     fn from_packet(content: &[u8]) -> Option<Self> {
+        // The first byte of the content is the version of the key.
         let length = u16::try_from(content.len()).ok().filter(|_| content.first() == Some(&4))?;
         let hashed = [&[0x99], &length.to_be_bytes()[..], content].concat();
         let mut bytes = [0; 20];
@@ -67,6 +68,7 @@ pub(crate) fn select_key(file: &[u8], fingerprint: KeyFingerprint) -> Option<Vec
             is_selected = KeyFingerprint::from_packet(content) == Some(fingerprint);
         }
         let (packet, after) = rest.split_at(length);
+        // User IDs, subkeys and signatures follow the key that they belong to.
         if is_selected {
             keyring.extend_from_slice(packet);
         }
@@ -104,6 +106,7 @@ impl<'a> Packet<'a> {
             let digits = bytes.get(1..=count)?;
             Some(digits.iter().fold(0, |number, digit| number << 8 | usize::from(*digit)))
         };
+        // Bit 6 distinguishes the new format from the old one.
         let (kind, length, header) = if first & 0x40 == 0 {
             let count = [1, 2, 4].get(usize::from(first & 3))?;
             (first >> 2 & 0xf, number(*count)?, 1 + count)
@@ -111,6 +114,7 @@ impl<'a> Packet<'a> {
             match *bytes.get(1)? {
                 short @ 0..192 => (first & 0x3f, usize::from(short), 2),
                 192..224 => (first & 0x3f, number(2)? - (192 << 8) + 192, 3),
+                // Partial body lengths.
                 224..255 => return None,
                 255 => {
                     let digits = bytes.get(2..6)?;

@@ -28,8 +28,10 @@ impl std::fmt::Debug for Proxy {
 impl Proxy {
     /// Parses `HTTPS_PROXY` and `NO_PROXY`. A proxy without a scheme is an HTTP proxy.
     pub fn parse(proxy: &str, exempt: &str) -> Result<Self, InvalidProxy> {
+        // Variables often hold only host and port.
         let with_scheme = if proxy.contains("://") { proxy.to_owned() } else { format!("http://{proxy}") };
         let uri: Uri = with_scheme.parse().map_err(|_| InvalidProxy)?;
+        // TLS to the proxy itself and SOCKS are not supported.
         let authority = uri.authority().filter(|_| uri.scheme_str() == Some("http")).ok_or(InvalidProxy)?;
         let credentials = authority.as_str().rsplit_once('@').map(|(credentials, _)| unescape(credentials));
         let host = authority.host().to_owned();
@@ -54,6 +56,7 @@ impl Proxy {
     pub fn is_for(&self, host: &str) -> bool {
         let host = host.to_ascii_lowercase();
         let is_exempt = |entry: &String| {
+            // `example.com`, `.example.com` and `*.example.com` all include subdomains.
             let domain = entry.trim_start_matches("*.").trim_start_matches('.');
             entry == "*" || host == domain || host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
         };

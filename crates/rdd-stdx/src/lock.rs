@@ -88,7 +88,7 @@ impl ProcessLock {
             Err(Errno::AGAIN | Errno::ACCESS) => {
                 let holder = match holder_of(&file).map_err(fail)? {
                     Holder::Process(pid) => pid,
-                    Holder::Nobody => None, // it let go a moment ago; the caller may try again
+                    Holder::Nobody => None, // released in the meantime; the caller may try again
                 };
                 return Err(Error::Held { path: path.to_owned(), holder });
             }

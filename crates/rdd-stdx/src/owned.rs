@@ -86,6 +86,7 @@ fn find_name(passwd: &str, uid: u32) -> Option<String> {
     passwd.lines().find_map(|line| {
         let mut fields = line.split(':');
         let name = fields.next()?;
+        // The name goes into messages and command lines.
         let is_printable = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
         (fields.nth(1)? == uid && is_printable).then(|| name.to_owned())
     })

@@ -47,6 +47,7 @@ mod platform {
     impl SocketOwners {
         /// Opens the netlink socket. Fails where the kernel does not support it.
         pub fn open() -> io::Result<Self> {
+            // The reply is available at once; NONBLOCK prevents a hang if it is not.
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let netlink = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(SOCK_DIAG))?;
             let own_uid = rustix::process::geteuid().as_raw();
@@ -61,6 +62,7 @@ mod platform {
         /// The user who owns the TCP socket at `address` that is connected to `peer`. `None` if it is not a socket of
         /// this host, or if its process has closed it, because the kernel then no longer knows the owner.
         pub fn uid(&self, address: SocketAddr, peer: SocketAddr) -> Option<u32> {
+            // The daemon listens on IPv4 loopback only.
             let (SocketAddr::V4(address), SocketAddr::V4(peer)) = (address, peer) else { return None };
             let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
             send(&self.netlink, &request(sequence, address, peer), SendFlags::empty()).ok()?;
@@ -68,6 +70,7 @@ mod platform {
             for _ in 0..STALE_MAX {
                 let (length, _) = recv(&self.netlink, &mut reply, RecvFlags::empty()).ok()?;
                 let reply = &reply[..length];
+                // A reply with another sequence number belongs to a request that was given up.
                 if u32_at(reply, 8) == Some(sequence) {
                     return owner(reply);
                 }
@@ -82,22 +85,23 @@ mod platform {
         bytes.extend(BY_FAMILY.to_ne_bytes());
         bytes.extend(REQUEST.to_ne_bytes());
         bytes.extend(sequence.to_ne_bytes());
-        bytes.extend(0u32.to_ne_bytes()); // from whom: the kernel fills it in
+        bytes.extend(0u32.to_ne_bytes()); // sender: the kernel fills it in
         bytes.extend([AF_INET, IPPROTO_TCP, 0, 0]);
-        bytes.extend(u32::MAX.to_ne_bytes()); // in any state
+        bytes.extend(u32::MAX.to_ne_bytes()); // any state
         bytes.extend(address.port().to_be_bytes());
         bytes.extend(peer.port().to_be_bytes());
         for end in [address, peer] {
             bytes.extend(end.ip().octets());
-            bytes.extend([0; 12]); // room for IPv6
+            bytes.extend([0; 12]); // padding of an IPv4 address
         }
-        bytes.extend(0u32.to_ne_bytes()); // on any interface
+        bytes.extend(0u32.to_ne_bytes()); // any interface
         bytes.extend([0xff; 8]); // no cookie
         bytes
     }
 
     /// The user in a reply. `None` for a socket without an inode, which no process owns any more.
     fn owner(reply: &[u8]) -> Option<u32> {
+        // Errors have another message type.
         let is_found = reply.get(4..6)? == BY_FAMILY.to_ne_bytes();
         (is_found && u32_at(reply, INODE_AT)? != 0).then(|| u32_at(reply, UID_AT)).flatten()
     }

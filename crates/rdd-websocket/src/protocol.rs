@@ -81,6 +81,7 @@ fn words(headers: &HeaderMap) -> impl Iterator<Item = &str> {
 
 /// Selects the first offered subprotocol that is supported. A client that offers none gets the one without a name.
 pub fn select_protocol(offered: &[&str], supported: &[Subprotocol]) -> Option<Subprotocol> {
+    // The entry without a name in the table stands for a client without subprotocols.
     let offered = if offered.is_empty() { &[""] } else { offered };
     offered.iter().find_map(|offered| supported.iter().find(|known| known.name == *offered)).copied()
 }
@@ -109,6 +110,7 @@ pub fn bearer_token(headers: &HeaderMap) -> Result<Option<String>, BearerError> 
     }
     let token = URL_SAFE_NO_PAD.decode(encoded).map_err(|_| BearerError::Encoding)?;
     let token = String::from_utf8(token).map_err(|_| BearerError::Encoding)?;
+    // The handshake has to select a subprotocol, and selecting the token would disclose it.
     if !token.is_empty() && offered_protocols(headers).is_empty() {
         return Err(BearerError::Alone);
     }
@@ -121,6 +123,7 @@ pub fn strip_bearer_protocol(headers: &mut HeaderMap) {
     if !headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().any(has_token) {
         return;
     }
+    // All headers become one, so that no other header can keep a token.
     let kept = HeaderValue::try_from(offered_protocols(headers).join(", "));
     match kept {
         Ok(value) if !value.is_empty() => drop(headers.insert(SEC_WEBSOCKET_PROTOCOL, value)),

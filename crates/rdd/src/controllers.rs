@@ -89,6 +89,7 @@ fn selected(parts: &Parts<'_>, wanted: impl Fn(&str, &str) -> bool) -> Vec<Regis
     add(kubernetes::NAME, kubernetes::GROUP, &|| {
         Registered::new(kubernetes::Controller::new(kubernetes::Setup::of(instance, environment, drivers(), clock)))
     });
+    // Only external managers select the mock; see `embedded`.
     add(mock::NAME, mock::GROUP, &|| Registered::new(mock::Controller::default()));
     controllers
 }

@@ -56,6 +56,7 @@ impl Embedded {
     ) -> Self {
         let identity = Identity::new(USER, [MASTERS.to_owned()]);
         let client = Client::new(server.in_process(identity), "default");
+        // External managers are found through the same API client.
         passthroughs.ask(Registry::new(client.clone()));
         Self {
             options: options.clone(),
@@ -84,12 +85,14 @@ impl Embedded {
                         ?delay,
                         "the API is served without controllers; they are started again"
                     );
+                    // A full disk is not a failed start: the daemon serves reads until there is space.
                     if let Some(reason) = datastore::full_disk(&*self.store) {
                         self.notifier.read_only(&reason);
                         delay = delay.min(FULL_DISK_RETRY_MAX);
                     } else {
                         self.notifier.failed(&problem);
                     }
+                    // Publish the problem in the API as well, for clients that wait for readiness.
                     let told = Registry::new(self.client.clone()).annotate(false, Some(&problem)).await;
                     if let Err(error) = told {
                         tracing::warn!(error = %Chain(&error), "could not say in the API what stands in the way");
@@ -114,6 +117,7 @@ impl Embedded {
         self.passthroughs.answer_here(&controllers);
         let hooks = self.hooks(controllers.is_empty())?;
         let notifier = self.notifier.clone();
+        // Metrics and passthrough of embedded controllers share the API's port.
         let api = format!("https://127.0.0.1:{}", self.api_port);
         let options = Options {
             name: NAME.to_owned(),
@@ -141,6 +145,7 @@ impl Embedded {
     /// controllers.
     fn hooks(&self, none: bool) -> anyhow::Result<Arc<dyn Hooks>> {
         let instance = &self.options.instance;
+        // Without controllers there are no webhooks, so no authority is created.
         let ca_bundle = if none {
             String::new()
         } else {

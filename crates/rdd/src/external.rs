@@ -55,6 +55,7 @@ pub(crate) fn run(options: ExternalOptions) -> anyhow::Result<()> {
     let kubeconfig = ask_for_kubeconfig(&options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
+        // As in the daemon: deeply nested objects are processed recursively.
         .thread_stack_size(8 << 20)
         .enable_all()
         .build()
@@ -69,6 +70,7 @@ async fn run_beside(options: &ExternalOptions, clock: &SharedClock, mut kubeconf
     let mut signals = Signals::install().context("handle signals")?;
     loop {
         let started = {
+            // Pinned, so that a signal does not drop a start halfway.
             let mut starting = pin!(start(options, clock, &kubeconfig));
             tokio::select! {
                 started = &mut starting => started,
@@ -174,6 +176,7 @@ async fn next_kubeconfig(path: &Path, known: &str, at_most: Duration) -> Option<
     let deadline = tokio::time::Instant::now() + at_most;
     loop {
         if let Ok(text) = owned::read_to_string(path)
+            // The daemon rewrites the file at each start, with new tokens.
             && text != known
         {
             return Some(text);
@@ -191,6 +194,7 @@ fn ask_for_kubeconfig(options: &ExternalOptions) -> anyhow::Result<String> {
     let program = find(&path, &std::env::current_exe().context("find our own program")?)
         .context("there is no rdd, neither on PATH nor beside this program")?;
     let mut command = process::foreground(&program);
+    // Errors of the command go to the user's terminal.
     command.args(["svc", "config"]).stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = command.output().with_context(|| format!("run {}", program.display()))?;
     if !output.status.success() {

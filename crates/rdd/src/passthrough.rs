@@ -49,6 +49,7 @@ impl Passthroughs {
             let endpoints = declaration.passthroughs().iter();
             endpoints.map(move |one| ((name.to_owned(), one.endpoint.to_owned()), Arc::clone(&one.handler)))
         });
+        // Replaces the whole table, so that a retried start leaves no stale endpoints.
         *self.here.write().unwrap_or_else(PoisonError::into_inner) = declared.collect();
     }
 }
@@ -63,6 +64,7 @@ impl Directory for Passthroughs {
         let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner).clone();
         let socket = Arc::clone(&self.socket);
         Box::pin(async move {
+            // The server starts before the registry is set.
             let Some(registry) = registry else { return Ok(None) };
             let (controller, endpoint) = name;
             let found = registry.answering(&controller, &endpoint).await.map_err(|error| Chain(&error).to_string())?;
@@ -76,6 +78,7 @@ impl Directory for Passthroughs {
 /// Rancher Desktop, which has neither an ID nor such a socket, is reached on its registered loopback port.
 fn target(manager: &str, entry: &Entry, under: String, socket: &dyn Fn(&str) -> PathBuf) -> Option<Target> {
     let path = is_plain(manager).then(|| socket(manager));
+    // Managers of rdd always register an ID.
     if entry.id.is_empty()
         && !path.as_ref().is_some_and(|path| path.exists())
         && let Some(port) = loopback_port(&entry.passthrough_endpoint)

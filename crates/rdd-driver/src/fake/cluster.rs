@@ -61,6 +61,7 @@ impl World {
     /// [`State::Starting`].
     pub fn cluster_serves(&self, kubeconfig: Option<&str>, upstream: Option<Upstream>) {
         let mut inner = lock(&self.inner);
+        // The empty key applies to every release.
         inner.clusters.kubeconfigs = kubeconfig.map(|text| (String::new(), text.to_owned())).into_iter().collect();
         inner.clusters.upstream = upstream;
         for machine in inner.machines.values_mut() {
@@ -122,12 +123,14 @@ impl Fake {
             }
             let cluster = &mut machine.cluster;
             if cluster.process.as_ref().is_some_and(|process| process.started_with != wanted.version) {
+                // As in real drivers, another release replaces the running one.
                 cluster.end("replaced");
             }
             if cluster.process.is_none() {
                 let state = if serves.kubeconfigs.is_empty() { State::Starting } else { State::Running(Health::GOOD) };
                 let started_with = wanted.version.clone();
                 if cluster.data.is_none() {
+                    // Only new data gets a new authority; existing data keeps its own.
                     let made = |authority| Foundation { authority, is_new: true };
                     cluster.foundation = serves.authority.clone().map(made);
                 }
@@ -137,6 +140,7 @@ impl Fake {
             }
             let process = cluster.process.as_mut().ok_or_else(|| Error::NotRunning { vm: vm.to_owned() })?;
             let run = process.watch(self.number);
+            // The watch exists already, so the caller observes the end.
             if let Some(last_words) = serves.dies {
                 cluster.end(&last_words);
             }
@@ -160,6 +164,7 @@ impl crate::Cluster for Fake {
             asked.done(self.change(|inner| {
                 let cluster = &inner.machines.get(vm)?.cluster;
                 cluster.process.as_ref()?;
+                // A fictitious time that differs between starts.
                 Some(Duration::from_secs(cluster.starts.into()))
             }))
         })
@@ -204,6 +209,7 @@ impl crate::Cluster for Fake {
             let text = self.change(|inner| {
                 let version = inner.machines.get(vm)?.cluster.process.as_ref()?.started_with.clone();
                 let all = &inner.clusters.kubeconfigs;
+                // A kubeconfig for this release takes precedence over the general one.
                 all.get(&version).or_else(|| all.get("")).cloned()
             });
             asked.done(text)

@@ -65,6 +65,7 @@ impl Fake {
     /// Records the call, waits for its turn and for gates, and fails if a fault is planned before the operation.
     pub(super) async fn asked(&self, op: Op, vm: &str, template: Option<&str>) -> Result<Asked, Error> {
         check_name(vm)?;
+        // Record the call before waiting, so that a test sees calls that a gate holds.
         let gates = {
             let mut inner = lock(&self.world.inner);
             inner.calls.push(Call { vm: vm.to_owned(), op, template: template.map(str::to_owned) });
@@ -99,10 +100,12 @@ impl Fake {
             }
             machine.broken = None;
             machine.starts += 1;
+            // An edit during the run makes the machine outdated, so the template is copied.
             let started_with = machine.template.clone();
             machine.process = Some(Process { started_with, state: State::Starting, watches: Vec::new() });
         }
         let process = machine.process.as_mut().ok_or_else(|| Error::Absent { vm: vm.to_owned() })?;
+        // Watch before the state changes below, so that the caller sees every state.
         let run = process.watch(self.number);
         if process.state == State::Starting {
             match boot {
@@ -153,6 +156,7 @@ impl Driver for Fake {
             let asked = self.asked(Op::Create, vm, Some(template)).await?;
             self.validate(template).map_err(|problems| Error::InvalidTemplate { vm: vm.to_owned(), problems })?;
             match self.world.found(vm) {
+                // A complete machine stays unchanged, whatever fault is planned.
                 Found::Absent | Found::HalfMade if asked.is(When::Halfway) => self.world.half_makes(vm),
                 Found::Absent | Found::HalfMade => self.world.makes(vm, template),
                 _ => {}

@@ -9,7 +9,7 @@
 //! world.fail(Op::Create, Fault::halfway("no space left")).times(1);
 //! let gate = world.hold(Op::Stop);                   // stops wait until the gate is dropped
 //! world.boot(Boot::ByHand);                          // a started machine stays in Starting …
-//! world.comes_up("rd", Health::GOOD);                // … until it is told
+//! world.comes_up("rd", Health::GOOD);                // … until this call
 //! world.dies("rd", "kernel panic");
 //! assert_eq!(world.calls_of("rd"), ["create", "start"]);
 //! ```

@@ -132,6 +132,7 @@ impl Script {
         let (fault, left) = self.faults.get_mut(&op)?;
         let fault = fault.clone();
         match left {
+            // The plan stays in the map, so that a later limit applies to it.
             Some(0) => return None,
             Some(left) => *left -= 1,
             None => {}

@@ -93,6 +93,7 @@ impl Machine {
             return Found::Broken { why: why.clone() };
         }
         match &self.process {
+            // The flag takes precedence over the process.
             _ if self.half_made => Found::HalfMade,
             None => Found::Stopped,
             Some(process) => {
@@ -104,6 +105,7 @@ impl Machine {
 
     pub(super) fn end(&mut self, last_words: &str) {
         self.broken = None;
+        // A machine that stops also stops its cluster.
         self.cluster.end(last_words);
         if let Some(mut process) = self.process.take() {
             process.turn(State::Exited { last_words: last_words.to_owned() });
@@ -126,6 +128,7 @@ impl World {
     pub fn driver(&self) -> Arc<Fake> {
         let number = {
             let mut inner = lock(&self.inner);
+            // The number identifies the driver's watches, which end when it is dropped.
             inner.drivers += 1;
             inner.drivers
         };
@@ -177,6 +180,7 @@ impl World {
     pub fn breaks(&self, vm: &str, why: &str) -> bool {
         let mut inner = lock(&self.inner);
         let Some(machine) = inner.machines.get_mut(vm) else { return false };
+        // The watch of the machine ends, as when a supervised part crashes.
         machine.end(why);
         machine.broken = Some(why.to_owned());
         true

@@ -31,6 +31,7 @@ pub(super) async fn networks(socket: &Path, own_bridge: &str) -> Result<Vec<Netw
 /// Follows the engine's network events and calls `changed` for each. It also calls `changed` once after it subscribed,
 /// because earlier changes were missed. Returns when the stream ends.
 pub(super) async fn follow_networks(socket: &Path, changed: impl Fn() + Send) -> Result<(), String> {
+    // The filter is {"type":["network"]}, percent-encoded.
     let path = "/events?filters=%7B%22type%22%3A%5B%22network%22%5D%7D";
     let stream = connect(socket).await?;
     let (mut sender, connection) = within(hyper::client::conn::http1::handshake(stream)).await?;
@@ -77,6 +78,7 @@ pub(super) async fn remove_pods(socket: &Path) -> Result<(), String> {
 const PODS_PATIENCE: Duration = Duration::from_secs(30);
 
 async fn pods(socket: &Path, all: bool) -> Result<Vec<String>, String> {
+    // The filter is {"label":["io.kubernetes.pod.uid"]}, percent-encoded.
     let path = format!("/containers/json?all={all}&filters=%7B%22label%22%3A%5B%22{POD_LABEL}%22%5D%7D");
     let listed: Vec<serde_json::Value> = serde_json::from_slice(&get(socket, &path).await?).map_err(text)?;
     let ids = listed.iter().filter_map(|container| container["Id"].as_str());
@@ -140,6 +142,7 @@ fn loaded(answer: &[u8]) -> Result<BTreeSet<String>, String> {
         };
         images.extend(lines.filter_map(name));
     }
+    // The engine reports success for an archive without images.
     if images.is_empty() { Err("there are no images in it".to_owned()) } else { Ok(images) }
 }
 
@@ -164,6 +167,7 @@ where
         let response = sender.send_request(request).await.map_err(text)?;
         let status = response.status();
         let body = read(response).await?;
+        // 304 is the response to stopping a container that is stopped already.
         if status.is_success() || status == StatusCode::NOT_MODIFIED {
             Ok(body)
         } else {
@@ -194,6 +198,7 @@ pub(super) async fn containerd_answers(socket: &Path) -> Result<(), String> {
             .uri("http://localhost/grpc.health.v1.Health/Check")
             .header("content-type", "application/grpc")
             .header("te", "trailers")
+            // An empty gRPC message: no compression, length 0.
             .body(Full::new(Bytes::from_static(&[0; 5])))
             .map_err(text)?;
         let answer = read(sender.send_request(request).await.map_err(text)?).await?;

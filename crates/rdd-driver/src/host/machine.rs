@@ -99,6 +99,7 @@ impl Machine {
     /// Reads the state of the folder. A machine of another driver counts as absent, though it uses the same path.
     pub(super) fn shape(&self) -> Shape {
         let exists = |path: PathBuf| path.symlink_metadata().is_ok();
+        // Lima's machines have the same folders; their template names another `vmType`.
         if !exists(self.engine.folder.clone()) || self.is_of_another_driver() {
             Shape::Absent
         } else if exists(self.sentinel()) || !exists(self.template_file()) {
@@ -168,6 +169,7 @@ impl Machine {
             return Ok(());
         }
         file::write_atomic(&self.sentinel(), b"", PRIVATE)?;
+        // Without template and with sentinel, an interrupted removal counts as half-made.
         file::remove_if_present(&self.template_file())?;
         Ok(file::remove_dir_if_present(&self.engine.folder)?)
     }
@@ -235,7 +237,7 @@ impl Machine {
     pub(super) fn record(&self, part: Part, pid: u32, launch: &Launch) -> Result<(), Error> {
         match Record::new(pid, launch) {
             Some(record) => write_json(&self.record_file(part), &record),
-            None => Ok(()), // it has ended already, and its supervisor will notice
+            None => Ok(()), // it has ended already; its supervisor notices
         }
     }
 
@@ -258,6 +260,7 @@ impl Machine {
     /// container's. Without root the engine chooses its own control groups, and only the PID namespace distinguishes
     /// them.
     fn outside_containers(&self, mut found: Vec<Seen>) -> Vec<Seen> {
+        // Reading the control groups is needed only if there are candidates.
         if !found.is_empty() {
             let groups = mounts::cgroups(&self.engine.cgroup);
             let inside: BTreeSet<u32> = groups.iter().flat_map(|group| mounts::cgroup_processes(group)).collect();
@@ -295,6 +298,7 @@ impl Machine {
         let processes = self.processes();
         let shape = self.shape();
         let started = self.started_with()?;
+        // Without a recorded start, remaining processes cannot be assigned to an engine's parts.
         let Some(started) = started.filter(|_| shape == Shape::Whole) else {
             return Ok(match shape {
                 Shape::Absent if processes.is_empty() => Found::Absent,

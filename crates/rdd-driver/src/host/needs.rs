@@ -64,6 +64,7 @@ impl Bundles {
         let failed = |error| Error::at("read", program)(error);
         let meta = std::fs::metadata(program).map_err(failed)?;
         let (bytes, changed) = (meta.len(), meta.modified().ok());
+        // Hold the lock while reading, so that concurrent checks read the program once.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(one) = known.get(program).filter(|one| (one.bytes, one.changed) == (bytes, changed)) {
             return Ok(one.bundle);
@@ -120,6 +121,7 @@ pub(super) fn check_program(program: &Path, pods: &Pods, programs: &Programs, bu
 
 fn check_controllers(support: &CgroupSupport) -> Result<(), Error> {
     let needed: &[&str] = match support.is_v1 {
+        // In version 1, CPU accounting is a controller of its own.
         true => &["cpu", "cpuacct", "cpuset", "memory", "pids"],
         false => &["cpu", "cpuset", "memory", "pids"],
     };
@@ -153,6 +155,7 @@ fn check_module(is_there: bool) -> Result<(), Error> {
 fn can_load(programs: &Programs, module: &str) -> bool {
     let Ok(modprobe) = programs.find("modprobe") else { return false };
     let mut command = process::background(&modprobe, Path::new("/"));
+    // A dry run also succeeds for a module that is built into the kernel.
     command.args(["--dry-run", "--quiet", module]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
@@ -193,6 +196,7 @@ fn read_bundle(program: impl BufRead) -> io::Result<Bundle> {
     let (mut before, mut is_k3s) = (Vec::new(), false);
     for word in program.split(b'\t') {
         let word = word?;
+        // A release is built from cmd/k3s, which embeds the other programs.
         if before.ends_with(b"path") && word.starts_with(RELEASE) {
             return Ok(Bundle::Whole);
         }

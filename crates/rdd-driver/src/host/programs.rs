@@ -41,6 +41,7 @@ impl Programs {
         if !whole.is_empty() {
             whole.push(":");
         }
+        // Last, so that the user's own programs take precedence.
         whole.push(ADMINISTRATION);
         Self { path: whole, contributed: PathBuf::from(CONTRIBUTED) }
     }
@@ -97,6 +98,7 @@ impl Programs {
     }
 
     fn look(&self, name: &str) -> Option<PathBuf> {
+        // A relative entry of PATH would depend on the daemon's working folder.
         let folders = std::env::split_paths(&self.path).filter(|folder| folder.is_absolute());
         folders.map(|folder| folder.join(name)).find(|program| is_program(program))
     }

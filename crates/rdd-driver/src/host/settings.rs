@@ -82,10 +82,12 @@ impl Settings {
             Some(other) => problems.push(format!("field `vmType` must be \"host\", and is {other:?}")),
             None => problems.push("field `vmType` must be \"host\", and is missing".to_owned()),
         }
+        // An empty value counts as absent.
         let param = |name: &str| template.param.get(name).map(String::as_str).filter(|value| !value.is_empty());
         let docker_socket = param("HOST_DOCKER_SOCKET").map(PathBuf::from);
         if let Some(path) = &docker_socket {
             problems.extend(socket_problem("HOST_DOCKER_SOCKET", path));
+            // A teardown removes this socket, so it must be in a folder that rdd owns.
             if !is_below(path, ours) {
                 let folder = ours.display();
                 problems.push(format!(
@@ -96,6 +98,7 @@ impl Settings {
         let engine = match (param("CONTAINER_ENGINE"), param("HOST_ENGINE_SOCKET").map(PathBuf::from)) {
             (None | Some("moby"), Some(path)) => {
                 problems.extend(socket_problem("HOST_ENGINE_SOCKET", &path));
+                // The link would point to itself.
                 if docker_socket.as_ref() == Some(&path) {
                     problems.push(
                         "fields `param.HOST_ENGINE_SOCKET` and `param.HOST_DOCKER_SOCKET` must differ".to_owned(),

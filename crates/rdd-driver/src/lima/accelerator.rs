@@ -74,6 +74,7 @@ pub(super) fn try_out(qemu: &Path) -> Accelerator {
 
 fn trial(qemu: &Path) -> Result<(), String> {
     let said = |error: std::io::Error| error.to_string();
+    // No disks and no devices: QEMU only has to create the VM and execute the commands.
     let mut command = process::background(qemu, Path::new("/"));
     command.args([
         "-nodefaults",
@@ -119,6 +120,7 @@ pub const SHIM: &str = "rdd-qemu-emulated";
 pub(super) fn install_shim(program: &Path, folder: &Path) -> Result<OsString, Error> {
     file::create_dir_private(folder)?;
     let link = folder.join(SHIM);
+    // Another build of rdd may have left the link.
     if std::fs::read_link(&link).ok().as_deref() != Some(program) {
         owned::replace_with_link(&link, program).map_err(Error::at("link", &link))?;
     }
@@ -153,16 +155,19 @@ pub fn emulated(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> 
         if !matches!(option.as_str(), "-machine" | "-M" | "--machine" | "-accel" | "--accel" | "-cpu" | "--cpu") {
             continue;
         }
+        // The option is the last argument, without a value: pass it on unchanged.
         let Some(value) = arguments.next() else { break };
         let text = value.to_string_lossy();
         let mut parts: Vec<&str> = text.split(',').collect();
         match option.trim_start_matches('-') {
             "cpu" if parts[0] == "host" => {
+                // `host` requires KVM; `max` has all features that the emulation supports.
                 parts[0] = "max";
                 rewritten.push(parts.join(",").into());
             }
             "accel" if parts[0] == "kvm" => rewritten.push(EMULATION.into()),
             "machine" | "M" if parts.contains(&"accel=kvm") => {
+                // The interrupt controller of the kernel exists only with KVM.
                 parts.retain(|part| *part != "accel=kvm" && !part.starts_with("kernel-irqchip="));
                 rewritten.push(parts.join(",").into());
                 rewritten.extend(["-accel", EMULATION].map(OsString::from));

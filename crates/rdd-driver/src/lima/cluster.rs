@@ -65,6 +65,7 @@ impl<'a> Guest<'a> {
     /// # Errors
     /// [`Error::NotRunning`] unless the machine is up: a guest that boots or shuts down cannot run commands.
     fn of(machine: &'a Machine) -> Result<Self, Error> {
+        // A live agent is not enough: its events show whether the guest has booted.
         let is_alive = matches!(machine.look()?, Found::Running(_));
         let told = Tail::new(machine.folder.join(log::EVENTS)).latest();
         if is_alive && matches!(told, Ok(Some(State::Running(_)))) {
@@ -75,6 +76,7 @@ impl<'a> Guest<'a> {
 
     fn command(&self, words: &[&str]) -> Result<Command, Error> {
         let mut command = self.limactl.command(&self.machine.folder);
+        // Without --workdir, limactl tries the host's current folder in the guest.
         command.args(["shell", "--workdir", "/", &self.machine.vm, "sudo"]).args(words);
         self.machine.launch()?.mark(&mut command, LIMA_MARK, &self.machine.folder);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -149,6 +151,7 @@ impl<'a> Guest<'a> {
         let bytes = std::fs::metadata(&wanted.program).map_err(Error::at("look at", &wanted.program))?.len();
         self.ask(&["prepare"], QUESTION_TAKES).await?;
         let has = self.ask(&["has", &wanted.version, &bytes.to_string()], QUESTION_TAKES).await?;
+        // The guest has no copy of this release, or one of another size.
         if has.trim() != "yes" {
             self.copy(&wanted.program, &format!("{PROGRAMS}/k3s-{}.new", wanted.version)).await?;
             self.ask(&["install", &wanted.version], QUESTION_TAKES).await?;
@@ -280,11 +283,13 @@ impl LimaDriver {
                 None => Self::watch_cluster(machine, slot).await,
             };
         }
+        // Another release runs: replace it.
         if found.is_running() {
             self.end_cluster(machine, slot, REPLACE_GRACE, "replaced").await?;
         }
         let engine = machine.engine_name();
         guest.install(wanted, &engine).await?;
+        // Record before the start: from now on the guest may have data of this release.
         file::write_atomic(&machine.record(), wanted.version.as_bytes(), PRIVATE)?;
         let node = format!("lima-{}", machine.vm);
         let port = machine.guest_port().unwrap_or(wanted.port).to_string();
@@ -320,6 +325,7 @@ impl LimaDriver {
                     _ => Stopped::Already,
                 }
             }
+            // The cluster stopped with its machine.
             Err(Error::NotRunning { .. }) => Stopped::Already,
             Err(error) => return Err(error),
         };
@@ -347,6 +353,7 @@ async fn supervise(child: &mut Child, reporter: &Reporter) {
             }
         }
     }
+    // Reap the connection; its status adds nothing to the script's output.
     let _ = child.wait().await;
     reporter.report(State::Exited { last_words });
 }

@@ -47,6 +47,7 @@ fn check_header(header: &[u8]) -> Result<(), String> {
     if let Some((_, format)) = REFERRING_FORMATS.iter().find(|(magic, _)| header.starts_with(magic)) {
         return Err(format!("it is a {format} image, and only raw and qcow2 images are accepted"));
     }
+    // Everything else is raw for QEMU.
     if !header.starts_with(QCOW_MAGIC) {
         return Ok(());
     }
@@ -55,15 +56,18 @@ fn check_header(header: &[u8]) -> Result<(), String> {
     if !matches!(version, 2 | 3) {
         return Err(format!("it is a qcow image of version {version}, and only 2 and 3 are accepted"));
     }
+    // Offset and size of the backing file's name.
     if read_u64(header, 8).ok_or_else(is_cut_short)? != 0 || read_u32(header, 16).ok_or_else(is_cut_short)? != 0 {
         return Err("it has a backing file".to_owned());
     }
     if version == 2 {
+        // A header of version 2 has a fixed length and no feature bits.
         return check_extensions(header, 72);
     }
     if read_u64(header, 72).ok_or_else(is_cut_short)? & EXTERNAL_DATA_FEATURE != 0 {
         return Err("it has an external data file".to_owned());
     }
+    // A header of version 3 contains its own length.
     let length = read_u32(header, 100).ok_or_else(is_cut_short)?;
     check_extensions(header, usize::try_from(length).unwrap_or(usize::MAX))
 }

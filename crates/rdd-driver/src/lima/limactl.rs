@@ -51,6 +51,7 @@ const LIMACTL: &str = "limactl";
 /// Finds the `limactl` to use: `RDD_LIMACTL`, else the first on the `PATH`, else the instance's own.
 pub fn find_limactl(places: &Places) -> Option<PathBuf> {
     if let Some(chosen) = &places.chosen {
+        // An explicit choice is never replaced by another limactl.
         return is_program(chosen).then(|| chosen.clone());
     }
     let folders = places.path.iter().chain([&places.bin_dir]);
@@ -74,6 +75,7 @@ impl Version {
     /// Parses the output of `limactl --version`: `limactl version 1.2.1`.
     pub(super) fn parse(said: &str) -> Option<Self> {
         let word = said.split_ascii_whitespace().last()?.trim_start_matches('v');
+        // Ignore the suffix of a pre-release or of `git describe`.
         let mut parts = word.split(['.', '-', '+']).map(|part| part.parse::<u32>());
         Some(Self(parts.next()?.ok()?, parts.next()?.ok()?, parts.next().and_then(Result::ok).unwrap_or_default()))
     }
@@ -162,6 +164,7 @@ impl Limactl {
         let words = [OsStr::new("template"), OsStr::new("validate"), file.path.as_os_str()];
         match self.ask(&words) {
             Ok(_) => Ok(()),
+            // limactl has found a problem; other errors mean that it could not run.
             Err(Error::Program { message, .. }) => Err(vec![without_path(&message, &file.path)]),
             Err(error) => Err(problem(error)),
         }
@@ -181,6 +184,7 @@ impl Limactl {
         let read = |text: &str| serde_saphyr::from_str_with_options::<Value>(text, options.clone()).unwrap_or_default();
         let is_off =
             |value: &Value| ["system", "user"].iter().all(|which| value["containerd"][which] == Value::Bool(false));
+        // Common case without running limactl: the template disables containerd explicitly.
         if is_off(&read(template)) {
             return Ok(None);
         }
@@ -203,6 +207,7 @@ impl Limactl {
 
     /// The path of a file that Lima downloaded. Each entry of the cache is a folder with the file and its URL.
     fn cached(&self, location: &str) -> Option<PathBuf> {
+        // A local archive is used in place.
         if location.starts_with('/') {
             return Some(PathBuf::from(location)).filter(|path| path.is_file());
         }
@@ -218,7 +223,9 @@ impl Limactl {
         let log = Scratch::new(&self.scratch, "log")?;
         let mut command = self.command(&self.home);
         command.args(["--log-format=json", "create", "--tty=false"]).arg(format!("--name={vm}")).arg(&file.path);
+        // The mark lets a later teardown find what the creation started.
         launch.mark(&mut command, LIMA_MARK, folder);
+        // A file instead of a pipe, so that a chatty child never blocks.
         command.stderr(log.create()?);
         let failed = |message: String| Error::Program { program: "limactl create".to_owned(), message };
         let mut child = Command::from(command).kill_on_drop(true).spawn().map_err(|error| failed(error.to_string()))?;
@@ -240,6 +247,7 @@ impl Limactl {
         command.arg("--log-format=json").args(arguments).stdout(answer.create()?).stderr(log.create()?);
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
         let process = Process::open(child.id()).map_err(|error| failed(error.to_string()))?;
+        // Without a process, the child has ended already.
         let in_time = process.as_ref().is_none_or(|process| process.wait(QUESTION_TAKES).unwrap_or(false));
         if let Some(process) = process.filter(|_| !in_time) {
             let _ = process.signal(Signal::KILL);
@@ -278,6 +286,7 @@ struct Scratch {
 
 impl Scratch {
     fn new(folder: &Path, extension: &str) -> Result<Self, Error> {
+        // Concurrent calls in this process need different names.
         static COUNT: AtomicU64 = AtomicU64::new(0);
         file::create_dir_private(folder)?;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);

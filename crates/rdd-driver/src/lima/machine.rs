@@ -150,6 +150,7 @@ impl Host {
     /// Checks that the programs of the manifest for this need are installed. The error names all missing ones and their
     /// packages.
     pub(super) fn require(&self, need: Need) -> Result<(), Error> {
+        // Search the same PATH that the child processes get.
         let is_missing = |program: &&Program| accelerator::find_in(&self.path, &program.name).is_none();
         let missing: Vec<_> = assets::programs(need, std::env::consts::ARCH).filter(is_missing).collect();
         if missing.is_empty() { Ok(()) } else { Err(lacking(&missing)) }
@@ -167,6 +168,7 @@ impl Host {
     /// How VMs run on this host. Tried out once and cached for the life of the daemon.
     pub(super) fn accelerator(&self) -> Result<&Accelerator, Error> {
         let qemu = self.qemu()?;
+        // Errors above are not cached: the user may install QEMU while the daemon runs.
         Ok(self.accelerator.get_or_init(|| accelerator::try_out(&qemu)))
     }
 }
@@ -185,6 +187,7 @@ fn warning_of(version: Version) -> Option<String> {
 fn lacking(missing: &[&Program]) -> Error {
     let names = missing.iter().map(|program| program.name.as_str()).collect::<Vec<_>>().join(", ");
     let mut packages: Vec<&str> = missing.iter().map(|program| program.package.as_str()).collect();
+    // Programs of one package are adjacent in the manifest.
     packages.dedup();
     let (verb, object) = if missing.len() == 1 { ("is", "it") } else { ("are", "them") };
     Error::Unsupported {
@@ -244,6 +247,7 @@ impl Machine {
         let exists = |path: PathBuf| path.symlink_metadata().is_ok();
         if self.is_of_another_driver() {
             Shape::Absent
+        // Before the folder is checked: a creation writes the sentinel before Lima creates the folder.
         } else if exists(self.sentinel()) || exists(self.within(ORIGINAL_SENTINEL)) {
             Shape::HalfMade
         } else if !exists(self.folder.clone()) {
@@ -308,6 +312,7 @@ impl Machine {
         self.check_disk()?;
         file::create_dir_private(&self.folder)?;
         self.write_template(limactl, template)?;
+        // The folder must be on disk before the sentinel is removed, or a power loss could leave half a machine.
         file::sync_dir(&self.folder)?;
         file::remove_if_present(&self.sentinel())?;
         Ok(file::sync_dir(&self.host.own_dir)?)
@@ -385,6 +390,7 @@ impl Machine {
 
     /// The process that a PID file names, if it is ours and has this very file in its arguments.
     fn stranger(&self, pid_file: &Path, option: &str) -> Option<Seen> {
+        // The file can be stale, so the process has to prove itself below.
         let pid = owned::read_to_string(pid_file).ok()?.trim().parse().ok()?;
         let seen = identity::alive(pid)?;
         let words = seen.arguments();
@@ -421,11 +427,13 @@ impl Machine {
         let (shape, processes) = (self.shape(), self.processes());
         Ok(match shape {
             Shape::Absent if processes.is_empty() => Found::Absent,
+            // Processes without a complete folder need the same cleanup as a half-made machine.
             Shape::Absent | Shape::HalfMade => Found::HalfMade,
             Shape::Whole if processes.is_empty() => Found::Stopped,
             Shape::Whole if self.agent(&processes).is_some() => {
                 let template = self.template()?;
                 let outdated = self.started_with()?.is_some_and(|started| template::needs_restart(&started, &template));
+                // A machine that the original Rancher Desktop started has no record; it counts as up to date.
                 Found::Running(Running { outdated })
             }
             Shape::Whole => {
@@ -461,6 +469,7 @@ impl Machine {
     fn remove_deserted(&self, path: &Path) -> Result<(), Error> {
         use std::os::unix::{fs::FileTypeExt as _, net::UnixStream};
         let is_socket = path.symlink_metadata().is_ok_and(|meta| meta.file_type().is_socket());
+        // A template can name any path; only sockets below our own folder are removed.
         let is_below = path.starts_with(&self.host.short_dir) && path.components().all(|part| part.as_os_str() != "..");
         let is_deserted =
             || UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);

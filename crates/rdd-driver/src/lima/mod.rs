@@ -95,6 +95,7 @@ impl LimaDriver {
         if !path.is_empty() {
             path.push(":");
         }
+        // Last, so that the user's own programs take precedence.
         path.push(ADMINISTRATION);
         let lima_home = instance.paths.lima_home.clone();
         let host = Host {
@@ -287,12 +288,14 @@ impl Driver for LimaDriver {
                 Shape::Whole => return Ok(()),
                 Shape::Absent if machine.folder.exists() => {
                     let folder = machine.folder.display();
+                    // The host driver uses the same folders; its machine must not be overwritten.
                     return Err(Error::InTheWay { what: format!("a machine of another kind has the folder {folder}") });
                 }
                 Shape::Absent | Shape::HalfMade => {}
             }
             let limactl = self.host.usable_limactl()?;
             self.host.require(Need::Machine)?;
+            // Downloads come before any change of the machine, because they can take long and fail.
             self.supply.ensure_images(&self.host, vm, template).await?;
             // Finding O-3: an interrupted creation never counts as a complete machine; start from scratch.
             teardown(&machine, REMAINS_GRACE).await?;
@@ -315,6 +318,7 @@ impl Driver for LimaDriver {
             }
             self.supply.ensure_limactl(&self.host, vm).await?;
             let (subject, options) = (machine.clone(), log.clone());
+            // Starting runs limactl and the trial of the accelerator, which block.
             let started = tokio::task::spawn_blocking(move || Agent::start(&subject, &options)).await;
             let agent = started
                 .map_err(|error| Error::System { action: "start a machine".to_owned(), source: error.into() })??;

@@ -41,6 +41,7 @@ impl Supply {
     pub(super) fn of(instance: &Instance, environment: &Environment) -> Self {
         let proxy = environment.https_proxy.as_deref().and_then(|proxy| {
             let read = Proxy::parse(proxy, environment.no_proxy.as_deref().unwrap_or_default());
+            // The value is not logged, because it can contain a password.
             read.inspect_err(|_| tracing::warn!("HTTPS_PROXY names no proxy that downloads could use")).ok()
         });
         let offline = environment.offline_dir.clone().map(PathBuf::from);
@@ -113,11 +114,13 @@ impl Supply {
 
     async fn ensure_all(&self, host: &Host, vm: &str, files: &[Wanted]) -> Result<(), Error> {
         for Wanted { location, digest, asset } in files {
+            // Lima runs `xz` to decompress the image.
             if asset.name.ends_with(".xz") {
                 host.require(Need::XzImage)?;
             }
             let entry =
                 host.cache.join("lima/download/by-url-sha256").join(Sha256::of(location.as_bytes()).to_string());
+            // Lima's own cache entry is used if it has the digest of the template.
             let is_known = fs::read_to_string(entry.join(DIGEST)).is_ok_and(|known| known.trim() == digest);
             if is_known && entry.join(DATA).is_file() {
                 continue;
@@ -220,6 +223,7 @@ fn keep(path: &Path, entry: &Path, location: &str, digest: &str) -> Result<(), E
 
 /// Unpacks an archive into a folder. The folder appears complete or not at all.
 async fn unpack(archive: &Path, folder: &Path, path: &OsStr) -> Result<(), Error> {
+    // The folder's name contains the version, so an existing one is current.
     if folder.is_dir() {
         return Ok(());
     }

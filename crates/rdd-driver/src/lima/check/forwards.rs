@@ -36,6 +36,7 @@ pub(super) fn check_port(field: &str, port: i64, problems: &mut Problems) {
 type PortRange = [i64; 2];
 
 fn range_of(rule: &Value, name: &str) -> PortRange {
+    // Absent ports count as 0, as in Go.
     let mut ports = rule.get(name).and_then(Value::as_array).into_iter().flatten();
     [(); 2].map(|()| ports.next().and_then(as_integer).unwrap_or_default())
 }
@@ -58,6 +59,7 @@ pub(super) fn check_port_forward(index: usize, rule: &Value, problems: &mut Prob
     // The checks follow the order of Lima's source, so that the messages come in the same order.
     if flag_of(rule, "guestIPMustBeZero").unwrap_or_default() {
         let address = given(rule, "guestIP").and_then(|address| address.parse::<IpAddr>().ok());
+        // An IPv4-mapped IPv6 address counts as its IPv4 address, as in Go.
         if address.is_some_and(|address| address.to_canonical() != IpAddr::V4(Ipv4Addr::UNSPECIFIED)) {
             problems.add(format!(
                 "field `{field}.guestIPMustBeZero` can only be true when field `{field}.guestIP` is 0.0.0.0"
@@ -80,6 +82,7 @@ pub(super) fn check_port_forward(index: usize, rule: &Value, problems: &mut Prob
         check_port(&format!("{field}.{side}Port"), port, problems);
     }
     for end in 0..2 {
+        // A host socket has no ports, so its range is not checked.
         check_port(&format!("{field}.guestPortRange[{end}]"), guest_range[end], problems);
         if host_socket.is_none() {
             check_port(&format!("{field}.hostPortRange[{end}]"), host_range[end], problems);
@@ -121,6 +124,7 @@ pub(super) fn check_port_forward(index: usize, rule: &Value, problems: &mut Prob
         problems.add(format!("field `{field}.proto` must be \"tcp\", \"udp\", or \"any\""));
     }
     if flag_of(rule, "reverse").unwrap_or_default() {
+        // Lima reports the same message once for each missing socket.
         for _ in [&guest_socket, &host_socket].into_iter().filter(|socket| socket.is_none()) {
             problems.add(format!("field `{field}.reverse` must be false"));
         }
@@ -178,6 +182,7 @@ pub(super) fn check_networks<'v>(
             }
         }
         let interface =
+            // Lima's default name of an interface.
             if network.interface.is_empty() { format!("lima{index}") } else { network.interface.to_owned() };
         let shown = shown(&interface);
         if interface.len() > INTERFACE_BYTES_MAX {
@@ -216,6 +221,7 @@ fn merge<'v>(networks: impl Iterator<Item = &'v Value>) -> Vec<Network<'v>> {
         match places.get(new.interface).and_then(|place| merged.get_mut(*place)) {
             Some(known) => {
                 if new.socket.is_some() {
+                    // A socket and a named network exclude each other; the later one wins.
                     (known.socket, known.lima) = (new.socket, None);
                 }
                 if new.lima.is_some() {
@@ -225,6 +231,7 @@ fn merge<'v>(networks: impl Iterator<Item = &'v Value>) -> Vec<Network<'v>> {
             }
             None => {
                 if !new.interface.is_empty() {
+                    // Entries without an interface are never merged.
                     places.insert(new.interface, merged.len());
                 }
                 merged.push(new);

@@ -69,6 +69,7 @@ struct Problems {
 
 impl Problems {
     fn add(&mut self, problem: String) {
+        // A hostile template could otherwise produce megabytes of messages.
         if self.list.len() < PROBLEMS_MAX { self.list.push(problem) } else { self.unlisted += 1 }
     }
 
@@ -189,6 +190,7 @@ impl Rules<'_> {
 
     /// The guest's architecture: the template's, else this host's.
     fn architecture(&self) -> Cow<'_, str> {
+        // In Lima, `default` and an absent value mean the host's.
         let named = given(self.root, "arch").filter(|name| *name != "default");
         named.unwrap_or(Cow::Borrowed(std::env::consts::ARCH))
     }
@@ -231,6 +233,7 @@ impl Rules<'_> {
     }
 
     fn check_images(&self, problems: &mut Problems) {
+        // A base could define the images.
         if items(self.root, "images").next().is_none() && self.is_whole() {
             problems.add("field `images` must be set".to_owned());
         }
@@ -282,6 +285,7 @@ impl Rules<'_> {
             }
         }
         let ssh_port = self.root.get("ssh").map_or(0, |ssh| values::integer_of(ssh, "localPort"));
+        // 0 lets Lima choose a port.
         if ssh_port != 0 {
             forwards::check_port("ssh.localPort", ssh_port, problems);
         }
@@ -292,6 +296,7 @@ impl Rules<'_> {
         for (index, mount) in items(self.root, "mounts").enumerate() {
             let field = format!("mounts[{index}]");
             let location = text_of(mount, "location").unwrap_or_default();
+            // Paths with Go templates are unknown until Lima resolves them.
             let location = if is_literal(&location) { Some(values::clean_path(&location)) } else { None };
             if let Some(location) = &location {
                 if !location.starts_with(['/', '~']) {
@@ -380,6 +385,7 @@ fn check_provision(index: usize, provision: &Value, problems: &mut Problems) {
         problems.add(format!("field `{field}.mode` must one of {}, or {last}", others.join(", ")));
     }
     let is_set = |name: &str| provision.get(name).is_some_and(|value| !value.is_null());
+    // Lima checks presence here, even if the value is false.
     if mode != "dependency" && is_set("skipDefaultDependencyResolution") {
         problems.add(format!(
             "field `{field}.mode` cannot set skipDefaultDependencyResolution, only valid on scripts of type \"dependency\""

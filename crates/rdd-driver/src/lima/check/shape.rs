@@ -120,6 +120,7 @@ fn check(value: &Value, shape: &'static Shape, field: &str, problems: &mut Probl
         Flag => (!value.is_boolean()).then_some("true or false"),
         Integer => as_integer(value).is_none().then_some("an integer"),
         Count => {
+            // Go decodes these fields into uint32.
             let is_count = as_integer(value).is_some_and(|number| u32::try_from(number).is_ok());
             (!is_count).then_some("an integer from 0 to 4294967295")
         }
@@ -171,6 +172,7 @@ fn check_fields(
     problems: &mut Problems,
 ) -> Option<&'static str> {
     let Some(entries) = value.as_object() else { return Some("a mapping of fields") };
+    // Iterate over the known fields, so that unknown ones are ignored, as in Lima.
     for (name, shape) in fields {
         if let Some(entry) = entries.get(*name) {
             let path = if field.is_empty() { (*name).to_owned() } else { format!("{field}.{name}") };
@@ -181,6 +183,7 @@ fn check_fields(
 }
 
 fn is_address(value: &Value) -> bool {
+    // An empty string means the default address.
     value.as_str().is_some_and(|text| text.is_empty() || text.parse::<IpAddr>().is_ok())
 }
 

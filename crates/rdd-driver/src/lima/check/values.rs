@@ -45,6 +45,7 @@ pub(super) fn unexpandable(path: &str) -> Option<String> {
     if path.is_empty() {
         return Some("empty path".to_owned());
     }
+    // Like Lima, expand `~` and `~/…` but not `~user`.
     let is_other_home = path.starts_with('~') && path != "~" && !path.starts_with("~/");
     is_other_home.then(|| format!("unexpandable path {}", shown(path)))
 }
@@ -57,6 +58,7 @@ pub(super) fn clean_path(path: &str) -> String {
         match part {
             "" | "." => {}
             ".." if parts.last().is_some_and(|last| *last != "..") => drop(parts.pop()),
+            // The parent of the root is the root.
             ".." if is_absolute => {}
             part => parts.push(part),
         }
@@ -85,6 +87,7 @@ pub(super) fn identifier_problem(name: &str) -> Option<String> {
 
 /// Parses a version of three numbers.
 pub(super) fn semantic_version(text: &str) -> Result<[i64; 3], String> {
+    // Remove build metadata first: it may contain hyphens.
     let core = text.split_once('+').map_or(text, |(core, _)| core);
     let core = core.split_once('-').map_or(core, |(core, _)| core);
     let parts: Vec<&str> = core.splitn(3, '.').collect();
@@ -125,5 +128,6 @@ pub(super) fn mac_length(address: &str) -> Option<usize> {
             parts.iter().all(|part| is_hex(part, 2)).then_some(parts.len())
         }
     };
+    // The lengths that Go accepts: EUI-48, EUI-64 and InfiniBand.
     length.filter(|length| matches!(length, 6 | 8 | 20))
 }
