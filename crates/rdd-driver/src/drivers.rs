@@ -23,6 +23,7 @@ impl Drivers {
     /// `limactl` refuses to run as root.
     #[cfg(target_os = "linux")]
     pub fn of_this_system(instance: &Instance, environment: &Environment, clock: SharedClock) -> Self {
+        // rdd itself is the shim that starts QEMU with emulation.
         let lima = crate::lima::LimaDriver::new(instance, environment, std::env::current_exe().ok());
         let lima: Arc<dyn Driver> = Arc::new(lima.with_clock(Arc::clone(&clock)));
         let host: Arc<dyn Driver> = Arc::new(crate::host::HostDriver::new(instance, environment, clock));

@@ -67,6 +67,7 @@ pub fn needs_restart(started: &str, wanted: &str) -> bool {
     if started == wanted {
         return false;
     }
+    // The App's template ends with `param`, so all lines after it are parameters.
     let lasting = |text: &'_ str| -> Option<Vec<String>> {
         let (head, param) = text.contains(OF_THE_APP).then(|| text.rsplit_once("\nparam:\n")).flatten()?;
         let kept = param.lines().filter(|line| !TOLD_LATER.iter().any(|told| line.starts_with(told)));

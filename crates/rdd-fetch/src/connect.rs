@@ -113,6 +113,7 @@ fn follow(from: &Uri, location: &str) -> Result<Uri, Failure> {
         }
     };
     let next = allowed(&url)?;
+    // `allowed` accepts http on the loopback interface, which a remote server must not reach.
     if scheme == "https" && next.scheme_str() != Some("https") {
         return Err(Failure::Address { url: without_secrets(&url) });
     }
@@ -189,6 +190,7 @@ fn request(uri: &Uri, wanted: &Wanted) -> Option<Request<Empty<Bytes>>> {
         .header(header::ACCEPT_ENCODING, "identity");
     let request = match (wanted.from, &wanted.validator) {
         (0, _) => request,
+        // Without a validator, a changed file is detected by its digest.
         (from, None) => request.header(header::RANGE, format!("bytes={from}-")),
         (from, Some(validator)) => {
             request.header(header::RANGE, format!("bytes={from}-")).header(header::IF_RANGE, validator)

@@ -73,6 +73,7 @@ pub fn find_in_list(list: &str, entry: &str) -> Option<Sha256> {
         let (digest, name) = line.trim().split_once([' ', '\t'])?;
         let name = name.trim_start();
         let name = name.strip_prefix('*').unwrap_or(name);
+        // `sha256sum ./*` writes names with a leading `./`.
         (name == entry || name.strip_prefix("./") == Some(entry)).then(|| Sha256::parse(digest).ok()).flatten()
     })
 }

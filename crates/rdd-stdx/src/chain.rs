@@ -17,6 +17,7 @@ impl fmt::Display for Chain<'_> {
             let text = error.to_string();
             if !said.ends_with(&text) {
                 write!(f, ": {text}")?;
+                // Compare with the last displayed message only.
                 said = text;
             }
             next = error.source();

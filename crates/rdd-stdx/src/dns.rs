@@ -133,6 +133,7 @@ impl Shared {
     /// Resolves queued names until the queue is empty.
     fn work(&self) {
         while let Some(host) = self.next() {
+            // A panic must not leave the callers waiting or the count of threads wrong.
             let found = catch_unwind(AssertUnwindSafe(|| (self.lookup)(&host)));
             let found = found.unwrap_or_else(|panic| Err(io::Error::other(panic_message(&*panic))));
             let found: Found = found.map(Into::into).map_err(Arc::new);
@@ -161,6 +162,7 @@ impl Shared {
 fn system_lookup(host: &str) -> io::Result<Vec<IpAddr>> {
     let mut addresses: Vec<IpAddr> = Vec::new();
     for address in (host, 0).to_socket_addrs()? {
+        // The system returns an address once per socket type.
         if !addresses.contains(&address.ip()) {
             addresses.push(address.ip());
         }

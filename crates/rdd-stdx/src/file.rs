@@ -72,6 +72,7 @@ pub fn create_dir_private(path: &Path) -> Result<(), Error> {
 pub fn open_append_private(path: &Path) -> Result<File, Error> {
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
     let file = owned::open_file(path, flags).map_err(failed("open", path))?;
+    // Also for an existing file, whose mode may be laxer.
     file.set_permissions(Permissions::from_mode(PRIVATE)).map_err(failed("make private", path))?;
     Ok(file)
 }

@@ -33,6 +33,7 @@ fn plan(names: &[String], stem: &str, keep_all: bool) -> Rotation {
 fn number_of(name: &str, stem: &str) -> Option<u64> {
     let digits = name.strip_prefix(stem)?.strip_prefix('.')?.strip_suffix(".log")?;
     let number: u64 = digits.parse().ok()?;
+    // Names like `rdd.stderr.012.log` are not ours and must not be pruned.
     (number.to_string() == digits).then_some(number)
 }
 
@@ -56,6 +57,7 @@ pub fn set_aside(path: &Path, keep_all: bool) -> Result<(), Error> {
         .map_err(failed("list", folder))?;
     let Rotation { number, prune } = plan(&names, &stem, keep_all);
     match fs::rename(path, folder.join(format!("{stem}.{number}.log"))) {
+        // A missing file is normal at the first start.
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("rotate log", path)(error)),
         _ => {}
     }

@@ -41,6 +41,7 @@ impl<T: Send + 'static> Group<T> {
     /// Starts a task. It runs until it ends or panics, or until the group is dropped or [cancelled](Self::cancel).
     pub fn spawn(&mut self, name: &'static str, future: impl Future<Output = T> + Send + 'static) {
         let id = self.running.spawn(future).id();
+        // `next` removes the entry; a JoinSet keeps only IDs.
         self.names.insert(id, name);
     }
 

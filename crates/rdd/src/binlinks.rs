@@ -36,6 +36,7 @@ pub(crate) fn refresh(executable: &Path, bin: &Path, hard_links_only: bool) -> i
             for program in &programs {
                 link(program, program.file_name().unwrap_or_default());
             }
+            // rdd acts as kubectl when it is called by that name.
             link(executable, &program_name("kubectl"));
         }
         Mode::Standalone => {
@@ -95,6 +96,7 @@ fn link_to(target: &Path, link: &Path, hard_links_only: bool) -> io::Result<()> 
     if !hard_links_only && std::os::unix::fs::symlink(target, link).is_ok() {
         return Ok(());
     }
+    // For file systems and users without symbolic links.
     fs::hard_link(target, link)
 }
 

@@ -77,6 +77,7 @@ impl Copying {
     async fn finish(mut self) -> Result<(Revision, RemoveOnDrop), rdd_store::Error> {
         let reply = self.reply.as_mut().expect("taken only when it is done");
         let revision = reply.await;
+        // The copy is complete: `drop` must not wait for it.
         self.reply = None;
         Ok((revision?, self.copy.take().expect("taken only here")))
     }
@@ -96,6 +97,7 @@ impl Drop for Copying {
 
 impl Backup for OnlineBackup {
     fn make(&self) -> Making {
+        // A random name, so that concurrent backups do not collide.
         let target = self.folder.join(format!("{COPY_PREFIX}{}", rdd_apiserver::auth::Token::random().reveal()));
         let copying = Copying { reply: Some(self.store.backup(&target)), copy: Some(RemoveOnDrop(target.clone())) };
         Box::pin(async move {

@@ -171,7 +171,7 @@ impl HostDriver {
         file::write_atomic(&k3s::network_file(engine), k3s::network(engine).as_bytes(), PRIVATE)?;
         // A kubeconfig of an earlier start has other ports and would count as ready.
         file::remove_if_present(&engine.k3s_config)?;
-        // The first start on this data: mark it as new, so that the caller may accept its certificate authority.
+        // The first start on this data: mark it as unused, until `confirm` is called.
         if k3s::version_file(engine).symlink_metadata().is_err() {
             file::write_atomic(&k3s::new_file(engine), b"", PRIVATE)?;
         }

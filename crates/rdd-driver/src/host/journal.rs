@@ -59,6 +59,7 @@ impl Journal {
 
     fn write(&self, file: &Mutex<File>, line: &Value) {
         let line = format!("{line}\n");
+        // A single write, so that lines of concurrent writers do not mix.
         let _ = file.lock().unwrap_or_else(std::sync::PoisonError::into_inner).write_all(line.as_bytes());
     }
 }

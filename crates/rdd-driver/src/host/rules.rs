@@ -114,6 +114,7 @@ fn network_of(listed: Listed, own: &str) -> Option<Network> {
 
 fn is_device_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    // IFNAMSIZ is 16, including the terminating zero.
     (1..=15).contains(&name.len()) && name.chars().all(allowed) && !name.starts_with(['-', '.'])
 }
 
@@ -154,6 +155,7 @@ fn masquerades(pool: &Pool, networks: &[Network]) -> Vec<String> {
     let (hidden, open): (Vec<&Network>, Vec<&Network>) =
         networks.iter().partition(|network| network.is_masqueraded && !network.is_internal);
     let mut rules = Vec::new();
+    // Must precede the rule for the pool, which would masquerade these subnets.
     for subnet in open.iter().flat_map(|network| &network.subnets) {
         rules.push(format!("-s {subnet} -j RETURN"));
     }

@@ -48,6 +48,7 @@ pub(super) async fn start(machine: &Machine, log: &LogOptions) -> Result<Engine,
     match launch {
         Launch::Attach => attach(&engine, &socket)?,
         Launch::Rootless(program) => {
+            // Without root, dockerd starts its own containerd.
             let arguments = parts::dockerd_arguments(machine, &socket, None, log);
             engine.alive.push(parts::spawn(machine, Part::Dockerd, &program, &arguments, log)?);
             engine.journal.info("started dockerd without root; its log is dockerd.log");
@@ -78,6 +79,7 @@ pub(super) fn adopt(machine: &Machine) -> Result<Option<Engine>, Error> {
         (Kind::Foreign(_), _) | (_, None) => None,
         (_, Some(tools)) => {
             let pool = Pool::parse(&machine.remembered_network().pool);
+            // The MTU matters only for starting dockerd, which runs already.
             pool.map(|pool| OwnNetwork { tools, pool, mtu: None })
         }
     };

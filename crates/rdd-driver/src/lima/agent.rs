@@ -70,6 +70,7 @@ impl Agent {
         let events = log::rotate(&machine.folder.join(log::EVENTS), options)?;
         let mut messages = log::rotate(&machine.folder.join(log::MESSAGES), options)?;
         for console in CONSOLES {
+            // QEMU truncates these files, so keep the old content under another name.
             logfile::set_aside(&machine.folder.join(console), options.keep_all)?;
         }
         let mut command = limactl.command(&machine.folder);
@@ -195,6 +196,7 @@ fn arguments(
         "--socket".into(),
         machine.agent_socket().into(),
     ]);
+    // The agent needs the guest agent's path, because rdd starts it without `limactl start`.
     if !is_plain(template) {
         arguments.extend(["--guestagent".into(), guest_agent(&limactl.program)?.into()]);
         if let Some(archive) = limactl.nerdctl(template)? {

@@ -32,6 +32,7 @@ impl Guest<'_> {
         if off.unsigned_abs() <= CLOSE {
             return Ok(());
         }
+        // The guest's clock may be the right one: do not set it to a wrong time.
         if answered < WRITTEN {
             tracing::warn!(vm, off, "the clocks of machine and host differ, and this host's cannot be right");
             return Ok(());
@@ -45,6 +46,7 @@ impl Guest<'_> {
                 tracing::warn!(vm, off, error = %Chain(&error), "the clock of the machine is off, and cannot be set");
                 Ok(())
             }
+            // Another program in the guest changes the clock.
             Ok(left) => Err(refusal(vm, left, "it does not stay where it is set".to_owned())),
             Err(Error::Program { message, .. }) => Err(refusal(vm, off, message)),
             Err(error) => Err(error),
@@ -75,6 +77,7 @@ fn ahead((asked, answered): (Duration, Duration), said: &str) -> Option<i64> {
     let guest: i64 = said.trim().parse().ok()?;
     let seconds = |time: Duration| i64::try_from(time.as_secs()).ok();
     let (from, until) = (seconds(asked)?, seconds(answered)?);
+    // min and max also handle a host clock that was set back during the question.
     guest.checked_sub(guest.clamp(from.min(until), until.max(from)))
 }
 

@@ -20,6 +20,7 @@ const QEMU_SAYS: &str = "qemu[stderr]: ";
 pub(super) fn reason(log: &str) -> Option<String> {
     let (mut fatal, mut error, mut qemu, mut last) = (None, None, None, None);
     for line in log.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        // Not a log line of Lima, for example a panic of Go.
         let Ok(record) = serde_json::from_str::<Value>(line) else {
             last = Some(line.to_owned());
             continue;
