@@ -1,4 +1,4 @@
-//! Webhook configurations in the API: applied as they should be, written only when they are not.
+//! Webhook configurations in the API: creating, restoring and removing those of a manager.
 
 use std::time::Duration;
 
@@ -23,15 +23,15 @@ use crate::{
     hooks::Reachable,
 };
 
-/// Who owns the fields of our configurations.
+/// The field manager of the webhook configurations that managers apply.
 pub const FIELD_MANAGER: &str = "rdd-webhook-manager";
-/// On each of our configurations: the manager that answers it.
+/// The label of each such configuration; its value is the name of the manager that answers the webhook.
 const MANAGER_LABEL: &str = "rdd.rancherdesktop.io/manager";
-/// How often a configuration is tried, and how long after one another.
+/// How often [`Configurations::apply`] tries to write a configuration, and the pause between two attempts.
 const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A rule for the objects of a kind, in its own version, without sub-resources.
+/// An admission rule for the objects of kind `K` in its own version, without subresources.
 pub fn rule<K: Kind>(operations: &[Operation]) -> RuleWithOperations {
     RuleWithOperations {
         api_groups: Some(vec![K::group(&()).into_owned()]),
@@ -42,12 +42,12 @@ pub fn rule<K: Kind>(operations: &[Operation]) -> RuleWithOperations {
     }
 }
 
-/// A kind of webhook configuration.
+/// A mutating or a validating webhook configuration.
 pub(crate) trait Configuration: Kind {
-    /// Which.
+    /// Which of the two it is.
     const KIND: HookKind;
 
-    /// Its hooks, without what is the default of a field that none of ours sets.
+    /// The hooks as JSON, without fields that have the server's default value.
     fn hooks(&self) -> Value;
 }
 
@@ -67,7 +67,7 @@ impl Configuration for MutatingWebhookConfiguration {
     }
 }
 
-/// Hooks without defaults: what the server adds is no difference.
+/// Removes fields that have the server's default value, so that a difference means that somebody changed a hook.
 fn bare(mut hooks: Value) -> Value {
     let defaults = [
         ("timeoutSeconds", json!(10)),
@@ -82,12 +82,12 @@ fn bare(mut hooks: Value) -> Value {
     hooks
 }
 
-/// The manager that answers a configuration, if it is one of ours.
+/// The manager that answers the webhook, from the label; `None` if the configuration does not belong to a manager.
 pub(crate) fn manager_of(configuration: &impl Configuration) -> Option<&str> {
     configuration.meta().labels.as_ref()?.get(MANAGER_LABEL).map(String::as_str)
 }
 
-/// The configurations of one manager.
+/// Writes and removes the webhook configurations of one manager.
 #[derive(Clone)]
 pub(crate) struct Configurations<'a> {
     pub(crate) client: &'a Client,
@@ -95,7 +95,7 @@ pub(crate) struct Configurations<'a> {
 }
 
 impl Configurations<'_> {
-    /// Applies the configuration of a webhook that is asked at this place.
+    /// Applies the configuration of a webhook that is reachable at this address. A failure is retried for a few seconds.
     pub(crate) async fn apply(&self, webhook: &Webhook, reachable: &Reachable) -> Result<(), Error> {
         let wanted = desired(webhook, reachable, self.manager);
         let mut attempt = 1;
@@ -123,8 +123,10 @@ impl Configurations<'_> {
         api.patch(&webhook.configuration, &parameters, &Patch::Apply(wanted)).await
     }
 
-    /// Makes a configuration again what it should be if `found` is not; returns it if it had to be written. What others have
-    /// added to our hook goes too: it could keep the hook from being asked.
+    /// Restores a configuration if `found` differs from what it should be; returns the configuration if it was written.
+    ///
+    /// Fields that other field managers have added to the hook are removed too: a selector, for example, could keep the server from
+    /// calling the hook.
     pub(crate) async fn restore<K: Configuration>(
         &self,
         webhook: &Webhook,
@@ -142,6 +144,7 @@ impl Configurations<'_> {
         if is_as_wanted(&applied, &wanted) {
             return Ok(Some(applied));
         }
+        // Apply leaves the fields of other managers in place. A merge patch replaces the whole list.
         let patch = json!({"webhooks": wanted["webhooks"]});
         let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         let api = api_of::<K>(self.client, None);
@@ -149,7 +152,8 @@ impl Configurations<'_> {
         typed(patched.map_err(told)?).map(Some)
     }
 
-    /// Removes configurations of this manager that it no longer answers: nobody would, and what they guard could not be written.
+    /// Removes the configurations of this manager for webhooks that it no longer answers. They fail closed, so they would block all
+    /// writes that they match.
     pub(crate) async fn remove_others(&self, answered: &[&Webhook]) -> Result<(), Error> {
         self.remove::<ValidatingWebhookConfiguration>(answered).await?;
         self.remove::<MutatingWebhookConfiguration>(answered).await
@@ -169,7 +173,7 @@ impl Configurations<'_> {
     }
 }
 
-/// Removes the configurations of all managers that `answers` does not vouch for.
+/// Removes the configurations of every manager for which `answers` returns false.
 pub(crate) async fn remove_unanswered(client: &Client, answers: &impl Fn(&str) -> bool) -> Result<(), Error> {
     remove_unanswered_of::<ValidatingWebhookConfiguration>(client, answers).await?;
     remove_unanswered_of::<MutatingWebhookConfiguration>(client, answers).await
@@ -185,7 +189,7 @@ async fn remove_unanswered_of<K: Configuration>(client: &Client, answers: &impl 
     Ok(())
 }
 
-/// Removes a configuration that nobody answers, unless somebody has just taken it.
+/// Removes a configuration that no manager answers, unless it has changed since it was read: a manager may have taken it over.
 pub(crate) async fn remove_if_unchanged<K: Configuration>(client: &Client, found: &ObjectMeta) -> Result<(), Error> {
     let name = found.name.clone().unwrap_or_default();
     let preconditions = Preconditions { uid: found.uid.clone(), resource_version: found.resource_version.clone() };
@@ -200,14 +204,14 @@ pub(crate) async fn remove_if_unchanged<K: Configuration>(client: &Client, found
     }
 }
 
-/// Whether a configuration is what it should be, apart from what does not matter.
+/// Whether a configuration has the desired label and hooks. Other differences do not matter.
 fn is_as_wanted<K: Configuration>(found: &K, wanted: &Value) -> bool {
-    // Read and written by the same type, both have the same form.
+    // Both pass through the same type, so equal content has equal form.
     let Ok(wanted_object) = serde_json::from_value::<K>(wanted.clone()) else { return false };
     manager_of(found) == manager_of(&wanted_object) && found.hooks() == wanted_object.hooks()
 }
 
-/// The configuration as it should be, in the form in which it is applied.
+/// The desired configuration, as the body of an apply.
 fn desired(webhook: &Webhook, reachable: &Reachable, manager: &str) -> Value {
     let (kind, name) = match webhook.kind {
         HookKind::Mutating => ("MutatingWebhookConfiguration", &webhook.configuration),

@@ -1,13 +1,13 @@
-//! Ready-made reviews: what another owns is not deleted, and of some kinds there is one object only.
+//! Ready-made reviews: protection of owned objects, and singletons.
 
 use serde_json::Value;
 
 use super::{Decision, Operation, Request};
 use crate::finalizer::OWNED_BY;
 
-/// Refuses to delete an object that another owns, naming the owner.
+/// Denies the deletion of an object that another object owns (a finalizer `owned-by-<owner>`), and names the owner.
 ///
-/// Refused before it happens, the object never begins to terminate by mistake: deletion cannot be taken back.
+/// A finalizer alone would not be enough: a deletion cannot be undone, so it must be refused before the object starts to terminate.
 pub fn owned(request: &Request) -> Decision {
     if request.operation != Operation::Delete || !request.sub_resource.is_empty() {
         return Decision::allowed();
@@ -21,7 +21,8 @@ pub fn owned(request: &Request) -> Decision {
     }
 }
 
-/// Refuses to take `label` off an object that another owns: without it, a guard that selects by it would no longer be asked.
+/// Denies an update that removes `label` from an owned object. A webhook that selects objects by the label would no longer see the
+/// object.
 pub fn keeps_label(request: &Request, label: &str) -> Decision {
     let has = |object: Option<&Value>| object.is_some_and(|object| object["metadata"]["labels"].get(label).is_some());
     let was = request.old_object.as_ref();
@@ -32,7 +33,7 @@ pub fn keeps_label(request: &Request, label: &str) -> Decision {
     Decision::allowed()
 }
 
-/// Refuses to create an object of another name.
+/// Denies the creation of an object whose name is not `name`.
 pub fn singleton(request: &Request, name: &str) -> Decision {
     let found = name_of(request);
     if request.operation == Operation::Create && request.sub_resource.is_empty() && found != name {
@@ -45,6 +46,7 @@ pub fn singleton(request: &Request, name: &str) -> Decision {
 }
 
 fn name_of(request: &Request) -> &str {
+    // The request has no name when the server is yet to generate one.
     let named = request.subject().and_then(|object| object["metadata"]["name"].as_str());
     if request.name.is_empty() { named.unwrap_or_default() } else { &request.name }
 }

@@ -1,4 +1,4 @@
-//! Admission: what a controller says about writes before they happen.
+//! Admission: webhooks with which controllers default, validate and refuse writes before the server stores them.
 
 mod configuration;
 pub mod guard;
@@ -24,39 +24,39 @@ pub use self::{
 };
 use crate::Kind;
 
-/// What is to become of a write.
+/// The result of a review.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// It may happen.
+    /// The write is allowed.
     Allowed {
-        /// Shown to the client.
+        /// Warnings that the server returns to the client.
         warnings: Vec<String>,
     },
-    /// It may happen with this object instead: all of it, the difference is found by the runtime.
+    /// The write is allowed with this object instead, given in full. The runtime computes the JSON patch.
     Patched(Value),
-    /// It may not happen. The status is the client's answer, behind the words that name the hook.
+    /// The write is denied. The server returns this status to the client, with a message that also names the webhook.
     Denied(Box<Status>),
 }
 
 impl Decision {
-    /// It may happen.
+    /// Allows the write, without warnings.
     pub fn allowed() -> Self {
         Self::Allowed { warnings: Vec::new() }
     }
 
-    /// It may not happen, for this reason: 403 Forbidden with this text.
+    /// Denies the write with 403 Forbidden and this message.
     pub fn denied(why: impl Into<String>) -> Self {
         let mut status = Status::forbidden("");
         status.message = why.into();
         Self::Denied(Box::new(status))
     }
 
-    /// It may not happen because a call to the API failed. What the API answered becomes the client's answer.
+    /// Denies the write because a call to the API failed. The client gets the status that the API returned.
     pub fn failed(error: &kube::Error) -> Self {
         let status = match error {
             kube::Error::Api(status) => {
                 let mut wire = serde_json::to_value(status).unwrap_or_default();
-                // `kube` reads these and does not keep them.
+                // `kube` drops these fields when it parses a status; a Status on the wire needs them.
                 for (field, value) in
                     [("kind", "Status".into()), ("apiVersion", "v1".into()), ("metadata", serde_json::json!({}))]
                 {
@@ -70,34 +70,37 @@ impl Decision {
     }
 }
 
-/// Reviews writes.
+/// Reviews the writes that match a webhook's rules.
+///
+/// # Assumptions
+/// The server waits 10 seconds for the review, the default timeout, and then refuses the write.
 pub trait Admission: Send + Sync {
-    /// Decides about one.
+    /// Allows, changes or denies one write.
     fn review<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Decision>;
 }
 
-/// A function that needs to wait for nothing is a review.
+/// A plain function that does not wait is a review.
 impl<F: Fn(&Request) -> Decision + Send + Sync> Admission for F {
     fn review<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Decision> {
         Box::pin(async move { self(request) })
     }
 }
 
-/// Whether a webhook changes objects or only judges them.
+/// The type of a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HookKind {
-    /// Changes them.
+    /// It may change the object.
     Mutating,
-    /// Judges them.
+    /// It allows or denies, and changes nothing.
     Validating,
 }
 
-/// What a webhook does besides answering.
+/// What a webhook does besides answering, as in `sideEffects` of its configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SideEffects {
     /// Nothing.
     None,
-    /// Something, but not when it is a dry run.
+    /// It has side effects, except for dry runs.
     NoneOnDryRun,
 }
 
@@ -108,15 +111,15 @@ pub struct Webhook {
     pub configuration: String,
     /// The name of the hook, as in `app-defaulter.app.rancherdesktop.io`.
     pub hook: String,
-    /// Which kind of configuration.
+    /// Mutating or validating.
     pub kind: HookKind,
-    /// What is asked about.
+    /// The writes that the server sends to it.
     pub rules: Vec<RuleWithOperations>,
-    /// Of which objects.
+    /// Restricts it to objects with matching labels.
     pub object_selector: Option<LabelSelector>,
-    /// What it does besides answering.
+    /// Its side effects.
     pub side_effects: SideEffects,
-    /// Answers.
+    /// Reviews the writes.
     pub handler: Arc<dyn Admission>,
 }
 
@@ -127,12 +130,12 @@ impl fmt::Debug for Webhook {
 }
 
 impl Webhook {
-    /// A webhook without side effects that changes objects of `K`; the hook's name is the configuration's and the kind's group.
+    /// A mutating webhook for `K` without side effects. The hook is named `<configuration>.<group of K>`.
     pub fn mutating<K: Kind>(configuration: &str, operations: &[Operation], handler: impl Admission + 'static) -> Self {
         Self::of::<K>(HookKind::Mutating, configuration, operations, handler)
     }
 
-    /// A webhook without side effects that judges objects of `K`; the hook's name is the configuration's and the kind's group.
+    /// A validating webhook for `K` without side effects. The hook is named `<configuration>.<group of K>`.
     pub fn validating<K: Kind>(
         configuration: &str,
         operations: &[Operation],
@@ -141,12 +144,12 @@ impl Webhook {
         Self::of::<K>(HookKind::Validating, configuration, operations, handler)
     }
 
-    /// A webhook that refuses to delete an object of `K` while another owns it.
+    /// A webhook that denies the deletion of an object of `K` that another object owns ([`guard::owned`]).
     pub fn delete_guard<K: Kind>(configuration: &str) -> Self {
         Self::validating::<K>(configuration, &[Operation::Delete], guard::owned)
     }
 
-    /// A webhook that refuses objects of `K` of any name but one.
+    /// A webhook that denies the creation of an object of `K` under any name but this one ([`guard::singleton`]).
     pub fn singleton<K: Kind>(configuration: &str, name: &'static str) -> Self {
         let check = move |request: &Request| guard::singleton(request, name);
         Self::validating::<K>(configuration, &[Operation::Create], check)
@@ -169,28 +172,28 @@ impl Webhook {
         }
     }
 
-    /// The same under another name for the hook.
+    /// Sets another name for the hook.
     #[must_use]
     pub fn named(mut self, hook: &str) -> Self {
         hook.clone_into(&mut self.hook);
         self
     }
 
-    /// The same for objects with these labels only.
+    /// Restricts the webhook to objects that match this selector.
     #[must_use]
     pub fn selecting(mut self, selector: LabelSelector) -> Self {
         self.object_selector = Some(selector);
         self
     }
 
-    /// The same, with side effects when it is no dry run.
+    /// Declares that the handler has side effects, except for dry runs.
     #[must_use]
     pub fn with_side_effects(mut self) -> Self {
         self.side_effects = SideEffects::NoneOnDryRun;
         self
     }
 
-    /// Where it is asked, below the address of the manager.
+    /// The path of the webhook below the manager's address, as in `/validating-<configuration>`.
     pub fn path(&self) -> String {
         let kind = match self.kind {
             HookKind::Mutating => "mutating",

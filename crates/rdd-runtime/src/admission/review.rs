@@ -1,25 +1,25 @@
-//! A request for admission, as a controller reads it.
+//! The admission request that a controller reviews.
 
 use rdd_meta::{GroupVersionKind, GroupVersionResource};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-/// What is to be done to the object.
+/// The operation of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Operation {
-    /// It is new.
+    /// The object is created.
     Create,
-    /// It changes.
+    /// The object is updated.
     Update,
-    /// It goes.
+    /// The object is deleted.
     Delete,
-    /// Something is connected to it.
+    /// A client connects to a subresource of the object, such as `exec`.
     Connect,
 }
 
 impl Operation {
-    /// As rules write it.
+    /// The word in the API, as in `CREATE`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -30,95 +30,95 @@ impl Operation {
     }
 }
 
-/// Who asks.
+/// The user who sent the write.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct User {
-    /// The name.
+    /// The user name.
     pub username: String,
-    /// The groups.
+    /// The user's groups.
     pub groups: Vec<String>,
 }
 
-/// A write that is about to happen.
+/// A write that the server asks about, as in the `request` of an AdmissionReview.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
-    /// The request's own name.
+    /// Identifies the review; the response repeats it.
     pub uid: String,
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
     /// The kind of the object.
     pub kind: Named,
-    /// What it is served as.
+    /// The resource that the write goes to.
     pub resource: Served,
-    /// As in `status`; empty for the object itself.
+    /// The subresource, as in `status`; empty for the object itself.
     #[serde(default)]
     pub sub_resource: String,
-    /// The object's name; empty if the server has yet to make one.
+    /// The object's name; empty if the server is yet to generate it.
     #[serde(default)]
     pub name: String,
-    /// Its namespace; empty if its kind has none.
+    /// The object's namespace; empty for a cluster-scoped kind.
     #[serde(default)]
     pub namespace: String,
-    /// As it would be; nothing when it is deleted.
+    /// The new object; `None` for a deletion.
     #[serde(default)]
     pub object: Option<Value>,
-    /// As it is; nothing when it is created.
+    /// The stored object; `None` for a creation.
     #[serde(default)]
     pub old_object: Option<Value>,
-    /// Nothing will be stored, and nothing may be done.
+    /// Whether this is a dry run: the server stores nothing, and the handler must not have side effects.
     #[serde(default)]
     pub dry_run: bool,
-    /// Who asks.
+    /// The user who sent the write.
     #[serde(default)]
     pub user_info: User,
 }
 
-/// A kind on the wire.
+/// Group, version and kind on the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Named {
-    /// Its group.
+    /// The API group; empty for the core group.
     pub group: String,
-    /// Its version.
+    /// The version.
     pub version: String,
-    /// Its name.
+    /// The kind, as in `ConfigMap`.
     pub kind: String,
 }
 
-/// A resource on the wire.
+/// Group, version and resource on the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Served {
-    /// Its group.
+    /// The API group; empty for the core group.
     pub group: String,
-    /// Its version.
+    /// The version.
     pub version: String,
-    /// Its name.
+    /// The plural name, as in `configmaps`.
     pub resource: String,
 }
 
 impl Request {
-    /// The object as it would be, as its type.
+    /// The new object, parsed into its type; `None` for a deletion.
     pub fn new_as<K: DeserializeOwned>(&self) -> Option<Result<K, serde_json::Error>> {
         self.object.as_ref().map(K::deserialize)
     }
 
-    /// The object as it is, as its type.
+    /// The stored object, parsed into its type; `None` for a creation.
     pub fn old_as<K: DeserializeOwned>(&self) -> Option<Result<K, serde_json::Error>> {
         self.old_object.as_ref().map(K::deserialize)
     }
 
-    /// The object that the request is about: as it would be, or, when it is deleted, as it is.
+    /// The object that the write is about: the new one, or the stored one for a deletion.
     pub fn subject(&self) -> Option<&Value> {
         self.object.as_ref().or(self.old_object.as_ref())
     }
 
-    /// Group, version and kind.
+    /// Group, version and kind of the object.
     pub fn gvk(&self) -> GroupVersionKind {
         GroupVersionKind::new(&self.kind.group, &self.kind.version, &self.kind.kind)
     }
 
-    /// Group, version and resource.
+    /// Group, version and resource of the write.
     pub fn gvr(&self) -> GroupVersionResource {
         GroupVersionResource::new(&self.resource.group, &self.resource.version, &self.resource.resource)
     }

@@ -1,4 +1,4 @@
-//! AdmissionReview in, AdmissionReview out.
+//! Answers an AdmissionReview: parses the request, calls the handler, builds the response.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rdd_meta::Status;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Admission, Decision, Request};
 
-/// Answers a review. What cannot be read is denied, for a write that nobody judged may not happen.
+/// Answers a review. A review that cannot be parsed is denied, so that no write passes unchecked.
 pub(crate) async fn answer(handler: &dyn Admission, review: Value) -> Value {
     let version = review["apiVersion"].as_str().unwrap_or("admission.k8s.io/v1").to_owned();
     let uid = review["request"]["uid"].as_str().unwrap_or_default().to_owned();
@@ -33,6 +33,7 @@ fn response(request: &Request, decision: Decision) -> Value {
         Decision::Allowed { warnings } => json!({"allowed": true, "warnings": warnings}),
         Decision::Patched(new) => {
             let patch = json_patch::diff(request.object.as_ref().unwrap_or(&Value::Null), &new);
+            // The handler returned the object unchanged: the response needs no patch.
             if patch.0.is_empty() {
                 return json!({"allowed": true});
             }
@@ -44,6 +45,7 @@ fn response(request: &Request, decision: Decision) -> Value {
 }
 
 fn denial(status: &Status) -> Value {
+    // Only the parsed form of a Status can be embedded in the response.
     let text: Value = serde_json::from_slice(&status.to_wire()).unwrap_or_default();
     json!({"allowed": false, "status": text})
 }

@@ -1,4 +1,4 @@
-//! One watch per kind and manager, or per single object that somebody needs, and what it found, for everyone.
+//! Shared caches: one watch per kind (or per single object) and manager, and the objects that it has delivered.
 
 mod store;
 mod trace;
@@ -18,13 +18,16 @@ pub use self::store::{Cached, Sync};
 use crate::{Error, Key, Kind, supervise::Supervisor};
 
 /// The caches of one manager. Cheap to clone.
+///
+/// # Guarantees
+/// All controllers of a manager share one watch and one copy of the objects of a kind. The supervisor restarts a watch that ends.
 #[derive(Clone)]
 pub struct Caches(Arc<Inner>);
 
 struct Inner {
     client: Client,
     supervisor: Supervisor,
-    /// By kind, and by key where only one object of the kind is followed.
+    /// By kind; with a key for a cache that holds only this object.
     entries: Mutex<HashMap<(TypeId, Option<Key>), Entry>>,
 }
 
@@ -33,17 +36,17 @@ struct Entry {
     view: Arc<dyn View>,
 }
 
-/// What can be asked of a cache without knowing its kind.
+/// A cache without its type: what the manager needs to know about it.
 pub(crate) trait View: Send + std::marker::Sync {
     /// The kind's name.
     fn kind(&self) -> String;
-    /// How far it is.
+    /// The state of its watch.
     fn sync(&self) -> Sync;
-    /// Returns when it is neither empty for want of a first list nor waiting for one that is on its way.
+    /// Returns when the first list has arrived, or when the server has answered that it does not serve the kind.
     fn settled(&self) -> BoxFuture<'static, ()>;
-    /// Returns when it has the server's objects, which may be never.
+    /// Returns when the first list has arrived; never, if the kind is never served.
     fn synced(&self) -> BoxFuture<'static, ()>;
-    /// Whether it holds what the server has at this moment.
+    /// Compares the cache with the server, for tests that wait for quiet. True if the server does not serve the kind.
     fn is_current(&self, client: Client) -> BoxFuture<'static, Result<bool, Error>>;
 }
 
@@ -58,12 +61,13 @@ impl Caches {
         Self(Arc::new(Inner { client, supervisor, entries: Mutex::default() }))
     }
 
-    /// The cache of a kind. The first who asks starts its watch.
+    /// The cache of a kind. The first call starts its watch.
     pub fn get<K: Kind>(&self) -> Cached<K> {
         self.find(None)
     }
 
-    /// The cache of one object, for who needs no other of its kind: there may be very many, and none of them is watched.
+    /// The cache of one object, for callers that need no other object of the kind. Its watch selects this object only, so that
+    /// a kind with many objects costs nothing.
     pub(crate) fn only<K: Kind>(&self, key: Key) -> Cached<K> {
         self.find(Some(key))
     }

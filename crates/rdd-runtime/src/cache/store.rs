@@ -1,4 +1,4 @@
-//! The objects of one kind as the watch last told of them.
+//! The cached objects of one kind, with subscribers that learn about every change.
 
 use std::{
     collections::BTreeMap,
@@ -14,26 +14,31 @@ use tokio::sync::watch;
 use super::View;
 use crate::{Error, Key, Kind};
 
-/// How far a cache is.
+/// The state of a cache's watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sync {
-    /// No list has come yet.
+    /// The first list has not arrived yet.
     Pending,
-    /// The server does not know the kind; it is asked again and again.
+    /// The server does not serve the kind; the watch retries with backoff.
     NotServed,
-    /// It holds what the server has, as of a moment ago.
+    /// The first list has arrived, and the watch keeps the cache current.
     Synced,
-    /// No list has come, for this reason; it is asked for again and again.
+    /// The first list failed with this error; the watch retries with backoff.
     Failing(String),
 }
 
 type Subscriber<K> = Arc<dyn Fn(&K) + Send + std::marker::Sync>;
 
-/// The objects of one kind, or a single one of them. Cheap to clone.
+/// The cached objects of one kind, or a single one of them. Cheap to clone.
+///
+/// # Guarantees
+/// - The cache may lag behind the server. A watch event never replaces an object by an older version of it.
+/// - An object that a controller wrote with [`Context::apply`](crate::Context::apply) is in the cache when the call returns.
+/// - Cached objects have no `managedFields`.
 pub struct Cached<K>(Arc<Shared<K>>);
 
 struct Shared<K> {
-    /// The only object that is followed; all of them if there is none.
+    /// The key of the only object in this cache; `None` for all objects of the kind.
     only: Option<Key>,
     objects: RwLock<Objects<K>>,
     subscribers: RwLock<Vec<Subscriber<K>>>,
@@ -42,9 +47,9 @@ struct Shared<K> {
 
 struct Objects<K> {
     by_key: BTreeMap<Key, Arc<K>>,
-    /// The newest version that the watch has told of.
+    /// The newest resourceVersion that the watch has delivered.
     seen: u64,
-    /// The newest version of which the subscribers know.
+    /// The newest resourceVersion that the subscribers have received.
     told: u64,
 }
 
@@ -60,7 +65,8 @@ impl<K: Kind> fmt::Debug for Cached<K> {
     }
 }
 
-/// Kubernetes promises since 1.35 that versions of one kind can be compared as numbers.
+/// The resourceVersion as a number, 0 if it is unknown. Kubernetes guarantees since 1.35 that the versions of one kind compare as
+/// numbers.
 fn version_of(object: &impl ResourceExt) -> u64 {
     object.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
@@ -72,7 +78,7 @@ impl<K: Kind> Cached<K> {
         Self(Arc::new(Shared { only, objects, subscribers: RwLock::default(), sync }))
     }
 
-    /// What the server is told to select of the kind's objects.
+    /// The field selector of the watch; `None` for all objects of the kind.
     pub(super) fn selector(&self) -> Option<String> {
         let Key { namespace, name } = self.0.only.as_ref()?;
         let inside = namespace.as_ref().map(|namespace| format!(",metadata.namespace={namespace}"));
@@ -83,17 +89,17 @@ impl<K: Kind> Cached<K> {
         look(&self.0.objects.read().unwrap_or_else(PoisonError::into_inner).by_key)
     }
 
-    /// The object, if it is there.
+    /// The object with this key, if the cache has it.
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
         self.read(|objects| objects.get(key).cloned())
     }
 
-    /// All of them, in order.
+    /// All objects, ordered by key.
     pub fn list(&self) -> Vec<Arc<K>> {
         self.read(|objects| objects.values().cloned().collect())
     }
 
-    /// Those of one namespace, in order.
+    /// The objects of one namespace, ordered by name.
     pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
         let first = Key::namespaced(namespace, "");
         let is_inside = |key: &Key| key.namespace.as_deref() == Some(namespace);
@@ -103,36 +109,37 @@ impl<K: Kind> Cached<K> {
         })
     }
 
-    /// The keys of all of them.
+    /// The keys of all objects, in order.
     pub fn keys(&self) -> Vec<Key> {
         self.read(|objects| objects.keys().cloned().collect())
     }
 
-    /// How far it is.
+    /// The state of the watch.
     pub fn sync(&self) -> Sync {
         self.0.sync.borrow().clone()
     }
 
-    /// Returns when it has the server's objects. There is no bound: a kind may never be served.
+    /// Returns when the first list has arrived; never, if the kind is never served.
     pub async fn synced(&self) {
         let mut sync = self.0.sync.subscribe();
-        // The sender lives as long as this cache does.
+        // The error is impossible: the sender lives as long as this cache.
         let _ = sync.wait_for(|sync| *sync == Sync::Synced).await;
     }
 
-    /// Calls `subscriber` for each object that is there, and from then on for each that appears, changes or vanishes.
+    /// Calls `subscriber` for each cached object, and from then on for each object that is added, changed or deleted.
     pub(crate) fn subscribe(&self, subscriber: impl Fn(&K) + Send + std::marker::Sync + 'static) {
         let subscriber: Subscriber<K> = Arc::new(subscriber);
+        // Subscribe before listing: an object that arrives in between is delivered twice rather than never.
         self.0.subscribers.write().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&subscriber));
         for object in self.list() {
             subscriber(&object);
         }
     }
 
-    /// Takes in an object that a write has just returned, so that who wrote it reads it. The watch overrules.
+    /// Adds an object that a write has just returned, so that the writer reads its own write. The watch overrules it.
     pub(crate) fn offer(&self, object: &K) {
         let mut objects = self.0.objects.write().unwrap_or_else(PoisonError::into_inner);
-        // What is not newer than the watch may have been deleted again already.
+        // A version that is not newer than the watch may belong to an object that has been deleted since.
         if version_of(object) > objects.seen {
             let key = Key::of(object);
             if objects.by_key.get(&key).is_none_or(|known| version_of(&**known) < version_of(object)) {
@@ -143,13 +150,14 @@ impl<K: Kind> Cached<K> {
         }
     }
 
+    /// Adds or replaces an object that the watch has delivered.
     pub(super) fn applied(&self, object: K) {
         let object = Arc::new(object);
         {
             let mut objects = self.0.objects.write().unwrap_or_else(PoisonError::into_inner);
             objects.seen = objects.seen.max(version_of(&*object));
             let key = Key::of(&*object);
-            // An offered object may be newer than an event that was on its way.
+            // `offer` may have stored a version that is newer than this event.
             let is_older = |known: &Arc<K>| {
                 known.uid() == object.uid() && version_of(&**known) > version_of(&*object) && version_of(&*object) > 0
             };
@@ -160,12 +168,13 @@ impl<K: Kind> Cached<K> {
         self.tell(&object);
     }
 
+    /// Removes an object that the watch reports as deleted.
     pub(super) fn deleted(&self, object: &K) {
         {
             let mut objects = self.0.objects.write().unwrap_or_else(PoisonError::into_inner);
             objects.seen = objects.seen.max(version_of(object));
             let key = Key::of(object);
-            // A new object of the same name may have been offered already.
+            // `offer` may have stored a new object of the same name.
             if objects.by_key.get(&key).is_some_and(|known| version_of(&**known) <= version_of(object)) {
                 objects.by_key.remove(&key);
             }
@@ -173,22 +182,23 @@ impl<K: Kind> Cached<K> {
         self.tell(object);
     }
 
-    /// The whole list, after the first look and after every watch that could not be resumed.
+    /// Replaces all objects: after the first list, and after each list that follows a watch that could not be resumed.
     pub(super) fn replaced(&self, list: Vec<K>) {
         let list: BTreeMap<Key, Arc<K>> = list.into_iter().map(|object| (Key::of(&object), Arc::new(object))).collect();
         let before = {
             let mut objects = self.0.objects.write().unwrap_or_else(PoisonError::into_inner);
-            // Revisions start anew when another server, or a restored one, answers.
+            // Versions start again when another server answers, or one that was restored from a backup.
             objects.seen = list.values().map(|object| version_of(&**object)).max().unwrap_or(0);
             std::mem::replace(&mut objects.by_key, list.clone())
         };
         self.0.sync.send_replace(Sync::Synced);
+        // Subscribers must also learn about objects that were deleted while no watch ran.
         let vanished = before.into_iter().filter(|(key, _)| !list.contains_key(key)).map(|(_, object)| object);
         vanished.chain(list.values().cloned()).for_each(|object| self.notify(&object));
         self.have_told();
     }
 
-    /// The kind's objects cannot be listed.
+    /// Records that the list fails. A synced cache stays synced: it keeps its objects until the next list.
     pub(super) fn failed(&self, sync: Sync) {
         self.0.sync.send_if_modified(|now| {
             let news = *now != Sync::Synced && *now != sync;
@@ -204,17 +214,19 @@ impl<K: Kind> Cached<K> {
         self.have_told();
     }
 
+    /// Records that the subscribers have received everything that the watch has delivered.
     fn have_told(&self) {
         let mut objects = self.0.objects.write().unwrap_or_else(PoisonError::into_inner);
         objects.told = objects.seen;
     }
 
-    /// Whether the subscribers know of all that is here, up to `newest`. What was only offered they learn of from the watch.
+    /// Whether the subscribers have received everything in this cache, up to version `newest`. Offered objects reach them by the watch.
     fn has_told(&self, newest: u64) -> bool {
         let objects = self.0.objects.read().unwrap_or_else(PoisonError::into_inner);
         objects.told == objects.seen && newest <= objects.told
     }
 
+    /// Calls all subscribers without holding a lock, because they may read the cache.
     fn notify(&self, object: &K) {
         let subscribers = self.0.subscribers.read().unwrap_or_else(PoisonError::into_inner).clone();
         for subscriber in subscribers {

@@ -1,11 +1,11 @@
-//! The one place where every watch event of every controller is traced, at debug level.
+//! Traces every watch event of every controller at debug level.
 
 use kube::{Resource, ResourceExt, core::DeserializeGuard, runtime::watcher::Event};
 use tracing::Level;
 
 use crate::{Key, Kind};
 
-/// Traces an event. Objects without a name, without metadata, or that cannot be read at all are traced like any other.
+/// Traces one event, also of an object that has no metadata or cannot be parsed.
 pub(super) fn event<K: Kind>(event: &Event<DeserializeGuard<K>>) {
     if !tracing::enabled!(Level::DEBUG) {
         return;

@@ -1,4 +1,4 @@
-//! Following one kind: list, watch, and again after whatever went wrong.
+//! Keeps one cache current: list, watch, and retry with backoff after an error.
 
 use std::{pin::pin, time::Duration};
 
@@ -13,12 +13,12 @@ use rdd_stdx::{backoff::Backoff, chain::Chain};
 use super::{Cached, Sync, trace};
 use crate::{Error, Key, Kind, error::is_not_found};
 
-/// How long after a failure the server is asked again.
+/// The backoff after errors of a watch.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
-/// Keeps `cache` as the server has it. It returns only if that is impossible.
+/// Lists and watches a kind and feeds `cache`. It retries forever, and returns only if the stream of events ends.
 pub(super) async fn follow<K: Kind>(client: Client, cache: Cached<K>) -> Result<(), Error> {
-    // An object that does not fit its type must not hide the others from us: it is read on its own, or not at all.
+    // Each object is parsed on its own, so that one that does not fit its type does not hide the others.
     let api = Api::<DeserializeGuard<K>>::all(client);
     let wanted = watcher::Config { field_selector: cache.selector(), ..watcher::Config::default() };
     let mut events = pin!(watcher::watcher(api, wanted));
@@ -28,7 +28,7 @@ pub(super) async fn follow<K: Kind>(client: Client, cache: Cached<K>) -> Result<
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => {
-                // That a list begins says nothing yet: the server has not been asked.
+                // `Init` comes before the request: it does not mean that the server answered.
                 if !matches!(event, Event::Init) {
                     if told.take().is_some() {
                         tracing::info!(kind = %K::kind(&()), "the watch works again");
@@ -41,7 +41,7 @@ pub(super) async fn follow<K: Kind>(client: Client, cache: Cached<K>) -> Result<
             Err(error) => {
                 let missing = is_not_served(&error);
                 let text = Chain(&error).to_string();
-                // Told once per change: a lasting failure is one line.
+                // Log a lasting failure once: only a change of the error is logged again.
                 if told.as_ref() != Some(&text) {
                     tracing::warn!(kind = %K::kind(&()), error = text, "the watch fails");
                     told = Some(text.clone());
@@ -72,7 +72,8 @@ fn take_in<K: Kind>(cache: &Cached<K>, event: Event<DeserializeGuard<K>>, list: 
     }
 }
 
-/// The object without what nobody here reads: who owns which field is often more than half of it.
+/// Parses an object and drops its managed fields, which no controller reads and which are often more than half of it. `None`, with a
+/// warning, if it does not fit its type.
 fn readable<K: Kind>(mut object: DeserializeGuard<K>) -> Option<K> {
     object.meta_mut().managed_fields = None;
     let key = Key::of(&object);
@@ -115,12 +116,12 @@ mod tests {
         }
     }
 
-    /// A server that has no such kind, and remembers what it was asked.
+    /// A server that does not serve the kind, and records the requests.
     #[derive(Clone, Default)]
     struct Without(Arc<Mutex<Vec<String>>>);
 
     impl Without {
-        /// What is asked of it for the sake of this cache within a minute.
+        /// The requests that this cache sends within a minute.
         async fn asked_for(cache: &Cached<ConfigMap>) -> Vec<String> {
             let server = Self::default();
             let following = follow(Client::new(server.clone(), "default"), cache.clone());
@@ -154,7 +155,7 @@ mod tests {
         assert_eq!(cache.sync(), Sync::NotServed);
     }
 
-    /// Ten thousand ConfigMaps of others were held, and parsed at every write, for the sake of one.
+    /// A cache for one ConfigMap must not list and parse the ten thousand others.
     #[tokio::test(start_paused = true)]
     async fn of_a_kind_of_which_one_object_is_needed_no_other_is_asked_for() {
         let cases = [
@@ -181,8 +182,8 @@ mod tests {
             .with_writer(move || writer.clone())
             .with_ansi(false)
             .finish();
-        // While there is only one subscriber, tracing asks that of the thread which comes to a place first, and remembers its
-        // answer for all: another test, which has none, would switch these events off. With a second one it asks both.
+        // With a single subscriber, tracing caches the answer of the thread that reaches a callsite first, for all threads. Another test,
+        // which has no subscriber, would then disable these events. With a second subscriber it asks on each thread.
         let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new());
         let cache = Cached::<ConfigMap>::new(None);
         let mut list = Vec::new();
