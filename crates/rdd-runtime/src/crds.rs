@@ -1,4 +1,4 @@
-//! Custom resource definitions: put in place at the start, changed only where they differ, awaited until they are served.
+//! Installs custom resource definitions: creates or updates them, then waits until the server serves them.
 
 use std::time::Duration;
 
@@ -19,30 +19,34 @@ use crate::{
     finalizer::FIELD_MANAGER,
 };
 
-/// How long a definition may take to be served. Our server needs no time at all; others look at it in the background.
+/// How long the server may take to serve a definition. Our own server serves it at once; others do in the background.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// How often a change is tried against others who change the same definition.
+/// How often an update is tried when other clients change the same definition.
 const ATTEMPTS: u32 = 8;
 
-/// What was done about a definition.
+/// What [`install`] did about a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was not there.
+    /// It was created.
     Created,
-    /// It was another one.
+    /// It existed with another specification and was updated.
     Updated,
-    /// It was there as it should be, and nothing was written.
+    /// It existed with the wanted specification; nothing was written.
     Unchanged,
 }
 
-/// Puts definitions in place and returns when all of them are served, with what was done about each, in the same order.
+/// Creates or updates these definitions, waits until all of them are served, and returns the outcome of each, in the same order.
 ///
-/// A definition that is there is changed only if what it says differs from what is wanted, with what a server fills in taken into account: a start
-/// of an unchanged program writes nothing. Labels, annotations and owners that others put on it stay, and nothing is ever removed but what the
-/// specification says.
+/// # Guarantees
+/// - A definition is written only if its specification differs from the wanted one, apart from the server's defaults. A restart of the
+///   same
+/// program therefore writes nothing.
+/// - Labels, annotations and owner references that other clients have set stay.
 ///
 /// # Errors
-/// When a definition cannot be written, or is not served within [`PATIENCE`]; the error says which and, for the latter, what the server holds against it.
+/// When a definition cannot be written, or is not served within [`PATIENCE`]. The error names the definition and, for a timeout, the
+/// reason
+/// that the server gives.
 pub async fn install(client: &Client, wanted: &[Definition]) -> Result<Vec<Outcome>, Error> {
     try_join_all(wanted.iter().map(|definition| install_one(client, definition))).await
 }
@@ -58,14 +62,14 @@ async fn install_one(client: &Client, wanted: &Definition) -> Result<Outcome, Er
     Ok(outcome)
 }
 
-/// Makes the definition what it should be; what is there afterwards.
+/// Creates or updates one definition; returns the outcome and the stored definition.
 async fn ensure(api: &Api<Definition>, name: &str, wanted: &Definition) -> Result<(Outcome, Definition), kube::Error> {
     let mut last = None;
     for _ in 0..ATTEMPTS {
         let Some(found) = api.get_opt(name).await? else {
             match api.create(&parameters(), wanted).await {
                 Ok(made) => return Ok((Outcome::Created, made)),
-                // Another manager was faster; what it made is looked at.
+                // Another manager has created it meanwhile: compare with that one.
                 Err(error) if has_code(&error, 409) => last = Some(error),
                 Err(error) => return Err(error),
             }
@@ -76,6 +80,7 @@ async fn ensure(api: &Api<Definition>, name: &str, wanted: &Definition) -> Resul
         }
         match update(api, name, &found, wanted).await {
             Ok(changed) => return Ok((Outcome::Updated, changed)),
+            // 404: it was deleted between read and write. The next attempt creates it.
             Err(error) if has_code(&error, 409) || is_not_found(&error) => last = Some(error),
             Err(error) => return Err(error),
         }
@@ -83,7 +88,7 @@ async fn ensure(api: &Api<Definition>, name: &str, wanted: &Definition) -> Resul
     Err(last.expect("every attempt that does not return leaves its error"))
 }
 
-/// Replaces the specification as a whole, of this very version of the definition; its metadata is sent back as it was found.
+/// Replaces the specification of exactly this version of the definition. The metadata stays as it was read.
 async fn update(
     api: &Api<Definition>,
     name: &str,
@@ -98,12 +103,12 @@ fn parameters() -> PostParams {
     PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
 }
 
-/// Whether two specifications say the same, with what a server fills in taken into account.
+/// Whether two specifications are equal apart from the server's defaults.
 pub fn is_same(found: &CustomResourceDefinitionSpec, wanted: &CustomResourceDefinitionSpec) -> bool {
     filled_in(found.clone()) == filled_in(wanted.clone())
 }
 
-/// What a server makes of a specification; upstream: `SetDefaults_CustomResourceDefinitionSpec`, and what decoding drops.
+/// The specification with the server's defaults; upstream: `SetDefaults_CustomResourceDefinitionSpec`, and fields that decoding drops.
 fn filled_in(mut spec: CustomResourceDefinitionSpec) -> CustomResourceDefinitionSpec {
     let names = &mut spec.names;
     names.singular = names.singular.take().filter(|word| !word.is_empty()).or(Some(names.kind.to_lowercase()));
@@ -129,10 +134,10 @@ fn filled_in(mut spec: CustomResourceDefinitionSpec) -> CustomResourceDefinition
     spec
 }
 
-/// No schema that a server takes is deeper, and no schema of ours comes near.
+/// The depth up to which schemas are compared. Servers accept no deeper schema, and ours are much flatter.
 const SCHEMA_DEPTH_MAX: usize = 64;
 
-/// Flags that are down are the same as flags that are not there, and the order of what is required means nothing.
+/// Removes flags that are false and empty lists, and sorts `required`, whose order has no meaning.
 fn fill_in_schema(schema: &mut JSONSchemaProps, depth: usize) {
     let Some(depth) = depth.checked_sub(1) else { return };
     for flag in [
@@ -161,7 +166,7 @@ fn fill_in_schema(schema: &mut JSONSchemaProps, depth: usize) {
     }
 }
 
-/// Whether the server serves it, under the names that it asks for.
+/// Whether the server has established the definition under its names.
 fn is_served(definition: &Definition) -> bool {
     condition(definition, "Established").is_some_and(|(status, _)| status == "True")
 }
@@ -172,7 +177,7 @@ fn condition<'a>(definition: &'a Definition, kind: &str) -> Option<(&'a str, &'a
     Some((&found.status, found.message.as_deref().unwrap_or_default()))
 }
 
-/// Waits until it is served, for a time.
+/// Waits until the definition is served, up to [`PATIENCE`].
 async fn wait(api: &Api<Definition>, name: &str) -> Result<(), Error> {
     let mut complaint = String::from("nothing was said of it");
     let watch = async {
@@ -187,7 +192,7 @@ async fn wait(api: &Api<Definition>, name: &str) -> Result<(), Error> {
                     }
                 }
                 Ok(None) => return,
-                // The watcher waits and tries again by itself.
+                // The watcher retries with backoff by itself; the error is kept for the message of a timeout.
                 Err(error) => complaint = error.to_string(),
             }
         }

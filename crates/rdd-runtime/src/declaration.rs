@@ -55,7 +55,7 @@ impl From<Vec<Key>> for Wake {
 pub(crate) struct Wiring {
     pub(crate) caches: Caches,
     pub(crate) queue: Arc<Queue>,
-    /// Returns all keys of the controller's kind, for [`EnqueueTargets::All`].
+    /// Returns all keys of the controller's kind, for [`Wake::All`].
     pub(crate) everyone: Arc<dyn Fn() -> Vec<Key> + Send + Sync>,
     /// Whether an object of the controller's kind with this key is in the cache.
     pub(crate) exists: Arc<dyn Fn(&Key) -> bool + Send + Sync>,

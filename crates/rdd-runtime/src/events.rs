@@ -1,4 +1,4 @@
-//! Events that tell people what a controller did, in the original's shape, without holding it up.
+//! Kubernetes events that report to users what a controller did; publishing never delays the controller.
 
 use std::{
     fmt,
@@ -18,15 +18,15 @@ use tokio::sync::{Mutex, mpsc};
 
 use crate::{Error, Kind, conditions};
 
-/// What waits to be written. Beyond it events are left out: they are told to people, nothing depends on them.
+/// How many events may wait to be written. Further ones are dropped: events only inform users, and nothing depends on them.
 const WAITING_MAX: usize = 256;
-/// What the API takes as a note, in bytes; characters are counted as if all were of the longest kind.
+/// The maximum length of a note in the API, in bytes. [`Events::publish`] assumes four bytes per character when it truncates.
 const NOTE_BYTES_MAX: usize = 1024;
 
-/// Whether something is as it should be.
+/// The type of an event: Normal or Warning.
 pub type Type = EventType;
 
-/// The events of one controller. Cheap to clone.
+/// Publishes the events of one controller. Cheap to clone.
 #[derive(Clone)]
 pub struct Events {
     sender: mpsc::Sender<(ObjectReference, Event)>,
@@ -39,14 +39,14 @@ impl fmt::Debug for Events {
     }
 }
 
-/// What is to be written.
+/// The task that writes published events to the API.
 #[derive(Clone)]
 pub(crate) struct Written {
     waiting: Arc<Mutex<mpsc::Receiver<(ObjectReference, Event)>>>,
     recorder: Recorder,
 }
 
-/// Events of `<name>-controller`, and what writes them.
+/// Creates the publisher of `<name>-controller` and the task that writes its events.
 pub(crate) fn of(client: Client, name: &str) -> (Events, Written) {
     let (sender, waiting) = mpsc::channel(WAITING_MAX);
     let controller = format!("{name}-controller");
@@ -57,7 +57,7 @@ pub(crate) fn of(client: Client, name: &str) -> (Events, Written) {
 }
 
 impl Events {
-    /// Something happened to `object`.
+    /// Publishes an event about `object`. Returns at once; if too many events wait, this one is dropped.
     pub fn publish<K: Kind>(&self, object: &K, type_: Type, reason: &str, action: &str, note: &str) {
         let note =
             if note.len() > NOTE_BYTES_MAX { conditions::cut_to(note, NOTE_BYTES_MAX / 4) } else { note.to_owned() };
@@ -65,29 +65,30 @@ impl Events {
         let event = Event { type_, reason, action, note: Some(note), secondary: None };
         match self.sender.try_send((object.object_ref(&()), event)) {
             Ok(()) => self.full.store(false, Ordering::Relaxed),
+            // Log the first dropped event only, until there is room again.
             Err(_) if self.full.swap(true, Ordering::Relaxed) => {}
             Err(_) => tracing::warn!("more events than can be written; some are left out"),
         }
     }
 
-    /// Something happened as it should.
+    /// Publishes an event of type Normal.
     pub fn normal<K: Kind>(&self, object: &K, reason: &str, action: &str, note: &str) {
         self.publish(object, EventType::Normal, reason, action, note);
     }
 
-    /// Something is wrong.
+    /// Publishes an event of type Warning.
     pub fn warning<K: Kind>(&self, object: &K, reason: &str, action: &str, note: &str) {
         self.publish(object, EventType::Warning, reason, action, note);
     }
 
-    /// A condition of `object` changed.
+    /// Publishes that a condition of `object` changed.
     pub fn condition<K: Kind>(&self, object: &K, kind: &str, message: &str) {
         self.normal(object, "ConditionChanged", kind, message);
     }
 }
 
 impl Written {
-    /// Writes what comes until nobody can send any more.
+    /// Writes events until the last publisher is dropped. An event that cannot be written is dropped.
     pub(crate) async fn run(self) -> Result<(), Error> {
         let mut waiting = self.waiting.lock().await;
         while let Some((object, event)) = waiting.recv().await {

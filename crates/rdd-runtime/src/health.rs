@@ -1,4 +1,4 @@
-//! Whether a manager is well, told on loopback to whoever asks: 200 or 503, and nothing else.
+//! The health endpoint of a manager on loopback: 200 or 503, without a body.
 
 use std::sync::{
     Arc,
@@ -18,7 +18,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// Of the manager with this id, whose tasks these are. It is not ready yet.
+    /// The health of the manager with this id and these tasks. It starts as not ready.
     pub(crate) fn new(id: &str, supervisor: Supervisor) -> Self {
         Self { id: id.into(), ready: Arc::default(), supervisor }
     }
@@ -27,13 +27,14 @@ impl Health {
         self.ready.store(ready, Ordering::SeqCst);
     }
 
-    /// Ready, and every task that has to run runs.
+    /// Whether the manager is ready and all its supervised tasks run.
     pub(crate) fn is_well(&self) -> bool {
         self.ready.load(Ordering::SeqCst) && self.supervisor.down().is_empty()
     }
 
-    /// `/healthz` and `/readyz` say whether it is well; `/alive/<id>` says whether this manager is the one of that id, well or
-    /// not, so that nobody takes its place while it lives, and nobody takes another for it who listens on its port.
+    /// Answers `/healthz` and `/readyz` by [`is_well`](Self::is_well), and `/alive/<id>` by whether this is the run with that id, healthy
+    /// or not. The
+    /// id prevents that another process on the same port is taken for this manager.
     fn answer(&self, path: &str) -> StatusCode {
         let yes = match path {
             "/healthz" | "/readyz" => self.is_well(),

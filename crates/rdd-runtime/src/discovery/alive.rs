@@ -1,4 +1,4 @@
-//! Whether a manager that has registered still lives, asked of itself.
+//! Checks whether a registered manager is alive, by a request to its health port.
 
 use std::{io, net::Ipv4Addr, time::Duration};
 
@@ -10,11 +10,11 @@ use tokio::{
 
 use super::Entry;
 
-/// How long it may take to answer.
+/// How long the manager may take to answer.
 const BOUND: Duration = Duration::from_secs(2);
 
-/// Whether the manager lives. Only one that is certainly gone is not alive: nobody listens on its port, or somebody who is
-/// not it. One that does not answer in time may be busy or stopped, and acts again when it goes on.
+/// Whether the manager is alive. False only if it is certainly gone: nothing listens on its port, or another process does. A manager that
+/// does not answer in time counts as alive: it may be busy or stopped, and would act again when it continues.
 pub(crate) async fn is_alive(entry: &Entry) -> bool {
     let path = if entry.id.is_empty() { "/healthz".to_owned() } else { format!("/alive/{}", entry.id) };
     match timeout(BOUND, ask(entry.health_port, &path)).await {
@@ -24,11 +24,12 @@ pub(crate) async fn is_alive(entry: &Entry) -> bool {
     }
 }
 
-/// Whether the answer is 200.
+/// Whether the response has status 200.
 async fn ask(port: u16, path: &str) -> io::Result<bool> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost:{port}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
+    // The status line is enough: `HTTP/1.1 200`.
     let mut head = [0; 12];
     stream.read_exact(&mut head).await?;
     Ok(head.ends_with(b" 200"))

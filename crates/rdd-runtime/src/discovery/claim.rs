@@ -1,8 +1,10 @@
-//! Claiming controllers: of two managers that want the same one, one gets it.
+//! Claims of controllers: of two managers that want the same controller, one gets it.
 //!
-//! A claim is the name in `enabledControllers`. It is written on the condition that the list is still the one that was looked at,
-//! so two cannot claim at the same moment. The claims of a manager that is gone are void: whoever comes next takes its entry away in
-//! the same write.
+//! A claim is the name of the controller in `enabledControllers` of a manager's entry. A manager writes it only if the ConfigMap is
+//! unchanged
+//! since it was read, so two managers cannot claim a controller at the same time. Claims of a manager that is gone are void: the next
+//! claim
+//! removes its entry in the same write.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,19 +14,19 @@ use serde_json::{Map, Value, json};
 use super::{ATTEMPTS, Entry, Registry, is_alive, text_of};
 use crate::Error;
 
-/// What came of a claim.
+/// The outcome of a claim.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Claimed {
-    /// Ours now.
+    /// The controllers that this manager has now.
     pub own: BTreeSet<String>,
-    /// Another manager's, by controller.
+    /// The controllers that other managers run, each with the name of the manager.
     pub others: BTreeMap<String, String>,
 }
 
-/// Which of the wanted controllers nobody else has who lives.
+/// Divides the wanted controllers into those that are free and those that another living manager has.
 fn divide(name: &str, id: &str, wanted: &[&str], living: &BTreeMap<String, Entry>) -> Claimed {
     let mut claimed = Claimed::default();
-    // Another run of this manager has our place in the list.
+    // Another run of a manager with our name is alive: it has our place in the list.
     let taken = living.get(name).is_some_and(|entry| entry.id != id);
     for controller in wanted {
         let holds = |entry: &Entry| entry.enabled_controllers.iter().flatten().any(|held| held == controller);
@@ -37,7 +39,7 @@ fn divide(name: &str, id: &str, wanted: &[&str], living: &BTreeMap<String, Entry
     claimed
 }
 
-/// The entry of a manager that runs these of its controllers.
+/// The manager's entry, reduced to the controllers in `own`.
 pub(crate) fn claiming(entry: &Entry, own: &BTreeSet<String>) -> Entry {
     let mut claiming = Entry { enabled_controllers: Some(own.iter().cloned().collect()), ..entry.clone() };
     claiming.enabled_passthroughs.retain(|controller, _| own.contains(controller));
@@ -45,7 +47,11 @@ pub(crate) fn claiming(entry: &Entry, own: &BTreeSet<String>) -> Entry {
 }
 
 impl Registry {
-    /// Registers `entry` under `name` with those of the wanted controllers that nobody else runs. Without any, nothing is written.
+    /// Registers `entry` under `name` with those of the wanted controllers that no living manager runs. If there is none, nothing is
+    /// written.
+    ///
+    /// # Errors
+    /// When the API fails, or when the ConfigMap changes between read and write too often in a row.
     pub async fn claim(&self, name: &str, entry: &Entry, wanted: &[&str]) -> Result<Claimed, Error> {
         let mut last = None;
         for _ in 0..ATTEMPTS {
@@ -54,11 +60,13 @@ impl Registry {
                 continue;
             };
             let (living, gone) = separate(found.entries, &entry.id).await;
+            // Nothing is free: an entry without controllers would only mislead others.
             let claimed = divide(name, &entry.id, wanted, &living);
             if claimed.own.is_empty() {
                 return Ok(claimed);
             }
             let own = claiming(entry, &claimed.own);
+            // In a merge patch, null removes the entries of managers that are gone.
             let mut data: Map<String, Value> = gone.into_iter().map(|name| (name, Value::Null)).collect();
             data.insert(name.to_owned(), text_of(&own)?.into());
             match self.patch(&json!({"metadata": {"resourceVersion": found.resource_version}, "data": data})).await {
@@ -71,9 +79,10 @@ impl Registry {
     }
 }
 
-/// Those that live, and the names of those that are gone.
+/// Separates the entries of living managers from the names of those that are gone.
 async fn separate(entries: BTreeMap<String, Entry>, own: &str) -> (BTreeMap<String, Entry>, Vec<String>) {
     let asked = entries.into_iter().map(|(name, entry)| async move {
+        // A manager does not ask its own health port.
         let lives = entry.id == own || is_alive(&entry).await;
         (name, entry, lives)
     });

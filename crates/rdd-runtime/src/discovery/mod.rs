@@ -1,4 +1,4 @@
-//! The ConfigMap in which managers register: who runs which controllers, and where they can be asked about it.
+//! The ConfigMap in which managers register: which manager runs which controllers, and where its health, metrics and passthroughs are.
 
 mod alive;
 mod claim;
@@ -24,54 +24,54 @@ use crate::{
     finalizer::FIELD_MANAGER,
 };
 
-/// Where it is.
+/// The namespace of the ConfigMap.
 pub const NAMESPACE: &str = "rdd-system";
-/// What it is called.
+/// The name of the ConfigMap.
 pub const NAME: &str = "rdd-controller-manager";
-/// The annotation that says `true` when everything can be used.
+/// The annotation that is `true` when all controllers of the daemon are ready.
 pub const READY: &str = "rdd.rancherdesktop.io/ready";
-/// The annotation that says why the controllers of the daemon do not run, while they do not.
+/// The annotation with the reason why the controllers of the daemon do not run.
 pub const PROBLEM: &str = "rdd.rancherdesktop.io/problem";
 
-/// How often a write is tried against others who register at the same time.
+/// How often a write is tried when other managers register at the same time.
 const ATTEMPTS: u32 = 16;
 
-/// What a manager says about itself.
+/// The entry of one manager.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// The port that answers bare 200 or 503.
+    /// The port of the health endpoint, which answers 200 or 503 without a body.
     pub health_port: u16,
-    /// The port of the metrics.
+    /// The port of the metrics endpoint.
     pub metrics_port: u16,
-    /// The controllers that run there; nothing at all when there are none.
+    /// The controllers that the manager runs; `None` if there are none.
     pub enabled_controllers: Option<Vec<String>>,
-    /// Their endpoints below `/passthrough`.
+    /// The endpoints of these controllers under `/passthrough`.
     #[serde(default)]
     pub enabled_passthroughs: BTreeMap<String, Vec<String>>,
-    /// Since when.
+    /// The time at which the manager started.
     pub start_time: String,
-    /// Where its health is.
+    /// The URL of the health endpoint.
     pub health_endpoint: String,
-    /// Where its metrics are; they need the API's authentication.
+    /// The URL of the metrics; clients need the API's authentication.
     pub metrics_endpoint: String,
-    /// Where its passthroughs are; they need the API's authentication.
+    /// The URL of the passthroughs; clients need the API's authentication.
     pub passthrough_endpoint: String,
-    /// This run of this manager, and no other. The original has none.
+    /// Identifies this run of the manager. Empty for managers of the original daemon.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
 }
 
-/// The ConfigMap as it was at some moment.
+/// The content of the ConfigMap at one version.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Its version.
+    /// The resourceVersion.
     pub resource_version: Option<String>,
-    /// When the daemon started.
+    /// When the ConfigMap was created, which is the start of the daemon.
     pub created: Option<Timestamp>,
-    /// Whether everything can be used.
+    /// Whether the controllers of the daemon are ready ([`READY`]).
     pub ready: bool,
-    /// The managers, by name. What cannot be read is left out.
+    /// The entries by name of the manager. An entry that cannot be parsed is left out.
     pub entries: BTreeMap<String, Entry>,
 }
 
@@ -93,12 +93,12 @@ pub(crate) fn key() -> Key {
     Key::namespaced(NAMESPACE, NAME)
 }
 
-/// The ConfigMap as the server has it now. Nobody else's ConfigMaps are watched for its sake.
+/// The cache of the ConfigMap. It watches this object only, not the other ConfigMaps.
 pub(crate) fn list(caches: &Caches) -> Cached<ConfigMap> {
     caches.only(key())
 }
 
-/// The ConfigMap, over an API.
+/// Reads and writes the ConfigMap.
 #[derive(Clone)]
 pub struct Registry {
     api: Api<ConfigMap>,
@@ -115,19 +115,19 @@ fn create_parameters() -> PostParams {
 }
 
 impl Registry {
-    /// Of this API.
+    /// A registry in the API of this client.
     pub fn new(client: Client) -> Self {
         Self { api: Api::namespaced(client, NAMESPACE) }
     }
 
-    /// How it is now; nothing if it is not there.
+    /// Reads the ConfigMap; `None` if it does not exist.
     pub async fn read(&self) -> Result<Option<Snapshot>, Error> {
         let found = self.api.get_opt(NAME).await;
         let found = found.map_err(|error| Error::from(error).context("read who runs controllers"))?;
         Ok(found.as_ref().map(Snapshot::of))
     }
 
-    /// The manager that lives and has this endpoint, if there is one: its name, and what it says about itself.
+    /// Finds a living manager with this endpoint of this controller; returns its name and entry.
     pub async fn answering(&self, controller: &str, endpoint: &str) -> Result<Option<(String, Entry)>, Error> {
         let has = |entry: &Entry| {
             entry.enabled_passthroughs.get(controller).is_some_and(|all| all.iter().any(|one| one == endpoint))
@@ -140,8 +140,9 @@ impl Registry {
         Ok(None)
     }
 
-    /// Makes it anew, with one manager in it: the time of its creation is the start of the daemon, and whoever had registered
-    /// before has to do it again.
+    /// Replaces the ConfigMap by a new one with this manager only. Its creation time is the start of the daemon. Managers that had
+    /// registered
+    /// before register again.
     pub async fn renew(&self, name: &str, entry: &Entry, ready: bool) -> Result<(), Error> {
         let told = |error: kube::Error| Error::from(error).context("make the list of who runs controllers anew");
         let map = new_map([(name.to_owned(), text_of(entry)?)].into(), ready);
@@ -152,14 +153,14 @@ impl Registry {
                 _ => {}
             }
             match self.api.create(&create_parameters(), &map).await {
-                // A manager that misses its registration has made a list meanwhile.
+                // A manager that found no registration has created the ConfigMap meanwhile.
                 Err(error) if has_code(&error, 409) && attempt < ATTEMPTS => attempt += 1,
                 other => return other.map(drop).map_err(told),
             }
         }
     }
 
-    /// Says that everything can be used, or why not; for that a list is made if there is none.
+    /// Sets or removes the annotations for readiness and for the problem. With a problem, creates the ConfigMap if it does not exist.
     pub async fn annotate(&self, ready: bool, problem: Option<&str>) -> Result<(), Error> {
         if problem.is_some() {
             self.ensure().await?;
@@ -168,7 +169,7 @@ impl Registry {
         self.patch(&json!({"metadata": {"annotations": {READY: ready, PROBLEM: problem}}})).await
     }
 
-    /// Removes a manager, if it is still this run of it. That there is nothing to remove is fine.
+    /// Removes the entry of a manager if it is still of this run. Does nothing if there is no such entry.
     pub async fn remove(&self, name: &str, id: &str) -> Result<(), Error> {
         let Some(found) = self.read().await? else { return Ok(()) };
         if found.entries.get(name).is_none_or(|entry| entry.id != id) {
@@ -177,13 +178,14 @@ impl Registry {
         let version = found.resource_version;
         match self.patch(&json!({"metadata": {"resourceVersion": version}, "data": {name: null}})).await {
             Err(error) if error.is_conflict() => {
-                // Somebody else registered at the same moment.
+                // Another manager registered at the same time. The entry is ours, so it can be removed without the version.
                 self.patch(&json!({"data": {name: null}})).await
             }
             other => other,
         }
     }
 
+    /// Applies a merge patch to the ConfigMap. Does nothing if it does not exist.
     async fn patch(&self, patch: &Value) -> Result<(), Error> {
         let patched = self.api.patch(NAME, &PatchParams::apply(FIELD_MANAGER), &Patch::Merge(patch)).await;
         match patched {
@@ -192,7 +194,7 @@ impl Registry {
         }
     }
 
-    /// Makes an empty one if there is none.
+    /// Creates an empty ConfigMap if it does not exist.
     async fn ensure(&self) -> Result<(), Error> {
         match self.api.create(&create_parameters(), &new_map(BTreeMap::new(), false)).await {
             Err(error) if !has_code(&error, 409) => {

@@ -1,4 +1,4 @@
-//! Our entry in the list of managers, kept as it should be whatever others do to the list.
+//! Restores the daemon's entry in the ConfigMap of managers after other clients have changed it.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,9 @@ use super::{ATTEMPTS, Entry, NAME, READY, Registry, Snapshot, create_parameters,
 use crate::{Error, error::has_code};
 
 impl Registry {
-    /// Puts the entry of the daemon's own manager, which has what it names whoever else wants it, back into a list that is
-    /// ready; returns whether anything had to be written.
+    /// Restores the entry of the daemon's own manager, the labels and the readiness of the ConfigMap. The daemon's manager takes
+    /// precedence:
+    /// other entries lose the controllers that it runs. Returns whether anything was written.
     pub(crate) async fn restore(&self, name: &str, entry: &Entry) -> Result<bool, Error> {
         let told = |error: kube::Error| Error::from(error).context("restore the list of who runs controllers");
         let mut last = None;
@@ -19,6 +20,7 @@ impl Registry {
             let Some(found) = self.api.get_opt(NAME).await.map_err(told)? else {
                 let map = new_map(BTreeMap::from([(name.to_owned(), text_of(entry)?)]), true);
                 match self.api.create(&create_parameters(), &map).await {
+                    // Another client created it meanwhile: read that one.
                     Err(error) if has_code(&error, 409) => continue,
                     other => return other.map(|_| true).map_err(told),
                 }
@@ -33,7 +35,8 @@ impl Registry {
     }
 }
 
-/// What has to change for a list to be ready, with this entry in it and no other that names the same controllers.
+/// The merge patch that makes the ConfigMap ready, with this entry in it and no other entry that names the same controllers. `None` if it
+/// already is so.
 pub(crate) fn amendment(found: &ConfigMap, name: &str, entry: &Entry) -> Result<Option<Value>, Error> {
     let mut data = Map::new();
     for (other, mut held) in Snapshot::of(found).entries {
@@ -44,6 +47,7 @@ pub(crate) fn amendment(found: &ConfigMap, name: &str, entry: &Entry) -> Result<
         }
         held.enabled_controllers.iter_mut().for_each(|all| all.retain(|one| !ours(one)));
         held.enabled_passthroughs.retain(|controller, _| !ours(controller));
+        // An entry that has lost all its controllers is removed.
         let is_empty = held.enabled_controllers.iter().flatten().next().is_none();
         data.insert(other, if is_empty { Value::Null } else { text_of(&held)?.into() });
     }
