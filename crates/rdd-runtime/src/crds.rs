@@ -39,14 +39,12 @@ pub enum Outcome {
 ///
 /// # Guarantees
 /// - A definition is written only if its specification differs from the wanted one, apart from the server's defaults. A restart of the
-///   same
-/// program therefore writes nothing.
+///   same program therefore writes nothing.
 /// - Labels, annotations and owner references that other clients have set stay.
 ///
 /// # Errors
 /// When a definition cannot be written, or is not served within [`PATIENCE`]. The error names the definition and, for a timeout, the
-/// reason
-/// that the server gives.
+/// reason that the server gives.
 pub async fn install(client: &Client, wanted: &[Definition]) -> Result<Vec<Outcome>, Error> {
     try_join_all(wanted.iter().map(|definition| install_one(client, definition))).await
 }

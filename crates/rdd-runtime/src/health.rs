@@ -33,8 +33,7 @@ impl Health {
     }
 
     /// Answers `/healthz` and `/readyz` by [`is_well`](Self::is_well), and `/alive/<id>` by whether this is the run with that id, healthy
-    /// or not. The
-    /// id prevents that another process on the same port is taken for this manager.
+    /// or not. The id prevents that another process on the same port is taken for this manager.
     fn answer(&self, path: &str) -> StatusCode {
         let yes = match path {
             "/healthz" | "/readyz" => self.is_well(),

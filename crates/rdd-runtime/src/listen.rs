@@ -1,4 +1,4 @@
-//! A small HTTP server on loopback, for health, metrics and webhooks of a process that has no API server in it.
+//! A small HTTP server on loopback, for health, metrics and webhooks of a process without an API server.
 
 use std::{
     io,
@@ -23,18 +23,18 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::Error;
 
-/// Connections at a time; further ones wait in the system's queue.
+/// The maximum number of connections; further ones wait in the kernel's backlog.
 const CONNECTIONS_MAX: usize = 64;
-/// How long a client may take to say what it wants.
+/// How long a client may take for the TLS handshake, and for the head of a request.
 const HEAD_BOUND: Duration = Duration::from_secs(10);
-/// After the system refused a connection, how long until the next is accepted.
+/// The pause after a failed `accept`, for example when the process has no file descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) type Request = http::Request<Incoming>;
 pub(crate) type Response = http::Response<Full<Bytes>>;
 pub(crate) type Handler = Arc<dyn Fn(Request) -> BoxFuture<'static, Response> + Send + Sync>;
 
-/// A socket on loopback that is served by one task at a time, for as long as this lives.
+/// A listening socket on loopback with its handler. The mutex lets a restarted task take over the socket from its predecessor.
 #[derive(Clone)]
 pub(crate) struct Server {
     socket: Arc<Mutex<TcpListener>>,
@@ -43,7 +43,7 @@ pub(crate) struct Server {
     handler: Handler,
 }
 
-/// Binds 127.0.0.1 on the preferred port if it is to be had, otherwise on any free one.
+/// Binds 127.0.0.1 on the preferred port, or on a free port if that is unavailable.
 pub(crate) async fn bind(preferred: u16) -> Result<TcpListener, Error> {
     let told = |error: io::Error| Error::because(format!("listen on 127.0.0.1:{preferred}"), error);
     match TcpListener::bind((Ipv4Addr::LOCALHOST, preferred)).await {
@@ -63,12 +63,13 @@ impl Server {
         self.address.port()
     }
 
-    /// Serves until it is dropped.
+    /// Serves connections until the future is dropped, which also ends all connections.
     pub(crate) async fn run(self) -> Result<(), Error> {
         let socket = self.socket.lock().await;
         let mut connections = Group::default();
         loop {
             tokio::select! {
+                // Reap finished connections, which frees room for new ones.
                 _ = connections.next(), if !connections.is_empty() => {}
                 accepted = socket.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
                     Ok((stream, _)) => {
@@ -109,14 +110,14 @@ async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, hand
     }
 }
 
-/// An answer without a body.
+/// A response without a body.
 pub(crate) fn bare(code: StatusCode) -> Response {
     let mut response = Response::new(Full::default());
     *response.status_mut() = code;
     response
 }
 
-/// An answer with this text.
+/// A response with this text as its body.
 pub(crate) fn text(content_type: &'static str, body: impl Into<Bytes>) -> Response {
     let mut response = Response::new(Full::new(body.into()));
     response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(content_type));

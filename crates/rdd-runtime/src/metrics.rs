@@ -1,14 +1,14 @@
-//! What a manager counts, under the names that controller-runtime made known.
+//! The metrics of a manager, under the names that controller-runtime uses.
 //!
-//! | name | labels | what it is |
+//! | name | labels | meaning |
 //! |---|---|---|
 //! | `controller_runtime_reconcile_total` | `controller`, `result`: `success`, `error`, `conflict`, `requeue_after` | reconciles |
-//! | `controller_runtime_reconcile_errors_total` | `controller` | those that failed |
-//! | `controller_runtime_reconcile_panics_total` | `controller` | those that panicked |
-//! | `controller_runtime_reconcile_time_seconds` | `controller` | how long they took |
-//! | `controller_runtime_active_workers` | `controller` | objects that are being worked on |
-//! | `workqueue_depth` | `name` | objects that wait to be worked on |
-//! | `workqueue_retrying` | `name` | objects that wait after a failure |
+//! | `controller_runtime_reconcile_errors_total` | `controller` | reconciles that failed |
+//! | `controller_runtime_reconcile_panics_total` | `controller` | reconciles that panicked |
+//! | `controller_runtime_reconcile_time_seconds` | `controller` | duration of reconciles |
+//! | `controller_runtime_active_workers` | `controller` | objects that are being reconciled |
+//! | `workqueue_depth` | `name` | objects that wait for a worker |
+//! | `workqueue_retrying` | `name` | objects that wait for a retry |
 
 use std::{
     fmt,
@@ -25,7 +25,7 @@ use prometheus_client::{
 
 use crate::queue::Queue;
 
-/// Bounds of the duration histogram, in seconds: from a look that finds nothing to do to a VM that is created.
+/// Buckets of the duration histogram, in seconds: from a reconcile that changes nothing to one that creates a VM.
 const DURATION_BUCKETS: [f64; 12] = [0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -44,7 +44,7 @@ struct Named {
     name: &'static str,
 }
 
-/// The figures of one manager. Cheap to clone.
+/// The metrics of one manager. Cheap to clone.
 #[derive(Clone)]
 pub struct Metrics(Arc<Inner>);
 
@@ -74,7 +74,7 @@ impl Default for Metrics {
     }
 }
 
-/// How a reconcile ended.
+/// The result of a reconcile, as in the label `result`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Result {
     Success,
@@ -85,12 +85,14 @@ pub(crate) enum Result {
 }
 
 impl Metrics {
+    /// Reports the sizes of this queue. A controller that is started again replaces its earlier queue.
     pub(crate) fn follow(&self, controller: &'static str, queue: Arc<Queue>) {
         let mut queues = self.0.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.retain(|(name, _)| *name != controller);
         queues.push((controller, queue));
     }
 
+    /// Counts a reconcile with its result and duration.
     pub(crate) fn ended(&self, controller: &'static str, result: Result, took: Duration) {
         let word = match result {
             Result::Success => "success",
@@ -108,12 +110,12 @@ impl Metrics {
         }
     }
 
-    /// For the registry of somebody who serves figures already.
+    /// A collector for a registry that is served elsewhere.
     pub fn collector(&self) -> Box<dyn Collector> {
         Box::new(self.clone())
     }
 
-    /// All figures as text.
+    /// All metrics in the OpenMetrics text format.
     pub fn text(&self) -> String {
         let mut registry = Registry::default();
         registry.register_collector(self.collector());
@@ -127,6 +129,7 @@ impl Metrics {
 
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::result::Result<(), fmt::Error> {
+        // The queues know their sizes, so these gauges are computed at each scrape.
         let Inner { reconciles, errors, panics, durations, queues } = &*self.0;
         let (active, depth, retrying) = <(Family<Of, Gauge>, Family<Named, Gauge>, Family<Named, Gauge>)>::default();
         for (name, queue) in queues.lock().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -147,7 +150,7 @@ impl Collector for Metrics {
     }
 }
 
-/// A metric of whichever type.
+/// A metric of any type, for the closure that encodes all of them.
 trait Any {
     fn put(&self, encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str) -> std::result::Result<(), fmt::Error>;
 }

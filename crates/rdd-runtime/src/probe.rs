@@ -1,4 +1,4 @@
-//! A place before and after every step, where tests make the process die.
+//! Kill points before and after each step, at which tests end the process.
 
 use std::{
     fmt,
@@ -12,46 +12,46 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 
-/// When, as seen from the step.
+/// Before or after the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum When {
-    /// It has not begun.
+    /// The step has not begun.
     Before,
-    /// It has been done, well.
+    /// The step has succeeded.
     After,
 }
 
-/// A place in the life of a controller.
+/// A kill point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Point<'a> {
-    /// The controller's name.
+    /// The name of the controller.
     pub controller: &'a str,
-    /// The step's name.
+    /// The name of the step.
     pub step: &'a str,
-    /// Before or after it.
+    /// Before or after the step.
     pub when: When,
 }
 
-/// What the runtime is to do.
+/// The decision of a [`Probe`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Go on.
+    /// Continue.
     Go,
-    /// Stop everything at once, as if the process had been killed.
+    /// End everything at once, as if the process had been killed.
     Die,
 }
 
-/// Asked at every point.
+/// Decides at each kill point whether the process goes on. Outside of tests, it is [`Unhurt`].
 pub trait Probe: fmt::Debug + Send + Sync {
-    /// Decides what happens there.
+    /// Returns the decision for this kill point.
     fn at(&self, point: Point<'_>) -> Verdict;
 }
 
-/// The points of one manager: whoever takes a step takes it through here.
+/// The kill points of one manager. Every step runs through [`around`](Self::around).
 #[derive(Debug, Clone)]
 pub(crate) struct Points {
     probe: Arc<dyn Probe>,
-    /// Cancelled when the probe says that all of it is to end as if it had been killed.
+    /// Cancelled when the probe has decided to end everything.
     dead: CancellationToken,
 }
 
@@ -60,7 +60,7 @@ impl Points {
         Self { probe, dead: CancellationToken::new() }
     }
 
-    /// Takes a step, with a point before it and, if it went well, one after it.
+    /// Runs a step between its two kill points. A step that fails does not reach the second one.
     pub(crate) async fn around<T>(
         &self,
         controller: &str,
@@ -73,21 +73,22 @@ impl Points {
         Ok(done)
     }
 
-    /// Goes on, unless the probe says that all of it is to end here.
+    /// Reaches a kill point. If the probe decides to end everything, this never returns.
     async fn pass(&self, point: Point<'_>) {
         if self.probe.at(point) == Verdict::Die {
+            // The caller must not take another step. The manager sees `dead` and cancels this future.
             self.dead.cancel();
             std::future::pending::<()>().await;
         }
     }
 
-    /// Returns when the probe has said so.
+    /// Returns when the probe has decided to end everything.
     pub(crate) async fn dead(&self) {
         self.dead.cancelled().await;
     }
 }
 
-/// Never stops anything.
+/// The probe that never ends anything.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unhurt;
 
@@ -97,7 +98,7 @@ impl Probe for Unhurt {
     }
 }
 
-/// Dies at one point, the given time that it is reached; never again.
+/// A probe that ends everything once, when one kill point is reached for the n-th time.
 #[derive(Debug)]
 pub struct KillAt {
     controller: String,
@@ -108,12 +109,12 @@ pub struct KillAt {
 }
 
 impl KillAt {
-    /// The first time that this point is reached.
+    /// Ends everything the first time that this kill point is reached.
     pub fn first(controller: &str, step: &str, when: When) -> Self {
         Self { controller: controller.to_owned(), step: step.to_owned(), when, nth: 1, reached: AtomicU32::new(0) }
     }
 
-    /// Reads `<controller>/<step>[:after][:N]`.
+    /// Parses `<controller>/<step>[:after][:N]`.
     pub fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(':');
         let (controller, step) = words.next()?.split_once('/')?;
@@ -128,7 +129,7 @@ impl KillAt {
         (!controller.is_empty() && !step.is_empty()).then_some(point)
     }
 
-    /// Whether it was reached so often that it killed.
+    /// Whether the kill point has been reached N times.
     pub fn has_killed(&self) -> bool {
         self.reached.load(Ordering::SeqCst) >= self.nth
     }

@@ -1,4 +1,4 @@
-//! Tasks that have to run for as long as their manager does: one that ends is told of, shown, and started again.
+//! The supervisor of a manager's tasks: it logs a task that ends, reports it as down, and restarts it with backoff.
 
 use std::{
     collections::BTreeMap,
@@ -19,12 +19,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 
-/// How long after it ended a task is started again.
+/// The backoff between restarts of a task.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(30));
-/// A task that ran for so long starts with the first delay again.
+/// A task that ran for this long is restarted with the first delay.
 const STABLE: Duration = Duration::from_mins(1);
 
-/// Owns the tasks of a manager. Cheap to clone; when the last clone is dropped, or at [`cut`](Self::cut), the tasks are.
+/// Runs the tasks of a manager. Cheap to clone.
+///
+/// # Guarantees
+/// - A task that returns, fails or panics is restarted until the shutdown begins.
+/// - When the last clone is dropped, or at [`cut`](Self::cut), all tasks are cancelled.
 #[derive(Clone)]
 pub(crate) struct Supervisor(Arc<Inner>);
 
@@ -37,7 +41,7 @@ struct Inner {
 #[derive(Default)]
 struct Tasks {
     group: Group<()>,
-    /// Nothing is started any more.
+    /// Set when the end has begun: no task is started any more.
     is_closed: bool,
 }
 
@@ -48,12 +52,12 @@ impl fmt::Debug for Supervisor {
 }
 
 impl Supervisor {
-    /// A supervisor of tasks that end when `shutdown` is cancelled.
+    /// A supervisor whose tasks end when `shutdown` is cancelled.
     pub(crate) fn new(shutdown: CancellationToken) -> Self {
         Self(Arc::new(Inner { tasks: Mutex::default(), down: Arc::default(), shutdown }))
     }
 
-    /// Starts a task, and starts it again whenever it ends although nobody told it to.
+    /// Starts a task, and restarts it with backoff whenever it ends before the shutdown.
     pub(crate) fn start(
         &self,
         name: String,
@@ -66,12 +70,12 @@ impl Supervisor {
         }
     }
 
-    /// The tasks that do not run at this moment, and why.
+    /// The tasks that wait for a restart, each with the reason why it ended.
     pub(crate) fn down(&self) -> BTreeMap<String, String> {
         self.0.down.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until all tasks have ended, which they do after the shutdown began or they were [`cut`](Self::cut).
+    /// Waits until all tasks have ended, after the shutdown began or after [`cut`](Self::cut).
     pub(crate) async fn ended(&self) {
         let mut group = {
             let mut tasks = self.tasks();
@@ -81,8 +85,8 @@ impl Supervisor {
         while group.next().await.is_some() {}
     }
 
-    /// Ends all tasks at their next await, as if the process had been killed. Those that run at this moment hold what they hold
-    /// a little longer: who has to know that it is free waits for [`ended`](Self::ended).
+    /// Cancels all tasks at their next await, as if the process had been killed. A task that is running may hold its resources a little
+    /// longer: a caller that needs them free waits for [`ended`](Self::ended).
     pub(crate) fn cut(&self) {
         let mut tasks = self.tasks();
         tasks.is_closed = true;
@@ -104,7 +108,7 @@ async fn keep_running(
     while !shutdown.is_cancelled() {
         let began = Instant::now();
         down.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
-        // The closure that makes the task may panic as well.
+        // `run` itself may panic too, so it is called inside the future that catches panics.
         let ended = async { run().await };
         let ended = tokio::select! {
             ended = AssertUnwindSafe(ended).catch_unwind() => ended,
@@ -174,7 +178,7 @@ mod tests {
             let (tells, holding, released) = (Arc::clone(&tells), Arc::clone(&holding), Arc::clone(&released));
             Box::pin(async move {
                 tells.notify_one();
-                // A step that no cancellation interrupts.
+                // A step without an await, which no cancellation interrupts.
                 released.lock().unwrap().recv().unwrap();
                 std::future::pending::<()>().await;
                 drop(holding);

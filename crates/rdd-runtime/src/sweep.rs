@@ -1,4 +1,4 @@
-//! Letting go of everything that an object owns: found by asking the server what there is, many at a time, metadata only.
+//! Deletes everything that an object owns: asks the server for all its kinds, lists metadata only, and deletes concurrently.
 
 use std::{pin::pin, sync::Arc};
 
@@ -18,39 +18,42 @@ use crate::{
     finalizer::{FIELD_MANAGER, OWNED_BY},
 };
 
-/// How many requests are under way at the same time. The server commits them together.
+/// How many requests run at the same time. The server commits concurrent writes together.
 const AT_ONCE: usize = 48;
-/// How many objects of a kind are listed at a time.
+/// The page size of lists.
 const PAGE: u32 = 1000;
-/// How many failures are told of in words.
+/// How many failures the error describes.
 const TOLD_MAX: usize = 5;
 
-/// What a sweep did.
+/// The outcome of a sweep.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Objects of this owner that were there.
+    /// How many objects of this owner were found.
     pub found: usize,
-    /// Of those, the ones that were already on their way out; what still holds them is their own.
+    /// How many of these were already being deleted; other finalizers still hold them.
     pub ending: usize,
 }
 
 impl Swept {
-    /// Nothing of this owner was there any more.
+    /// Whether no object of this owner was left.
     pub fn is_clean(&self) -> bool {
         self.found == 0
     }
 }
 
-/// Deletes what `owner` owns in `namespace`, in every namespaced kind that the server serves: takes `owned-by-*` off, then deletes.
+/// Deletes the objects that `owner` owns in `namespace`, in every namespaced kind that the server serves: removes their `owned-by-*`
+/// finalizers, then deletes them in the background.
 ///
-/// Objects that have finalizers of their own go when their controllers are done; call it until [`Swept::is_clean`] if that
-/// matters. A kind that cannot be listed or an object that cannot be deleted does not keep the others: all of it is tried, and
-/// the failures are returned together.
+/// Objects with other finalizers disappear when the controllers of those are done. A caller that needs an empty namespace calls this
+/// until [`Swept::is_clean`].
+///
+/// # Errors
+/// A kind that cannot be listed or an object that cannot be deleted does not stop the others. All failures are returned as one error.
 pub async fn owned(client: &Client, owner: &ObjectMeta, namespace: &str) -> Result<Swept, Error> {
     let Some(uid) = owner.uid.as_deref() else { return Err(Error::message("an object without a uid owns nothing")) };
     let kinds = namespaced_kinds(client).await?;
     let lists = kinds.into_iter().map(|kind| list(client, namespace, kind, uid));
-    // One stream from the first list to the last deletion: no kind waits for another, and no object for one that hangs.
+    // One stream from the first list to the last deletion, so that no kind and no object waits for another that hangs.
     let items = stream::iter(lists).buffer_unordered(AT_ONCE).flat_map(stream::iter);
     let mut ended = pin!(items.map(Item::let_go).buffer_unordered(AT_ONCE));
     let (mut swept, mut failures) = (Swept::default(), Vec::new());
@@ -62,19 +65,19 @@ pub async fn owned(client: &Client, owner: &ObjectMeta, namespace: &str) -> Resu
     summary(swept, &failures)
 }
 
-/// Something to be let go, or why a kind could not be listed.
+/// An object to delete, or the reason why a kind could not be listed.
 enum Item {
     Child(Arc<Listed>, Box<PartialObjectMeta<DynamicObject>>),
     Unlisted(Error),
 }
 
-/// The objects of one kind.
+/// The API of one kind.
 struct Listed {
     api: Api<DynamicObject>,
     kind: ApiResource,
 }
 
-/// What came of it.
+/// The outcome for one item.
 #[derive(Default)]
 struct End {
     found: bool,
@@ -95,7 +98,7 @@ impl Item {
     }
 }
 
-/// What the owner has of one kind.
+/// Lists the objects of one kind that the owner owns.
 async fn list(client: &Client, namespace: &str, kind: ApiResource, uid: &str) -> Vec<Item> {
     let api = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &kind);
     match children(&api, uid).await {
@@ -104,7 +107,7 @@ async fn list(client: &Client, namespace: &str, kind: ApiResource, uid: &str) ->
             let child = |object| Item::Child(Arc::clone(&of), Box::new(object));
             found.into_iter().map(child).collect()
         }
-        // It was taken away while we looked, or cannot be listed like this at all.
+        // 404: the kind was removed since discovery. 405: the kind cannot be listed.
         Err(error) if is_not_found(&error) || has_code(&error, 405) => Vec::new(),
         Err(error) => vec![Item::Unlisted(Error::from(error).context(format!("list {}", kind.plural)))],
     }
@@ -154,6 +157,7 @@ async fn let_go(
     let name = object.name_any();
     let told = |error: kube::Error, what: &str| Error::from(error).context(format!("{what} {} {name}", kind.kind));
     let kept: Vec<_> = object.finalizers().iter().filter(|finalizer| !finalizer.starts_with(OWNED_BY)).collect();
+    // Fails with a conflict if the object changed since the list: the caller sweeps again.
     if kept.len() < object.finalizers().len() {
         let patch = json!({"metadata": {
             "finalizers": kept, "resourceVersion": object.resource_version(), "uid": object.uid(),
@@ -167,16 +171,17 @@ async fn let_go(
     if object.metadata.deletion_timestamp.is_some() {
         return Ok(());
     }
+    // An object of the same name with another uid belongs to another owner.
     let preconditions = Preconditions { uid: object.uid(), resource_version: None };
     let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
     match api.delete(&name, &parameters).await {
-        // Gone, or gone and replaced by another of the same name.
+        // Already deleted, or replaced by another object of the same name.
         Err(error) if is_not_found(&error) || has_code(&error, 409) => Ok(()),
         other => other.map(drop).map_err(|error| told(error, "delete")),
     }
 }
 
-/// Runs `each` for all of `items`, a bounded number at a time; the first failure is returned, after all were tried.
+/// Runs `each` for all `items` concurrently, up to a limit. Tries all of them and returns the first failure.
 pub async fn for_all<T, F: Future<Output = Result<(), Error>>>(
     items: impl IntoIterator<Item = T>,
     each: impl Fn(T) -> F,

@@ -66,8 +66,8 @@ impl Caches {
         self.find(None)
     }
 
-    /// The cache of one object, for callers that need no other object of the kind. Its watch selects this object only, so that
-    /// a kind with many objects costs nothing.
+    /// The cache of one object, for callers that need no other object of the kind. Its watch selects this object only, so that a kind
+    /// with many objects costs nothing.
     pub(crate) fn only<K: Kind>(&self, key: Key) -> Cached<K> {
         self.find(Some(key))
     }

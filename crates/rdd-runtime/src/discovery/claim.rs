@@ -1,10 +1,8 @@
 //! Claims of controllers: of two managers that want the same controller, one gets it.
 //!
 //! A claim is the name of the controller in `enabledControllers` of a manager's entry. A manager writes it only if the ConfigMap is
-//! unchanged
-//! since it was read, so two managers cannot claim a controller at the same time. Claims of a manager that is gone are void: the next
-//! claim
-//! removes its entry in the same write.
+//! unchanged since it was read, so two managers cannot claim a controller at the same time. Claims of a manager that is gone are void:
+//! the next claim removes its entry in the same write.
 
 use std::collections::{BTreeMap, BTreeSet};
 

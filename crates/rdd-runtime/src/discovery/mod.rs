@@ -141,8 +141,7 @@ impl Registry {
     }
 
     /// Replaces the ConfigMap by a new one with this manager only. Its creation time is the start of the daemon. Managers that had
-    /// registered
-    /// before register again.
+    /// registered before register again.
     pub async fn renew(&self, name: &str, entry: &Entry, ready: bool) -> Result<(), Error> {
         let told = |error: kube::Error| Error::from(error).context("make the list of who runs controllers anew");
         let map = new_map([(name.to_owned(), text_of(entry)?)].into(), ready);

@@ -11,8 +11,7 @@ use crate::{Error, error::has_code};
 
 impl Registry {
     /// Restores the entry of the daemon's own manager, the labels and the readiness of the ConfigMap. The daemon's manager takes
-    /// precedence:
-    /// other entries lose the controllers that it runs. Returns whether anything was written.
+    /// precedence: other entries lose the controllers that it runs. Returns whether anything was written.
     pub(crate) async fn restore(&self, name: &str, entry: &Entry) -> Result<bool, Error> {
         let told = |error: kube::Error| Error::from(error).context("restore the list of who runs controllers");
         let mut last = None;

@@ -1,4 +1,4 @@
-//! The certificates of webhooks: one authority for all managers of an instance, one serving certificate for each.
+//! The certificates of webhooks: one certificate authority for all managers of an instance, one serving certificate for each manager.
 
 use std::{
     io,
@@ -24,32 +24,34 @@ use x509_parser::{certificate::X509Certificate, extensions::GeneralName, parse_x
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const CA_VALIDITY: Duration = Duration::from_secs(3650 * DAY.as_secs());
 const LEAF_VALIDITY: Duration = Duration::from_secs(365 * DAY.as_secs());
-/// A serving certificate with less left than this is made anew, an authority when it could not sign one more.
+/// A serving certificate with less time left is renewed. The authority is renewed when it could not sign another such certificate.
 const LEAF_LEFT: Duration = Duration::from_secs(30 * DAY.as_secs());
-/// A machine whose clock is a little behind ours accepts a fresh certificate all the same.
+/// Certificates start to be valid this long ago, for clients whose clock is slow.
 const BACKDATED: Duration = Duration::from_secs(60 * 60);
-/// How long another manager may take to make the authority.
+/// How long to wait for another manager that is creating the authority.
 const LOCK_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why there are no certificates.
+/// Why the certificates are unavailable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file could not be written.
+    /// The certificate files cannot be written.
     #[error("write the certificates of webhooks")]
     Write(#[from] file::Error),
-    /// Another manager makes them and does not finish.
+    /// Another manager holds the lock for too long, or the lock cannot be taken.
     #[error("wait for another manager to make certificates")]
     Lock(#[from] lock::Error),
-    /// A certificate could not be made.
+    /// A certificate cannot be generated.
     #[error("make a certificate for webhooks")]
     Make(#[from] rcgen::Error),
-    /// A file could not be read.
+    /// A certificate file cannot be read.
     #[error("read a certificate of webhooks")]
     Read(#[source] io::Error),
 }
 
-/// The authority of this instance, made if it is not there, cannot be used or is about to expire.
+/// Returns the certificate authority of the instance. Creates a new one if it is missing, unusable or about to expire.
+///
+/// A lock serializes managers that start at the same time, so that all of them use the same authority.
 pub fn authority(folder: &Path, clock: &dyn Clock) -> Result<Pair, Error> {
     let _lock = held(&folder.join("webhook.lock"))?;
     let now = clock.wall();
@@ -70,7 +72,8 @@ pub fn authority(folder: &Path, clock: &dyn Clock) -> Result<Pair, Error> {
     Ok(pair)
 }
 
-/// What a manager serves with, made if it is not there, not of this authority, lacks a name or has less than 30 days left.
+/// Returns the manager's serving certificate. Creates a new one if it is missing, of another authority, lacks a name, or has less than 30
+/// days left.
 pub fn serving(
     folder: &Path,
     manager: &str,
@@ -102,7 +105,7 @@ pub fn serving(
     Ok(pair)
 }
 
-/// The names that a serving certificate stands for.
+/// The DNS names in the serving certificate: `localhost`, and those of the Kubernetes services of webhooks.
 fn names(controllers: &[&str]) -> Vec<String> {
     let services = std::iter::once("webhook-service".to_owned())
         .chain(controllers.iter().map(|controller| format!("{controller}-webhook")));
@@ -138,7 +141,7 @@ fn held(path: &Path) -> Result<ProcessLock, Error> {
 fn read(certificate: &Path, key: &Path) -> Result<Option<Pair>, Error> {
     let text = |path| match owned::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
-        // What is no text is no certificate either, and made anew.
+        // A file that is not text holds no certificate: it is replaced.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => Ok(None),
         Err(error) => Err(Error::Read(error)),
     };
@@ -146,11 +149,12 @@ fn read(certificate: &Path, key: &Path) -> Result<Option<Pair>, Error> {
 }
 
 fn write(pair: &Pair, certificate: &Path, key: &Path) -> Result<(), Error> {
+    // A crash between the two writes leaves a key that does not match, which `is_good` detects.
     file::write_atomic(key, pair.key.as_bytes(), file::PRIVATE)?;
     Ok(file::write_atomic(certificate, pair.certificate.as_bytes(), file::PRIVATE)?)
 }
 
-/// Whether it can be read, belongs to its key, which is one of ours, and is valid now and for so long.
+/// Whether the certificate can be parsed, matches its key, has our key type, is valid for at least `left` from now, and passes `judge`.
 fn is_good(pair: &Pair, now: Duration, left: Duration, judge: impl FnOnce(&X509Certificate<'_>) -> bool) -> bool {
     let Ok(der) = CertificateDer::from_pem_slice(pair.certificate.as_bytes()) else { return false };
     let Ok((_, certificate)) = parse_x509_certificate(&der) else { return false };

@@ -1,4 +1,4 @@
-//! Webhooks of a process of its own, over HTTPS on loopback.
+//! Webhooks of a manager in a separate process, served over HTTPS on loopback.
 
 use std::{any::Any, path::PathBuf, sync::Arc};
 
@@ -16,26 +16,26 @@ use tokio_rustls::TlsAcceptor;
 use super::{Answer, Hooks, Reachable, certificates};
 use crate::{Error, listen as server, metrics::Metrics};
 
-/// The longest review that is read: objects of the largest size, old and new.
+/// The maximum size of a review: it carries the old and the new object, each of the maximum size.
 const REVIEW_BYTES_MAX: usize = 8 << 20;
 
-/// Webhooks that are answered over HTTPS.
+/// Serves webhooks over HTTPS on loopback, with a certificate of the instance's authority.
 #[derive(Debug, Clone)]
 pub struct Https {
-    /// The port to try first.
+    /// The preferred port; if it is taken, the server uses a free one.
     pub port: u16,
-    /// Where the instance keeps its certificates.
+    /// The directory of the instance's certificates.
     pub tls_dir: PathBuf,
-    /// The manager whose certificate it is.
+    /// The manager that the certificate belongs to.
     pub manager: String,
-    /// The controllers whose names are in it.
+    /// The controllers whose service names are in the certificate.
     pub controllers: Vec<String>,
-    /// Where time comes from.
+    /// The clock, for the validity of certificates.
     pub clock: SharedClock,
 }
 
 impl Https {
-    /// What TLS needs, and the authority that signed it.
+    /// The TLS acceptor with the serving certificate, and the authority's certificate in PEM.
     pub(crate) fn acceptor(&self) -> Result<(TlsAcceptor, String), Error> {
         let told = |error: certificates::Error| Error::because("prepare the certificate of webhooks", error);
         let authority = certificates::authority(&self.tls_dir, &*self.clock).map_err(told)?;
@@ -55,7 +55,7 @@ impl Https {
 }
 
 impl Https {
-    /// Serves figures over HTTPS to whoever has a token of the API; returns the port, and what serves them for as long as it lives.
+    /// Serves metrics over HTTPS to clients with a token of the API. Returns the port and a guard; dropping the guard stops the server.
     pub async fn serve_metrics(
         &self,
         port: u16,
@@ -75,7 +75,7 @@ impl Https {
     }
 }
 
-/// Figures, for those whom the API knows.
+/// Responds with the metrics if the API server accepts the request's bearer token.
 async fn tell(client: &Client, metrics: &Metrics, request: &server::Request) -> server::Response {
     if request.uri().path() != "/metrics" || request.method() != Method::GET {
         return server::bare(StatusCode::NOT_FOUND);
@@ -111,7 +111,7 @@ impl Hooks for Https {
             let base = format!("https://127.0.0.1:{}", listening.port());
             let mut tasks = Group::default();
             tasks.spawn("webhooks", listening.run());
-            // A group is not shared between threads, a lock makes it so; nobody ever takes it.
+            // The mutex only makes the group `Sync`; it is never locked.
             Ok(Reachable { base, ca_bundle, held: Box::new(std::sync::Mutex::new(tasks)) })
         })
     }
@@ -130,7 +130,7 @@ async fn respond(hooks: &[(String, Answer)], request: server::Request) -> server
     let Ok(review) = serde_json::from_slice::<Value>(&body.to_bytes()) else {
         return server::bare(StatusCode::BAD_REQUEST);
     };
-    // In a task of its own: its panic is an answer, not the end of the connection.
+    // The handler runs in its own task, so that a panic becomes a 500 response and does not close the connection.
     let mut tasks = Group::default();
     tasks.spawn("answer an admission review", answer(review));
     match tasks.next().await.map(|ended| ended.outcome) {

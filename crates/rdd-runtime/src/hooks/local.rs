@@ -1,4 +1,4 @@
-//! Webhooks that the API server calls as functions, because it is in the same process.
+//! Webhooks of the daemon's own manager: the API server calls them as functions.
 
 use std::{any::Any, sync::Arc};
 
@@ -7,20 +7,20 @@ use futures::future::BoxFuture;
 use super::{Answer, Hooks, Reachable};
 use crate::Error;
 
-/// Registers what answers a URL, for as long as the returned value lives.
+/// Registers a function for a URL with the API server; dropping the returned guard unregisters it.
 pub type Register = Arc<dyn Fn(&str, Answer) -> Box<dyn Any + Send + Sync> + Send + Sync>;
 
-/// Webhooks of this process.
+/// Serves webhooks inside the process of the API server.
 ///
-/// Their address is a name that the server looks up before it uses the network; nothing listens there. It does not depend on what
-/// was free at the start, so configurations of an earlier run are answered from the first moment on.
+/// The server looks up a webhook's URL among the registered functions before it uses the network; nothing listens on that address. The
+/// address does not depend on free ports, so webhook configurations of an earlier run work as soon as the functions are registered.
 #[derive(Clone)]
 pub struct Local {
-    /// As in `https://127.0.0.1:9443`.
+    /// The base of the URLs, as in `https://127.0.0.1:9443`.
     pub base: String,
-    /// Whom to trust there: whoever else listens at that address must not be believed.
+    /// The CA in the webhook configurations, so that the server trusts no other listener at that address.
     pub ca_bundle: String,
-    /// Tells the server.
+    /// Registers a function with the API server.
     pub register: Register,
 }
 
@@ -40,5 +40,5 @@ impl Hooks for Local {
     }
 }
 
-/// The registrations.
+/// Keeps the registrations until it is dropped.
 struct Held(#[expect(dead_code, reason = "held, not read: dropping them unregisters")] Vec<Box<dyn Any + Send + Sync>>);

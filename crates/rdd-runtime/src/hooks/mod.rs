@@ -1,4 +1,4 @@
-//! Where webhooks are answered: in the server's own process, or over HTTPS from another.
+//! How webhooks are served: as functions inside the API server's process, or over HTTPS from a separate process.
 
 pub mod certificates;
 mod https;
@@ -18,22 +18,22 @@ use crate::{
     admission::{Webhook, answer},
 };
 
-/// Answers one AdmissionReview with another.
+/// A function that answers an AdmissionReview with an AdmissionReview.
 pub type Answer = Arc<dyn Fn(Value) -> BoxFuture<'static, Value> + Send + Sync>;
 
-/// Makes webhooks reachable.
+/// Serves the webhooks of a manager.
 pub trait Hooks: Send + Sync {
-    /// Makes these reachable, each below its path.
+    /// Serves these webhooks, each under its path, until the returned [`Reachable`] is dropped.
     fn serve(&self, hooks: Vec<(String, Answer)>) -> BoxFuture<'_, Result<Reachable, Error>>;
 }
 
-/// Where webhooks are reachable, for as long as this lives.
+/// The address of served webhooks. Dropping it stops serving them.
 pub struct Reachable {
-    /// What stands before each path, as in `https://127.0.0.1:9443`.
+    /// The base URL, which the paths follow, as in `https://127.0.0.1:9443`.
     pub base: String,
-    /// Whom to trust there, in PEM.
+    /// The CA certificate of that address, in PEM.
     pub ca_bundle: String,
-    /// Dropped with this: the registration or the listener.
+    /// The guard of the registration or the listener.
     pub held: Box<dyn Any + Send + Sync>,
 }
 
@@ -44,13 +44,13 @@ impl fmt::Debug for Reachable {
 }
 
 impl Reachable {
-    /// At this address, whoever answers there.
+    /// An address without a guard, for webhooks that something else serves.
     pub fn at(base: impl Into<String>, ca_bundle: impl Into<String>) -> Self {
         Self { base: base.into(), ca_bundle: ca_bundle.into(), held: Box::new(()) }
     }
 }
 
-/// The path of a webhook, and what answers there.
+/// The path of a webhook and the function that answers it.
 pub(crate) fn answering(webhook: &Webhook) -> (String, Answer) {
     let handler = Arc::clone(&webhook.handler);
     let answering: Answer = Arc::new(move |review| {

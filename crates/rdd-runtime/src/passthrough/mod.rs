@@ -1,4 +1,4 @@
-//! What a controller answers under `/passthrough/<controller>/<endpoint>/…`.
+//! Endpoints of a controller under `/passthrough/<controller>/<endpoint>/…`, to which the API server forwards requests.
 
 mod socket;
 
@@ -11,20 +11,20 @@ use http_body_util::combinators::UnsyncBoxBody;
 pub(crate) use self::socket::{Routes, Socket, routes};
 use crate::BoxError;
 
-/// A body, in either direction.
+/// The body of a request or response.
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
-/// A request: its path is what follows the endpoint and begins with `/`; no credentials are in it. A WebSocket is reached by
-/// `hyper::upgrade::on`.
+/// A forwarded request. Its path is the part after the endpoint and begins with `/`; it carries no credentials. For a WebSocket, the
+/// handler calls `hyper::upgrade::on`.
 pub type Request = http::Request<Body>;
-/// An answer.
+/// The response, which the API server forwards to the client.
 pub type Response = http::Response<Body>;
 
-/// One endpoint.
+/// One endpoint of a controller.
 #[derive(Clone)]
 pub struct Passthrough {
-    /// The word in the path, as in `logs`.
+    /// The name in the path, as in `logs`.
     pub endpoint: &'static str,
-    /// Answers.
+    /// Answers the requests.
     pub handler: Arc<dyn Fn(Request) -> BoxFuture<'static, Response> + Send + Sync>,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Debug for Passthrough {
 }
 
 impl Passthrough {
-    /// An endpoint of this name.
+    /// An endpoint with this name and handler.
     pub fn new<F>(endpoint: &'static str, handler: impl Fn(Request) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Response> + Send + 'static,

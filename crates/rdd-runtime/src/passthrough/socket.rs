@@ -1,4 +1,4 @@
-//! The passthroughs of a process of its own, on a unix socket that only its user can open.
+//! Serves the passthroughs of a separate process on a Unix socket that only its user can open.
 
 use std::{collections::HashMap, fs, os::unix::fs::PermissionsExt as _, path::Path, sync::Arc, time::Duration};
 
@@ -17,16 +17,16 @@ use tokio::{
 use super::{Body, Request, Response};
 use crate::{Error, Registered};
 
-/// Conversations at a time; further ones wait in the system's queue.
+/// The maximum number of connections; further ones wait in the kernel's backlog.
 const CONNECTIONS_MAX: usize = 256;
-/// How long the API server may take to say what it wants.
+/// How long the API server may take to send the head of a request.
 const HEAD_BOUND: Duration = Duration::from_secs(10);
 
 type Handler = Arc<dyn Fn(Request) -> BoxFuture<'static, Response> + Send + Sync>;
-/// What answers, by controller and endpoint.
+/// The handlers by controller and endpoint.
 pub(crate) type Routes = HashMap<(String, String), Handler>;
 
-/// What these controllers answer.
+/// The handlers of these controllers.
 pub(crate) fn routes<'a>(controllers: impl Iterator<Item = &'a Registered>) -> Routes {
     let declared = controllers.map(Registered::declaration).flat_map(|declaration| {
         let endpoints = declaration.passthroughs().iter();
@@ -35,7 +35,7 @@ pub(crate) fn routes<'a>(controllers: impl Iterator<Item = &'a Registered>) -> R
     declared.collect()
 }
 
-/// A socket that is served by one task at a time.
+/// A listening Unix socket. The mutex lets a restarted task take over the socket from its predecessor.
 #[derive(Clone)]
 pub(crate) struct Socket {
     listener: Arc<Mutex<UnixListener>>,
@@ -43,12 +43,13 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Listens at `path`, in place of whoever did so before and is gone.
+    /// Listens at `path`. Replaces a socket that an earlier process has left there.
     pub(crate) fn bind(path: &Path, routes: Routes) -> Result<Self, Error> {
         let told = |what: &str| format!("{what} the socket {}", path.display());
         if let Some(folder) = path.parent() {
             file::create_dir_private(folder).map_err(|error| Error::because(told("make room for"), error))?;
         }
+        // The manager has claimed its name before it binds, so the file cannot belong to a living manager.
         file::remove_if_present(path).map_err(|error| Error::because(told("replace"), error))?;
         let listener = UnixListener::bind(path).map_err(|error| Error::because(told("listen on"), error))?;
         fs::set_permissions(path, fs::Permissions::from_mode(file::PRIVATE))
@@ -56,12 +57,13 @@ impl Socket {
         Ok(Self { listener: Arc::new(Mutex::new(listener)), routes: Arc::new(routes) })
     }
 
-    /// Serves until it is dropped.
+    /// Serves connections until the future is dropped, which also ends all connections.
     pub(crate) async fn run(self) -> Result<(), Error> {
         let listener = self.listener.lock().await;
         let mut connections = Group::default();
         loop {
             tokio::select! {
+                // Reap finished connections, which frees room for new ones.
                 _ = connections.next(), if !connections.is_empty() => {}
                 accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => {
                     let (stream, _) = accepted.map_err(|error| Error::because("accept a connection", error))?;
@@ -80,6 +82,7 @@ async fn talk(stream: UnixStream, routes: Arc<Routes>) {
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_BOUND)
+        // Upgrades make WebSockets possible.
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades()
         .await;
@@ -101,7 +104,7 @@ async fn respond(routes: &Routes, request: http::Request<Incoming>) -> Response 
     handler(http::Request::from_parts(head, body.map_err(Into::into).boxed_unsync())).await
 }
 
-/// Controller and endpoint, and what follows them.
+/// Splits a path into controller and endpoint, and the rest with the query.
 fn split(uri: &Uri) -> Option<((String, String), Uri)> {
     let (controller, path) = uri.path().strip_prefix('/')?.split_once('/')?;
     let (endpoint, rest) = path.split_once('/').unwrap_or((path, ""));
