@@ -67,7 +67,7 @@ impl Configuration for MutatingWebhookConfiguration {
     }
 }
 
-/// Removes fields that have the server's default value, so that a difference means that somebody changed a hook.
+/// Removes fields that have the server's default value, so that they do not count as a difference.
 fn bare(mut hooks: Value) -> Value {
     let defaults = [
         ("timeoutSeconds", json!(10)),

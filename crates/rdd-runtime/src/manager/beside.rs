@@ -1,4 +1,4 @@
-//! Controllers of anybody's, in a process of their own beside a daemon: all that such a program needs, in one call.
+//! Runs controllers in a separate process beside a daemon, with everything that such a program needs in one call.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,40 +16,44 @@ use rdd_stdx::{chain::Chain, clock::SystemClock, owned};
 use super::{Manager, Options, Place, Role, Started};
 use crate::{Error, Registered, hooks::Https, metrics::Metrics, probe::Unhurt};
 
-/// After a start that failed, how long until the next.
+/// The pause after a start that failed.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How often the kubeconfig is looked at.
+/// How often the kubeconfig is checked for changes.
 const LOOK: Duration = Duration::from_millis(500);
-/// How long a start that nobody wants any more may take to be over.
+/// How long a start that is under way may take when the program ends.
 const FINISH: Duration = Duration::from_secs(10);
-/// How long controllers may take to bring down what they run.
+/// How long controllers may take to stop.
 const STOP: Duration = Duration::from_secs(30);
 
-/// A manager beside the daemon that a kubeconfig names.
+/// A manager in a separate process, for the daemon that a kubeconfig names.
 ///
-/// It waits for the daemon, registers, runs, and begins anew when the daemon does: every start of the daemon has tokens of its
-/// own, so the kubeconfig is read again whenever it changes. Of two programs of the same name, one runs.
+/// # Flow
+/// [`run`](Self::run) waits for the daemon, registers, and runs the controllers. When the daemon restarts, it starts them again with the
+/// new kubeconfig, because each start of the daemon creates new tokens.
+///
+/// # Guarantees
+/// Of two programs with the same name, only one runs its controllers.
 #[derive(Debug, Clone)]
 pub struct Beside {
-    /// Its key in the list of managers.
+    /// The name of the manager, its key in the registry.
     pub name: String,
-    /// What `rdd svc paths config` prints. Any other kubeconfig of one context does as well.
+    /// The path of the kubeconfig, as `rdd svc paths config` prints it. It must have one context.
     pub kubeconfig: PathBuf,
-    /// Where the certificates of webhooks are kept, for controllers that have webhooks: what `rdd svc paths tls_dir` prints.
+    /// The directory for the certificates of webhooks, as `rdd svc paths tls_dir` prints it. Required if a controller has webhooks.
     pub certificates: Option<PathBuf>,
-    /// Where it listens for what the API server passes through to it, for controllers that have passthroughs: the daemon looks
-    /// for `controllers/<name>.sock` in what `rdd svc paths short_dir` prints, and nowhere else.
+    /// The Unix socket on which the API server reaches the passthroughs. Required if a controller has passthroughs. The daemon only uses
+    /// `controllers/<name>.sock` in the directory that `rdd svc paths short_dir` prints.
     pub passthrough_socket: Option<PathBuf>,
 }
 
 impl Beside {
-    /// A manager of this name, without webhooks and passthroughs.
+    /// A manager with this name, without webhooks and passthroughs.
     pub fn new(name: impl Into<String>, kubeconfig: impl Into<PathBuf>) -> Self {
         Self { name: name.into(), kubeconfig: kubeconfig.into(), certificates: None, passthrough_socket: None }
     }
 
-    /// Runs the controllers that `make` makes, anew for each start, until `end` comes; then ends them well. While the daemon is
-    /// not there, or another program of this name runs the same controllers, it waits.
+    /// Runs the controllers that `make` returns until `end` completes, then stops them gracefully. `make` is called for each start. While
+    /// the daemon does not answer, or other managers run the same controllers, this waits and retries.
     pub async fn run(&self, make: impl Fn(&Client) -> Vec<Registered>, end: impl Future<Output = ()>) {
         let mut end = pin!(end);
         let mut told = String::new();
@@ -57,7 +61,7 @@ impl Beside {
             let mut starting = pin!(self.start(&make));
             let failed = tokio::select! {
                 () = &mut end => {
-                    // Half a start leaves a registration and webhooks behind; a whole one can be taken back.
+                    // A start that is cut off would leave its registration and webhooks behind; a complete one can be stopped.
                     if let Ok(Ok((manager, _))) = tokio::time::timeout(FINISH, starting).await {
                         manager.stop(STOP).await;
                     }
@@ -76,7 +80,7 @@ impl Beside {
                 },
             };
             let why = Chain(&failed).to_string();
-            // Told once per change: a daemon that is away for long is one line.
+            // Log a lasting failure once: only a change of the error is logged again.
             if why != told {
                 tracing::warn!(error = why, "cannot start beside the daemon yet; trying again every second");
                 told = why;
@@ -88,7 +92,7 @@ impl Beside {
         }
     }
 
-    /// Whether the end has come, and not only that of the daemon.
+    /// Returns true when `end` has completed, false when the daemon has restarted or the registration is lost.
     async fn keep(&self, manager: &Manager, kubeconfig: &str, end: impl Future<Output = ()>) -> bool {
         tokio::select! {
             () = end => true,
@@ -150,7 +154,7 @@ impl Beside {
     }
 }
 
-/// Waits until a file has another text. One that cannot be read at the moment has not.
+/// Waits until the file's text differs from `known`. A file that cannot be read counts as unchanged.
 async fn changed(path: &Path, known: &str) {
     loop {
         tokio::time::sleep(LOOK).await;

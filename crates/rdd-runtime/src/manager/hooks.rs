@@ -1,4 +1,4 @@
-//! The webhooks of a manager: reachable from the first moment on, configured for the controllers that run.
+//! The webhooks of a manager: served from the beginning, configured for the controllers that run.
 
 use futures::future::try_join_all;
 use kube::Client;
@@ -11,14 +11,14 @@ use crate::{
     worker::Tools,
 };
 
-/// The webhooks of all controllers that a manager may come to run.
+/// The webhooks of all controllers that the manager runs or may take over.
 #[derive(Debug)]
 pub(super) struct Served {
     reachable: Option<Reachable>,
 }
 
 impl Served {
-    /// Makes the webhooks of these controllers reachable. Nothing is configured yet.
+    /// Serves the webhooks of these controllers. It writes no configuration yet.
     pub(super) async fn start(hooks: &dyn Hooks, controllers: &[Registered]) -> Result<Self, Error> {
         let webhooks = controllers.iter().flat_map(|controller| &controller.declaration().webhooks);
         let answers: Vec<_> = webhooks.map(answering).collect();
@@ -28,12 +28,12 @@ impl Served {
         Ok(Self { reachable: Some(hooks.serve(answers).await?) })
     }
 
-    /// Where they are reachable, if there are any.
+    /// The address of the webhooks; `None` if no controller has webhooks.
     pub(super) fn reachable(&self) -> Option<&Reachable> {
         self.reachable.as_ref()
     }
 
-    /// Configures the webhooks of these controllers, all at once.
+    /// Applies the configurations of these controllers' webhooks, concurrently.
     pub(super) async fn configure(
         &self,
         tools: &Tools,
@@ -50,7 +50,7 @@ impl Served {
     }
 }
 
-/// Removes configurations of an earlier run of this manager that nobody would answer.
+/// Removes configurations of an earlier run of this manager whose webhooks these controllers do not answer.
 pub(super) async fn remove_stale<'a>(
     client: &Client,
     manager: &str,

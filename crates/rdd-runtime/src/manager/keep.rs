@@ -1,5 +1,4 @@
-//! What a manager in a process of its own does beside its controllers: it sees that it is still registered, and takes over
-//! from those that are gone.
+//! What a separate manager does while it runs: it checks its registration, and takes over controllers of managers that are gone.
 
 use std::time::Duration;
 
@@ -9,22 +8,23 @@ use tokio::time::timeout;
 use super::Manager;
 use crate::Error;
 
-/// How often it looks, and how long a look may take.
+/// The interval of the checks, and the timeout of one check.
 const PAUSE: Duration = Duration::from_secs(2);
-/// After so many looks in a row that did not find it, it is no longer wanted.
+/// After this many failed checks in a row, the manager is lost.
 const MISSES_MAX: u32 = 3;
 
-/// Why a manager is no longer wanted.
+/// Why a manager must end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
-    /// What the last look found.
+    /// The result of the last check.
     pub why: String,
 }
 
 impl Manager {
-    /// Looks every 2 s whether it is still registered, and whether controllers that others ran are free by now. It returns after
-    /// three looks in a row that found no registration of this run (the daemon is gone, or has started anew), and at once when
-    /// another manager has what runs here. An entry that somebody takes away meanwhile comes back by itself.
+    /// Checks every 2 s that this run is registered, and takes over controllers that other managers have left.
+    ///
+    /// Returns after three checks in a row without a registration of this run, because the daemon is gone or has restarted; and at once
+    /// when another manager runs the same controllers. An entry that another client removes in between is restored.
     pub async fn keep(&self) -> Lost {
         let mut misses = 0;
         loop {
@@ -36,7 +36,7 @@ impl Manager {
                 Ok(Ok(())) => {
                     misses = 0;
                     if let Err(error) = self.take_over().await {
-                        // What is claimed and does not run would be nobody's: to end leaves it to the next.
+                        // A claimed controller that does not run would block others. Ending releases the claim.
                         return Lost { why: Chain(&error).to_string() };
                     }
                 }
@@ -68,17 +68,18 @@ impl Manager {
         }
     }
 
-    /// Starts what others ran and nobody runs any more.
+    /// Starts the waiting controllers that no living manager runs any more.
     async fn take_over(&self) -> Result<(), Error> {
         let mut waiting = self.waiting.lock().await;
         let Some((registry, entry)) = self.upkeep.registered().filter(|_| !waiting.is_empty()) else { return Ok(()) };
-        // Between the claim and the start the entry names more than runs.
+        // Between claim and start, the entry names controllers that do not run yet: the upkeep must not correct it.
         let _paused = self.upkeep.pause().await;
         let running = self.controllers();
         let wanted: Vec<_> = running.iter().copied().chain(waiting.iter().map(|one| one.declaration().name)).collect();
         let claimed = match registry.claim(&self.name, entry, &wanted).await {
             Ok(claimed) => claimed,
             Err(error) => {
+                // The claim is tried again at the next check.
                 tracing::debug!(error = %Chain(&error), "could not ask for the controllers of others");
                 return Ok(());
             }

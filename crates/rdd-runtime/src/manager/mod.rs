@@ -1,4 +1,4 @@
-//! Runs a set of controllers over one API: in the daemon, or in a process of its own.
+//! Runs a set of controllers over one API, in the daemon or in a separate process.
 
 mod beside;
 mod hooks;
@@ -31,78 +31,78 @@ use crate::{
     worker::{Running, Tools},
 };
 
-/// The name under which the start of a manager has points at which tests let the process die, as controllers have under theirs.
+/// The name of the manager in kill points, where the steps of a controller have the name of the controller.
 pub const MANAGER: &str = "manager";
-/// The steps of the start of a manager in the daemon. Webhooks are configured and kinds defined all at once, and each is a step.
+/// The steps in the start of the daemon's manager. `configure` and `define` occur once for each webhook and definition, concurrently.
 pub const STEPS: &[&str] = &[REGISTER, DISCARD, CONFIGURE, DEFINE, ANNOUNCE];
-/// Its entry in the list of managers.
+/// Writes the manager's entry.
 const REGISTER: &str = "register";
-/// Configurations of webhooks that nobody would answer go.
+/// Removes webhook configurations that the manager no longer answers.
 const DISCARD: &str = "discard";
-/// One configuration of a webhook.
+/// Applies one webhook configuration.
 const CONFIGURE: &str = "configure";
-/// One definition of a kind.
+/// Installs one CRD.
 const DEFINE: &str = "define";
-/// All can be used, and it says so.
+/// Announces that all controllers are ready.
 const ANNOUNCE: &str = "announce";
 
-/// How long reconciles that have begun may take to end.
+/// How long running reconciles may take to end.
 const DRAIN: Duration = Duration::from_secs(15);
-/// How long the removal of our registration may take.
+/// How long the removal of the registration may take, and then the end of the tasks.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// How far a manager is.
+/// The phase of a start, for progress reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// It registers and makes its webhooks reachable.
+    /// The manager registers and serves its webhooks.
     Registering,
-    /// Its definitions are being put in place, and its watches filled.
+    /// The manager installs CRDs and fills its caches.
     Defining,
 }
 
-/// What a manager is among others.
+/// How a manager relates to other managers.
 #[derive(Debug, Clone)]
 pub enum Role {
-    /// It is alone: it neither registers nor says how it is. For tests.
+    /// A manager for tests: it neither registers nor has a health endpoint.
     Alone,
-    /// In the daemon: it begins the list of managers anew, and has what it wants.
+    /// The daemon's manager: it creates a new registry, and takes precedence over other managers.
     Embedded(Place),
-    /// In another process: it has what nobody else has.
+    /// A manager in a separate process: it runs only controllers that no other manager runs.
     External(Place),
 }
 
-/// Where others find a manager.
+/// The ports and URLs of a manager.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// The port for its health that is tried first.
+    /// The preferred port of the health endpoint; 0 for any.
     pub health_port: u16,
-    /// The port of its metrics.
+    /// The port of the metrics.
     pub metrics_port: u16,
-    /// Where its metrics are.
+    /// The URL of the metrics.
     pub metrics_endpoint: String,
-    /// Where its passthroughs are.
+    /// The URL of the passthroughs.
     pub passthrough_endpoint: String,
-    /// Where it listens for what the API server passes through to it, if that is in another process.
+    /// The Unix socket on which the API server reaches the passthroughs; only for a separate process.
     pub passthrough_socket: Option<PathBuf>,
 }
 
-/// What a manager is made of.
+/// The options of [`Manager::start`].
 pub struct Options {
-    /// Its name, which is its key in the list of managers.
+    /// The manager's name, which is its key in the registry.
     pub name: String,
-    /// What it is among others.
+    /// How it relates to other managers.
     pub role: Role,
-    /// The API.
+    /// The client of the API.
     pub client: Client,
-    /// Where time comes from.
+    /// The clock; tests use a manual one.
     pub clock: SharedClock,
-    /// How its webhooks are reached.
+    /// How its webhooks are served.
     pub hooks: Arc<dyn Hooks>,
-    /// Asked at every step.
+    /// Decides at each kill point; outside of tests it is [`Unhurt`](crate::probe::Unhurt).
     pub probe: Arc<dyn Probe>,
-    /// Where it counts.
+    /// The metrics that its controllers update.
     pub metrics: Metrics,
-    /// Told how far the start is.
+    /// Called when the start enters a phase.
     pub progress: Arc<dyn Fn(Phase) + Send + std::marker::Sync>,
 }
 
@@ -112,17 +112,20 @@ impl fmt::Debug for Options {
     }
 }
 
-/// A manager that runs. [`stop`](Self::stop) ends it well, [`kill`](Self::kill) cuts it off, and dropping it too, but without waiting.
+/// A running manager.
+///
+/// [`stop`](Self::stop) ends it gracefully. [`kill`](Self::kill) cancels everything and waits until it has ended; dropping the manager
+/// cancels without waiting.
 pub struct Manager {
     name: String,
     tools: Tools,
-    /// Ends what is supervised.
+    /// Cancels the supervised tasks.
     ending: CancellationToken,
     health: Option<Health>,
-    /// Its registration and its webhooks, and that both stay as they are.
+    /// Keeps the registration and the webhook configurations in place.
     upkeep: Arc<Upkeep>,
     running: Mutex<Vec<Running>>,
-    /// Controllers that another manager runs, until it is gone.
+    /// Controllers that another manager runs; they start when that manager is gone.
     waiting: tokio::sync::Mutex<Vec<Registered>>,
 }
 
@@ -136,7 +139,7 @@ impl fmt::Debug for Manager {
 }
 
 impl Manager {
-    /// The controllers that run here.
+    /// The names of the controllers that run in this manager.
     pub fn controllers(&self) -> Vec<&'static str> {
         self.with_running(|running| running.iter().map(|one| one.declaration.name).collect())
     }
@@ -145,12 +148,12 @@ impl Manager {
         look(&mut self.running.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether everything that has to run runs.
+    /// Whether the manager is ready and all its tasks run.
     pub fn is_well(&self) -> bool {
         self.health.as_ref().is_none_or(Health::is_well) && self.tools.supervisor.down().is_empty()
     }
 
-    /// Kinds that controllers wait for because the server does not serve them, by controller.
+    /// The kinds that controllers wait for because the server does not serve them, each with the controller's name.
     pub fn missing(&self) -> Vec<(&'static str, String)> {
         let of = |one: &Running| {
             let missing = one.needs.iter().filter(|view| view.sync() == Sync::NotServed);
@@ -159,20 +162,20 @@ impl Manager {
         self.with_running(|running| running.iter().flat_map(of).collect())
     }
 
-    /// Waits until a probe has said that all of it is to end as if it had been killed, and does that.
+    /// Waits until a [`Probe`] decides to end everything, then cancels all tasks, as a killed process would.
     pub async fn killed(&self) {
         self.tools.points.dead().await;
         self.tools.supervisor.cut();
     }
 
-    /// Cuts everything off, as the end of its process would: when it returns, nothing of it runs, and nobody answers its webhooks.
+    /// Cancels everything, as the end of its process would. When this returns, no task runs and no webhook is answered.
     pub async fn kill(self) {
         self.tools.supervisor.cut();
         self.tools.supervisor.ended().await;
     }
 
-    /// Whether nothing is left to do: nothing waits to be worked on, nothing fails, and the caches hold what the server has.
-    /// Objects that asked to be looked at later do not count.
+    /// Whether the manager is idle: the queues hold no objects to reconcile now and none that failed, and the caches equal the server's
+    /// objects. Objects with a planned requeue do not count.
     pub async fn is_quiet(&self) -> bool {
         let standing = || {
             self.with_running(|running| {
@@ -189,11 +192,14 @@ impl Manager {
                 return false;
             }
         }
+        // The counters show reconciles that began and ended while the caches were compared.
         standing() == before
     }
 
-    /// Ends it well: nothing new begins, what has begun ends, each controller brings down what it runs (for at most `at_most`),
-    /// and others learn that it is gone. The API has to answer meanwhile.
+    /// Stops gracefully: no new reconcile starts, running ones end, each controller stops (all within `at_most`), and the registration is
+    /// removed. The API must answer until this returns.
+    ///
+    /// What does not end in time is cancelled with a warning.
     pub async fn stop(self, at_most: Duration) {
         if let Some(health) = &self.health {
             health.set_ready(false);
@@ -211,7 +217,7 @@ impl Manager {
         }
         if let Some((registry, entry)) = self.upkeep.registered() {
             let removal = tokio::time::timeout(FAREWELL, async {
-                // What is being restored at this moment is removed after it, and nothing is restored from now on.
+                // The pause waits for a restore that is under way, and prevents another one after the removal.
                 let _paused = self.upkeep.pause().await;
                 registry.remove(&self.name, &entry.id).await
             });
@@ -232,7 +238,7 @@ impl Manager {
 
 impl Drop for Manager {
     fn drop(&mut self) {
-        // Tasks hold what holds the tasks: without this they would keep each other alive.
+        // The tasks own handles of the supervisor, which owns the tasks. Without this, the cycle would keep them alive.
         self.tools.supervisor.cut();
     }
 }

@@ -1,8 +1,8 @@
-//! Webhooks of managers that are gone for good: what they guard can be written again.
+//! Removes the webhooks of managers that are gone, so that the objects that they matched can be written again.
 //!
-//! A webhook whose manager is away fails closed, because the manager may come back. One that left, or that has not come since the
-//! daemon started, has a moment for that; one that died without a word has longer. Whoever comes back later configures its
-//! webhooks anew.
+//! A webhook whose manager is away fails closed, because the manager may come back. A manager that has unregistered, or has not
+//! registered since the daemon started, has a short time to come back; one that disappeared without unregistering has longer. A manager
+//! that comes back later configures its webhooks again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,21 +26,21 @@ use crate::{
     worker::Tools,
 };
 
-/// How often managers are asked whether they live, while any but ours has webhooks.
+/// How often managers are checked while any other manager has webhooks.
 const LOOK: Duration = Duration::from_secs(5);
-/// How long one that has left, or has not come yet, may be away.
+/// How long a manager without an entry may be away.
 const LEFT: Duration = Duration::from_secs(10);
-/// How long one that died without a word may be away.
+/// How long a manager with an entry may be silent.
 const SILENT: Duration = Duration::from_mins(5);
 
-/// How a manager that has webhooks is.
+/// The state of a manager that has webhooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// It lives.
+    /// It is alive.
     Lives,
-    /// It is not in the list of managers.
+    /// It has no entry in the registry.
     Left,
-    /// It is in the list, and nobody answers for it.
+    /// It has an entry, but it is not alive.
     Silent,
 }
 
@@ -53,7 +53,7 @@ impl Standing {
         }
     }
 
-    /// Whether a manager that has been away for so long is gone for good.
+    /// Whether a manager in this state is gone after this time.
     fn is_gone(self, away: Duration) -> bool {
         match self {
             Self::Lives => false,
@@ -63,7 +63,7 @@ impl Standing {
     }
 }
 
-/// Removes the configurations of other managers that are gone for good. Only the daemon's own manager does.
+/// The task that removes webhook configurations of other managers that are gone. It runs in the daemon's manager only.
 pub(super) struct Stale {
     client: Client,
     caches: Caches,
@@ -72,7 +72,7 @@ pub(super) struct Stale {
 }
 
 impl Stale {
-    /// Starts it.
+    /// Starts the task.
     pub(super) fn start(tools: &Tools, own: &str) {
         let stale = Arc::new(Self {
             client: tools.client.clone(),
@@ -87,6 +87,7 @@ impl Stale {
         self.listen().await;
         let mut away = BTreeMap::<String, Instant>::new();
         loop {
+            // Without webhooks of other managers there is nothing to check: wait for a change.
             let others = self.others();
             if others.is_empty() {
                 away.clear();
@@ -124,7 +125,7 @@ impl Stale {
         cache.synced().await;
     }
 
-    /// The other managers that have webhooks.
+    /// The names of the other managers that have webhook configurations.
     fn others(&self) -> BTreeSet<String> {
         let validating = self.caches.get::<ValidatingWebhookConfiguration>().list();
         let mutating = self.caches.get::<MutatingWebhookConfiguration>().list();
@@ -133,7 +134,7 @@ impl Stale {
         all.filter(|manager| *manager != self.own).map(str::to_owned).collect()
     }
 
-    /// Which of these are gone for good; `away` knows since when each is away.
+    /// Which of these managers are gone. `away` holds the time at which each was first found absent.
     async fn gone(&self, others: &BTreeSet<String>, away: &mut BTreeMap<String, Instant>) -> Vec<String> {
         let list = discovery::list(&self.caches).get(&discovery::key());
         let entries = list.map(|list| Snapshot::of(&list).entries).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The start of a manager, in the order in which "ready" comes to mean "usable".
+//! The start of a manager, ordered so that "ready" means "usable".
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,25 +29,32 @@ use crate::{
     worker::Tools,
 };
 
-/// How long watches may take to be filled before the start goes on without them.
+/// How long to wait for the caches; after that, the start continues, and the controllers begin when their caches are synced.
 const FILL: Duration = Duration::from_secs(20);
 
-/// What came of a start.
+/// The outcome of a start.
 #[derive(Debug)]
 pub enum Started {
-    /// It runs.
+    /// The manager runs.
     Running(Box<Manager>),
-    /// Others run everything that it wanted to run, and it does nothing.
+    /// Other managers run all these controllers; nothing was started.
     NothingToDo(Claimed),
 }
 
 impl Manager {
-    /// Starts these controllers. When it returns, webhooks are configured, definitions served, watches filled, and others
-    /// have been told that all of it can be used.
+    /// Starts these controllers. When it returns, webhooks are configured, CRDs are served, caches are filled, and the registry shows
+    /// that the controllers are ready.
     ///
-    /// Order: health listens (503) → webhooks are reachable → it registers, which is its claim → configurations → definitions →
-    /// watches and workers → ready. So configurations of an earlier run are answered before anything is written, and
-    /// no object of a kind can be written between its definition and its webhook.
+    /// # Flow
+    /// The health endpoint listens (503) → webhooks are served → the manager registers, which claims its controllers → webhook
+    /// configurations → CRDs → watches and workers → ready.
+    ///
+    /// # Guarantees
+    /// - Webhook configurations of an earlier run are answered before anything is written.
+    /// - No object of a kind can be written between the definition of the kind and its webhook.
+    ///
+    /// # Errors
+    /// When the manager cannot register, or a configuration or CRD cannot be written. A slow cache is not an error.
     pub async fn start(options: Options, controllers: Vec<Registered>) -> Result<Started, Error> {
         let (client, own) = (options.client.clone(), options.name.clone());
         let is_embedded = matches!(options.role, Role::Embedded(_));
@@ -56,7 +63,7 @@ impl Manager {
             && is_embedded
             && is_failing_webhook(error)
         {
-            // Not even the daemon could write, and it has nobody to wait for.
+            // A webhook of a manager that is gone refuses the daemon's own writes, and no other process would remove it.
             unblock(&client, own).await;
         }
         started
@@ -107,7 +114,8 @@ impl Manager {
         Ok(Started::Running(Box::new(manager)))
     }
 
-    /// Answers what the API server passes through to these controllers. After the claim: until then the socket is another's.
+    /// Serves the passthroughs of these controllers on a Unix socket. It must follow the claim: until then, another manager may use the
+    /// socket.
     fn pass_through(&self, path: &Path, routes: passthrough::Routes) -> Result<(), Error> {
         if routes.is_empty() {
             return Ok(());
@@ -117,7 +125,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Registers as the role says; returns what is ours.
+    /// Registers as the role requires; returns the claimed controllers.
     async fn register(&mut self, role: &Role, controllers: &[Registered]) -> Result<Claimed, Error> {
         let (Role::Embedded(place) | Role::External(place)) = role else { return Ok(Claimed::default()) };
         let id = uuid::Uuid::new_v4().to_string();
@@ -134,7 +142,7 @@ impl Manager {
                     let wanted: Vec<_> = controllers.iter().map(|controller| controller.declaration().name).collect();
                     registry.claim(&self.name, &entry, &wanted).await
                 }
-                // With nothing to run it is as ready as it will be, and one write says all.
+                // Without controllers the manager is ready at once, and one write does both.
                 _ => registry.renew(&self.name, &entry, controllers.is_empty()).await.map(|()| Claimed::default()),
             }
         };
@@ -163,7 +171,7 @@ impl Manager {
         }
     }
 
-    /// Puts in place what these controllers need, and starts them.
+    /// Configures the webhooks of these controllers, installs their CRDs, starts them, and waits for their caches, up to a timeout.
     pub(super) async fn run(&self, controllers: Vec<Registered>) -> Result<(), Error> {
         self.upkeep.hooks().configure(&self.tools, &self.name, &controllers).await?;
         let client = &self.tools.client;
@@ -201,12 +209,12 @@ impl Manager {
     }
 }
 
-/// Whether a write was refused because a webhook that had to be asked did not answer.
+/// Whether the server refused a write because a required webhook did not answer.
 fn is_failing_webhook(error: &Error) -> bool {
     error.code() == Some(500) && Chain(error).to_string().contains("failed calling webhook")
 }
 
-/// Removes the webhooks of other managers that certainly do not live.
+/// Removes the webhook configurations of managers that are certainly gone.
 async fn unblock(client: &Client, own: String) {
     let unblocked = async {
         let list = Registry::new(client.clone()).read().await?;

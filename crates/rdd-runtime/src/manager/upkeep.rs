@@ -1,7 +1,6 @@
-//! What a manager keeps in place for as long as it runs: its entry in the list of managers, and the configurations of its webhooks.
+//! Restores the manager's entry and its webhook configurations whenever other clients change them.
 //!
-//! It watches, and writes only what is not as it should be. Two managers never keep the same thing: whoever finds that another
-//! has what it runs ends.
+//! It watches both and writes only on a difference. Two managers never fight: a manager that finds its controllers with another one ends.
 
 use std::{
     collections::BTreeSet,
@@ -33,13 +32,12 @@ use crate::{
     worker::Tools,
 };
 
-/// How long after something had to be restored the next look is; it grows while that happens again and again, so that somebody who insists on the
-/// opposite costs little.
+/// The delay after a restore. It grows with repeated restores, so that a client that keeps making the opposite change costs little.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(30));
-/// After so long without anything to restore, the next time begins with the first delay again.
+/// After this time without a restore, the delay starts again with the first value.
 const CALM: Duration = Duration::from_mins(1);
 
-/// What a manager keeps in place.
+/// What the manager keeps in place.
 pub(super) struct Upkeep {
     manager: String,
     is_embedded: bool,
@@ -48,9 +46,9 @@ pub(super) struct Upkeep {
     stopping: CancellationToken,
     hooks: Served,
     registered: OnceLock<(Registry, Entry)>,
-    /// The controllers that run here.
+    /// The declarations of the controllers that run here.
     ours: Mutex<Vec<Arc<Declaration>>>,
-    /// Held while something is written.
+    /// Held during every write to the entry or the configurations.
     writing: AsyncMutex<()>,
     woken: Arc<Notify>,
     lost: watch::Sender<Option<String>>,
@@ -73,13 +71,13 @@ impl Upkeep {
         })
     }
 
-    /// The manager has registered like this.
+    /// Records the manager's registration.
     pub(super) fn set_registered(&self, registry: Registry, entry: Entry) {
-        // It does so once.
+        // It is set once, at the start.
         let _ = self.registered.set((registry, entry));
     }
 
-    /// How the manager has registered, if it has.
+    /// The registration, if the manager has registered.
     pub(super) fn registered(&self) -> Option<&(Registry, Entry)> {
         self.registered.get()
     }
@@ -88,7 +86,7 @@ impl Upkeep {
         &self.hooks
     }
 
-    /// From now on these run here.
+    /// Adds controllers that run here from now on.
     pub(super) fn add(&self, declarations: impl IntoIterator<Item = Arc<Declaration>>) {
         self.ours.lock().unwrap_or_else(PoisonError::into_inner).extend(declarations);
     }
@@ -97,22 +95,22 @@ impl Upkeep {
         self.ours.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Nothing is restored while the guard lives.
+    /// Prevents restores until the guard is dropped; waits for a restore that is under way.
     pub(super) async fn pause(&self) -> MutexGuard<'_, ()> {
         self.writing.lock().await
     }
 
-    /// Waits until another manager has what runs here; says so.
+    /// Waits until another manager runs the same controllers; returns the reason.
     pub(super) async fn lost(&self) -> String {
         let mut lost = self.lost.subscribe();
         match lost.wait_for(Option::is_some).await {
             Ok(why) => why.clone().unwrap_or_default(),
-            // The sender lives as long as this does.
+            // The sender lives as long as `self`.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// Starts it, if there is anything to keep.
+    /// Starts the task if there is an entry or a webhook to keep.
     pub(super) fn start(self: &Arc<Self>, tools: &Tools) {
         if self.registered().is_none() && self.hooks.reachable().is_none() {
             return;
@@ -134,7 +132,7 @@ impl Upkeep {
                 Ok(true) => {}
                 Err(error) => {
                     let why = Chain(&error).to_string();
-                    // Told once per change: a lasting failure is one line.
+                    // Log a lasting failure once: only a change of the error is logged again.
                     if why != told {
                         tracing::warn!(error = why, "cannot restore what others have changed; trying again");
                         told = why;
@@ -145,7 +143,7 @@ impl Upkeep {
         }
     }
 
-    /// Is woken by whatever may concern us, and returns when it is known how things are.
+    /// Subscribes to the entry and the configurations; returns when their caches are synced.
     async fn listen(&self) {
         if self.registered().is_some() {
             let (list, woken) = (discovery::list(&self.caches), Arc::clone(&self.woken));
@@ -165,7 +163,7 @@ impl Upkeep {
         cache.synced().await;
     }
 
-    /// Restores what is not as it should be; returns whether anything was not.
+    /// Restores what differs; returns whether anything was written.
     async fn look(&self) -> Result<bool, Error> {
         let _writing = self.writing.lock().await;
         if self.stopping.is_cancelled() || self.lost.borrow().is_some() {
@@ -176,6 +174,7 @@ impl Upkeep {
         if self.lost.borrow().is_some() {
             return Ok(false);
         }
+        // One configuration that cannot be restored must not keep the others from it.
         let mut failed = None;
         for webhook in ours.iter().flat_map(|one| &one.webhooks) {
             let kept = match webhook.kind {
@@ -190,12 +189,14 @@ impl Upkeep {
         failed.map_or(Ok(wrote), Err)
     }
 
-    /// Our entry stands in the list, and no other manager has what runs here.
+    /// Restores the entry. In a separate process it claims the controllers again; if another manager has one of them, this manager is
+    /// lost.
     async fn keep_registered(&self, ours: &[Arc<Declaration>]) -> Result<bool, Error> {
         let Some((registry, entry)) = self.registered() else { return Ok(false) };
         let list = discovery::list(&self.caches).get(&discovery::key());
         let list = list.as_deref();
         if self.is_embedded {
+            // While the cached ConfigMap shows no difference, no request is needed.
             if let Some(list) = list
                 && amendment(list, &self.manager, entry)?.is_none()
             {
@@ -239,7 +240,7 @@ impl Upkeep {
     }
 }
 
-/// How soon one looks again after something had to be restored.
+/// The delays between restores.
 struct Pace {
     last: Instant,
     delays: Delays,
