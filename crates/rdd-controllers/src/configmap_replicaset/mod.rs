@@ -18,12 +18,12 @@ use rdd_types::{
 
 pub use self::plan::{Observed, Step};
 
-/// The name by which the controller is selected and discovered.
+/// The controller's name, in `--controllers` and in discovery.
 pub const NAME: &str = "configmapreplicaset";
-/// The word that selects it with others of its group.
+/// The controller's group in `--controllers`.
 pub const GROUP: &str = "rdd";
 
-/// How many ConfigMaps are made or deleted at the same time. The server commits them together.
+/// How many ConfigMaps are created or deleted concurrently. The server commits concurrent writes together.
 const AT_ONCE: usize = 32;
 
 /// The controller.
@@ -73,7 +73,7 @@ impl rdd_runtime::Controller for Controller {
     }
 }
 
-/// The labels of what a set owns.
+/// The labels of the ConfigMaps that a set owns.
 fn labels(set: &ConfigMapReplicaSet) -> BTreeMap<String, String> {
     let labels = [
         (label::NAME, "configmap".to_owned()),
@@ -101,7 +101,7 @@ async fn create(api: &Api<ConfigMap>, set: &ConfigMapReplicaSet, index: i32) -> 
     let parameters = PostParams { field_manager: Some(field_manager::RDD.to_owned()), ..PostParams::default() };
     match api.create(&parameters, &map).await {
         Ok(_) => Ok(()),
-        // Made in the last pass and not seen yet; or another's, whose name we cannot have.
+        // Either an earlier reconcile created it and the cache does not have it yet, or the name belongs to another owner.
         Err(error) if rdd_runtime::has_code(&error, 409) => match api.get_opt(&name).await? {
             Some(found) if plan::is_owned(set, &found) => Ok(()),
             _ => Err(Error::from(error).context(format!("create ConfigMap {name}"))),
@@ -111,6 +111,7 @@ async fn create(api: &Api<ConfigMap>, set: &ConfigMapReplicaSet, index: i32) -> 
 }
 
 async fn delete(api: &Api<ConfigMap>, map: &ConfigMap) -> Result<(), Error> {
+    // Another ConfigMap of the same name may exist by now; the uid protects it.
     let only_this = Preconditions { uid: map.uid(), resource_version: None };
     match api.delete(&map.name_any(), &DeleteParams::default().preconditions(only_this)).await {
         Err(error) if !is_not_found(&error) => {

@@ -1,4 +1,4 @@
-//! What is to be done about a ConfigMapReplicaSet.
+//! Plans the creation and deletion of a ConfigMapReplicaSet's ConfigMaps.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,29 +7,29 @@ use kube::ResourceExt;
 use rdd_runtime::Plan;
 use rdd_types::{names::finalizer, rdd::ConfigMapReplicaSet};
 
-/// How many ConfigMaps one pass makes or deletes. What they cause wakes the set again.
+/// How many ConfigMaps one reconcile creates or deletes. The changes enqueue the set again.
 const PASS_MAX: usize = 500;
 
-/// What a look found.
+/// The state that the plan depends on.
 #[derive(Debug, Clone)]
 pub struct Observed {
     pub(super) set: Arc<ConfigMapReplicaSet>,
-    /// The ConfigMaps that it owns, by their index.
+    /// The ConfigMaps that the set owns, by index.
     pub(super) replicas: BTreeMap<i32, Arc<ConfigMap>>,
 }
 
-/// What can be done.
+/// The actions of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Make those of these indexes.
+    /// Creates the ConfigMaps with these indexes.
     Create(Vec<i32>),
-    /// Delete those of these indexes.
+    /// Deletes the ConfigMaps with these indexes.
     Remove(Vec<i32>),
-    /// Say how many there are.
+    /// Writes the number of ConfigMaps to the status.
     Report(i32),
-    /// Delete all.
+    /// Deletes everything that the set owns.
     Sweep,
-    /// Let the set go.
+    /// Removes the set's finalizer.
     Release,
 }
 
@@ -41,19 +41,19 @@ rdd_runtime::steps!(Step {
     Self::Release => "release",
 });
 
-/// The name of the ConfigMap of this index.
+/// The name of the ConfigMap with this index.
 pub(super) fn name(set: &ConfigMapReplicaSet, index: i32) -> String {
     format!("{}-{index}", set.name_any())
 }
 
-/// Whether the set owns this.
+/// Whether the set is the controller of this ConfigMap.
 pub(super) fn is_owned(set: &ConfigMapReplicaSet, map: &ConfigMap) -> bool {
     let uid = set.metadata.uid.as_deref();
     let mut owners = map.owner_references().iter();
     owners.any(|owner| owner.controller == Some(true) && Some(owner.uid.as_str()) == uid)
 }
 
-/// Those of the ConfigMaps that the set owns and that are still to stay, by their index.
+/// The ConfigMaps that the set owns, by index. Names without an index are ignored.
 pub(super) fn replicas(
     set: &ConfigMapReplicaSet,
     maps: impl IntoIterator<Item = Arc<ConfigMap>>,
@@ -73,6 +73,7 @@ pub(super) fn plan(observed: &Observed) -> Plan<Step> {
     let wanted = set.spec.replicas.unwrap_or(1).max(0);
     let is_missing = |index: &i32| !observed.replicas.contains_key(index);
     let missing: Vec<i32> = (0..wanted).filter(is_missing).take(PASS_MAX).collect();
+    // The highest indexes go first.
     let surplus = observed.replicas.range(wanted..).rev();
     let stays = |map: &ConfigMap| map.metadata.deletion_timestamp.is_none();
     let surplus: Vec<i32> = surplus.filter(|(_, map)| stays(map)).map(|(index, _)| *index).take(PASS_MAX).collect();

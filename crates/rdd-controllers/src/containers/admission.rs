@@ -1,4 +1,4 @@
-//! What may be written to containers and their namespaces.
+//! Admission of Containers and ContainerNamespaces.
 
 use rdd_runtime::admission::{Decision, Operation, Request, Webhook};
 use rdd_types::{
@@ -7,13 +7,13 @@ use rdd_types::{
 };
 use serde_json::Value;
 
-/// The webhook of containers. Its name is the original's, though it changes nothing.
+/// The webhook for containers. It has the name that the original uses, although it validates only.
 pub(super) fn container() -> Webhook {
     let operations = [Operation::Create, Operation::Update];
     Webhook::validating::<Container>("container-mutating", &operations, review)
 }
 
-/// The webhook of container namespaces.
+/// The webhook for container namespaces, which warns about deletions.
 pub(super) fn container_namespace() -> Webhook {
     let warn =
         |_: &Request| Decision::Allowed { warnings: vec!["namespace delete validation not implemented".to_owned()] };
@@ -42,13 +42,13 @@ fn refuse_change(old: &Value, new: &Value) -> Option<String> {
     if rest(old) != rest(new) {
         return Some(format!("spec is immutable: old: {}, new: {}", old["spec"], new["spec"]));
     }
-    // One that is there already came past us, and must not keep anybody from changing the rest.
+    // An invalid annotation that already exists must not block other changes.
     let changed = action(new).filter(|text| action(old) != Some(text));
     let wrong = changed.filter(|text| Action::parse(text).is_none())?;
     Some(format!("invalid {ACTION} annotation {wrong:?}"))
 }
 
-/// All of a spec that is not the one thing that may change. Nothing is as good as an empty one.
+/// The spec without `state`, the only field that may change. An absent spec equals an empty one.
 fn rest(container: &Value) -> Value {
     let mut spec = container["spec"].as_object().cloned().unwrap_or_default();
     spec.remove("state");
@@ -77,7 +77,7 @@ mod tests {
         }
         let refused = r#"invalid containers.rancherdesktop.io/action annotation "Start""#;
         assert_eq!(refuse_change(&plain, &container(Some("Start"), Value::Null)).as_deref(), Some(refused));
-        // Written while nobody checked: the rest of the object stays changeable, and it can be taken off.
+        // Written while the webhook was off: other fields can still be changed, and the annotation can be removed.
         let odd = container(Some("Start"), Value::Null);
         assert_eq!(refuse_change(&odd, &odd), None);
         assert_eq!(refuse_change(&odd, &plain), None);

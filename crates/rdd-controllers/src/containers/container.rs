@@ -1,4 +1,4 @@
-//! The conditions of a container, which follow from what the engine calls its state.
+//! Derives the conditions of a Container from the engine's container state.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use serde_json::json;
 use super::{GROUP, admission};
 use crate::condition;
 
-/// The name by which the controller is selected and discovered.
+/// The controller's name, in `--controllers` and in discovery.
 pub const NAME: &str = "container";
 
 /// The controller.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Controller;
 
-/// What can be done.
+/// The actions of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Write the conditions.
+    /// Writes the conditions.
     Report,
 }
 
@@ -55,7 +55,7 @@ impl rdd_runtime::Controller for Controller {
     }
 }
 
-/// The conditions of a container in this state.
+/// The conditions for this state.
 fn specs_for(state: ContainerState) -> [&'static ConditionSpec; 5] {
     use ContainerState as S;
     [
@@ -68,7 +68,7 @@ fn specs_for(state: ContainerState) -> [&'static ConditionSpec; 5] {
 }
 
 fn plan(container: &Container) -> Plan<Step> {
-    // The engine controller writes the state first.
+    // Without a status the state is unknown: the engine controller writes it first.
     let Some(status) = container.status.as_ref() else { return Plan::nothing() };
     let is_deleting = container.metadata.deletion_timestamp.is_some();
     let is_current = |spec: &&ConditionSpec| condition::is_set(spec, &status.conditions, container.metadata.generation);
@@ -79,13 +79,14 @@ fn plan(container: &Container) -> Plan<Step> {
 async fn report(container: &Container, cx: &Context) -> Result<(), Error> {
     let Some(status) = container.status.as_ref() else { return Ok(()) };
     let specs = specs_for(status.status);
+    // The apply must name all conditions of this controller, and none of other writers.
     let is_ours = |condition: &&Condition| specs.iter().any(|spec| condition.type_ == spec.condition);
     let mut ours: Vec<Condition> = status.conditions.iter().filter(is_ours).cloned().collect();
     let now = conditions::now(&*cx.clock);
     let mut changed = Vec::new();
     for spec in specs {
         let had_condition = conditions::find(&ours, spec.condition.as_str()).is_some();
-        // The first report is not an event: an engine that existed before may have thousands of containers.
+        // The first report publishes no events: an existing engine may have thousands of containers.
         if condition::set(&spec.pending(), &mut ours, container.metadata.generation, now) && had_condition {
             changed.push(spec);
         }

@@ -1,5 +1,5 @@
-//! The kinds of the container engine: their definitions, their admission, and the conditions of containers. Mirroring an engine into them is the
-//! engine's controller.
+//! Controllers that install the kinds of the container engine, check writes to them, and set the conditions of containers. The engine
+//! controller mirrors the engine into objects of these kinds.
 
 mod admission;
 mod container;
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 pub use self::container::{Controller as Containers, NAME as CONTAINER, Step};
 
-/// The word that selects all of them.
+/// The controllers' group in `--controllers`.
 pub const GROUP: &str = "containers";
 /// The name of the controller of container namespaces.
 pub const CONTAINER_NAMESPACE: &str = "containernamespace";
@@ -21,7 +21,7 @@ pub const IMAGE: &str = "image";
 /// The name of the controller of volumes.
 pub const VOLUME: &str = "volume";
 
-/// A controller that brings a kind along and has nothing to do about its objects.
+/// A controller that only installs a kind, and its webhook, if any.
 pub struct Defined<K> {
     name: &'static str,
     webhook: Option<fn() -> Webhook>,
@@ -35,27 +35,27 @@ impl<K> fmt::Debug for Defined<K> {
 }
 
 impl Defined<ContainerNamespace> {
-    /// Container namespaces.
+    /// Installs ContainerNamespace.
     pub fn container_namespaces() -> Self {
         Self { name: CONTAINER_NAMESPACE, webhook: Some(admission::container_namespace), kind: PhantomData }
     }
 }
 
 impl Defined<Image> {
-    /// Images, and the requests about them.
+    /// Installs Image and the kinds of requests about images.
     pub fn images() -> Self {
         Self { name: IMAGE, webhook: None, kind: PhantomData }
     }
 }
 
 impl Defined<Volume> {
-    /// Volumes, and the request for a new one.
+    /// Installs Volume and the kind of requests for a new one.
     pub fn volumes() -> Self {
         Self { name: VOLUME, webhook: None, kind: PhantomData }
     }
 }
 
-/// There is nothing to be done.
+/// The step type of a controller without steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nothing {}
 

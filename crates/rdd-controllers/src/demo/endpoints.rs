@@ -1,4 +1,4 @@
-//! What a Demo answers under `/passthrough/demo`: a greeting that shows what of a request arrives, and a WebSocket that says hello.
+//! The endpoints under `/passthrough/demo`: a greeting that shows the received request, and a WebSocket that sends hello.
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -7,7 +7,7 @@ use rdd_runtime::passthrough::{Passthrough, Response};
 
 use crate::websocket::Sockets;
 
-/// `hello`: the headers and the path that arrived.
+/// `hello`: responds with the headers and the path that arrived.
 pub(super) fn hello() -> Passthrough {
     Passthrough::new("hello", |request| {
         let text = greeting(request.headers(), request.uri().path());
@@ -15,7 +15,7 @@ pub(super) fn hello() -> Passthrough {
     })
 }
 
-/// `websocket`: one text message.
+/// `websocket`: sends one text message, then closes.
 pub(super) fn websocket(sockets: &Sockets) -> Passthrough {
     let sockets = sockets.clone();
     Passthrough::new("websocket", move |request| {
@@ -48,7 +48,7 @@ fn greeting(headers: &HeaderMap, path: &str) -> String {
     lines.join("\n")
 }
 
-/// A header's name as people write it: `User-Agent`.
+/// A header name in its usual spelling, as in `User-Agent`.
 fn titled(name: &str) -> String {
     let parts = name.split('-').map(|part| {
         let mut letters = part.chars();

@@ -1,4 +1,4 @@
-//! Demo: processes a message as often as it is asked to, and tells of each time; a small example of a controller.
+//! Demo: processes a message a given number of times, with an event for each; a small example of a controller.
 
 mod endpoints;
 
@@ -13,9 +13,9 @@ use rdd_types::{
 
 use crate::{condition, websocket::Sockets};
 
-/// The name by which the controller is selected and discovered.
+/// The controller's name, in `--controllers` and in discovery.
 pub const NAME: &str = "demo";
-/// The word that selects it with others of its group.
+/// The controller's group in `--controllers`.
 pub const GROUP: &str = "app";
 
 /// The controller.
@@ -24,14 +24,14 @@ pub struct Controller {
     sockets: Sockets,
 }
 
-/// What can be done.
+/// The actions of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Delete a Demo of another name, which only a server that did not check the name can have.
+    /// Deletes a Demo with another name; it can exist only if the server did not check the name.
     DeleteStray,
-    /// Process the message once.
+    /// Processes the message once.
     Process,
-    /// Say that all is done.
+    /// Sets the conditions of a completed Demo.
     Complete,
 }
 
@@ -86,7 +86,7 @@ fn plan(demo: &Demo) -> Plan<Step> {
     }
     let status = demo.status.clone().unwrap_or_default();
     if status.processed_count < demo.spec.count {
-        // The write of its status wakes the object again.
+        // The status write triggers the next reconcile.
         return Plan::of([Step::Process]);
     }
     let is_current = |spec: &&ConditionSpec| condition::is_set(spec, &status.conditions, demo.metadata.generation);
@@ -119,7 +119,7 @@ async fn complete(demo: &Demo, cx: &Context) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes a status with these conditions, and an event for each that changed.
+/// Applies a status with these conditions, and publishes an event for each that changed.
 async fn write(
     demo: &Demo,
     mut status: DemoStatus,

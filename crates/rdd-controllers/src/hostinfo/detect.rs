@@ -1,28 +1,28 @@
-//! What the machine has, found in one place, so that what is advertised and what is enforced agree.
+//! Detects the CPUs and the memory of this machine, in one place, so that reported and enforced limits agree.
 
 use rdd_types::{Quantity, rdd::HostInfoStatus};
 
-/// What a machine has. Nought stands for what nobody can tell, and no limit follows from it.
+/// The resources of a machine. 0 means unknown, and sets no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Host {
-    /// Logical CPUs.
+    /// The number of logical CPUs.
     pub cpus: u64,
-    /// All of its memory.
+    /// The total memory.
     pub memory_bytes: u64,
 }
 
-/// What the operating system says.
+/// Raw facts from the operating system.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The CPUs that are online, as Linux lists them: `0-3,8`.
+    /// The online CPUs as Linux lists them, as in `0-3,8`.
     pub online: Option<String>,
-    /// The CPUs that this process may use, which can be fewer.
+    /// How many CPUs this process may use; it can be fewer.
     pub usable: Option<usize>,
-    /// The memory, as Linux tells it: a line `MemTotal:  16413892 kB` among others.
+    /// The content of `/proc/meminfo`, with a line like `MemTotal:  16413892 kB`.
     pub memory: Option<String>,
 }
 
-/// What the machine has, by what its operating system says.
+/// Parses the facts. The online CPUs count, not those that this process may use, unless the former are unknown.
 pub fn host(facts: &Facts) -> Host {
     let online = facts.online.as_deref().and_then(count);
     let usable = facts.usable.and_then(|cpus| u64::try_from(cpus).ok());
@@ -30,14 +30,14 @@ pub fn host(facts: &Facts) -> Host {
     Host { cpus: online.or(usable).unwrap_or(0), memory_bytes: memory.unwrap_or(0) }
 }
 
-/// All memory in bytes; nothing if no line says so. What Linux calls a kB is 1024 bytes.
+/// The total memory in bytes; `None` if there is no such line. A `kB` in this file is 1024 bytes.
 fn total(memory: &str) -> Option<u64> {
     let line = memory.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kilobytes.checked_mul(1024)
 }
 
-/// How many there are in a list such as `0-3,8`; nothing if it is no such list.
+/// The number of CPUs in a list like `0-3,8`; `None` if it is malformed.
 fn count(list: &str) -> Option<u64> {
     let mut total: u64 = 0;
     for range in list.trim().split(',') {
@@ -48,7 +48,7 @@ fn count(list: &str) -> Option<u64> {
     Some(total)
 }
 
-/// Asks the operating system.
+/// Reads the facts from the operating system.
 pub fn look() -> Facts {
     Facts {
         online: std::fs::read_to_string("/sys/devices/system/cpu/online").ok(),
@@ -57,13 +57,13 @@ pub fn look() -> Facts {
     }
 }
 
-/// What this machine has.
+/// The resources of this machine.
 pub fn detect() -> Host {
     host(&look())
 }
 
 impl Host {
-    /// As it is told.
+    /// The status of the HostInfo object.
     pub fn status(self) -> HostInfoStatus {
         HostInfoStatus {
             cpus: i64::try_from(self.cpus).unwrap_or(i64::MAX),

@@ -1,4 +1,4 @@
-//! HostInfo: one object that says what this machine has, made at the start and kept right.
+//! HostInfo: a single object with the CPUs and the memory of this machine, created at the start and kept up to date.
 
 mod detect;
 
@@ -9,9 +9,9 @@ use rdd_types::rdd::{HostInfo, HostInfoSpec, HostInfoStatus, SYSTEM};
 
 pub use self::detect::{Facts, Host, detect, host, look};
 
-/// The name by which the controller is selected and discovered.
+/// The controller's name, in `--controllers` and in discovery.
 pub const NAME: &str = "hostinfo";
-/// The word that selects it with others of its group.
+/// The controller's group in `--controllers`.
 pub const GROUP: &str = "rdd";
 
 /// The controller.
@@ -27,23 +27,23 @@ impl Default for Controller {
 }
 
 impl Controller {
-    /// One that finds out like this what the machine has.
+    /// A controller with this detection function; tests use their own.
     pub fn new(detect: fn() -> Host) -> Self {
         Self { detect }
     }
 }
 
-/// What a look found.
+/// The state that the plan depends on.
 #[derive(Debug, Clone)]
 pub struct Observed {
     object: Arc<HostInfo>,
     host: Host,
 }
 
-/// What can be done.
+/// The actions of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Tell what the machine has.
+    /// Writes the detected resources to the status.
     Report,
 }
 

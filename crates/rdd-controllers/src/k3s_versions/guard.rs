@@ -1,4 +1,4 @@
-//! Refuses to delete the list of versions while an App needs it.
+//! Denies the deletion of the version list while an App owns it.
 
 use futures::future::BoxFuture;
 use k8s_openapi::{
@@ -10,10 +10,10 @@ use rdd_meta::{GroupResource, Status};
 use rdd_runtime::admission::{Admission, Decision, Operation, Request, Webhook};
 use rdd_types::app::{App, GROUP, K3S_VERSIONS};
 
-/// The name of the configuration.
+/// The name of the webhook configuration.
 const CONFIGURATION: &str = "k3s-versions-validator";
 
-/// The webhook: it is asked about deletions of what carries the labels of the list.
+/// The webhook. It reviews deletions of ConfigMaps with the labels of the list.
 pub(super) fn webhook(client: Client) -> Webhook {
     Webhook::validating::<ConfigMap>(CONFIGURATION, &[Operation::Delete], Guard { client })
         .named(&format!("{CONFIGURATION}.{GROUP}"))
@@ -28,6 +28,7 @@ impl Admission for Guard {
     fn review<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Decision> {
         Box::pin(async move {
             let Some(Ok(map)) = request.old_as::<ConfigMap>() else { return Decision::allowed() };
+            // A list without an owner can be deleted.
             let Some(owner) = owner(&map) else { return Decision::allowed() };
             match Api::<App>::all(self.client.clone()).get_opt(&owner.name).await {
                 Ok(app) if app.as_ref().is_some_and(|app| needs(app, owner)) => refusal(&map),
@@ -38,7 +39,7 @@ impl Admission for Guard {
     }
 }
 
-/// The App that controls the list, if this is the list and one does.
+/// The owner reference to the App, if this ConfigMap is the list and an App is its controller.
 fn owner(map: &ConfigMap) -> Option<&OwnerReference> {
     let labels = map.labels();
     let is_list = map.name_any() == K3S_VERSIONS
@@ -59,7 +60,7 @@ fn refusal(map: &ConfigMap) -> Decision {
         map.metadata.namespace.as_deref().unwrap_or_default(),
         map.name_any()
     );
-    // Not the plural: these are the words of the original.
+    // The original puts the kind in the place of the resource's plural name.
     let resource = GroupResource::new("", "ConfigMap");
     Decision::Denied(Box::new(Status::forbidden_resource(&resource, &map.name_any(), &why)))
 }

@@ -1,4 +1,4 @@
-//! The ConfigMap `k3s-versions` of an App: which versions of Kubernetes it can run, and what the channels stand for.
+//! The ConfigMap `k3s-versions` of an App: the supported versions of Kubernetes, and the version of each channel.
 
 mod guard;
 mod table;
@@ -15,9 +15,9 @@ use rdd_types::{
 
 pub use self::table::{bare, channel, channels, full, is_older, supports, versions};
 
-/// The name by which the controller is selected and discovered.
+/// The controller's name, in `--controllers` and in discovery.
 pub const NAME: &str = "k3s-versions";
-/// The word that selects it with others of its group.
+/// The controller's group in `--controllers`.
 pub const GROUP: &str = "app";
 
 /// The controller.
@@ -32,25 +32,25 @@ impl fmt::Debug for Controller {
 }
 
 impl Controller {
-    /// One whose guard asks this API about Apps.
+    /// A controller whose webhook reads Apps through this client.
     pub fn new(client: Client) -> Self {
         Self { client }
     }
 }
 
-/// What a look found.
+/// The state that the plan depends on.
 #[derive(Debug, Clone)]
 pub struct Observed {
     pub(crate) app: Arc<App>,
-    /// The namespace is there and stays.
+    /// Whether the namespace exists and is not being deleted.
     pub(crate) has_namespace: bool,
     pub(crate) found: Option<Arc<ConfigMap>>,
 }
 
-/// What can be done.
+/// The actions of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Write the list.
+    /// Writes the ConfigMap.
     Write,
 }
 
@@ -65,7 +65,7 @@ impl rdd_runtime::Controller for Controller {
 
     fn declaration(&self) -> Declaration {
         Declaration::new(NAME, GROUP)
-            // By name and not by owner: a list that lost its owner is put right too.
+            // By name, not by owner: a list without its owner reference must be restored too.
             .watches::<ConfigMap, Wake>(|map| match map.name_any() == K3S_VERSIONS {
                 true => Wake::One(Key::cluster(APP)),
                 false => Wake::Nothing,
@@ -110,7 +110,7 @@ pub(crate) async fn write(observed: &Observed, cx: &Context) -> Result<(), Error
     cx.apply(&list(&observed.app)).await.map(drop)
 }
 
-/// The labels by which the list is known, whoever's it is.
+/// The labels of the list that do not depend on the App.
 fn fixed_labels() -> BTreeMap<String, String> {
     let labels = [
         (label::NAME, "rdd-k3s-versions"),
@@ -120,7 +120,7 @@ fn fixed_labels() -> BTreeMap<String, String> {
     labels.map(|(label, value)| (label.to_owned(), value.to_owned())).into()
 }
 
-/// The list of an App. It is applied, so keys and labels that others add stay.
+/// The desired ConfigMap of an App. It is applied, so keys and labels of other field managers stay.
 fn list(app: &App) -> ConfigMap {
     let mut labels = fixed_labels();
     labels.insert(label::INSTANCE.to_owned(), app.name_any());
@@ -139,7 +139,7 @@ fn list(app: &App) -> ConfigMap {
     }
 }
 
-/// Whether a ConfigMap says all that is wanted, whatever else it says.
+/// Whether a ConfigMap has all the desired data, labels and owners. It may have more.
 fn says(found: &ConfigMap, wanted: &ConfigMap) -> bool {
     let has = |found: Option<&BTreeMap<String, String>>, wanted: Option<&BTreeMap<String, String>>| {
         wanted.into_iter().flatten().all(|(key, value)| found.is_some_and(|found| found.get(key) == Some(value)))

@@ -1,14 +1,14 @@
-//! The versions of Kubernetes that can be installed, and the channels that stand for one of them.
+//! The table of supported Kubernetes versions and of the channels.
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
-/// Patch releases by minor release of Kubernetes 1.
+/// The patch releases of each minor release of Kubernetes 1.
 const RELEASES: &[(u32, RangeInclusive<u32>)] = &[(32, 0..=13), (33, 0..=10), (34, 1..=6), (35, 0..=3)];
 
-/// Those that come as a later build than the first of K3s.
+/// The versions that exist as build `k3s3` instead of `k3s1`, as (minor, patch).
 const THIRD_BUILDS: &[(u32, u32)] = &[(32, 11), (33, 7), (34, 3), (35, 0)];
 
-/// What a channel stands for.
+/// The version of each channel.
 const CHANNELS: &[(&str, &str)] = &[
     ("1.32", "1.32.13"),
     ("1.33", "1.33.10"),
@@ -18,7 +18,7 @@ const CHANNELS: &[(&str, &str)] = &[
     ("stable", "1.34.6"),
 ];
 
-/// Every version, bare (`1.34.6`) and in full (`v1.34.6+k3s1`), by the letters of the bare one.
+/// All versions: the full version (`v1.34.6+k3s1`) by the bare one (`1.34.6`).
 pub fn versions() -> BTreeMap<String, String> {
     let all = RELEASES.iter().flat_map(|(minor, patches)| patches.clone().map(move |patch| (*minor, patch)));
     all.map(|(minor, patch)| {
@@ -28,26 +28,26 @@ pub fn versions() -> BTreeMap<String, String> {
     .collect()
 }
 
-/// Every channel, without a leading `v`, and the bare version that it stands for.
+/// All channels, without a leading `v`: the bare version by the channel.
 pub fn channels() -> BTreeMap<String, String> {
     CHANNELS.iter().map(|(channel, version)| ((*channel).to_owned(), (*version).to_owned())).collect()
 }
 
-/// The bare version that a channel stands for, if it is one; a leading `v` means nothing.
+/// The bare version of a channel, if the name is one; a leading `v` is ignored.
 pub fn channel(name: &str) -> Option<String> {
     let name = name.strip_prefix('v').unwrap_or(name);
     CHANNELS.iter().find(|(channel, _)| *channel == name).map(|(_, version)| (*version).to_owned())
 }
 
-/// The full version that this one stands for, if it can be installed; a leading `v` means nothing. One with a build of K3s stands
-/// for exactly that build: another would not be what was asked for.
+/// The full version for this version, if it is supported; a leading `v` is ignored. A version with a K3s build matches exactly that
+/// build, because another build would not be the requested one.
 pub fn full(version: &str) -> Option<String> {
     let full = versions().remove(bare(version))?;
     let asked = version.strip_prefix('v').unwrap_or(version);
     (!asked.contains("+k3s") || full.strip_prefix('v') == Some(asked)).then_some(full)
 }
 
-/// Whether one full version is older than another. What is no version is older than nothing.
+/// Whether one full version is older than another. False if either is not a version.
 pub fn is_older(version: &str, than: &str) -> bool {
     match (order(version), order(than)) {
         (Some(version), Some(than)) => version < than,
@@ -64,7 +64,7 @@ fn order(version: &str) -> Option<(u32, u32, u32, u32)> {
     parts.next().is_none().then_some(order)
 }
 
-/// Whether this version can be installed; as [`full`].
+/// Whether this version is supported, by the rules of [`full`].
 pub fn supports(version: &str) -> bool {
     full(version).is_some()
 }
@@ -109,7 +109,7 @@ mod tests {
         for text in ["1.34.6", "v1.34.6", "v1.34.6+k3s1", "1.34.6+k3s1"] {
             assert_eq!(full(text).as_deref(), Some("v1.34.6+k3s1"), "{text}");
         }
-        // The build that was asked for is the one that runs: newer.md 7, the trap of the third builds.
+        // The requested build is the one that runs: newer.md 7, about the third builds.
         assert_eq!(full("1.32.11").as_deref(), Some("v1.32.11+k3s3"));
         assert_eq!((full("v1.32.11+k3s1"), full("v1.34.6+k3s2")), (None, None));
         for text in ["", "1.34", "1.34.0", "stable", "1.34.6-rc1", "v"] {
