@@ -1,4 +1,4 @@
-//! Carries out what is asked of a container: claim, act, record, unclaim.
+//! Executes a request for a container: claim it, act, record the result, remove the claim.
 
 use std::collections::BTreeMap;
 
@@ -22,13 +22,14 @@ use super::{
     intent::{self, Claim, Fate, Next},
 };
 
-/// How often a request is tried to be taken off against others who write on the same object.
+/// How often the removal of a request is tried when other clients write to the same object.
 const ATTEMPTS: u32 = 8;
 
-/// Attends to one request. If there is another after it, the change that it made leads back here.
+/// Handles the next request of a container. If another one follows, the write of this result enqueues the container again.
 pub(super) async fn attend(desk: &Desk, object: &Container, found: Found) -> Result<(), Error> {
     let now = conditions::now(&*desk.cx.clock);
     match intent::next(object, found.state(), &found.runs, now) {
+        // `intent` makes all decisions without I/O; this function only carries them out.
         Next::Nothing => Ok(()),
         Next::Discard => unclaim(desk, object, None).await,
         Next::Acknowledge(generation) => {
@@ -58,7 +59,7 @@ async fn begin(desk: &Desk, object: &Container, claim: &Claim, found: &Found) ->
             Some(answer) => Ok(answer),
             None => match desk.engine.act(claim.action, &found.id).await {
                 Ok(()) => Ok(Ok(())),
-                // Nobody has heard of it: the request stands, for the next connection.
+                // The request never reached the engine, so it remains for the next connection.
                 Err(error) if error.was_never_sent() => Err(Error::because("act on the container", error)),
                 Err(error) => Ok(Err(error.answer())),
             },
@@ -66,6 +67,7 @@ async fn begin(desk: &Desk, object: &Container, claim: &Claim, found: &Found) ->
     };
     match desk.cx.step("act", acting).await {
         Ok(ended) => finish(desk, object, claim, ended).await,
+        // Without the claim, the next attempt begins the request again instead of resuming it.
         Err(error) => {
             write(desk, object, &json!({ ACTING: Value::Null })).await?;
             Err(error)
@@ -81,7 +83,7 @@ async fn finish(desk: &Desk, object: &Container, claim: &Claim, ended: Result<()
     unclaim(desk, object, Some(claim)).await
 }
 
-/// Writes what came of an action. It has a field owner of its own, so that what the engine says of the container never takes it away.
+/// Writes the result of an action under a separate field manager, so that status applies for the engine's state do not remove it.
 async fn record(
     desk: &Desk,
     object: &Container,
@@ -100,7 +102,7 @@ async fn record(
     gone_is_fine(applied.map(drop))
 }
 
-/// The object went while something was done to its container: there is nobody left to tell.
+/// The object was deleted while the engine acted: there is no status to write.
 fn gone_is_fine(done: Result<(), Error>) -> Result<(), Error> {
     match done {
         Err(error) if error.code() == Some(404) => Ok(()),
@@ -108,7 +110,7 @@ fn gone_is_fine(done: Result<(), Error>) -> Result<(), Error> {
     }
 }
 
-/// On the condition that the object is still the one that was looked at: else somebody may have acted on the request already.
+/// Writes the claim, on condition that the object has not changed since it was read: another process may have claimed the request.
 async fn write_claim(desk: &Desk, object: &Container, claim: &Claim) -> Result<Container, Error> {
     let text = serde_json::to_string(claim).map_err(|error| Error::because("write a claim as JSON", error))?;
     write(desk, object, &json!({ ACTING: text })).await
@@ -130,7 +132,7 @@ fn parameters() -> PatchParams {
     PatchParams { field_manager: Some(field_manager::ENGINE.to_owned()), ..PatchParams::default() }
 }
 
-/// Takes the claim off, and the request with it, unless it has been replaced by another one.
+/// Removes the claim, and the request with it unless a new request has replaced it.
 async fn unclaim(desk: &Desk, object: &Container, claim: Option<&Claim>) -> Result<(), Error> {
     desk.cx.step("unclaim", take_off(desk, object, claim)).await
 }
@@ -139,6 +141,7 @@ async fn take_off(desk: &Desk, object: &Container, claim: Option<&Claim>) -> Res
     let name = object.name_any();
     let mut last = None;
     for _ in 0..ATTEMPTS {
+        // Read the newest version: the claim must go even if another client has written to the object.
         let Some(fresh) = api(desk).get_opt(&name).await?.filter(|fresh| fresh.uid() == object.uid()) else {
             return Ok(());
         };
@@ -155,7 +158,7 @@ async fn take_off(desk: &Desk, object: &Container, claim: Option<&Claim>) -> Res
     Err(last.unwrap_or_else(|| Error::message("take a request off")))
 }
 
-/// The annotations that go.
+/// The annotations to remove.
 fn changes(annotations: &BTreeMap<String, String>, claim: Option<&Claim>) -> BTreeMap<&'static str, Value> {
     let mut changes = BTreeMap::new();
     if annotations.contains_key(ACTING) {

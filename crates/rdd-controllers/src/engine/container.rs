@@ -1,4 +1,4 @@
-//! A look at one container.
+//! Synchronizes one container with its mirror.
 
 use rdd_docker::map::is_container_name;
 use rdd_runtime::Error;
@@ -11,7 +11,8 @@ use super::{
     queue::Look,
 };
 
-/// Brings container and mirror together: what was deleted here goes there, what is gone there goes here, and what is asked is done.
+/// Synchronizes one container: deletes it if its mirror is being deleted, removes the mirror if it is gone, updates the mirror otherwise,
+/// and then handles a pending request.
 pub(super) async fn look(desk: &Desk, id: &str, look: Look) -> Result<(), Error> {
     let known = desk.known(&desk.mirrors.containers, id);
     if let Some(object) = known.as_deref().filter(|object| is_deleting(*object)) {
@@ -23,9 +24,10 @@ pub(super) async fn look(desk: &Desk, id: &str, look: Look) -> Result<(), Error>
         }
         return desk.release(object).await;
     }
+    // A change of the object only needs the engine if the mirror is incomplete or has a request.
     let is_needed = look == Look::Engine
         || known.as_deref().is_none_or(|object| !has_finalizer(object) || intent::is_pending(object));
-    // Others may call their objects as they like; no container is called so.
+    // Users can create Containers with any name; only a container ID can be looked up.
     if !is_needed || !is_container_name(id) {
         return Ok(());
     }

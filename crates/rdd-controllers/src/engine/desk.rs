@@ -1,4 +1,4 @@
-//! What a look at one thing has at hand: the engine, the mirrors, and how a mirror is brought up to date.
+//! What a synchronization works with: the engine, the mirrors, and operations that update a mirror.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{
     tags::Tags,
 };
 
-/// What a look at one thing has at hand, for as long as a connection stands.
+/// The context of all synchronizations of one connection.
 #[derive(Debug)]
 pub(super) struct Desk {
     pub(super) engine: Engine,
@@ -22,6 +22,7 @@ pub(super) struct Desk {
     pub(super) tags: Tags,
 }
 
+/// The key of the mirror with this name.
 impl Desk {
     pub(super) fn key(&self, name: &str) -> Key {
         Key::namespaced(&self.namespace, name)
@@ -31,13 +32,14 @@ impl Desk {
         cache.get(&self.key(name))
     }
 
-    /// Makes the mirror of this name say this, and nothing if it does. One that is being deleted is left to its end.
+    /// Creates or updates the mirror with this name so that it has this status. Writes nothing if it has; leaves a mirror alone that is
+    /// being deleted.
     pub(super) async fn put<K: Mirror>(&self, name: &str, known: Option<&K>, status: &K::Status) -> Result<(), Error> {
         if known.is_some_and(is_deleting) {
             return Ok(());
         }
         if let Some(object) = known.filter(|object| is_removed(*object)) {
-            // Somebody who died had begun to; when it is gone, there will be a new one.
+            // A process that died has started to remove it. A new mirror follows when it is gone.
             return self.remove(object).await;
         }
         let object = match known.filter(|object| has_finalizer(*object)) {
@@ -54,7 +56,7 @@ impl Desk {
         self.cx.step("write-mirror", self.cx.apply_status(&object, status)).await.map(drop)
     }
 
-    /// Removes the mirror of what is gone, if it is ours.
+    /// Removes the mirror of a thing that no longer exists, if this controller owns the mirror.
     pub(super) async fn remove<K: Mirror>(&self, known: &K) -> Result<(), Error> {
         if known.is_ours() || (is_deleting(known) && has_finalizer(known)) {
             mirror::remove(&self.cx, known).await?;
@@ -62,12 +64,12 @@ impl Desk {
         Ok(())
     }
 
-    /// Lets go of a mirror that is being deleted, after what it stands for is gone.
+    /// Removes our finalizer from a mirror that is being deleted, after its thing is gone.
     pub(super) async fn release<K: Mirror>(&self, known: &K) -> Result<(), Error> {
         self.cx.step("release-mirror", mirror::release(&self.cx, known)).await
     }
 
-    /// Removes something from the engine, of which the error names kind and name.
+    /// Deletes a thing from the engine. The engine's error names the kind and the name.
     pub(super) async fn remove_thing(
         &self,
         removal: impl Future<Output = Result<(), rdd_docker::Error>>,
@@ -77,7 +79,7 @@ impl Desk {
     }
 }
 
-/// What the engine said, as an error of the runtime.
+/// Wraps an error of the engine.
 pub(super) fn engine_error(error: rdd_docker::Error) -> Error {
     Error::because("ask the engine", error)
 }

@@ -1,4 +1,4 @@
-//! A look at one image and all of its mirrors, one for each tag.
+//! Synchronizes one image with its mirrors, one for each tag.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use super::{
     queue::{Item, Look},
 };
 
-/// What an ID begins with; a tag cannot.
+/// The prefix of an image ID; a tag cannot have it.
 const ID: &str = "sha256:";
 
-/// Brings image and mirrors together.
+/// Synchronizes one image with all its mirrors.
 pub(super) async fn look(desk: &Desk, id: &str, look: Look) -> Result<(), Error> {
     if !id.starts_with(ID) {
-        // A pull tells what was pulled, not what came of it.
+        // A pull event names the reference that was pulled. Resolve it to the ID, and enqueue that.
         if let Some(found) = desk.engine.image(id).await.map_err(engine_error)? {
             desk.link.queue().add(Item::Image(found.id), Look::Engine);
         }
@@ -38,6 +38,7 @@ pub(super) async fn look(desk: &Desk, id: &str, look: Look) -> Result<(), Error>
         let ended = delete(desk, object, tags.collect()).await;
         failure = failure.or(ended.err());
     }
+    // Deleting a tag changes the image, and may have deleted it.
     if has_deleted {
         found = desk.engine.image(id).await.map_err(engine_error)?;
     }
@@ -57,7 +58,7 @@ pub(super) async fn look(desk: &Desk, id: &str, look: Look) -> Result<(), Error>
     failure.map_or(Ok(()), Err)
 }
 
-/// Looks at the images that had the tags of this one before.
+/// Enqueues the images that had these tags before.
 fn look_at_losers(desk: &Desk, id: &str, statuses: &[ImageStatus]) {
     let tags: Vec<&str> = statuses.iter().filter_map(|status| status.repo_tag.as_deref()).collect();
     for loser in desk.tags.note(id, &tags) {
@@ -65,14 +66,14 @@ fn look_at_losers(desk: &Desk, id: &str, statuses: &[ImageStatus]) {
     }
 }
 
-/// The mirrors that say that they stand for this image.
+/// The mirrors whose status has this image ID.
 fn mirrors(desk: &Desk, id: &str) -> Vec<Arc<Image>> {
     let mut all = desk.mirrors.images.in_namespace(&desk.namespace);
     all.retain(|object| object.status.as_ref().is_some_and(|status| status.id == id));
     all
 }
 
-/// Removes the tag that a deleted mirror stands for, if the image still has it: it may be another image's by now.
+/// Removes the tag of a deleted mirror if the image still has it. The tag may belong to another image by now.
 async fn delete(desk: &Desk, object: &Image, tags: Vec<Option<&str>>) -> Result<(), Error> {
     let status = object.status.clone().unwrap_or_default();
     let tag = status.repo_tag.as_deref();

@@ -1,8 +1,9 @@
-//! What is asked of a container, and how each request is acted on once: decisions, without IO.
+//! Decides how to handle requests for containers so that each is executed once. No I/O.
 //!
-//! A request is an annotation, or a new generation of the spec. Before anything is done, a [`Claim`] is written on the object, with what could be seen
-//! of the container before. Afterwards the result is written, then claim and request go together. Whoever finds a claim that is not its own
-//! was preceded by somebody who died in between, and asks the container what happened.
+//! A request is an annotation, or a new generation of the spec. Before the engine acts, the controller writes a [`Claim`] on the object,
+//! with the run of the container as observed then. Afterwards it records the result, then removes claim and request together. A
+//! controller that finds a claim of another process concludes that this process died in between, and decides by the container's state how
+//! to go on.
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -14,49 +15,49 @@ use rdd_types::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What is said of a request of which nobody knows whether it was carried out, and which is not safe to repeat.
+/// The error in the status when it is unknown whether a request was executed, and it is not safe to repeat.
 pub const INTERRUPTED: &str = "interrupted: the daemon or the engine ended while this was being done, and it is not known whether it was; it is not done again";
 
-/// What is being done to a container.
+/// A request that a process has started to execute, as an annotation on the Container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Claim {
-    /// What.
+    /// The action.
     pub action: Action,
-    /// The generation of the spec that asks for it; none if the annotation does.
+    /// The generation of the spec that requests it; `None` if the annotation does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
-    /// When the request was seen. No two claims on one container have the same.
+    /// When the request was observed. No two claims on one container have the same time.
     pub observed_at: Time,
-    /// Which run of the container it was.
+    /// The run of the container before the action.
     pub before: Runs,
 }
 
-/// What is to be done about a container.
+/// The next operation for a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing is asked.
+    /// There is no request.
     Nothing,
-    /// The annotation names no action, and goes.
+    /// The annotation is invalid: remove it.
     Discard,
-    /// What the spec wants is so; that is noted.
+    /// The container already is in the state that the spec requests: record this generation.
     Acknowledge(i64),
-    /// This is begun.
+    /// Begin this request.
     Begin(Claim),
-    /// Somebody began this, and it has its result already.
+    /// A claim whose result is recorded: remove it.
     Clear(Claim),
-    /// Somebody began this, and what came of it is not written.
+    /// A claim of a process that died, without a result.
     Resume(Claim),
 }
 
-/// What has become of something that somebody else began.
+/// The outcome of a claim that another process left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It was done.
+    /// The action was executed.
     Done,
-    /// It was not, or doing it again makes no difference.
+    /// It was not executed, or repeating it changes nothing.
     Again,
-    /// It may have been done, and doing it again would make a difference.
+    /// It may have been executed, and repeating it would do more.
     Unknown,
 }
 
@@ -64,19 +65,19 @@ fn annotation<'a>(container: &'a Container, key: &str) -> Option<&'a str> {
     container.metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
-/// The claim that is on a container. One that cannot be read was not written by us, and claims nothing.
+/// The claim on a container. One that cannot be parsed is not ours, and counts as none.
 pub fn claim(container: &Container) -> Option<Claim> {
     annotation(container, ACTING).and_then(|text| serde_json::from_str(text).ok())
 }
 
-/// Whether anything is asked that was not acted on.
+/// Whether there is a request or a claim to handle.
 pub fn is_pending(container: &Container) -> bool {
     container.annotations().contains_key(ACTING)
         || container.annotations().contains_key(ACTION)
         || asked_by_spec(container).is_some()
 }
 
-/// The generation whose wish was not acted on, and the wish.
+/// The generation that has not been handled yet, and the state that it requests.
 fn asked_by_spec(container: &Container) -> Option<(i64, DesiredState)> {
     let generation = container.metadata.generation.unwrap_or(0);
     let acted = container.status.as_ref().and_then(|status| status.observed_generation).unwrap_or(0);
@@ -84,8 +85,9 @@ fn asked_by_spec(container: &Container) -> Option<(i64, DesiredState)> {
     (wish != DesiredState::Unknown && acted < generation).then_some((generation, wish))
 }
 
-/// What is to be done about a container that is in this state and in this run.
+/// Decides the next operation for a container in this state and run.
 pub fn next(container: &Container, state: ContainerState, runs: &Runs, now: Timestamp) -> Next {
+    // A claim comes first: only one request is in progress at a time.
     if let Some(claim) = claim(container) {
         let is_result =
             |last: &LastAction| last.action == claim.action && last.observed_at.as_ref() == Some(&claim.observed_at);
@@ -98,7 +100,7 @@ pub fn next(container: &Container, state: ContainerState, runs: &Runs, now: Time
     if let Some(text) = annotation(container, ACTION) {
         return Action::parse(text).map_or(Next::Discard, |action| begin(action, None));
     }
-    // A claim that says nothing.
+    // A claim that cannot be parsed.
     if annotation(container, ACTING).is_some() {
         return Next::Discard;
     }
@@ -115,14 +117,14 @@ fn last_action(container: &Container) -> Option<&LastAction> {
     container.status.as_ref()?.last_action.as_ref()
 }
 
-/// Whole seconds, and later than the last: by it a result is known to be that of a claim.
+/// The time in whole seconds, and later than the last action's: it identifies the result of this claim.
 fn observed_at(container: &Container, now: Timestamp) -> Time {
     let last = last_action(container).and_then(|last| last.observed_at.as_ref());
     let after = last.map_or(i64::MIN, |last| last.0.as_second().saturating_add(1));
     Time(Timestamp::from_second(now.as_second().max(after)).unwrap_or(now))
 }
 
-/// What brings a container from this state to what is wanted.
+/// The action that brings a container from this state to the requested one, if one is needed.
 fn action_for(wish: DesiredState, state: ContainerState) -> Option<Action> {
     use ContainerState as S;
     match (wish, state) {
@@ -135,17 +137,17 @@ fn action_for(wish: DesiredState, state: ContainerState) -> Option<Action> {
     }
 }
 
-/// What has become of a claim, seen from what the container was then and is now.
+/// Decides the outcome of a claim by comparing the container's run and state then and now.
 pub fn fate(claim: &Claim, state: ContainerState, runs: &Runs) -> Fate {
     use ContainerState as S;
     let is_up = matches!(state, S::Running | S::Paused | S::Pausing | S::Restarting);
     let is_another_run = runs.started_at != claim.before.started_at;
     match claim.action {
-        // It was started since, so there is nothing left to be done.
+        // It has been started since the claim, so nothing is left to do.
         Action::Start if is_another_run || is_up => Fate::Done,
         Action::Start => Fate::Again,
         Action::Restart if is_another_run => Fate::Done,
-        // It may be on its way down, to be started when it is.
+        // The engine may be stopping it now, and start it afterwards.
         Action::Restart => Fate::Unknown,
         Action::Stop if is_another_run || !is_up => Fate::Done,
         Action::Stop => Fate::Again,
@@ -156,7 +158,7 @@ pub fn fate(claim: &Claim, state: ContainerState, runs: &Runs) -> Fate {
     }
 }
 
-/// Whether the engine has to be asked at all; if not, what the answer is.
+/// The result of an action that the engine need not execute; `None` if it must.
 pub fn shortcut(action: Action, id: &str, state: ContainerState) -> Option<Result<(), String>> {
     use ContainerState as S;
     match (action, state) {
@@ -167,7 +169,7 @@ pub fn shortcut(action: Action, id: &str, state: ContainerState) -> Option<Resul
     }
 }
 
-/// What is written about the end of a claim.
+/// The result to record for a claim.
 pub fn result(claim: &Claim, ended: Result<(), String>, now: Timestamp) -> LastAction {
     let completed = now.as_second().max(claim.observed_at.0.as_second());
     LastAction {

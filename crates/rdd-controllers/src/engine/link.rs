@@ -1,4 +1,4 @@
-//! What the reconcile of the App, the watcher and the watches of mirrors know in common.
+//! The state that the App's reconcile, the watcher and the watches of mirrors share.
 
 use std::{
     fmt,
@@ -23,42 +23,42 @@ use super::{
     queue::{Item, Kind, Look, Queue},
 };
 
-/// The connection to the engine, as the rest of the controller sees it. Cheap to clone.
+/// The connection to the engine, shared within the controller. Cheap to clone.
 #[derive(Clone)]
 pub struct Link(Arc<Shared>);
 
 struct Shared {
-    /// The namespace of the mirrors, while there are to be any.
+    /// The namespace for mirrors; `None` if the engine must not be connected.
     wanted: watch::Sender<Option<String>>,
     phase: watch::Sender<Phase>,
     publication: watch::Sender<Publication>,
     queue: Queue,
-    /// Whether the App waits for mirrors to go.
+    /// Whether the App waits until its mirrors are gone.
     waits: AtomicBool,
     orphans: Notify,
 }
 
-/// How the connection is.
+/// The phase of the connection.
 #[derive(Debug, Clone, Default)]
 pub(super) enum Phase {
-    /// There is none.
+    /// There is no connection.
     #[default]
     Off,
-    /// It is being made.
+    /// The watcher is connecting.
     Connecting {
-        /// Why the last one ended, or was not made.
+        /// Why the last connection or attempt ended.
         error: Option<String>,
     },
-    /// Everything is mirrored.
+    /// The engine is connected and mirrored.
     Live(Box<Live>),
 }
 
-/// A connection that stands.
+/// An established connection.
 #[derive(Debug, Clone)]
 pub struct Live {
-    /// The engine.
+    /// The client of the engine.
     pub engine: Engine,
-    /// Where its mirrors are.
+    /// The namespace of its mirrors.
     pub namespace: String,
 }
 
@@ -82,7 +82,7 @@ impl fmt::Debug for Link {
 }
 
 impl Link {
-    /// The engine and the namespace of its mirrors, while it answers and everything is mirrored.
+    /// The established connection; `None` until the engine is completely mirrored.
     pub fn live(&self) -> Option<Live> {
         match &*self.0.phase.borrow() {
             Phase::Live(live) => Some((**live).clone()),
@@ -102,8 +102,9 @@ impl Link {
         &self.0.queue
     }
 
-    /// Mirrors are wanted in this namespace, or nowhere.
+    /// Sets the namespace for mirrors. `None` ends the connection.
     pub(super) fn want(&self, namespace: Option<String>) {
+        // Only a change wakes the watcher.
         self.0.wanted.send_if_modified(|known| {
             let is_news = *known != namespace;
             if is_news {
@@ -117,14 +118,14 @@ impl Link {
         self.0.wanted.subscribe()
     }
 
-    /// What is wanted, and what outsiders know.
+    /// The wanted namespace, and what is published.
     pub(super) fn standing(&self) -> (Option<String>, Publication) {
         (self.0.wanted.borrow().clone(), *self.0.publication.borrow())
     }
 
-    /// Returns when there is no connection any more.
+    /// Returns when there is no connection.
     pub(super) async fn off(&self) {
-        // The sender lives as long as this does.
+        // The sender lives as long as `self`.
         let _ = self.0.phase.subscribe().wait_for(|phase| matches!(phase, Phase::Off)).await;
     }
 
@@ -132,7 +133,7 @@ impl Link {
         self.0.publication.send_replace(if is_published { Publication::Published } else { Publication::Withdrawn });
     }
 
-    /// A new connection is told of anew.
+    /// Marks a publication as outdated, so that a new connection publishes again.
     pub(super) fn unpublish(&self) {
         self.0.publication.send_if_modified(|known| {
             let was = *known == Publication::Published;
@@ -155,7 +156,7 @@ impl Link {
         self.0.orphans.notified().await;
     }
 
-    /// A container's object appeared, changed or vanished.
+    /// Enqueues a container whose object was added, changed or deleted.
     pub(super) fn saw_container(&self, object: &Container) -> Wake {
         if !is_held(object) || intent::is_pending(object) {
             self.0.queue.add(Item::Container(object.name_any()), Look::Object);
@@ -163,7 +164,7 @@ impl Link {
         self.told(object)
     }
 
-    /// An image's object appeared, changed or vanished.
+    /// Enqueues an image whose object was added, changed or deleted.
     pub(super) fn saw_image(&self, object: &Image) -> Wake {
         if !is_held(object) {
             let id = object.status.as_ref().map(|status| status.id.as_str()).filter(|id| !id.is_empty());
@@ -173,7 +174,7 @@ impl Link {
         self.told(object)
     }
 
-    /// A volume's object appeared, changed or vanished.
+    /// Enqueues a volume whose object was added, changed or deleted.
     pub(super) fn saw_volume(&self, object: &Volume) -> Wake {
         if !is_held(object) {
             let name = object.status.as_ref().map(|status| status.name.as_str()).filter(|name| !name.is_empty());
@@ -183,7 +184,7 @@ impl Link {
         self.told(object)
     }
 
-    /// A container namespace's object appeared, changed or vanished.
+    /// Enqueues the namespace if its object was added, changed or deleted.
     pub(super) fn saw_namespace(&self, object: &ContainerNamespace) -> Wake {
         if object.name_any() == MOBY {
             self.0.queue.add(Item::Namespace, Look::Object);
@@ -191,7 +192,7 @@ impl Link {
         self.told(object)
     }
 
-    /// While all mirrors are to go, the App waits for the last; else it has nothing to do with any of them.
+    /// Enqueues the App if it waits for its mirrors to go; otherwise changes of mirrors do not concern it.
     fn told<K: Resource>(&self, _: &K) -> Wake {
         if self.0.wanted.borrow().is_none() {
             self.0.orphans.notify_one();
@@ -200,7 +201,8 @@ impl Link {
     }
 }
 
-/// Whether the object is there to stay and carries our finalizer. A new one of ours does, and of its changes we know: we made them.
+/// Whether the object has our finalizer and is not being deleted. Changes of such an object are our own writes, which need no
+/// synchronization.
 fn is_held<K: Resource>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_none() && object.finalizers().iter().any(|finalizer| finalizer == MIRROR)
 }

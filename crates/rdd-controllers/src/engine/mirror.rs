@@ -1,4 +1,4 @@
-//! Mirrors as objects: whose they are, how they are written, how they go.
+//! Mirrors as API objects: which ones this controller owns, and how it creates and removes them.
 
 use std::sync::Arc;
 
@@ -15,22 +15,22 @@ use rdd_types::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// How often a mirror is tried to be marked against others who write on it.
+/// How often the mark of a mirror is tried when other clients write to the same object.
 const ATTEMPTS: u32 = 8;
 
-/// A kind of which there are mirrors.
+/// A kind that mirrors things of the engine.
 pub(super) trait Mirror: Kind + Serialize {
-    /// What a mirror says.
+    /// The mirrored state.
     type Status: Serialize + Send + Sync;
 
-    /// Whether it is one of ours: it carries our finalizer, and is called as the mirror of what it says that it stands for. One that says
-    /// nothing yet (its writer was killed in between) has at least the form of such a name.
+    /// Whether this controller owns the object: it has our finalizer, and its name fits the thing in its status. Without a status,
+    /// because its writer died in between, the name must at least have the form of a mirror's name.
     fn is_ours(&self) -> bool;
 
-    /// Whether it says just this, apart from what others say of it.
+    /// Whether the object already has this status, apart from fields of other writers.
     fn says(&self, status: &Self::Status) -> bool;
 
-    /// What a new one asks for besides being there.
+    /// The spec of a new mirror, if it needs one.
     fn at_first() -> Option<Value> {
         None
     }
@@ -45,7 +45,7 @@ impl Mirror for Container {
 
     fn says(&self, status: &ContainerStatus) -> bool {
         self.status.as_ref().is_some_and(|said| {
-            // Conditions, and what became of actions, have writers of their own.
+            // Conditions and results of actions belong to other writers.
             let ours = ContainerStatus {
                 conditions: Vec::new(),
                 last_action: None,
@@ -56,7 +56,7 @@ impl Mirror for Container {
         })
     }
 
-    /// Nobody wants anything of it yet. It is said once, so that it can be seen, and not to whoever was faster.
+    /// No state is requested yet. The field is written once, so that users see it, and never over a value of another writer.
     fn at_first() -> Option<Value> {
         Some(json!({"state": "unknown"}))
     }
@@ -94,12 +94,12 @@ pub(super) fn has_finalizer<K: Kind>(object: &K) -> bool {
     object.finalizers().iter().any(|finalizer| finalizer == MIRROR)
 }
 
-/// Whether it is one that we have begun to remove, and died.
+/// Whether a process has marked the mirror for removal, and died before it deleted the object.
 pub(super) fn is_removed<K: Kind>(object: &K) -> bool {
     object.annotations().contains_key(REMOVED) && !has_finalizer(object)
 }
 
-/// Whether we hold it, or have let go of it in order to remove it.
+/// Whether the mirror has our finalizer, or has lost it in a removal.
 pub(super) fn is_held<K: Kind>(object: &K) -> bool {
     has_finalizer(object) || is_removed(object)
 }
@@ -108,13 +108,13 @@ pub(super) fn is_deleting<K: Kind>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_some()
 }
 
-/// Whether the container namespace is the one that we made.
+/// Whether this controller created the container namespace.
 pub(super) fn is_our_namespace(namespace: &ContainerNamespace) -> bool {
     namespace.name_any() == MOBY
         && namespace.labels().get(label::MANAGED_BY).is_some_and(|manager| manager == field_manager::ENGINE)
 }
 
-/// Makes a mirror, or takes hold of one that is there.
+/// Creates a mirror, or adds our finalizer to an existing object.
 pub(super) async fn create<K: Mirror>(cx: &Context, key: &Key, is_new: bool) -> Result<K, Error> {
     let mut body = json!({
         "apiVersion": K::api_version(&()), "kind": K::kind(&()),
@@ -123,10 +123,11 @@ pub(super) async fn create<K: Mirror>(cx: &Context, key: &Key, is_new: bool) -> 
     let plain = PatchParams::apply(field_manager::ENGINE);
     let api = api_of::<K>(&cx.client, key.namespace.as_deref());
     let what = || format!("apply {}/{key}", K::kind(&()));
+    // First without force: another client may have set a spec meanwhile.
     if let Some(spec) = K::at_first().filter(|_| is_new) {
         body["spec"] = spec;
         match api.patch(&key.name, &plain, &Patch::Apply(&body)).await {
-            // Somebody was faster, and what they want stays.
+            // Another client created the object with a spec, which stays.
             Err(error) if has_code(&error, 409) => {}
             other => return typed(other.map_err(|error| Error::from(error).context(what()))?),
         }
@@ -143,7 +144,7 @@ fn typed<K: Kind>(object: kube::api::DynamicObject) -> Result<K, Error> {
     object.try_parse().map_err(|error| Error::because(format!("read the {kind} that the server returned"), error))
 }
 
-/// Makes the container namespace of the engine.
+/// Creates the container namespace of the engine.
 pub(super) async fn create_namespace(cx: &Context, namespace: &str) -> Result<(), Error> {
     let mut object = ContainerNamespace::new(MOBY);
     object.metadata.namespace = Some(namespace.to_owned());
@@ -151,15 +152,15 @@ pub(super) async fn create_namespace(cx: &Context, namespace: &str) -> Result<()
     cx.apply(&object).await.map(drop)
 }
 
-/// Lets go of an object; if nobody else holds it and it is being deleted, it goes.
+/// Removes our finalizer from an object. If it is being deleted and has no other finalizer, the server deletes it.
 pub(super) async fn release<K: Kind>(cx: &Context, object: &K) -> Result<(), Error> {
     finalizer::release(&cx.client, object, MIRROR).await.map(drop)
 }
 
-/// Removes an object, and nothing from the engine.
+/// Removes a mirror, and deletes nothing from the engine.
 ///
-/// First it is let go of, and by the same write marked as one that goes; only then it is deleted. The other way round, a process that died in
-/// between would leave an object that looks as if somebody wanted the thing itself to go.
+/// One write removes the finalizer and marks the object; only then the object is deleted. In the other order, a process that dies in
+/// between would leave an object that looks like a user's request to delete the thing itself.
 pub(super) async fn remove<K: Kind>(cx: &Context, object: &K) -> Result<(), Error> {
     if is_deleting(object) {
         return cx.step("release-mirror", release(cx, object)).await;
@@ -175,7 +176,7 @@ async fn drop_object<K: Kind>(cx: &Context, object: &K) -> Result<(), Error> {
     let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
     let api = api_of::<K>(&cx.client, object.namespace().as_deref());
     match api.delete(&object.name_any(), &parameters).await {
-        // Gone, or gone and replaced by a namesake.
+        // Already deleted, or replaced by another object of the same name.
         Err(error) if is_not_found(&error) || has_code(&error, 409) => Ok(()),
         other => {
             let what = || format!("delete {}/{}", K::kind(&()), Key::of(object));
@@ -184,7 +185,7 @@ async fn drop_object<K: Kind>(cx: &Context, object: &K) -> Result<(), Error> {
     }
 }
 
-/// Lets go of an object and marks it, in one write.
+/// Removes our finalizer and marks the object, in one write.
 async fn mark<K: Kind>(cx: &Context, object: &K) -> Result<(), Error> {
     let (api, name) = (api_of::<K>(&cx.client, object.namespace().as_deref()), object.name_any());
     let parameters = PatchParams { field_manager: Some(field_manager::ENGINE.to_owned()), ..PatchParams::default() };
@@ -212,7 +213,7 @@ async fn mark<K: Kind>(cx: &Context, object: &K) -> Result<(), Error> {
     Err(last.map_or_else(|| Error::message(&what), |error| Error::from(error).context(&what)))
 }
 
-/// All mirrors that there are, whoever looks.
+/// The caches of all kinds of mirrors, in all namespaces.
 #[derive(Debug, Clone)]
 pub(super) struct Mirrors {
     pub(super) containers: Cached<Container>,
@@ -226,12 +227,12 @@ impl Mirrors {
         Self { containers: cx.cached(), images: cx.cached(), volumes: cx.cached(), namespaces: cx.cached() }
     }
 
-    /// Returns when the server's objects are known.
+    /// Returns when all four caches are synced.
     pub(super) async fn synced(&self) {
         tokio::join!(self.containers.synced(), self.images.synced(), self.volumes.synced(), self.namespaces.synced());
     }
 
-    /// How many there are in a namespace that are ours, or wait for us to let go of them.
+    /// How many mirrors in a namespace this controller owns, or must release because they are being deleted.
     pub(super) fn count(&self, namespace: &str) -> usize {
         let is_inside = |found: &str| found == namespace;
         ours(&self.containers, is_inside).len()
@@ -246,7 +247,7 @@ impl Mirrors {
         all
     }
 
-    /// Removes those in the wanted namespaces, all of them also if some fail, and nothing from the engine.
+    /// Removes the mirrors in the wanted namespaces, and deletes nothing from the engine. A failure does not stop the others.
     pub(super) async fn clear(&self, cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<(), Error> {
         let containers =
             sweep::for_all(ours(&self.containers, &wanted), |object| async move { remove(cx, &*object).await });
@@ -259,7 +260,7 @@ impl Mirrors {
     }
 }
 
-/// Those that are ours, and those of others that are being deleted and wait for our finalizer.
+/// The mirrors that this controller owns, and others that are being deleted and have our finalizer.
 fn ours<K: Mirror>(cache: &Cached<K>, wanted: impl Fn(&str) -> bool) -> Vec<Arc<K>> {
     let mut all = cache.list();
     all.retain(|object| {

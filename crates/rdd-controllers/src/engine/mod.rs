@@ -1,7 +1,8 @@
-//! The engine's mirror: every container, image and volume is an object, and what is asked of the object is done to the thing.
+//! Mirrors the container engine: each container, image and volume is an API object, and requests on the object act on the thing.
 //!
-//! Two things run. The reconcile of the App decides whether there is a connection and says how it is ([`plan`]). The watcher (`watcher`) is the
-//! connection: it looks at everything once, then at whatever the engine, or the API, says has changed, one object at a time (`work`).
+//! The controller has two parts. The reconcile of the App decides whether to connect, and reports the state of the connection ([`plan`]).
+//! The watcher (`watcher`) is the connection: it synchronizes everything once, then each thing that the engine or the API reports as
+//! changed, several at a time (`work`).
 
 mod action;
 mod container;
@@ -41,32 +42,32 @@ use self::{
 };
 use crate::websocket::Sockets;
 
-/// The name by which the controller is selected and discovered.
+/// The controller's name, in `--controllers` and in discovery.
 pub const NAME: &str = "engine";
-/// The word that selects it with others of its group.
+/// The controller's group in `--controllers`.
 pub const GROUP: &str = "containers";
-/// How long a connection may take to end.
+/// How long the end of a connection may take.
 const GOODBYE: Duration = Duration::from_secs(30);
 
-/// What the controller is made of.
+/// The configuration of the controller.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// Where the engine listens.
+    /// The socket of the engine.
     pub socket: PathBuf,
-    /// Tells others where that is.
+    /// Publishes the socket to other programs.
     pub publisher: Arc<dyn Publisher>,
 }
 
-/// Tells programs outside where the engine is: the docker context, for one.
+/// Publishes the engine's socket to programs outside the daemon, for example as a docker context.
 pub trait Publisher: fmt::Debug + Send + Sync {
-    /// The engine answers and is mirrored. Called after each time that it was connected to; what is done already is not done again.
+    /// Publishes the socket. Called after each connection, when the engine is mirrored; a repeated call changes nothing.
     fn publish(&self) -> BoxFuture<'_, Result<(), BoxError>>;
 
-    /// There is no engine any more. Called also when nothing was published by this process: another one may have been killed.
+    /// Removes the publication. Called also if this process has published nothing, because a process that was killed may have.
     fn withdraw(&self) -> BoxFuture<'_, Result<(), BoxError>>;
 }
 
-/// Tells nobody.
+/// A publisher that does nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unpublished;
 
@@ -95,12 +96,12 @@ impl fmt::Debug for Controller {
 }
 
 impl Controller {
-    /// One of this setup. Logs are asked for through this API.
+    /// A controller with this configuration. The logs endpoint reads the API through `client`.
     pub fn new(client: Client, setup: Setup) -> Self {
         Self { client, setup, link: Link::default(), sockets: Sockets::default() }
     }
 
-    /// The connection, for whoever needs the engine itself.
+    /// The connection, for other users of the engine.
     pub fn link(&self) -> &Link {
         &self.link
     }
@@ -132,7 +133,7 @@ impl rdd_runtime::Controller for Controller {
             Phase::Live(_) => Connection::Live,
         };
         let (is_wanted, publication) = self.link.standing();
-        // From here on, a mirror that goes wakes us.
+        // From here on, the deletion of a mirror enqueues the App.
         self.link.wait_for_mirrors(plan::clears(&app));
         let mirrors = mirrors.count(&app.spec.namespace);
         Ok(Observed { app, connection, is_wanted, publication, mirrors, now: said::now(&*cx.clock) })
@@ -173,13 +174,13 @@ impl rdd_runtime::Controller for Controller {
         vec![watcher, self.sockets.background()]
     }
 
-    /// Nobody says any more what is wanted: the connection ends, and what it mirrored is left to the watcher to clear.
+    /// Without an App, the connection ends and the watcher removes the mirrors.
     fn gone(&self, _: &Key) {
         self.link.want(None);
         self.link.look_for_orphans();
     }
 
-    /// The mirrors stay: the next daemon finds them as they are.
+    /// The mirrors stay: the next daemon continues with them.
     async fn stop(&self, _: &Context) {
         self.link.want(None);
         if tokio::time::timeout(GOODBYE, self.link.off()).await.is_err() {
@@ -199,7 +200,7 @@ impl Controller {
     }
 }
 
-/// The one App.
+/// The key of the singleton App.
 fn app_key() -> Key {
     Key::cluster(APP)
 }

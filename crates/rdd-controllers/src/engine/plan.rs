@@ -1,4 +1,4 @@
-//! Whether the engine is connected to, and what is said of it: the whole policy, without IO.
+//! Decides whether to connect to the engine, and which condition to report. No I/O.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,63 +12,63 @@ use rdd_types::{
 
 use crate::condition;
 
-/// How soon to look again at mirrors that are on their way out, should nobody tell of their end.
+/// The interval at which deleted mirrors are counted again, in case no watch event arrives.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// All that the plan needs to know.
+/// Everything that the plan depends on.
 #[derive(Debug, Clone)]
 pub struct Observed {
     /// The App.
     pub app: Arc<App>,
-    /// How the connection is.
+    /// The state of the connection.
     pub connection: Connection,
-    /// The namespace into which the watcher was last told to mirror, if it was.
+    /// The namespace that the watcher is to mirror into; `None` if it is not to connect.
     pub is_wanted: Option<String>,
-    /// What outsiders were told.
+    /// What is published.
     pub publication: Publication,
-    /// How many mirrors there are.
+    /// How many mirrors exist.
     pub mirrors: usize,
-    /// When this was seen.
+    /// The time of the observation.
     pub now: Timestamp,
 }
 
-/// How the connection is.
+/// The state of the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Connection {
-    /// There is none.
+    /// There is no connection.
     Off,
-    /// It is being made, for the first time or after this error.
+    /// The watcher is connecting, for the first time or after this error.
     Connecting {
-        /// Why the last one ended, or was not made.
+        /// Why the last connection or attempt ended.
         error: Option<String>,
     },
-    /// Everything is mirrored.
+    /// The engine is connected and mirrored.
     Live,
 }
 
-/// What outsiders were told.
+/// What is published to other programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Publication {
-    /// This process has told nothing; another one may have.
+    /// Unknown: this process has neither published nor withdrawn; an earlier process may have published.
     Unknown,
-    /// Where the engine is.
+    /// The socket is published.
     Published,
-    /// That there is none.
+    /// Nothing is published.
     Withdrawn,
 }
 
-/// What is done to come nearer. The names without a step are those of the watcher's: it connects, looks, and works on one object at a time.
+/// The actions of a plan. The names after `also` are steps of the watcher.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Tells the watcher to connect.
+    /// Makes the watcher connect.
     Connect,
-    /// Tells the watcher to hang up, and waits for it.
+    /// Makes the watcher disconnect, and waits until it has.
     Disconnect,
-    /// Tells outsiders where the engine is.
+    /// Publishes the socket to other programs.
     Publish,
-    /// Tells outsiders that there is none.
+    /// Removes the publication.
     Withdraw,
-    /// Removes every mirror, and nothing from the engine.
+    /// Removes all mirrors, and deletes nothing from the engine.
     DeleteMirrors,
     /// Writes the condition.
     Report(Box<Condition>),
@@ -96,14 +96,14 @@ rdd_runtime::steps!(Step {
     "unclaim",
 ]);
 
-/// What is to become of the mirror.
+/// What happens to the mirrors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Goal {
-    /// It follows the engine.
+    /// They follow the engine.
     Follow,
-    /// Nobody knows yet whether there is an engine: what is there stays, requests that wait on it included.
+    /// It is unknown whether the engine runs: mirrors and pending requests stay.
     Keep,
-    /// It goes, and then this is said.
+    /// They are removed, and then this condition is reported.
     Clear(&'static ConditionSpec),
 }
 
@@ -120,12 +120,12 @@ fn goal(app: &App) -> Goal {
     }
 }
 
-/// Whether the mirrors of this App are to go.
+/// Whether the mirrors of this App are to be removed.
 pub(super) fn clears(app: &App) -> bool {
     matches!(goal(app), Goal::Clear(_))
 }
 
-/// The steps for what was seen.
+/// Plans the steps for an observation.
 pub fn plan(seen: &Observed) -> Plan<Step> {
     match goal(&seen.app) {
         Goal::Follow => plan_following(seen),
@@ -142,7 +142,7 @@ fn plan_following(seen: &Observed) -> Plan<Step> {
     match &seen.connection {
         Connection::Live => {
             steps.extend(report(seen, specs::CONNECTED.pending()));
-            // Last: what hinders it does not make the engine less ready.
+            // Last: a failed publication does not make the engine less ready.
             steps.extend((seen.publication != Publication::Published).then_some(Step::Publish));
         }
         Connection::Connecting { error: Some(error) } => {
@@ -160,7 +160,7 @@ fn plan_keeping(seen: &Observed) -> Plan<Step> {
     let is_said = known(seen).filter(claims).is_some();
     match seen.connection {
         Connection::Live => Plan::nothing(),
-        // It is never True with nobody watching.
+        // The condition must not stay True while the connection does not work.
         _ if is_said => Plan::of(report(seen, specs::CONNECTING.pending())),
         _ => Plan::nothing(),
     }
@@ -177,7 +177,7 @@ fn plan_clearing(seen: &Observed, spec: &'static ConditionSpec) -> Plan<Step> {
     if seen.mirrors > 0 {
         return Plan::of(steps).then(Step::DeleteMirrors).again(LOOK_AGAIN);
     }
-    // A connection that has just ended may have written one more.
+    // A connection that is ending may have written one more mirror.
     if steps.contains(&Step::Disconnect) {
         return Plan::of(steps).then(Step::DeleteMirrors).again(Duration::ZERO);
     }
@@ -190,7 +190,7 @@ fn known(seen: &Observed) -> Option<&Condition> {
     conditions::find(all, CONTAINER_ENGINE_READY)
 }
 
-/// The condition, if it is news.
+/// A step that writes the condition; `None` if nothing changes.
 fn report(seen: &Observed, pending: PendingCondition) -> Option<Step> {
     let before: Vec<Condition> = known(seen).cloned().into_iter().collect();
     let mut next = before.clone();

@@ -1,4 +1,4 @@
-//! The docker context, as what the engine is published by.
+//! Publishes the engine's socket as a docker context.
 
 use futures::future::BoxFuture;
 use rdd_docker::context::DockerContext;

@@ -1,6 +1,7 @@
-//! Which things of the engine want to be looked at: a queue as controllers have it, of things instead of objects.
+//! The queue of engine things to synchronize: like a controller's queue, but of things instead of objects.
 //!
-//! It outlives connections: what is asked while there is none waits here. It holds no more than the engine and its mirror have things.
+//! It outlives connections: requests that arrive without a connection wait here. Its size is bounded by the number of things in the
+//! engine and the mirror.
 
 use std::{
     collections::HashSet,
@@ -13,30 +14,30 @@ use rdd_runtime::queue::{self, Want};
 use rdd_stdx::backoff::Backoff;
 use tokio::sync::Notify;
 
-/// Not longer: what an image waits for is not always told.
+/// The maximum is short, because the engine does not report every change that a failed image waits for.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(30));
 
-/// A thing.
+/// A thing to synchronize.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Item {
-    /// The container of this ID, and its mirror.
+    /// The container with this ID, and its mirror.
     Container(String),
-    /// The image of this ID, and its mirrors; for a pull, the reference that was pulled.
+    /// The image with this ID, and its mirrors; or the reference of a pull.
     Image(String),
-    /// The volume of this name, and its mirror.
+    /// The volume with this name, and its mirror.
     Volume(String),
-    /// The one namespace of the engine.
+    /// The container namespace of the engine.
     Namespace,
-    /// A mirror of this kind and name that does not say what it stands for.
+    /// A mirror of this kind and name without the name of its thing.
     Nameless(Kind, String),
 }
 
-/// A kind that can be without a name.
+/// A kind whose mirrors can lack the name of their thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Kind {
-    /// An Image.
+    /// Image.
     Image,
-    /// A Volume.
+    /// Volume.
     Volume,
 }
 
@@ -53,12 +54,12 @@ impl fmt::Display for Item {
     }
 }
 
-/// Where to look. The larger includes the smaller.
+/// The scope of a synchronization. `Engine` includes `Object`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Look {
-    /// The object changed; the engine is asked only if that is needed.
+    /// The object changed; the engine is asked only if needed.
     Object,
-    /// The thing changed.
+    /// The thing changed in the engine.
     Engine,
 }
 
@@ -66,18 +67,18 @@ impl Want for Look {
     const WHOLE: Self = Self::Engine;
 }
 
-/// What came of a look.
+/// The outcome of a synchronization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// All is as it should be.
+    /// It succeeded.
     Done,
-    /// Try again later.
+    /// It failed: retry with backoff.
     Failed,
-    /// Something else has to go first: try again later, or when it has.
+    /// Another thing uses this one: retry with backoff, or when another thing was deleted.
     InUse,
 }
 
-/// The queue.
+/// The queue of a link.
 #[derive(Debug)]
 pub(super) struct Queue {
     things: queue::Queue<Item, Look>,
@@ -85,12 +86,12 @@ pub(super) struct Queue {
     attempted: Notify,
 }
 
-/// What is known of things beside that they are in the queue.
+/// Additional state of items.
 #[derive(Debug, Default)]
 struct Notes {
-    /// Something else has to go first.
+    /// Items that another thing uses.
     in_use: HashSet<Item>,
-    /// What nobody has looked at since it was put here.
+    /// Items of [`Queue::add_all`] that have not been attempted yet.
     unseen: HashSet<Item>,
 }
 
@@ -106,12 +107,12 @@ impl Queue {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This thing wants a look now, also if it waits after a failure.
+    /// Adds an item for immediate synchronization, also if it is in backoff.
     pub(super) fn add(&self, item: Item, look: Look) {
         self.things.add(item, look);
     }
 
-    /// All of these want a look at the engine; [`attempted`](Self::attempted) tells when all have had one.
+    /// Adds items with the scope [`Look::Engine`]. [`attempted`](Self::attempted) returns when all of them were attempted.
     pub(super) fn add_all(&self, items: impl IntoIterator<Item = Item>) {
         for item in items {
             self.notes().unseen.insert(item.clone());
@@ -120,7 +121,7 @@ impl Queue {
         self.attempted.notify_waiters();
     }
 
-    /// Returns when everything that [`add_all`](Self::add_all) put in was looked at once, well or not.
+    /// Returns when every item of [`add_all`](Self::add_all) has been attempted once, successfully or not.
     pub(super) async fn attempted(&self) {
         loop {
             let notified = self.attempted.notified();
@@ -131,20 +132,20 @@ impl Queue {
         }
     }
 
-    /// What waits for something else to go is looked at again: something has gone.
+    /// Adds all items that were in use, because another thing was deleted.
     pub(super) fn retry_in_use(&self) {
         let waiting = std::mem::take(&mut self.notes().in_use);
         waiting.into_iter().for_each(|item| self.add(item, Look::Engine));
     }
 
-    /// The next thing, as soon as there is one. It must be given back by [`done`](Self::done).
+    /// Waits for the next item. The caller must give it back by [`done`](Self::done).
     pub(super) async fn next(&self) -> (Item, Look) {
         self.things.next().await
     }
 
-    /// Nobody looks at this thing any more. Returns how often in a row it has failed now.
+    /// Gives an item back. Returns how often in a row it has failed.
     pub(super) fn done(&self, item: &Item, outcome: Outcome) -> u32 {
-        // Noted while the thing still counts as being looked at: whoever asks for another look in between is heard.
+        // The notes change while the item still counts as running, so a concurrent `add` is not lost.
         {
             let mut notes = self.notes();
             notes.unseen.remove(item);
@@ -162,13 +163,13 @@ impl Queue {
         failures
     }
 
-    /// Whoever looked is gone: what was taken is handed out anew.
+    /// Puts back the items that workers had, after these workers died.
     pub(super) fn recover(&self) {
         self.things.recover();
         self.notes().unseen.clear();
     }
 
-    /// There is no engine any more: what was asked of it is void.
+    /// Removes everything, because there is no engine any more.
     pub(super) fn clear(&self) {
         self.things.clear();
         *self.notes() = Notes::default();

@@ -1,23 +1,23 @@
-//! Which image has which tag, as the engine last said it.
+//! Tracks which image has which tag, according to the engine's last responses.
 
 use std::{
     collections::{BTreeSet, HashMap},
     sync::{Mutex, PoisonError},
 };
 
-/// The image of each tag. It holds what the looks of one connection have seen, written on a mirror or not: a mirror that is still on its way
-/// would not be found by looking at mirrors.
+/// The image of each tag. It holds what the synchronizations of one connection have seen, whether or not it is written to a mirror yet.
+/// The mirrors alone would not be enough: one that is being written cannot be found.
 #[derive(Debug, Default)]
 pub(super) struct Tags(Mutex<HashMap<String, String>>);
 
 impl Tags {
-    /// Notes that the engine says that the image has these tags, and no others.
+    /// Records that the image has exactly these tags.
     ///
-    /// A tag that moves is told of the image that gets it, and not of the one that had it. So this returns the images that were last said to have
-    /// one of these tags: they want another look. Of two answers that cross, the one that is noted later may be the older one; the look that
-    /// it leads to asks again, and so the newer one is noted last.
+    /// When a tag moves, the engine reports an event for the image that gets it, but none for the image that loses it. So this returns
+    /// the images that had one of these tags before: they must be synchronized again. If two responses arrive out of order, the older one
+    /// may be recorded last; the synchronization that it causes asks the engine again, so the newer state is recorded in the end.
     pub(super) fn note(&self, id: &str, tags: &[&str]) -> BTreeSet<String> {
-        // Nothing that can panic runs under the lock.
+        // Poisoning is ignored: nothing that can panic runs under the lock.
         let mut holders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         holders.retain(|tag, holder| holder != id || tags.contains(&tag.as_str()));
         let before = tags.iter().filter_map(|tag| holders.insert((*tag).to_owned(), id.to_owned()));
@@ -45,7 +45,7 @@ mod tests {
     fn answers_that_cross_lead_to_another_look_at_both() {
         let tags = Tags::default();
         assert!(tags.note("new", &["x:1"]).is_empty());
-        // Asked before the tag moved, noted after.
+        // Asked before the tag moved, recorded after.
         assert_eq!(tags.note("old", &["x:1"]), ["new".to_owned()].into());
         assert_eq!(tags.note("new", &["x:1"]), ["old".to_owned()].into());
         assert!(tags.note("old", &[]).is_empty());

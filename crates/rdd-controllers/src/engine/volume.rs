@@ -1,4 +1,4 @@
-//! A look at one volume.
+//! Synchronizes one volume with its mirror.
 
 use rdd_docker::map::volume_name;
 use rdd_runtime::Error;
@@ -9,7 +9,8 @@ use super::{
     queue::Look,
 };
 
-/// Brings volume and mirror together.
+/// Synchronizes one volume: deletes it if its mirror is being deleted, removes the mirror if it is gone, and updates the mirror
+/// otherwise.
 pub(super) async fn look(desk: &Desk, volume: &str, look: Look) -> Result<(), Error> {
     let name = volume_name(volume);
     let known = desk.known(&desk.mirrors.volumes, &name);

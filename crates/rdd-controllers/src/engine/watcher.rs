@@ -1,4 +1,4 @@
-//! The connection: everything once, then whatever happens, until the engine hangs up or nobody wants it any more.
+//! The connection to the engine: synchronizes everything, then follows events until the engine or the App ends it.
 
 use std::{convert::Infallible, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -20,20 +20,20 @@ use super::{
     work::{self, Work},
 };
 
-/// How long after an end the engine is connected to again.
+/// The backoff between connections.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(15));
-/// A connection that stood for so long was a good one: the next begins with the first delay again.
+/// After a connection of this duration, the backoff starts again.
 const STABLE: Duration = Duration::from_secs(30);
-/// How far the clocks may be apart before somebody should know.
+/// The clock skew from which on a warning is logged.
 const SKEW_MAX: Duration = Duration::from_secs(5);
-/// How often the engine is asked whether it is there, should its socket not tell.
+/// The interval of pings, in case a dead connection is not reported by the socket.
 const PING_EVERY: Duration = Duration::from_secs(30);
-/// How often everything is looked at again, should an event have been missed.
+/// The interval of complete synchronizations, in case an event was missed.
 const RESYNC_EVERY: Duration = Duration::from_mins(15);
 
-/// Connects as long as that is wanted, again and again.
+/// Connects while a namespace is wanted, and reconnects with backoff.
 pub(super) async fn run(link: &Link, setup: &Setup, cx: Context) -> Result<(), Error> {
-    // However this ends, nobody takes a dead connection for a live one.
+    // However this function ends, the phase must not stay `Live`.
     let _hung_up = HangUp { link, cx: &cx };
     let mirrors = Mirrors::of(&cx);
     mirrors.synced().await;
@@ -53,6 +53,7 @@ pub(super) async fn run(link: &Link, setup: &Setup, cx: Context) -> Result<(), E
             ended = session => Some(ended),
             _ = wanted.wait_for(|now| now.as_ref() != Some(&namespace)) => None,
         };
+        // The session is over: the things that its tasks had go back into the queue.
         link.queue().recover();
         let why = match ended {
             None => continue,
@@ -74,7 +75,7 @@ pub(super) async fn run(link: &Link, setup: &Setup, cx: Context) -> Result<(), E
     }
 }
 
-/// Wakes the App whenever the connection is no more.
+/// Sets the phase to `Off` and enqueues the App when the watcher ends.
 struct HangUp<'a> {
     link: &'a Link,
     cx: &'a Context,
@@ -87,7 +88,7 @@ impl Drop for HangUp<'_> {
     }
 }
 
-/// There is no engine, and nobody wants one: what belongs to no App goes.
+/// Runs while no connection is wanted: removes mirrors and a publication that belong to no App.
 async fn rest(
     link: &Link,
     setup: &Setup,
@@ -101,7 +102,7 @@ async fn rest(
     loop {
         let app = cx.cached::<App>().get(&app_key());
         let home = app.as_ref().map(|app| app.spec.namespace.as_str());
-        // Without an App nobody reconciles: what it published, here or in a process that was killed, is withdrawn by us.
+        // Without an App, no reconcile runs. This also removes a publication of a process that was killed.
         if app.is_none() && link.standing().1 != Publication::Withdrawn {
             match setup.publisher.withdraw().await {
                 Ok(()) => link.published(false),
@@ -126,15 +127,15 @@ async fn rest(
     }
 }
 
-/// One connection, from its beginning to its end. It returns why it ended.
+/// Runs one connection until it ends; returns why it ended.
 async fn session(link: &Link, setup: &Setup, namespace: &str, cx: &Context) -> Result<Infallible, String> {
     if let Phase::Off = link.phase() {
         link.set_phase(Phase::Connecting { error: None });
         cx.wake(app_key());
     }
     let (engine, now) = cx.step("listen", listen(setup, cx)).await.map_err(|error| told(&error))?;
-    // The engine is listened to before anything is looked at, so nothing is missed however long that takes; and from a moment of its own
-    // clock on, because it may begin to talk a little later than it answers.
+    // Subscribe to events before the first synchronization, so that no change is missed however long that takes. The stream starts at a
+    // time of the engine's clock, because it may deliver its first event later than the engine answers.
     let mut events = engine.events(now).await.map_err(|error| Chain(&error).to_string())?;
     let (cx, link) = (cx.clone(), link.clone());
     let mirrors = Mirrors::of(&cx);
@@ -167,7 +168,7 @@ async fn session(link: &Link, setup: &Setup, namespace: &str, cx: &Context) -> R
     }
 }
 
-/// Connects, and asks how late it is: from then on nothing is missed.
+/// Connects, and reads the engine's time, from which on events are followed.
 async fn listen(setup: &Setup, cx: &Context) -> Result<(Engine, EngineTime), Error> {
     let failed = |error| Error::because("failed to ping Docker", error);
     let engine = Engine::connect(&setup.socket, Arc::clone(&cx.clock)).await.map_err(failed)?;
@@ -181,7 +182,7 @@ async fn everything(desk: Arc<Desk>) -> Result<(), Error> {
     looked.map_err(|error| Error::because("failed to perform initial sync", inner(error)))
 }
 
-/// Without the name of the step, which says nothing to people.
+/// The error without the name of the step, which does not help users.
 fn inner(error: Error) -> Error {
     match error {
         Error::Step { source, .. } => *source,
@@ -207,6 +208,7 @@ fn go_live(desk: &Desk) {
     desk.cx.wake(app_key());
 }
 
+/// Warns if the engine's clock and this machine's differ.
 // Finding 295-D2
 fn tell_skew(skew: Skew) {
     if skew.size() <= SKEW_MAX {
@@ -216,7 +218,7 @@ fn tell_skew(skew: Skew) {
     tracing::warn!(skew = ?skew.size(), direction, "the engine's clock and this machine's are apart");
 }
 
-/// Which thing an event is about. What changes nothing that a mirror says is left out.
+/// Enqueues the thing that an event is about. Events that change nothing in a mirror are ignored.
 fn route(desk: &Desk, event: Event) {
     let queue = desk.link.queue();
     let Event { kind, action, id, .. } = event;

@@ -1,4 +1,4 @@
-//! Looks at things, many at a time: whatever becomes of one is its own affair.
+//! Runs synchronizations concurrently, each isolated from the failures of the others.
 
 use std::{
     collections::HashMap,
@@ -24,18 +24,18 @@ use super::{
     queue::{Item, Kind, Look, Outcome},
     volume,
 };
-/// How many things are looked at at the same time. The server commits their writes together.
+/// How many synchronizations run at the same time. The server commits their writes together.
 pub(super) const AT_ONCE: usize = 32;
-/// How long a look may take: a stop waits for as long as its container was given.
+/// How long a synchronization may take: a stop waits as long as the container's stop timeout.
 const PATIENCE: Duration = Duration::from_mins(6);
 
-/// What came of a look.
+/// The result of one synchronization.
 pub(super) struct Attempt {
     item: Item,
     result: Result<(), Error>,
 }
 
-/// The looks that are under way, and what was last told of those that fail.
+/// The running synchronizations, and the last logged error of each failing item.
 #[derive(Debug, Default)]
 pub(super) struct Work {
     running: Group<Attempt>,
@@ -74,9 +74,9 @@ impl Work {
         self.running.next().await
     }
 
-    /// Takes note of what came of a look.
+    /// Gives the item back to the queue, and logs a failure once per error.
     pub(super) fn note(&self, desk: &Desk, ended: Ended<Attempt>) {
-        // Panics are caught inside, and nobody cancels one alone.
+        // Panics are caught inside, and single tasks are never cancelled.
         let Ok(Attempt { item, result }) = ended.outcome else { return };
         let outcome = match &result {
             Ok(()) => Outcome::Done,
@@ -91,7 +91,7 @@ impl Work {
                     tracing::info!(object = %item, "works again");
                 }
             }
-            // Somebody else wrote at the same time; a look at the newer object is all that it takes.
+            // Another client wrote at the same time. The next synchronization sees the newer object.
             Err(error) if error.is_conflict() && attempt < 6 => {
                 tracing::debug!(object = %item, error = %Chain(&error), attempt, "changed meanwhile");
             }
@@ -107,7 +107,7 @@ impl Work {
     }
 }
 
-/// Whether the engine refused because something else still needs the thing.
+/// Whether the engine refused the operation because another thing uses this one.
 fn is_in_use(error: &Error) -> bool {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = next {
@@ -130,7 +130,7 @@ async fn at(desk: &Desk, item: &Item, look: Look) -> Result<(), Error> {
     }
 }
 
-/// A mirror that does not say what it stands for: nothing of the engine goes with it.
+/// Releases a mirror without the name of its thing, so that nothing is deleted from the engine.
 async fn let_go<K: Mirror>(desk: &Desk, known: Option<&K>) -> Result<(), Error> {
     match known.filter(|object| is_deleting(*object) && has_finalizer(*object)) {
         Some(object) => desk.release(object).await,
@@ -138,7 +138,7 @@ async fn let_go<K: Mirror>(desk: &Desk, known: Option<&K>) -> Result<(), Error> 
     }
 }
 
-/// The namespace is there as long as the engine is. One that others made is left to them.
+/// Creates the container namespace if it does not exist. An object that another client created stays as it is.
 async fn look_at_namespace(desk: &Desk) -> Result<(), Error> {
     let known = desk.mirrors.namespaces.get(&desk.key(rdd_types::containers::MOBY));
     match known {
@@ -147,12 +147,12 @@ async fn look_at_namespace(desk: &Desk) -> Result<(), Error> {
     }
 }
 
-/// Looks at everything that the engine has and at everything that the mirror has, once. Returns when all had their look.
+/// Enqueues everything that the engine and the mirror have; returns when each was attempted once.
 pub(super) async fn everything(desk: &Desk) -> Result<(), Error> {
     let (containers, images, volumes) =
         tokio::try_join!(desk.engine.containers(), desk.engine.images(), desk.engine.volumes())
             .map_err(engine_error)?;
-    // Before anything is asked about one: what is gone meanwhile is found to be gone.
+    // After the lists of the engine: a thing that disappears in between is found to be gone.
     let mirrored = mirrored(desk);
     remove_strays(desk, &images, &volumes).await?;
     let queue = desk.link.queue();
@@ -167,7 +167,7 @@ pub(super) async fn everything(desk: &Desk) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the mirrors say that there is.
+/// The things of all mirrors in the namespace.
 fn mirrored(desk: &Desk) -> Vec<Item> {
     let mirrors = &desk.mirrors;
     let containers = mirrors.containers.in_namespace(&desk.namespace).into_iter();
@@ -182,7 +182,7 @@ fn mirrored(desk: &Desk) -> Vec<Item> {
     containers.chain(images).chain(volumes).filter(named).collect()
 }
 
-/// Mirrors that were made and do not say yet what for: if that is gone, nobody else would find them.
+/// Removes mirrors without a status whose thing is gone. No other item refers to them.
 async fn remove_strays(
     desk: &Desk,
     images: &[rdd_docker::ImageListed],

@@ -1,6 +1,6 @@
-//! `engine/logs/<id>`: what a container prints, over a WebSocket.
+//! `engine/logs/<id>`: the logs of a container over a WebSocket.
 //!
-//! What a client sees is in `docs/reference/logs.md`; the order of the checks and their texts are those that clients of the original know.
+//! `docs/reference/logs.md` describes the protocol. The order of the checks and their messages are those of the original.
 
 mod query;
 
@@ -23,15 +23,15 @@ use rdd_websocket::{STDERR_CHANNEL, STDOUT_CHANNEL, StreamPiece, Subprotocol, po
 use self::query::Query;
 use crate::websocket::Sockets;
 
-/// The word in the path.
+/// The name of the endpoint in the path.
 pub const ENDPOINT: &str = "logs";
 
-/// What a request is answered with instead of a log.
+/// The response if there is no log to send.
 type Refusal = (StatusCode, &'static str);
 
 const NOT_FOUND: Refusal = (StatusCode::NOT_FOUND, "Container not found");
 
-/// Where logs come from: the API, which says whether there is such a container, and the engine that is connected at the moment, if one is.
+/// Opens logs: checks in the API that the container exists, then asks the engine, if it is connected.
 #[derive(Clone)]
 pub struct Source {
     client: Client,
@@ -45,12 +45,12 @@ impl fmt::Debug for Source {
 }
 
 impl Source {
-    /// From this API and this engine.
+    /// A source with this API and a function that returns the connected engine.
     pub fn new(client: Client, engine: impl Fn() -> Option<Engine> + Send + Sync + 'static) -> Self {
         Self { client, engine: Arc::new(engine) }
     }
 
-    /// The log that a request asks for, opened. All that can go wrong is known before the connection becomes a WebSocket.
+    /// Opens the requested log. All checks come before the connection becomes a WebSocket, so a refusal has an HTTP status.
     async fn open(&self, id: &str, query: &str) -> Result<(Logs, Query), Refusal> {
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err((StatusCode::BAD_REQUEST, "Invalid container ID"));
@@ -64,7 +64,7 @@ impl Source {
         Ok((logs.ok_or(NOT_FOUND)?, query))
     }
 
-    /// Only what the API shows can be read: the object has to be there, in the namespace of the App.
+    /// Checks that the Container exists in the App's namespace: clients can only read logs of containers that the API shows.
     async fn find(&self, id: &str) -> Result<(), Refusal> {
         let failed = |error: kube::Error| {
             tracing::warn!(error = %Chain(&error), container = id, "could not ask for a container whose log is wanted");
@@ -76,7 +76,7 @@ impl Source {
     }
 }
 
-/// What the engine's refusal is to the client.
+/// The response for an error of the engine.
 fn refusal(error: &rdd_docker::Error, what: &'static str) -> Refusal {
     match error.status() {
         Some(404) => NOT_FOUND,
@@ -88,7 +88,7 @@ fn refusal(error: &rdd_docker::Error, what: &'static str) -> Refusal {
     }
 }
 
-/// The endpoint.
+/// The passthrough endpoint.
 pub fn passthrough(source: Source, sockets: &Sockets) -> Passthrough {
     let sockets = sockets.clone();
     Passthrough::new(ENDPOINT, move |request| {
@@ -113,7 +113,7 @@ async fn answer(source: &Source, sockets: &Sockets, request: Request) -> Respons
     }
 }
 
-/// A page of somebody else's must not read logs with the user's credentials: a browser says whose page it is.
+/// Whether the request does not come from a web page of another origin. Such a page must not read logs with the user's credentials.
 fn is_from_here(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or_default());
     let Some(origin) = text(header::ORIGIN) else { return true };
@@ -121,7 +121,7 @@ fn is_from_here(headers: &HeaderMap) -> bool {
     text(header::HOST).is_some_and(|host| !host.is_empty() && host.eq_ignore_ascii_case(origin))
 }
 
-/// Each piece with the channel of its stream: a terminal is standard output.
+/// The chunks of the log, each with the channel of its stream. The output of a terminal counts as standard output.
 fn pieces(
     logs: impl Stream<Item = Result<Chunk, rdd_docker::Error>> + Send,
 ) -> impl Stream<Item = Result<StreamPiece, String>> + Send {

@@ -1,19 +1,19 @@
-//! What a client asks of a log, read from the query of its request.
+//! Parses the query parameters of a request for logs.
 
 use jiff::Timestamp;
 use rdd_docker::LogOptions;
 
-/// The parameters of `engine/logs/<id>`. Unknown ones mean nothing; of one that is there twice the first counts.
+/// The parameters of `engine/logs/<id>`. Unknown ones are ignored; of a repeated one, the first counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Query {
-    /// What the engine is asked for.
+    /// The options for the engine.
     pub(super) options: LogOptions,
-    /// Whether each message says which of the two streams it is of.
+    /// Whether each message is marked with its stream, standard output or standard error.
     pub(super) separate: bool,
 }
 
 impl Query {
-    /// Reads it; the error is the text of the answer.
+    /// Parses a query. The error is the text of the response.
     pub(super) fn parse(query: &str) -> Result<Self, &'static str> {
         let follow = match value(query, "follow").as_deref() {
             None | Some("") => true,
@@ -35,7 +35,7 @@ impl Query {
     }
 }
 
-/// A time as the engine reads it: seconds since the epoch. RFC 3339 is what everything else in this API has.
+/// Converts a time to the engine's format, seconds since the epoch. Accepts that format and RFC 3339, the format of the rest of this API.
 fn time(text: &str) -> Option<String> {
     let is_number = |part: &str| !part.is_empty() && part.len() <= 12 && part.bytes().all(|byte| byte.is_ascii_digit());
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, "0"));
@@ -46,13 +46,13 @@ fn time(text: &str) -> Option<String> {
     Some(format!("{}.{:09}", time.as_second(), u32::try_from(time.subsec_nanosecond()).ok()?))
 }
 
-/// The first value of this name.
+/// The first value of the parameter with this name, decoded.
 fn value(query: &str, name: &str) -> Option<String> {
     let pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     pairs.map(|(key, value)| (decoded(key), value)).find(|(key, _)| key == name).map(|(_, value)| decoded(value))
 }
 
-/// A word of a query, as forms encode it.
+/// Decodes a form-encoded word: percent escapes, and `+` for a space.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
