@@ -1,4 +1,4 @@
-//! The way into a cluster: what its kubeconfig says, as it is published under our name and at our port.
+//! Access to a cluster: parses the kubeconfig of K3s, and renders it with our name and port.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Deserialize;
 use serde_json::json;
 
-/// How to reach a cluster and who one is there. It does not print: there are keys in it.
+/// The address and credentials of a cluster. `Debug` omits the credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Access {
-    /// Who may sign the server's certificate: PEM.
+    /// The certificate authority of the server, in PEM.
     pub authority: Vec<u8>,
-    /// The client's certificate: PEM.
+    /// The client certificate, in PEM.
     pub certificate: Option<Vec<u8>>,
-    /// Its key: PEM.
+    /// The client's private key, in PEM.
     pub key: Option<Vec<u8>>,
-    /// A token.
+    /// The bearer token.
     pub token: Option<String>,
     /// The port on loopback.
     pub port: u16,
@@ -29,18 +29,18 @@ impl std::fmt::Debug for Access {
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-/// Why a kubeconfig is of no use.
+/// Why a kubeconfig cannot be used.
 pub enum Error {
     /// It is not YAML, or not a kubeconfig.
     #[error("instance kubeconfig cannot be read: {0}")]
     Malformed(String),
-    /// There is no cluster in it.
+    /// It has no cluster.
     #[error("instance kubeconfig has no cluster entry")]
     NoCluster,
-    /// There is no user in it.
+    /// It has no user.
     #[error("instance kubeconfig has no user entry")]
     NoUser,
-    /// A field is not what it should be.
+    /// A field has an invalid value.
     #[error("instance kubeconfig has a bad {0}")]
     Field(&'static str),
 }
@@ -79,7 +79,8 @@ struct User {
 }
 
 impl Access {
-    /// Reads the first cluster and the first user of what K3s wrote, to be reached at this port.
+    /// Parses the first cluster and the first user of the kubeconfig that K3s wrote. `port` replaces the server's address.
+    // Without a snippet, so that no credentials appear in the error.
     pub fn parse(text: &str, port: u16) -> Result<Self, Error> {
         let options = serde_saphyr::options! { with_snippet: false };
         let file: File =
@@ -101,7 +102,7 @@ impl Access {
         })
     }
 
-    /// Where the cluster is, for everybody on this machine.
+    /// The URL of the cluster on this machine.
     pub fn server(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
     }
@@ -126,12 +127,12 @@ impl Access {
         user
     }
 
-    /// When the client's certificate is good; `None` if there is none that can be read.
+    /// The validity of the client certificate; `None` if it is absent or cannot be parsed.
     pub fn validity(&self) -> Option<Validity> {
         Validity::of(self.certificate.as_deref()?)
     }
 
-    /// When all of it is good: clients ask that of the authority as well.
+    /// The time in which both the client certificate and the authority are valid, because clients check both.
     pub fn whole_validity(&self) -> Option<Validity> {
         let all = [Validity::of(&self.authority), self.validity()];
         all.into_iter()
@@ -140,21 +141,21 @@ impl Access {
     }
 }
 
-/// From when to when something is good, both since the epoch.
+/// The validity of a certificate, as times since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
-    /// Its beginning.
+    /// The certificate is valid from this time.
     pub from: Duration,
-    /// Its end.
+    /// The certificate is valid until this time.
     pub until: Duration,
 }
 
 impl Validity {
-    /// That of the first certificate in this PEM; `None` if there is none that can be read.
+    /// The validity of the first certificate in this PEM; `None` if it cannot be parsed.
     pub fn of(pem: &[u8]) -> Option<Self> {
         let (_, pem) = x509_parser::pem::parse_x509_pem(pem).ok()?;
         let certificate = pem.parse_x509().ok()?;
-        // A time before the epoch is as long ago as the epoch.
+        // A time before the epoch counts as the epoch.
         let seconds = |time: x509_parser::time::ASN1Time| {
             Duration::from_secs(u64::try_from(time.timestamp()).unwrap_or_default())
         };
@@ -171,7 +172,7 @@ mod tests {
                        contexts:\n- context: {cluster: default, user: default}\n  name: default\ncurrent-context: default\nkind: Config\n\
                        users:\n- name: default\n  user:\n    client-certificate-data: Y2VydA==\n    client-key-data: a2V5\n";
 
-    // Finding 355-I2: what is published names the port that is bound, whatever K3s wrote.
+    // Finding 355-I2: the published entry names the bound port, whatever K3s wrote.
     #[test]
     fn what_is_published_has_our_port_and_their_keys() {
         let access = Access::parse(K3S, 7443).unwrap();

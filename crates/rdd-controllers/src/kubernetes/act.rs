@@ -1,4 +1,4 @@
-//! The steps of Kubernetes, each safe to repeat.
+//! Executes the steps of Kubernetes. Each is safe to repeat.
 
 use std::{io, time::Duration};
 
@@ -21,7 +21,7 @@ use super::{
     plan::{Observed, Step},
 };
 
-/// How long a cluster is given to end by itself.
+/// How long a cluster gets to stop gracefully.
 const STOP_GRACE: Duration = Duration::from_secs(20);
 
 pub(super) async fn act(parts: &Parts, step: &Step, seen: &Observed, cx: &Context) -> Result<(), Error> {
@@ -58,7 +58,7 @@ pub(super) async fn act(parts: &Parts, step: &Step, seen: &Observed, cx: &Contex
             Ok(())
         }
         Step::Publish(access) => {
-            // Before anybody is told: from then on the data may be somebody's.
+            // Before the publication: from then on, the data may be a user's, and the cluster must not be recreated.
             if !parts.memory.has_published_any() {
                 confirm(parts, seen).await?;
             }
@@ -81,7 +81,7 @@ pub(super) async fn act(parts: &Parts, step: &Step, seen: &Observed, cx: &Contex
     }
 }
 
-/// The port that was published last comes first: clients may still have it.
+/// Binds a port on loopback, preferably the one that was published last, because clients may still use it.
 async fn bind(parts: &Parts, seen: &Observed) -> io::Result<()> {
     let last = seen.app.status.as_ref().map(|status| status.kubernetes_port).unwrap_or_default();
     let last = u16::try_from(last).unwrap_or_default();
@@ -91,7 +91,7 @@ async fn bind(parts: &Parts, seen: &Observed) -> io::Result<()> {
 async fn start(parts: &Parts, seen: &Observed, wanted: &Wanted, cx: &Context) -> Result<(), Error> {
     let driver = driver(parts, seen)?;
     let cluster = driver.kubernetes().ok_or_else(|| Error::message("this backend cannot run Kubernetes"))?;
-    // What ends now is replaced, and has not failed.
+    // The end of the earlier run must not count as a failure.
     parts.memory.let_go();
     parts.memory.note_publication(None);
     parts.prober.stop();
@@ -100,7 +100,7 @@ async fn start(parts: &Parts, seen: &Observed, wanted: &Wanted, cx: &Context) ->
     Ok(())
 }
 
-/// When the cluster was started; without that, what it says counts as news once it has changed.
+/// When the cluster was started. If it is unknown, a heartbeat counts once it has changed.
 async fn started_at(parts: &Parts, seen: &Observed) -> Option<Duration> {
     let driver = driver(parts, seen).ok()?;
     let asked = driver.kubernetes()?.started_at(VM).await;
@@ -127,7 +127,7 @@ async fn reset(parts: &Parts, seen: &Observed) -> Result<(), Error> {
     parts.memory.let_go();
     parts.memory.forget();
     parts.prober.stop();
-    // Before the cluster: its keys are of no use to anybody any more.
+    // First the copy of the kubeconfig: its credentials are useless without the cluster.
     parts.contexts.remove_cluster_config().map_err(Error::message)?;
     match driver.kubernetes() {
         Some(cluster) => cluster.reset(VM).await.map_err(|error| Error::because("forget the cluster", error)),
@@ -135,7 +135,7 @@ async fn reset(parts: &Parts, seen: &Observed) -> Result<(), Error> {
     }
 }
 
-/// Forgets a cluster that nobody can have used; the next look makes another one, after a growing delay.
+/// Deletes a cluster that no user can have used. The next reconcile creates another one, with backoff.
 async fn remake(parts: &Parts, seen: &Observed, why: &str) -> Result<(), Error> {
     tracing::warn!(why, "Kubernetes is made anew");
     let driver = driver(parts, seen)?;
@@ -159,7 +159,7 @@ fn driver(parts: &Parts, seen: &Observed) -> Result<std::sync::Arc<dyn Driver>, 
     driver_of(parts, &seen.app).map_err(Error::message)
 }
 
-/// Takes off the request that was seen; one that came after it is another.
+/// Removes the request that was observed. The write fails if the object has changed: a newer request stays.
 async fn clear_request(seen: &Observed, cx: &Context) -> Result<(), Error> {
     let apps: Api<App> = Api::all(cx.client.clone());
     let metadata = json!({"uid": seen.app.uid(), "resourceVersion": seen.app.resource_version(),

@@ -1,4 +1,4 @@
-//! Where the way into the cluster is published: the instance's own kubeconfig, and the user's.
+//! Publishes the access to the cluster: in the instance's own kubeconfig, and in the user's.
 
 use std::fmt::Debug;
 
@@ -9,52 +9,53 @@ use rdd_stdx::chain::Chain;
 
 use super::access::Access;
 
-/// What is published now.
+/// What is published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Published {
-    /// Nothing of ours is anywhere.
+    /// Nothing.
     Nothing,
-    /// Exactly what is wanted, as of a moment ago.
+    /// The wanted access, published a short time ago.
     AsWanted,
-    /// Something of ours, or something that somebody may have changed since.
+    /// Another access, or one that another program may have changed since.
     Otherwise,
 }
 
-/// Where contexts are published. Failures are texts for people.
+/// Publishes Kubernetes contexts. Errors are messages for users.
 pub trait Contexts: Debug + Send + Sync {
-    /// Whether anything of ours may be published. It asks no file of the user's.
+    /// Whether anything may be published. It does not read the user's file.
     fn is_there(&self) -> bool;
 
-    /// Publishes this access under our name. What is already so is not written.
+    /// Publishes this access under the instance's name. Writes only what differs.
     fn publish<'a>(&'a self, access: &'a Access) -> BoxFuture<'a, Result<(), String>>;
 
-    /// Removes the copy of the cluster's own kubeconfig: the cluster is about to be forgotten, and its keys with it.
+    /// Removes the copy of the cluster's kubeconfig, before the cluster and its credentials are deleted.
     fn remove_cluster_config(&self) -> Result<(), String>;
 
-    /// Takes everything of ours away.
+    /// Removes everything that was published.
     fn withdraw(&self) -> BoxFuture<'_, Result<(), String>>;
 
-    /// Makes ours the user's current context if there is none that could be in use. Any doubt keeps what is there.
+    /// Makes our context the user's current one, unless another current context may be in use.
     fn choose_current(&self) -> BoxFuture<'_, Result<(), String>>;
 }
 
-/// The files of one instance and its user.
+/// The kubeconfig files of an instance and of its user.
 ///
-/// The instance's own file is written before the user's and removed after it: as long as it is not there, nothing of ours is
-/// anywhere, and the user's file is not even looked at.
+/// # Guarantees
+/// The instance's own file is written before the user's, and removed after it. So while it does not exist, nothing is published, and the
+/// user's file need not be read.
 #[derive(Debug)]
 pub struct Files {
     own: OwnFile,
-    /// What `rdd svc paths k3s_config` names: the cluster's kubeconfig, with the server of the context.
+    /// The file that `rdd svc paths k3s_config` names: the cluster's kubeconfig with the published address.
     cluster: OwnFile,
     users: Merge,
 }
 
-/// What K3s calls the cluster, the user and the context in the kubeconfig that it writes.
+/// The name of the cluster, the user and the context in K3s's kubeconfig.
 const K3S_NAME: &str = "default";
 
 impl Files {
-    /// Those of this instance.
+    /// The files of this instance.
     pub fn of(instance: &Instance, environment: &Environment) -> Self {
         let name = instance.name.full();
         let own = OwnFile::new(instance.paths.kube_config.clone(), name.clone());
@@ -87,7 +88,7 @@ impl Contexts for Files {
 
     fn withdraw(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
-            // It holds credentials, and nobody but us: whatever becomes of the user's file, it goes.
+            // It holds credentials and is ours alone, so it is removed even if the user's file cannot be changed.
             self.remove_cluster_config()?;
             self.users.withdraw().await.map_err(text)?;
             self.own.remove().map_err(text)

@@ -1,4 +1,4 @@
-//! Releases of K3s from their publisher: verified against its list of digests, and going on where an earlier download ended.
+//! Downloads releases of K3s, verifies them by the publisher's digests, and resumes interrupted downloads.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,16 +13,16 @@ use rdd_stdx::{backoff::Backoff, chain::Chain, clock::SharedClock, file, owned, 
 
 use super::releases::{Folders, PROGRAM, Release, Releases, progress};
 
-/// Where K3s is published.
+/// The URL of K3s releases.
 const PUBLISHER: &str = "https://github.com/k3s-io/k3s/releases/download";
-/// How long to wait after the first failure, and at most; twice as long after each.
+/// The backoff after failed downloads.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins(5));
 
-/// Releases in folders first, and else from the network.
+/// Finds releases in directories first, and downloads the others.
 #[derive(Debug)]
 pub struct Downloads {
     folders: Folders,
-    /// Where programs go that were downloaded.
+    /// The directory for downloaded programs.
     kept: PathBuf,
     fetcher: Fetcher,
     publisher: String,
@@ -57,7 +57,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Downloads {
-    /// Those of this instance.
+    /// The releases of this instance.
     pub fn of(instance: &Instance, environment: &Environment, clock: &SharedClock) -> Self {
         let offline = environment.offline_dir.clone().map(PathBuf::from);
         let fetcher =
@@ -74,14 +74,14 @@ impl Downloads {
     }
 }
 
-/// One that is not to be understood is not used, and said to be so.
+/// The proxy of the environment. An invalid one is ignored with a warning.
 fn proxy(environment: &Environment) -> Option<Proxy> {
     let proxy = environment.https_proxy.as_deref()?;
     let read = Proxy::parse(proxy, environment.no_proxy.as_deref().unwrap_or_default());
     read.inspect_err(|_| tracing::warn!("HTTPS_PROXY names no proxy that downloads could use")).ok()
 }
 
-/// What the publisher calls this processor.
+/// The name of this architecture in the publisher's file names.
 fn publishers_word(architecture: &str) -> &'static str {
     match architecture {
         "aarch64" => "arm64",
@@ -89,7 +89,7 @@ fn publishers_word(architecture: &str) -> &'static str {
     }
 }
 
-/// What the program of this processor is called.
+/// The name of the program for this architecture.
 fn program_name(architecture: &str) -> &'static str {
     match architecture {
         "aarch64" => "k3s-arm64",
@@ -97,16 +97,16 @@ fn program_name(architecture: &str) -> &'static str {
     }
 }
 
-/// What archives of images are called, the smallest first.
+/// The names of the image archives, the smallest format first.
 fn archive_names(architecture: &str) -> [String; 3] {
     let word = publishers_word(architecture);
     ["tar.zst", "tar.gz", "tar"].map(|ending| format!("k3s-airgap-images-{word}.{ending}"))
 }
 
-/// A file of a release, on the list of digests of its processor.
+/// A file of a release, verified by the digest list for its architecture.
 fn asset(publisher: &str, version: &str, architecture: &str, file: &str) -> Asset {
     let list = format!("sha256sum-{}.txt", publishers_word(architecture));
-    // A plus sign in a path is itself, but some servers read a blank.
+    // A plus sign is valid in a path, but some servers decode it as a space.
     let folder = format!("{publisher}/{}", version.replace('+', "%2B"));
     Asset {
         name: format!("{version}/{file}"),
@@ -119,14 +119,14 @@ fn asset(publisher: &str, version: &str, architecture: &str, file: &str) -> Asse
     }
 }
 
-/// Puts a verified file where it is looked for, whole or not at all.
+/// Copies a verified file into the directory of its release, atomically.
 fn install(from: &Path, folder: &Path, name: &str, mode: u32) -> Result<(), String> {
     file::create_dir_private(folder).map_err(|error| Chain(&error).to_string())?;
     let kept = owned::replace_with_copy(&folder.join(name), from, mode);
     kept.map_err(|error| format!("keep it in {}: {error}", folder.display()))
 }
 
-/// One release, and where it is put.
+/// A release to download, and its directory.
 #[derive(Debug, Clone)]
 struct Order {
     publisher: String,
@@ -140,9 +140,9 @@ impl Order {
         asset(&self.publisher, &self.version, self.architecture, file)
     }
 
-    /// Gets all of it. The program comes last: a release is there when that is.
+    /// Downloads the release. The program comes last, because a release with a program counts as complete.
     async fn get(&self, fetcher: &Fetcher, told: impl Fn(u64, Option<u64>) + Send + Sync) -> Result<(), String> {
-        // Who has a network needs no archive: images are pulled one by one, when they are needed.
+        // An archive is used only if an offline directory has it. With a network, the runtime pulls images when it needs them.
         let is_brought = |name: &String| fetcher.is_offline(&self.asset(name).name);
         if let Some(archive) = archive_names(self.architecture).into_iter().find(is_brought) {
             let asset = Asset { urls: Vec::new(), ..self.asset(&archive) };
@@ -196,6 +196,7 @@ impl Releases for Downloads {
         state.stage = Stage::Fetching { done: 0, total: None };
         let order = Order {
             publisher: self.publisher.clone(),
+            // The task runs until it ends or `stop` drops it; the state shows its progress.
             version: version.to_owned(),
             architecture: std::env::consts::ARCH,
             folder: self.kept.join(version),
@@ -208,6 +209,7 @@ impl Releases for Downloads {
                 let mut state = lock(&shared);
                 let Stage::Fetching { done: before, total: of } = state.stage else { return };
                 state.stage = Stage::Fetching { done, total };
+                // Only a change of the shown progress enqueues the App.
                 if progress(&version, before, of) != progress(&version, done, total) {
                     wake.wake();
                 }
@@ -290,7 +292,7 @@ mod tests {
         assert_eq!((fs::read_link(&planted).unwrap(), left.exists()), (victim, false));
     }
 
-    /// An offline folder with a program, an archive, and a list of digests.
+    /// An offline directory with a program, an archive, and a list of digests.
     fn offline(listed_archive: &[u8]) -> (tempfile::TempDir, Order, Fetcher) {
         let dir = tempfile::tempdir().unwrap();
         let offline = dir.path().join("offline");

@@ -1,7 +1,7 @@
-//! The published port: bound and held on loopback for as long as Kubernetes is enabled, and connected to wherever the cluster is.
+//! The published port: listens on loopback while Kubernetes is enabled, and forwards connections to the cluster.
 //!
-//! Who binds the port chooses it, so what is published is what is bound. A connection is handed through as bytes: TLS is between the
-//! client and the cluster, a side that ends its half ends only that, and a slow reader slows its writer down.
+//! The process that binds the port chooses it, so the published port is always the bound one. Connections are forwarded as bytes: TLS is
+//! between client and cluster, a half-close ends only that direction, and a slow reader slows down the writer.
 
 use std::{
     io,
@@ -19,16 +19,16 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 
-/// How many connections are handed through at the same time. More wait in the kernel's queue until one has ended.
+/// The maximum number of forwarded connections. Further ones wait in the kernel's backlog.
 const CONNECTIONS_MAX: usize = 512;
-/// How much of a connection is on its way in each direction; an idle one costs twice this.
+/// The buffer for each direction of a connection; an idle connection costs twice this.
 const BUFFER_BYTES: usize = 16 << 10;
-/// How long a connection to the cluster may take to come about.
+/// The timeout for connecting to the cluster.
 const CONNECT_TAKES: Duration = Duration::from_secs(5);
-/// How soon accepting is tried again when it fails, which is when this process has too many files open.
+/// The pause after a failed `accept`, which happens when the process has too many open files.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// The port, while it is held. Clones are the same port.
+/// The published port. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gate {
     held: Arc<Mutex<Option<Held>>>,
@@ -38,17 +38,17 @@ pub(crate) struct Gate {
 #[derive(Debug)]
 struct Held {
     port: u16,
-    /// Ends with it, and with it every connection.
+    /// Dropping it closes the listener and all connections.
     _serving: Group<()>,
 }
 
 impl Gate {
-    /// The port that is bound, if one is.
+    /// The bound port, if there is one.
     pub(crate) fn port(&self) -> Option<u16> {
         lock(&self.held).as_ref().map(|held| held.port)
     }
 
-    /// Binds the first of these ports that is free, or else any free one, and keeps it. One that is held already stays.
+    /// Binds the first free port of these, or else any free port. If a port is bound already, it stays.
     pub(crate) async fn hold(&self, wishes: impl IntoIterator<Item = u16>) -> io::Result<u16> {
         if let Some(port) = self.port() {
             return Ok(port);
@@ -63,7 +63,7 @@ impl Gate {
         Ok(port)
     }
 
-    /// Closes the port and every connection through it.
+    /// Closes the port and all its connections.
     pub(crate) fn release(&self) {
         if let Some(held) = lock(&self.held).take() {
             tracing::info!(port = held.port, "let go of the port of Kubernetes");
@@ -71,12 +71,12 @@ impl Gate {
         *lock(&self.route) = None;
     }
 
-    /// Where connections lead from now on; without a route they are closed as they come. Those that are open stay.
+    /// Sets the destination of new connections. Without one, they are closed at once. Open connections stay.
     pub(crate) fn connect(&self, upstream: Option<Upstream>) {
         *lock(&self.route) = upstream;
     }
 
-    /// Where connections lead.
+    /// The destination of new connections.
     pub(crate) fn route(&self) -> Option<Upstream> {
         lock(&self.route).clone()
     }
@@ -100,6 +100,7 @@ async fn serve(listener: TcpListener, route: Arc<Mutex<Option<Upstream>>>) {
     let room = Arc::new(Semaphore::new(connections_max(rdd_stdx::open_files::limit())));
     let mut connections = Group::default();
     loop {
+        // The permit comes before `accept`, so that connections beyond the limit wait in the backlog.
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
         tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -117,7 +118,7 @@ async fn serve(listener: TcpListener, route: Arc<Mutex<Option<Upstream>>>) {
     }
 }
 
-/// How many connections are handed on at once. Each has two ends, and a quarter of what can be open is for them.
+/// The maximum number of connections: each uses two file descriptors, and they may use a quarter of the limit together.
 fn connections_max(open_files: u64) -> usize {
     usize::try_from(open_files / 8).unwrap_or(usize::MAX).clamp(1, CONNECTIONS_MAX)
 }
@@ -142,7 +143,7 @@ async fn pass(client: TcpStream, from: SocketAddr, upstream: Option<Upstream>, _
     }
 }
 
-/// Connects to a socket of the effective user: clients send their credentials for Kubernetes through it.
+/// Connects to a socket that the effective user owns, because clients send their credentials through it.
 async fn connect_own(path: &Path) -> io::Result<UnixStream> {
     owned::check(path)?;
     UnixStream::connect(path).await

@@ -1,4 +1,4 @@
-//! What this process remembers of the cluster. All of it can be lost: a controller that was killed finds it out anew.
+//! What this process remembers of the cluster. It may be lost: a new process determines it again.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -11,14 +11,14 @@ use rdd_stdx::{backoff::Backoff, clock::SharedClock, task::Group};
 
 use super::{access::Access, plan::Failure};
 
-/// How long to wait after the first failure, and at most; twice as long after each.
+/// The backoff after failures of a cluster.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
-    /// After the first failure.
+    /// The delay after the first failure.
     pub first: Duration,
-    /// At most.
+    /// The longest delay.
     pub most: Duration,
-    /// How long one has to have run until its end counts as a first failure again.
+    /// After a run of this duration, the next failure counts as the first.
     pub stable: Duration,
 }
 
@@ -34,7 +34,7 @@ impl Pace {
     }
 }
 
-/// What is remembered.
+/// What this process remembers.
 #[derive(Debug)]
 pub(crate) struct Memory {
     clock: SharedClock,
@@ -45,19 +45,19 @@ pub(crate) struct Memory {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Since when this process hears of its end.
+    /// Since when this process watches the cluster's run.
     watched_since: Option<Duration>,
     failures: u32,
     failed: Option<(String, Duration)>,
-    /// The last end, and how often in a row it was like that.
+    /// The last end of the cluster, and how often in a row it ended like that.
     ends: Option<(End, u32)>,
     renewed_for: Option<Duration>,
     chosen_for: Option<Access>,
-    /// What was published last, and when.
+    /// The access that was published last, and when.
     published: Option<(Access, Duration)>,
 }
 
-/// How a release ended, without what differs from one time to the next.
+/// How a release ended, reduced to what is equal for equal causes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct End {
     version: String,
@@ -70,7 +70,7 @@ impl End {
     }
 }
 
-/// A text in which each number stands for any: ports, process IDs and times differ between two ends for the same reason.
+/// The text with each number replaced, because ports, process IDs and times differ between ends with the same cause.
 fn outline(text: &str) -> String {
     let mut outline = String::with_capacity(text.len());
     for character in text.chars() {
@@ -83,7 +83,7 @@ fn outline(text: &str) -> String {
     outline
 }
 
-/// Counts an end: again one more if it was like the one before.
+/// Counts an end; the count starts again if it differs from the previous one.
 fn count_end(ends: &mut Option<(End, u32)>, end: End) {
     let count = ends.take().filter(|(before, _)| *before == end).map_or(0, |(_, count)| count);
     *ends = Some((end, count.saturating_add(1)));
@@ -98,7 +98,7 @@ impl Memory {
         Self { clock, pace, inner: Arc::default(), watch: Mutex::default() }
     }
 
-    /// Hears of the end of what was started, until [`Memory::let_go`].
+    /// Watches a run until it ends or [`Memory::let_go`]. An end counts as a failure.
     pub(crate) fn watch(&self, mut run: Run, version: &str, wake: Trigger) {
         let version = version.to_owned();
         let (clock, pace, inner) = (Arc::clone(&self.clock), self.pace, Arc::clone(&self.inner));
@@ -123,7 +123,7 @@ impl Memory {
         *lock(&self.watch) = Some(group);
     }
 
-    /// What follows is no failure.
+    /// Stops watching: the end that follows is no failure.
     pub(crate) fn let_go(&self) {
         *lock(&self.watch) = None;
         lock(&self.inner).watched_since = None;
@@ -133,7 +133,7 @@ impl Memory {
         lock(&self.inner).watched_since.is_some()
     }
 
-    /// A failure that no success has followed.
+    /// The last failure, if no success has followed.
     pub(crate) fn failure(&self) -> Option<Failure> {
         let inner = lock(&self.inner);
         let (message, until) = inner.failed.clone()?;
@@ -141,7 +141,7 @@ impl Memory {
         Some(Failure { message, wait: until.saturating_sub(self.clock.steady()), alike })
     }
 
-    /// Something was of no use although it ran, and is tried again after a growing delay.
+    /// Records the failure of a cluster that ran but was unusable; it is retried with backoff.
     pub(crate) fn note_failure(&self, message: &str) {
         let mut inner = lock(&self.inner);
         inner.failures += 1;
@@ -149,17 +149,18 @@ impl Memory {
         inner.failed = Some((message.to_owned(), until));
     }
 
-    /// Its API answers: earlier failures say nothing of now. One that answers for a moment before each end has still to end otherwise.
+    /// Clears the last failure, because the API answers. The count of equal ends stays: a cluster may answer for a moment before each
+    /// end.
     pub(crate) fn clear_last_failure(&self) {
         lock(&self.inner).failed = None;
     }
 
-    /// It was ready: whatever ended it before is over.
+    /// Clears the count of equal ends, because the cluster was ready.
     pub(crate) fn clear_ends(&self) {
         lock(&self.inner).ends = None;
     }
 
-    /// Another wish is tried at once.
+    /// Clears all failures, so that a changed wish is tried at once.
     pub(crate) fn forget(&self) {
         let mut inner = lock(&self.inner);
         (inner.failures, inner.failed, inner.ends) = (0, None, None);
@@ -179,7 +180,7 @@ impl Memory {
         lock(&self.inner).chosen_for.as_ref() == Some(access)
     }
 
-    /// Whether this was published, not so long ago that somebody may have changed it since.
+    /// Whether this access was published within this time. After that, another program may have changed it.
     pub(crate) fn has_published(&self, access: &Access, within: Duration) -> bool {
         let inner = lock(&self.inner);
         inner.published.as_ref().is_some_and(|(last, at)| last == access && self.clock.steady() < *at + within)
@@ -189,7 +190,7 @@ impl Memory {
         lock(&self.inner).published = access.map(|access| (access.clone(), self.clock.steady()));
     }
 
-    /// Whether anything was published of what runs.
+    /// Whether this process has published any access to the cluster that runs.
     pub(crate) fn has_published_any(&self) -> bool {
         lock(&self.inner).published.is_some()
     }

@@ -1,10 +1,10 @@
-//! Kubernetes: K3s in the App's machine, reachable at a port that this process holds, with a context for everybody.
+//! Kubernetes: K3s in the App's machine, reachable at a port of this process, with a kubeconfig context.
 //!
 //! | what | where |
 //! |---|---|
 //! | the port | `gate`: bound here, published in `status.kubernetesPort`, closed when Kubernetes is disabled |
 //! | the cluster | [`rdd_driver::Cluster`]: what the machine's driver runs |
-//! | whether it is there | [`prober`]: asked through the port, with the published kubeconfig |
+//! | readiness | [`prober`]: requests through the port, with the published kubeconfig |
 //! | the contexts | [`contexts`]: the instance's own file and the user's |
 
 pub mod access;
@@ -41,32 +41,32 @@ use self::{
 
 pub use memory::Pace;
 
-/// The name by which the controller is selected and discovered.
+/// The controller's name, in `--controllers` and in discovery.
 pub const NAME: &str = "kubernetes";
-/// No word but its name and `*` selects it.
+/// No group: only its name and `*` select it.
 pub const GROUP: &str = "";
 
-/// What the controller is made of.
+/// The configuration of the controller.
 #[derive(Debug)]
 pub struct Setup {
-    /// What runs the machines; the same that the LimaVM controller has, where it is in this process.
+    /// The drivers of machines, shared with the LimaVM controller if it runs in this process.
     pub drivers: Drivers,
-    /// The port to try first.
+    /// The preferred port.
     pub first_port: u16,
-    /// Where releases come from.
+    /// Provides releases of K3s.
     pub releases: Arc<dyn Releases>,
-    /// Where contexts are published.
+    /// Publishes contexts.
     pub contexts: Arc<dyn Contexts>,
-    /// Who asks whether the cluster is there.
+    /// Sends the requests that determine readiness.
     pub ask: Arc<dyn Ask>,
-    /// Where time comes from.
+    /// The clock; tests use a manual one.
     pub clock: SharedClock,
-    /// How failures are paced; the default but for tests.
+    /// The backoff after failures; only tests change it.
     pub pace: Pace,
 }
 
 impl Setup {
-    /// For this instance.
+    /// The configuration for this instance.
     pub fn of(instance: &Instance, environment: &Environment, drivers: Drivers, clock: &SharedClock) -> Self {
         Self {
             drivers,
@@ -99,7 +99,7 @@ struct Parts {
 }
 
 impl Controller {
-    /// One of this setup.
+    /// A controller with this configuration.
     pub fn new(setup: Setup) -> Self {
         let Setup { drivers, first_port, releases, contexts, ask, clock, pace } = setup;
         let (gate, prober, memory) = (Gate::default(), Prober::new(ask), Memory::new(clock, pace));
@@ -107,7 +107,7 @@ impl Controller {
         Self { parts: Parts { drivers, first_port, releases, contexts, gate, prober, memory, app_is_gone } }
     }
 
-    /// Lets go of what leads nowhere without this process, or without an App.
+    /// Stops everything that has no use without this process or without an App.
     fn let_go(&self) {
         self.parts.prober.stop();
         self.parts.memory.let_go();
@@ -123,7 +123,7 @@ impl Controller {
         }
     }
 
-    /// Takes away what is published of an App that is gone: now, or under a daemon that was killed.
+    /// Withdraws publications of an App that is gone, also those of a process that was killed. Runs until the manager ends.
     async fn withdraw_leftovers(&self, cx: &Context) -> Result<(), Error> {
         let apps: Api<App> = Api::all(cx.client.clone());
         loop {
@@ -157,7 +157,7 @@ impl rdd_runtime::Controller for Controller {
     }
 
     fn after_failure(&self, failed: &Step, observed: &Observed, error: &Error) -> Option<Step> {
-        // Which step it was is in what is said of it.
+        // The condition's message already names the operation, so the step's name is left out.
         let error = match error {
             Error::Step { source, .. } => source,
             error => error,
@@ -178,7 +178,7 @@ impl rdd_runtime::Controller for Controller {
         self.parts.app_is_gone.notify_one();
     }
 
-    /// The machine's controller stops the machine, and with it the cluster. What leads there goes now.
+    /// Withdraws the publications and closes the port. The LimaVM controller stops the machine, and the cluster with it.
     async fn stop(&self, _: &Context) {
         self.withdraw().await;
         self.let_go();

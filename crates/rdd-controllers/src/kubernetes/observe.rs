@@ -1,4 +1,4 @@
-//! Looks at everything that the plan for Kubernetes depends on.
+//! Observes everything that the plan of Kubernetes depends on.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::app::backend::vm_type_of;
 
-/// What there is now. The App is read afresh: what was decided on an old copy would be undone by the next look.
+/// Observes the current state. The App is read from the server: a decision on a stale copy would be reverted by the next reconcile.
 pub(super) async fn observe(parts: &Parts, object: &Arc<App>, cx: &Context) -> Result<Observed, Error> {
     let apps: Api<App> = Api::all(cx.client.clone());
     let app = apps.get_opt(&object.name_any()).await?.filter(|app| app.uid() == object.uid());
@@ -42,6 +42,7 @@ pub(super) async fn observe(parts: &Parts, object: &Arc<App>, cx: &Context) -> R
     let probe = access.as_ref().and_then(|access| parts.prober.latest(access));
     let wall = cx.clock.wall();
     let is_doubted = !is_running || access.as_ref().is_some_and(|access| doubt(access, probe.as_ref(), wall));
+    // The data's certificates only matter before a start, or when a running cluster may fail because of them.
     let foundation = match (cluster, &wish) {
         (Some(cluster), Wish::Run(_)) if is_doubted => stands_on(cluster, &found).await,
         _ => None,
@@ -84,7 +85,7 @@ pub(super) async fn observe(parts: &Parts, object: &Arc<App>, cx: &Context) -> R
     })
 }
 
-/// The driver under this App.
+/// The driver of this App's machine.
 pub(super) fn driver_of(parts: &Parts, app: &App) -> Result<Arc<dyn Driver>, String> {
     let vm_type = vm_type_of(app.spec.backend, Platform::current());
     let driver = parts.drivers.of_type(vm_type);
@@ -117,7 +118,7 @@ fn trouble(error: rdd_driver::Error) -> Trouble {
     if matches!(error, rdd_driver::Error::Unsupported { .. }) { Trouble::Lasting(text) } else { Trouble::Passing(text) }
 }
 
-/// What the data stands on, if there is any; what nobody can tell is asked again at the next look.
+/// The foundation of the cluster's data, if there is data. If it cannot be read, the next reconcile tries again.
 async fn stands_on(cluster: &dyn Cluster, found: &Result<ClusterFound, Trouble>) -> Option<Foundation> {
     found.as_ref().ok()?.version()?;
     cluster.foundation(VM).await.unwrap_or_else(|error| {
@@ -126,7 +127,8 @@ async fn stands_on(cluster: &dyn Cluster, found: &Result<ClusterFound, Trouble>)
     })
 }
 
-/// Where a running cluster is, and the way into it; what it has not written yet, or not whole, is not there yet.
+/// The destination for connections to a running cluster, and the access to it. A kubeconfig that is absent or incomplete counts as
+/// absent.
 async fn way_in(cluster: &dyn Cluster, port: u16) -> (Option<rdd_driver::Upstream>, Option<Access>) {
     let upstream = cluster.upstream(VM).await.unwrap_or_else(|error| {
         tracing::debug!(error = %Chain(&error), "nobody knows where Kubernetes is");

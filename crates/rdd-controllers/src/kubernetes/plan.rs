@@ -1,4 +1,4 @@
-//! The whole policy of Kubernetes, without IO: from what is wanted and seen to steps and the one condition.
+//! Decides the steps and the condition of Kubernetes from what is wanted and observed. No I/O.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,111 +20,111 @@ use super::{
 };
 use crate::{condition, k3s_versions};
 
-/// How often one that is ready is looked at for what nobody tells us of, such as a context that somebody removed.
+/// The interval of reconciles of a ready cluster, for changes that nothing reports, such as a removed context.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(15);
-/// How long a cluster may be silent until it is started anew.
+/// After this time without an answer, the cluster is restarted.
 const STUCK: Duration = Duration::from_mins(5);
-/// How long before the end of its certificates a cluster is started anew. K3s makes new ones at a start in their last 90 days.
+/// The cluster is restarted when its certificates have less time left. K3s renews certificates at a start in their last 90 days.
 const RENEWAL: Duration = Duration::from_hours(30 * 24);
 
-/// After how many ends in the same way nobody waits for it any more.
+/// After this many equal ends in a row, the condition reports a crash loop.
 const HOPELESS_ENDS: u32 = 3;
 
-/// All that the plan needs to know.
+/// Everything that the plan depends on.
 #[derive(Debug, Clone)]
 pub struct Observed {
-    /// The App, as it is now.
+    /// The App, read from the server.
     pub app: Arc<App>,
-    /// Whether it went away before anybody looked.
+    /// Whether the App was deleted before it could be read.
     pub is_gone: bool,
-    /// The port that is bound.
+    /// The bound port.
     pub port: Option<u16>,
-    /// Where connections to it lead.
+    /// The destination of its connections.
     pub route: Option<Upstream>,
-    /// Whether anybody is asked.
+    /// Whether the prober runs.
     pub is_probing: bool,
-    /// What there is of a cluster; the error is why nobody can tell, or why there can be none.
+    /// The state of the cluster, or why it is unknown or impossible.
     pub cluster: Result<ClusterFound, Trouble>,
-    /// Whether this process hears of the end of what runs.
+    /// Whether this process watches the cluster's run.
     pub is_watched: bool,
-    /// That it ended by itself, or could not be started.
+    /// The last failure: the cluster ended by itself, or was unusable.
     pub failure: Option<Failure>,
-    /// What there is of the release that is wanted.
+    /// The state of the wanted release.
     pub release: Release,
-    /// Where the cluster is.
+    /// Where the cluster listens.
     pub upstream: Option<Upstream>,
-    /// The way into it, as far as it is known.
+    /// The access to the cluster, if its kubeconfig is complete.
     pub access: Option<Access>,
-    /// For which end of its certificates it was started anew already.
+    /// The end of the certificates for which the cluster was already restarted.
     pub renewed_for: Option<Duration>,
-    /// What the data stands on, where that may matter.
+    /// The foundation of the cluster's data, where it may matter.
     pub foundation: Option<Foundation>,
-    /// The latest answer by that way.
+    /// The latest probe with that access.
     pub probe: Option<Probe>,
-    /// What a person should know of running this release here.
+    /// A known problem of this release on this machine, for users.
     pub warning: Option<String>,
-    /// What is published of it.
+    /// What is published.
     pub published: Published,
-    /// Whether the user's current context was chosen since that way is published.
+    /// Whether the user's current context was chosen for this access.
     pub is_chosen: bool,
-    /// The time since the epoch, as this machine believes it to be.
+    /// The wall clock, as the time since the epoch.
     pub wall: Duration,
-    /// The same, for conditions.
+    /// The wall clock, for conditions.
     pub now: Timestamp,
 }
 
-/// Why nobody can tell what there is of a cluster, or why there can be none.
+/// Why the state of a cluster is unknown, or why there can be none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trouble {
-    /// For a while.
+    /// It may change by itself.
     Passing(String),
-    /// For as long as the settings and the machine are what they are.
+    /// It lasts until the settings or the machine change.
     Lasting(String),
 }
 
-/// A cluster that does not run although it should.
+/// Why a cluster does not run although it should.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// What happened.
     pub message: String,
-    /// How long until it is tried again.
+    /// The time until the next attempt.
     pub wait: Duration,
-    /// How often in a row it ended like that; 0 if it did not run.
+    /// How often in a row it ended like this; 0 if it did not run.
     pub alike: u32,
 }
 
-/// What is done to come nearer.
+/// The actions of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
     /// Binds the published port.
     BindPort,
-    /// Closes it.
+    /// Closes the port.
     ClosePort,
-    /// Sends connections to where the cluster is.
+    /// Sets the destination of connections to the port.
     Connect(Option<Upstream>),
-    /// Gets the release.
+    /// Downloads the release.
     Fetch(String),
-    /// Starts the cluster, or takes over one that runs.
+    /// Starts the cluster, or adopts one that runs.
     StartCluster(Wanted),
     /// Stops the cluster.
     StopCluster,
-    /// Starts it anew: why, for the log, and for which end of its certificates, if it is for that.
+    /// Restarts the cluster. Fields: the release, the reason for the log, and the end of the certificates if the restart renews them.
     RestartCluster(Wanted, &'static str, Option<Duration>),
-    /// Forgets the cluster.
+    /// Deletes the cluster's data.
     ResetCluster,
-    /// Takes the request for that off the App.
+    /// Removes the reset request from the App.
     ClearRequest,
-    /// Forgets a cluster that nobody can have used, so that another one is made: why.
+    /// Deletes a cluster that no user can have used, so that another one is created. Field: the reason.
     RemakeCluster(String),
-    /// Asks the cluster whether it is there.
+    /// Starts the prober.
     Probe(Access),
-    /// Publishes the way into the cluster.
+    /// Publishes the access to the cluster.
     Publish(Access),
-    /// Takes it away.
+    /// Withdraws the publication.
     Withdraw,
-    /// Makes it the user's current context, if there is none.
+    /// Makes it the user's current context, if the user has none in use.
     ChooseCurrent(Access),
-    /// Writes our part of the status.
+    /// Writes this controller's part of the status.
     WriteStatus(Box<AppStatus>),
 }
 
@@ -151,11 +151,11 @@ rdd_runtime::steps!(Step {
 pub(super) enum Wish {
     /// No Kubernetes.
     Off,
-    /// Kubernetes, once there is something that it can run in.
+    /// Kubernetes is enabled, but the machine does not run.
     Idle,
-    /// Kubernetes, and nobody knows yet whether there is: a daemon that was just started is looking.
+    /// Kubernetes is enabled, and it is unknown whether the machine runs, because the daemon has just started.
     Unsure,
-    /// This release, in full; `None` if it is none that there is.
+    /// This release, as a full version; `None` if it is not supported.
     Run(Option<String>),
 }
 
@@ -172,12 +172,12 @@ pub(super) fn wish(app: &App) -> Wish {
     }
 }
 
-/// Whether somebody asked for the cluster to be forgotten.
+/// Whether a reset of the cluster is requested.
 pub(super) fn is_reset_requested(app: &App) -> bool {
     app.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotation::RESET_KUBERNETES))
 }
 
-/// The steps for what was seen.
+/// Plans the steps for an observation.
 pub fn plan(seen: &Observed) -> Plan<Step> {
     if seen.is_gone {
         return Plan::of(plan_end(seen, true));
@@ -186,7 +186,7 @@ pub fn plan(seen: &Observed) -> Plan<Step> {
         Wish::Off => {
             let mut steps = reset(seen);
             steps.extend(plan_end(seen, true));
-            // Of an App that is being deleted nobody needs to know.
+            // The status of an App that is being deleted does not matter any more.
             if seen.app.metadata.deletion_timestamp.is_none() {
                 steps.extend(status(seen, specs::NOT_APPLICABLE.pending(), None));
             }
@@ -195,7 +195,7 @@ pub fn plan(seen: &Observed) -> Plan<Step> {
         Wish::Idle | Wish::Unsure | Wish::Run(_) if seen.port.is_none() => {
             Plan::of([Step::BindPort]).again(Duration::ZERO)
         }
-        // What runs may well go on: an earlier daemon left it, with its machine.
+        // A running cluster may go on: an earlier daemon left it running, with its machine.
         Wish::Unsure => Plan::of(status(seen, specs::NOT_RUNNING.pending(), seen.port)),
         Wish::Idle => {
             let mut steps = reset(seen);
@@ -220,7 +220,7 @@ fn reset(seen: &Observed) -> Vec<Step> {
     if is_reset_requested(&seen.app) { vec![Step::ResetCluster, Step::ClearRequest] } else { Vec::new() }
 }
 
-/// Takes away what is there, and touches nothing where nothing is.
+/// The steps that remove what exists; none if nothing exists.
 fn plan_end(seen: &Observed, for_good: bool) -> Vec<Step> {
     let mut steps = Vec::new();
     if matches!(seen.published, Published::AsWanted | Published::Otherwise) {
@@ -256,7 +256,7 @@ fn plan_cluster(seen: &Observed, version: &str) -> Plan<Step> {
             images: images.clone(),
             port: seen.port.unwrap_or_default(),
         }),
-        // What runs needs no file to go on; only its end would be the end of it.
+        // A cluster that runs needs no files of the release until it ends.
         _ if runs_as_wanted && seen.is_watched => None,
         Release::Absent => {
             let steps =
@@ -264,7 +264,7 @@ fn plan_cluster(seen: &Observed, version: &str) -> Plan<Step> {
             return Plan::of(steps.chain([Step::Fetch(version.to_owned())]));
         }
         Release::Fetching { done, total } => {
-            // Somebody may put it into a folder meanwhile.
+            // A user may put the release into a directory meanwhile.
             return tell(specs::DOWNLOADING.with_message(&progress(version, *done, *total))).again(LOOK_AGAIN);
         }
         Release::Failed { why, again } => {
@@ -282,7 +282,7 @@ fn plan_cluster(seen: &Observed, version: &str) -> Plan<Step> {
     }
 }
 
-/// Certificates that nobody here can believe: waited for, made anew, or told.
+/// Plans for certificates that are not valid now: wait, recreate the cluster, or report.
 fn plan_other_time(seen: &Observed, verdict: Verdict, mut steps: Vec<Step>) -> Plan<Step> {
     match verdict {
         Verdict::Early(what, left) => {
@@ -309,7 +309,7 @@ fn plan_start(seen: &Observed, wanted: Wanted) -> Plan<Step> {
     Plan::of(status(seen, pending, seen.port)).then(Step::StartCluster(wanted))
 }
 
-/// One that ends in the same way again and again is tried again all the same, and nobody has to wait for that.
+/// The condition for a failure. After several equal ends it is a crash loop; retries go on, but commands need not wait for them.
 fn say_failure(failure: &Failure) -> PendingCondition {
     match failure.alike {
         0..HOPELESS_ENDS => specs::START_FAILED.with_message(&failure.message),
@@ -321,7 +321,7 @@ fn say_failure(failure: &Failure) -> PendingCondition {
     }
 }
 
-/// A number that does not change the message with every try.
+/// The count for the message, capped, so that the message does not change with every retry.
 fn count(times: u32) -> String {
     if times > HOPELESS_ENDS { format!("more than {HOPELESS_ENDS}") } else { times.to_string() }
 }
@@ -361,13 +361,13 @@ fn plan_answers(seen: &Observed, wanted: Option<&Wanted>) -> Plan<Step> {
     }
     steps.extend(status(seen, pending, seen.port));
     if probe.answer.is_healthy() && !seen.is_chosen {
-        // Last: it may have to wait for somebody else's cluster.
+        // Last: it may have to wait for a probe of another cluster.
         steps.push(Step::ChooseCurrent(access.clone()));
     }
     Plan::of(steps).again(LOOK_AGAIN)
 }
 
-/// What an answer means. One that was ready may miss a few in a row.
+/// The condition for a probe. A cluster that was ready may miss a few answers.
 fn judge(probe: &Probe, was_ready: bool, warning: Option<&str>) -> PendingCondition {
     let is_tolerated = was_ready && probe.in_a_row <= TOLERATED;
     let say_ready = || match warning {
@@ -387,9 +387,9 @@ fn is_ready(seen: &Observed) -> bool {
     find(known, KUBERNETES_READY).is_some_and(|condition| specs::READY.matches(condition))
 }
 
-/// The end of the certificates, if it is near and nothing was done about it yet.
+/// The end of the certificates, if it is near and the cluster was not restarted for it yet.
 ///
-/// A clock that is before their beginning says nothing about their end.
+/// While the clock is before the start of their validity, it does not say anything about their end.
 fn due_renewal(seen: &Observed, access: &Access) -> Option<Duration> {
     let Validity { from, until } = access.validity()?;
     let is_near = seen.wall >= from && seen.wall + RENEWAL >= until;
@@ -403,7 +403,7 @@ fn downgrade(version: &str, used: &str) -> String {
     )
 }
 
-/// What is said when this step failed.
+/// The step that reports the failure of this step.
 pub fn after_failure(failed: &Step, seen: &Observed, error: &str) -> Option<Step> {
     let pending = match failed {
         Step::BindPort => specs::START_FAILED.with_message(&format!("Failed to bind a port for Kubernetes: {error}")),
@@ -419,7 +419,7 @@ pub fn after_failure(failed: &Step, seen: &Observed, error: &str) -> Option<Step
     status(seen, pending, seen.port)
 }
 
-/// A status with this, if that is news.
+/// A step that writes the status; `None` if nothing changes.
 fn status(seen: &Observed, pending: PendingCondition, port: Option<u16>) -> Option<Step> {
     let generation = seen.app.metadata.generation.unwrap_or_default();
     let known = seen.app.status.clone().unwrap_or_default();

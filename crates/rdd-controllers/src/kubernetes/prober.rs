@@ -1,4 +1,4 @@
-//! Asking a cluster whether it is there, through the published port and with the published kubeconfig, as anybody would.
+//! Probes the cluster through the published port, with the published kubeconfig, like any other client.
 
 use std::{
     collections::BTreeMap,
@@ -22,34 +22,34 @@ use tokio::time::Instant;
 
 use super::access::Access;
 
-/// Where kubelets renew the leases of their nodes.
+/// The namespace in which kubelets renew the leases of their nodes.
 const NODE_LEASES: &str = "kube-node-lease";
-/// How long an answer may take.
+/// The timeout of a request.
 const ANSWER_TAKES: Duration = Duration::from_secs(3);
-/// How often one is asked that is not ready, at first and at most.
+/// The first and the longest interval of probes of a cluster that is not ready.
 const FIRST_DELAY: Duration = Duration::from_millis(50);
 const LONGEST_DELAY: Duration = Duration::from_secs(5);
-/// How often at most while it may still be starting: somebody waits for it, and the last look is to be soon after its end.
+/// The longest interval while the cluster may still be starting: a command waits for it, and should end soon after it is ready.
 const STARTING_DELAY: Duration = Duration::from_millis(250);
-/// For how long it may be starting.
+/// How long a cluster may be starting.
 const STARTING_TAKES: Duration = Duration::from_mins(2);
-/// How much longer each time than the time before, in tenths.
+/// The growth of the interval from probe to probe, in tenths.
 const GROWTH_TENTHS: u32 = 12;
-/// How often one is asked that is ready.
+/// The interval of probes of a ready cluster.
 const READY_EVERY: Duration = Duration::from_secs(15);
-/// How soon one that was ready is asked again after it missed an answer.
+/// The interval after a ready cluster missed an answer.
 const DOUBT_EVERY: Duration = Duration::from_secs(5);
 
-/// What a cluster answered.
+/// The outcome of a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// It is healthy, and has a node that is ready.
+    /// The cluster is healthy, and has a ready node.
     Ready,
-    /// It is healthy, and has no node that is ready: why, for people.
+    /// The cluster is healthy, but no node is ready, for this reason.
     NoNode(String),
-    /// It did not answer in time.
+    /// The cluster did not answer in time.
     Timeout,
-    /// There is nobody, or somebody else, or it says that it is not healthy: why, for the log.
+    /// The connection failed, another server answered, or the cluster is unhealthy: the error for the log.
     Failed(String),
 }
 
@@ -58,57 +58,57 @@ impl Answer {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 
-    /// Whether the API itself answered well.
+    /// Whether the API is healthy.
     pub fn is_healthy(&self) -> bool {
         matches!(self, Self::Ready | Self::NoNode(_))
     }
 }
 
-/// The latest answer.
+/// The latest probe and its history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// What was answered.
+    /// The outcome.
     pub answer: Answer,
-    /// How often in a row, up to now, something like it was answered.
+    /// How many probes in a row had such an outcome.
     pub in_a_row: u32,
-    /// For how long the API has not answered well; zero if it does.
+    /// How long the API has not been healthy; zero if it is.
     pub silent: Duration,
 }
 
-/// Who asks.
+/// Sends probes.
 pub trait Ask: Debug + Send + Sync {
-    /// Asks once, within a bound.
+    /// Sends one probe, with a timeout.
     fn ask<'a>(&'a self, access: &'a Access, seen: &'a mut Heartbeats) -> BoxFuture<'a, Answer>;
 }
 
-/// What tells a node that lives from one that is Ready only in the data of an earlier start.
+/// Distinguishes a live node from one that is Ready only in the data of an earlier run.
 ///
-/// A kubelet that ends leaves its node as it was, and for forty seconds nobody calls it otherwise: a cluster that is started again within that time shows
-/// a Ready node before its kubelet runs. A node counts once its lease or its heartbeat is later than the start of the cluster, both by the clock of the
-/// machine that the cluster runs in; or has changed since the first look, whatever any clock says.
+/// A kubelet that ends leaves its node as it was, and the node stays Ready for forty seconds. A cluster that is restarted within that
+/// time shows a Ready node before its kubelet runs. A node counts as alive if its lease or its heartbeat is later than the start of the
+/// cluster, by the clock of the cluster's machine; or if either has changed since the first probe, whatever any clock shows.
 #[derive(Debug, Default)]
 pub struct Heartbeats {
     started_at: Option<Duration>,
-    /// What the first look found, by the node's UID.
+    /// The heartbeats of the first probe, by the node's UID.
     first: Option<BTreeMap<String, Heartbeat>>,
 }
 
-/// When a kubelet reported last.
+/// The last reports of a kubelet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Heartbeat {
-    /// To its lease.
+    /// When it renewed its lease.
     renewed: Option<Timestamp>,
-    /// In its node's condition.
+    /// When it updated its node's condition.
     reported: Option<Timestamp>,
 }
 
 impl Heartbeats {
-    /// For a cluster that was started at this time since the epoch, by its own clock.
+    /// For a cluster that was started at this time since the epoch, by the clock of its machine.
     pub fn since(started_at: Option<Duration>) -> Self {
         Self { started_at, first: None }
     }
 
-    /// Whether each of these nodes has a kubelet that runs, in their order.
+    /// Whether the kubelet of each of these nodes runs, in their order.
     fn are_alive(&mut self, nodes: &[Node], leases: &[Lease]) -> Vec<bool> {
         let now: Vec<(String, Heartbeat)> =
             nodes.iter().map(|node| (node.uid().unwrap_or_default(), find_heartbeat(node, leases))).collect();
@@ -116,7 +116,7 @@ impl Heartbeats {
         let mut are_alive = Vec::with_capacity(now.len());
         for (uid, now) in &now {
             are_alive.push(match first.get_mut(uid) {
-                // It has registered since the first look.
+                // The node has registered since the first probe.
                 None => true,
                 Some(first) => {
                     let has_changed =
@@ -129,7 +129,7 @@ impl Heartbeats {
     }
 }
 
-/// Whether a time is another than at the first look. One that could not be read then is compared with from now on.
+/// Whether a time differs from the first probe. If it was unknown then, the current time becomes the first.
 fn differs(first: &mut Option<Timestamp>, now: Option<Timestamp>) -> bool {
     now.is_some_and(|now| *first.get_or_insert(now) != now)
 }
@@ -149,7 +149,7 @@ fn find_heartbeat(node: &Node, leases: &[Lease]) -> Heartbeat {
     Heartbeat { renewed: renewed.map(|time| time.0), reported: reported.map(|time| time.0) }
 }
 
-/// Asks one cluster again and again, and wakes whoever has to know.
+/// Probes one cluster repeatedly, and enqueues the App when the outcome changes.
 #[derive(Debug)]
 pub(crate) struct Prober {
     ask: Arc<dyn Ask>,
@@ -168,7 +168,7 @@ impl Prober {
         Self { ask, under_way: Mutex::default() }
     }
 
-    /// Asks this one from now on. If that is the one that is asked already, nothing happens.
+    /// Probes the cluster with this access from now on. Does nothing if it already does.
     pub(crate) fn watch(&self, access: &Access, started_at: Option<Duration>, wake: Trigger) {
         let mut under_way = lock(&self.under_way);
         if under_way.as_ref().is_some_and(|one| one.access == *access) {
@@ -183,17 +183,17 @@ impl Prober {
         *under_way = Some(UnderWay { access: access.clone(), latest, _task: task });
     }
 
-    /// Asks no more.
+    /// Stops probing.
     pub(crate) fn stop(&self) {
         *lock(&self.under_way) = None;
     }
 
-    /// Whom it asks.
+    /// The access that is probed.
     pub(crate) fn target(&self) -> Option<Access> {
         lock(&self.under_way).as_ref().map(|one| one.access.clone())
     }
 
-    /// The latest answer of this one; `None` if it was not asked, or has not answered yet.
+    /// The latest probe with this access; `None` before the first outcome.
     pub(crate) fn latest(&self, access: &Access) -> Option<Probe> {
         let under_way = lock(&self.under_way);
         let one = under_way.as_ref().filter(|one| one.access == *access)?;
@@ -225,7 +225,7 @@ async fn keep_asking(
         let probe = follow(before.as_ref(), answer, healthy_at.elapsed());
         note(before.as_ref(), &probe);
         let is_ready = probe.answer == Answer::Ready;
-        // Of one that was ready each miss counts; one that never was is as it was before, and is looked at now and then anyway.
+        // For a cluster that was ready, each miss counts. One that was never ready is reconciled regularly anyway.
         let is_news = before.as_ref().is_none_or(|before| before.answer != probe.answer) || (was_ready && !is_ready);
         *lock(&latest) = Some(probe);
         if is_news {
@@ -238,14 +238,14 @@ async fn keep_asking(
         };
         let longest = if began.elapsed() < STARTING_TAKES { STARTING_DELAY } else { LONGEST_DELAY };
         delay = if is_ready { FIRST_DELAY } else { (delay * GROWTH_TENTHS / 10).min(longest) };
-        // Doubts last as long as it may still be called ready.
+        // The short interval lasts as long as the cluster may still be reported as ready.
         was_ready =
             is_ready || (was_ready && lock(&latest).as_ref().is_some_and(|probe| probe.in_a_row < TOLERATED + 1));
         tokio::time::sleep(pause).await;
     }
 }
 
-/// How many answers one that is ready may miss in a row.
+/// How many answers in a row a ready cluster may miss.
 pub(crate) const TOLERATED: u32 = 2;
 
 fn follow(before: Option<&Probe>, answer: Answer, since_healthy: Duration) -> Probe {
@@ -254,7 +254,7 @@ fn follow(before: Option<&Probe>, answer: Answer, since_healthy: Duration) -> Pr
     Probe { answer, in_a_row, silent }
 }
 
-/// Once per change, not per attempt.
+/// Logs a probe if its outcome changed.
 fn note(before: Option<&Probe>, now: &Probe) {
     if before.is_some_and(|before| before.answer.is_like(&now.answer)) {
         return;
@@ -267,7 +267,7 @@ fn note(before: Option<&Probe>, now: &Probe) {
     }
 }
 
-/// Asks over the network.
+/// Sends probes over the network.
 #[derive(Default)]
 pub struct Network {
     client: tokio::sync::Mutex<Option<(Access, Client)>>,
@@ -291,7 +291,7 @@ impl Ask for Network {
                 },
             };
             let answer = ask(&client, seen).await;
-            // A connection that failed once may hang for ever, after a sleep for instance: the next look makes a new one.
+            // A failed connection may hang forever, for example after the host slept: the next probe opens a new one.
             *kept = (answer == Answer::Ready).then(|| (access.clone(), client));
             answer
         })
@@ -304,7 +304,7 @@ fn client(access: &Access) -> Result<Client, String> {
     config.root_cert = Some(authorities(&access.authority));
     config.connect_timeout = Some(ANSWER_TAKES);
     config.read_timeout = Some(ANSWER_TAKES);
-    // Whoever asks again and again does so by himself.
+    // The prober itself repeats requests.
     config.default_retry = false;
     let mut who = AuthInfo { token: access.token.clone().map(Into::into), ..AuthInfo::default() };
     if let serde_json::Value::Object(user) = access.user() {
@@ -316,7 +316,7 @@ fn client(access: &Access) -> Result<Client, String> {
     Client::try_from(config).map_err(|error| Chain(&error).to_string())
 }
 
-/// Each certificate of a bundle, in DER.
+/// The certificates of a PEM bundle, in DER.
 fn authorities(bundle: &[u8]) -> Vec<Vec<u8>> {
     x509_parser::pem::Pem::iter_from_buffer(bundle).filter_map(Result::ok).map(|pem| pem.contents).collect()
 }
@@ -339,7 +339,7 @@ async fn ask(client: &Client, seen: &mut Heartbeats) -> Answer {
     }
 }
 
-/// The leases of nodes. Without them the heartbeats in their conditions have to do.
+/// The leases of nodes. If they cannot be listed, the heartbeats in the nodes' conditions are used alone.
 async fn list_leases(client: &Client) -> Vec<Lease> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), NODE_LEASES);
     match tokio::time::timeout(ANSWER_TAKES, leases.list(&ListParams::default())).await {
@@ -396,7 +396,7 @@ mod tests {
     #[test]
     fn one_ready_node_is_enough_and_every_lack_has_its_words() {
         let no = |why: &str| Answer::NoNode(why.to_owned());
-        // The first look found none.
+        // The first probe found no node.
         let judge = |nodes: &[Node]| {
             judge(nodes, &[], &mut Heartbeats { first: Some(BTreeMap::new()), ..Heartbeats::default() })
         };
@@ -410,7 +410,7 @@ mod tests {
         Timestamp::from_second(1_800_000_000 + second).unwrap()
     }
 
-    /// A node that is Ready, as of this second, and its lease as of that one.
+    /// A Ready node with a heartbeat at this second, and its lease renewed at that second.
     fn reported(heartbeat: i64, renewed: Option<i64>) -> (Node, Vec<Lease>) {
         let mut node = node(Some("True"));
         (node.metadata.name, node.metadata.uid) = (Some("n".to_owned()), Some("u".to_owned()));
@@ -432,29 +432,29 @@ mod tests {
         let stale = Answer::NoNode("No node has reported since Kubernetes was started".to_owned());
         let start = |second: i64| Some(Duration::from_secs(1_800_000_000_u64.saturating_add_signed(second)));
         let look = |seen: &mut Heartbeats, (node, leases): (Node, Vec<Lease>)| judge(&[node], &leases, seen);
-        // It was started at 10; the lease of the run before is of 7.
+        // The cluster started at 10; the lease of the previous run is from 7.
         let mut seen = Heartbeats::since(start(10));
         assert_eq!(look(&mut seen, reported(5, Some(7))), stale);
         assert_eq!(look(&mut seen, reported(5, Some(7))), stale, "however often it is asked");
         assert_eq!(look(&mut seen, reported(5, Some(13))), Answer::Ready);
-        // One that is taken over has reported long since.
+        // A cluster that was adopted has reported long before.
         assert_eq!(look(&mut Heartbeats::since(start(10)), reported(5, Some(13))), Answer::Ready);
         assert_eq!(look(&mut Heartbeats::since(start(10)), reported(5, Some(10))), stale, "not later");
-        // Its clock was set back after the start: a change is news, whatever the clock says.
+        // The clock was set back after the start: a change counts, whatever the clock shows.
         let mut seen = Heartbeats::since(start(1000));
         assert_eq!(look(&mut seen, reported(5, Some(7))), stale);
         assert_eq!(look(&mut seen, reported(5, Some(17))), Answer::Ready);
-        // Nobody knows when it was started, or there are no leases.
+        // The start is unknown, or there are no leases.
         let mut seen = Heartbeats::since(None);
         assert_eq!(look(&mut seen, reported(5, None)), stale);
         assert_eq!(look(&mut seen, reported(15, None)), Answer::Ready);
         assert_eq!(look(&mut Heartbeats::since(start(10)), reported(15, None)), Answer::Ready);
-        // A lease that could not be read at the first look is no news at the second.
+        // A lease that was unknown at the first probe is no change at the second.
         let mut seen = Heartbeats::since(start(10));
         assert_eq!(look(&mut seen, reported(5, None)), stale);
         assert_eq!(look(&mut seen, reported(5, Some(7))), stale);
         assert_eq!(look(&mut seen, reported(5, Some(8))), Answer::Ready);
-        // Another node of that name is another node.
+        // A node of the same name with another UID is another node.
         let mut seen = Heartbeats::since(None);
         assert_eq!(look(&mut seen, reported(5, Some(7))), stale);
         let (mut other, leases) = reported(5, Some(7));
@@ -475,7 +475,7 @@ mod tests {
         assert_eq!(follow(Some(&again), Answer::Ready, Duration::ZERO).silent, Duration::ZERO);
     }
 
-    /// Answers at once, and writes down when it was asked.
+    /// Answers at once, and records the time of each probe.
     #[derive(Debug, Default)]
     struct Patient(Mutex<Vec<Instant>>);
 

@@ -1,4 +1,4 @@
-//! Where the release that was asked for comes from: an offline folder, what was downloaded before, or a download.
+//! Finds releases of K3s on this machine, and defines how the controller gets others.
 
 use std::{
     fmt::Debug,
@@ -10,71 +10,71 @@ use std::{
 use rdd_instance::{Environment, Instance};
 use rdd_runtime::Trigger;
 
-/// What the program is called in a folder of a release.
+/// The name of the program in the directory of a release.
 pub(super) const PROGRAM: &str = "k3s";
-/// How soon folders are looked at again.
+/// When a missing release is looked for again.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// What there is of a release on this machine.
+/// The state of a release on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Release {
-    /// Nothing, and nobody is at it.
+    /// It is absent, and no download runs.
     Absent,
-    /// It is on its way.
+    /// It is being downloaded.
     Fetching {
-        /// How many bytes are here.
+        /// The downloaded bytes.
         done: u64,
-        /// How many there will be, once that is known.
+        /// The total, once it is known.
         total: Option<u64>,
     },
-    /// It is here, and is what was published.
+    /// It is available and verified.
     Ready {
-        /// The program.
+        /// The path of the program.
         program: PathBuf,
-        /// Archives of images; may be empty.
+        /// The image archives; may be empty.
         images: Vec<PathBuf>,
     },
-    /// It did not come.
+    /// The download failed, or the release cannot be found.
     Failed {
-        /// Why.
+        /// The error.
         why: String,
-        /// When it is worth another try.
+        /// The time until the next attempt is due.
         again: Duration,
     },
 }
 
-/// Where releases come from.
+/// Provides releases of K3s.
 pub trait Releases: Debug + Send + Sync {
-    /// What there is of the release of this full name (`v1.34.6+k3s1`). Waits for nothing.
+    /// The state of the release with this full version (`v1.34.6+k3s1`). It does not block.
     fn look(&self, version: &str) -> Release;
 
-    /// Gets it in the background, waking `wake` as it comes along. If it is on its way already, nothing happens.
+    /// Starts the download in the background; `wake` enqueues the App when the progress changes. Does nothing if it is running.
     fn fetch(&self, version: &str, wake: Trigger);
 
-    /// Nobody waits for any of them any more: what is on its way may stop, and go on where it was another time.
+    /// Stops downloads, because no reconcile waits for them any more. A later download resumes.
     fn stop(&self);
 }
 
-/// Releases that are in folders: those that a person put there, and those that were downloaded before.
+/// Releases in directories: those that a user provides, and those that were downloaded before.
 #[derive(Debug)]
 pub struct Folders {
     places: Vec<PathBuf>,
 }
 
 impl Folders {
-    /// Those of this instance.
+    /// The directories of this instance.
     pub fn of(instance: &Instance, environment: &Environment) -> Self {
         let chosen = environment.k3s_dir.clone().map(PathBuf::from);
         Self::at(chosen.into_iter().chain([instance.paths.k3s_releases.clone()]).collect())
     }
 
-    /// Those in these folders.
+    /// Releases in these directories.
     pub(super) fn at(places: Vec<PathBuf>) -> Self {
         Self { places }
     }
 
     fn find(&self, version: &str) -> Option<Release> {
-        // It becomes the name of a folder.
+        // The version becomes a directory name, so it must not contain a path.
         if !version.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-')) || version.contains("..")
         {
             return None;
@@ -113,11 +113,11 @@ impl Releases for Folders {
     fn stop(&self) {}
 }
 
-/// As much of a progress as a condition says: it is written each time that it changes.
+/// The progress for the condition's message, coarse, because each change is written to the status.
 pub(super) fn progress(version: &str, done: u64, total: Option<u64>) -> String {
     const MEBI: u64 = 1 << 20;
     match total {
-        // In steps of five, so that a status is not written for every piece.
+        // In steps of five percent, so that not every chunk causes a write.
         Some(total) if total > 0 => {
             let percent = u128::from(done.min(total)) * 100 / u128::from(total) / 5 * 5;
             format!("Downloading Kubernetes {version}: {percent}% of {} MiB", total.div_ceil(MEBI))

@@ -1,10 +1,11 @@
-//! Certificates that are of another time than this machine's, and what can be done about them.
+//! Decides what to do about certificates that are not valid at the current time.
 //!
-//! K3s makes its authorities at the first start, by the clock of the machine that it runs in, and keeps them with the cluster's data (files, and an
-//! encrypted copy in the datastore that files are restored from). No certificate that they sign begins before they do. `k3s certificate rotate` makes new
-//! certificates and keeps the authorities; `rotate-ca` makes new authorities, but asks a server for it that has to be reached over the very TLS that
-//! fails, and breaks whatever trusts the old ones. So prevention is the driver's, and what is left here is: wait where that is short; make a cluster anew
-//! that nobody can have used; else say what is wrong and how to mend it.
+//! K3s creates its authorities at the first start, by the clock of its machine, and keeps them with the cluster's data (files, and an
+//! encrypted copy in the datastore from which the files are restored). No certificate that they sign is valid earlier than they are. `k3s
+//! certificate rotate` creates new certificates and keeps the authorities. `rotate-ca` creates new authorities, but it needs a server
+//! that is reachable over the very TLS that fails, and breaks every client that trusts the old ones. Prevention is therefore the driver's
+//! task. This module waits where that is short, recreates a cluster that no user can have used, and otherwise reports the problem and its
+//! remedy.
 
 use std::time::Duration;
 
@@ -16,36 +17,36 @@ use super::{
     prober::Probe,
 };
 
-/// How long the beginning of certificates is just waited for: somebody who waits for the cluster waits as long.
+/// How long to wait for certificates to become valid; a command that waits for the cluster waits as long.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// What is to be done.
+/// What to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// They are good so soon that it is worth waiting: what is waited for, and for how long.
+    /// Wait for this time, with this message: the certificates become valid soon.
     Early(String, Duration),
-    /// They are of another time, and nobody can have used the cluster: why it is made anew.
+    /// Recreate the cluster, for this reason: no user can have used it.
     Remake(String),
-    /// They are of another time: what is wrong, and what to do.
+    /// Report this problem and its remedy.
     Invalid(String),
 }
 
-/// Whether it may be for its certificates that a cluster does not answer.
+/// Whether a silent cluster may be silent because of its certificates.
 pub(super) fn doubt(access: &Access, probe: Option<&Probe>, wall: Duration) -> bool {
     let is_silent = probe.is_some_and(|probe| !probe.answer.is_healthy());
     is_silent && access.whole_validity().is_some_and(|validity| wall < validity.from || wall >= validity.until)
 }
 
-/// What is wrong with a cluster that runs and does not answer; one that answers is well, whatever a clock says. Certificates that have ended may be made
-/// anew by a restart: whoever could make one has, and who could not knows nothing.
+/// Decides about a cluster that runs and does not answer; one that answers is fine, whatever the clock shows. If a restart is possible,
+/// expired certificates are reported, because the restart has been tried; otherwise it is unknown whether a restart would renew them.
 pub(super) fn of_running(seen: &Observed, access: &Access, can_restart: bool) -> Option<Verdict> {
     let validity = access.whole_validity().filter(|_| doubt(access, seen.probe.as_ref(), seen.wall))?;
     let has_ended = seen.wall >= validity.from;
     (can_restart || !has_ended).then(|| judge(seen, validity))
 }
 
-/// What is wrong with a cluster that is about to be started: K3s ends soon if its authorities are not good yet. Those that have ended are its own affair,
-/// until it has run.
+/// Decides about a cluster that is about to start: K3s ends soon if its authorities are not valid yet. Expired certificates are left to
+/// K3s until it has run.
 pub(super) fn of_data(seen: &Observed) -> Option<Verdict> {
     let validity = Validity::of(seen.foundation.as_ref()?.authority.as_bytes())?;
     (seen.wall < validity.from).then(|| judge(seen, validity))
@@ -85,7 +86,7 @@ fn spell(time: Duration) -> String {
     seconds.map_or_else(|| format!("{} s after the epoch", time.as_secs()), |time| time.to_string())
 }
 
-/// A length of time that is another one only now and then: what is said of it is written each time it is news.
+/// A duration in coarse units, because each change of the message is written to the status.
 fn roughly(time: Duration) -> String {
     let hours = time.as_secs() / 3600;
     match hours {
