@@ -139,7 +139,8 @@ mod tests {
 
     use super::*;
 
-    /// A request over a connection in memory to a server that says one word; the answer, and what came over the connection after it.
+    /// Sends a WebSocket request over an in-memory connection to a server that sends one word; returns the response, and the bytes that
+    /// follow it.
     async fn ask(request: http::Request<Empty<Bytes>>) -> (u16, Option<HeaderValue>, Vec<u8>) {
         let (near, far) = tokio::io::duplex(1 << 16);
         let sockets = Sockets::default();

@@ -1,4 +1,4 @@
-//! The steps of a LimaVM, each safe to repeat.
+//! Executes the steps of a LimaVM. Each is safe to repeat.
 
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ use super::{
 };
 
 pub(super) async fn act(machines: &Machines, step: &Step, seen: &Observed, cx: &Context) -> Result<(), Error> {
+    // Long operations run in the background; their end enqueues the LimaVM.
     let begin = |job| {
         machines.begin(order(job, seen, cx));
         Ok(())
@@ -73,7 +74,7 @@ async fn apply_template(machines: &Machines, seen: &Observed) -> Result<(), Erro
     written.map_err(|error| Error::because("write the template for the next start", error))
 }
 
-/// At admission there is no UID yet to own anything by, so the copy is claimed here.
+/// Makes the LimaVM the owner of its template copy. Admission cannot do this, because the object has no UID yet.
 async fn claim_template(seen: &Observed, cx: &Context) -> Result<(), Error> {
     let name = LimaVM::template_config_map(seen.name());
     let maps: Api<ConfigMap> = Api::namespaced(cx.client.clone(), &seen.vm.namespace().unwrap_or_default());
@@ -83,13 +84,13 @@ async fn claim_template(seen: &Observed, cx: &Context) -> Result<(), Error> {
     if owners.iter().any(|owner| owner.uid == reference.uid) {
         return Ok(());
     }
-    // A LimaVM of the same name that is gone has no say any more.
+    // An earlier LimaVM of the same name is gone, and so is its ownership.
     owners.retain(|owner| !(owner.kind == reference.kind && owner.name == reference.name));
     if let Some(other) = owners.iter().find(|owner| owner.controller == Some(true)) {
         return Err(Error::message(format!("ConfigMap {name:?} belongs to {} {:?}", other.kind, other.name)));
     }
     owners.push(reference);
-    // With the version that was read: a change in between is looked at again.
+    // The replace carries the version that was read: a concurrent change causes a conflict and another reconcile.
     maps.replace(
         &name,
         &PostParams { field_manager: Some(field_manager::RDD.to_owned()), ..PostParams::default() },
@@ -99,8 +100,7 @@ async fn claim_template(seen: &Observed, cx: &Context) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes away the very requests that were understood: one that came in the meantime stays. Of a machine that is made anew, none is
-/// left to restart.
+/// Removes the requests that were observed; newer ones stay. A reset removes the restart request too, because nothing is left to restart.
 async fn clear_requests(seen: &Observed, cx: &Context) -> Result<(), Error> {
     let requests =
         [(annotation::RESTART_REQUESTED, seen.restart_request()), (annotation::RESET_REQUESTED, seen.reset_request())];
@@ -122,7 +122,7 @@ async fn clear_request(seen: &Observed, cx: &Context, name: &str, request: &str)
     let parameters = PatchParams { field_manager: Some(field_manager::RDD.to_owned()), ..PatchParams::default() };
     match vms.patch(seen.name(), &parameters, &patch).await {
         Ok(_) => Ok(()),
-        // It is another one by now, or gone: the next look sees that.
+        // The request has changed or the object is gone: the next reconcile sees that.
         Err(error) if has_code(&error, 422) || has_code(&error, 404) => Ok(()),
         Err(error) => Err(error.into()),
     }

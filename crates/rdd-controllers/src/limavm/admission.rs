@@ -1,4 +1,4 @@
-//! What is checked and prepared before a LimaVM or its template is written.
+//! Admission of LimaVMs and their templates: defaulting, validation, and the private copy of the template.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,10 +22,10 @@ use rdd_types::{
     names::{field_manager, finalizer, label},
 };
 
-/// How old a copy without an owner is at least when nobody can still be about to own it: longer than the server waits for a webhook.
+/// The age from which a copy without an owner counts as abandoned: longer than the server waits for the webhook that created it.
 const ABANDONED: Duration = Duration::from_secs(15);
 
-/// The webhooks of this controller.
+/// The webhooks of the LimaVM controller.
 pub(super) fn webhooks(client: &Client, clock: &SharedClock, drivers: &Drivers) -> Vec<Webhook> {
     let defaulter = Defaulter { client: client.clone(), clock: Arc::clone(clock), drivers: drivers.clone() };
     let templates = Templates { drivers: drivers.clone() };
@@ -45,7 +45,7 @@ pub(super) fn webhooks(client: &Client, clock: &SharedClock, drivers: &Drivers) 
     ]
 }
 
-/// Prepares a new LimaVM: the finalizer, a name that is free everywhere, and its own copy of the template.
+/// Prepares a new LimaVM: adds the finalizer, checks that its name is unique, and copies the template.
 struct Defaulter {
     client: Client,
     clock: SharedClock,
@@ -86,7 +86,7 @@ impl Defaulter {
         Ok(Decision::Patched(object))
     }
 
-    /// The name is a folder on disk, which namespaces do not have.
+    /// Denies a name that is used in another namespace: the name is a directory on disk, and all namespaces share the disk.
     async fn check_unique(&self, name: &str, namespace: &str) -> Result<(), Decision> {
         let vms: Api<LimaVM> = Api::all(self.client.clone());
         let same = vms.list_metadata(&ListParams::default().fields(&format!("metadata.name={name}"))).await;
@@ -106,7 +106,7 @@ impl Defaulter {
         let namespace = reference.namespace.as_deref().filter(|named| !named.is_empty()).unwrap_or(namespace);
         let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
         let map = maps.get(&reference.name).await.map_err(|error| Decision::failed(&error))?;
-        // One without the key counts as empty, and is refused as such.
+        // A missing key counts as empty text; the webhook of the copy refuses that.
         Ok(map.data.and_then(|mut data| data.remove(TEMPLATE_KEY)).unwrap_or_default())
     }
 
@@ -131,7 +131,7 @@ impl Defaulter {
         }
     }
 
-    /// A copy that no LimaVM owns is what a create left that did not come to its end. Nobody can delete it by hand, so it is used.
+    /// Uses an existing copy without an owner, which an interrupted create has left. Users cannot delete it, because it counts as owned.
     async fn take_over(
         &self,
         maps: &Api<ConfigMap>,
@@ -147,6 +147,7 @@ impl Defaulter {
         if !is_copy || is_owned || known.metadata.deletion_timestamp.is_some() {
             return Err(Decision::failed(&taken));
         }
+        // The same text: a concurrent or repeated create of the same LimaVM.
         if known.data.as_ref().and_then(|data| data.get(TEMPLATE_KEY)).is_some_and(|known| known == text) {
             return Ok(());
         }
@@ -164,14 +165,14 @@ impl Defaulter {
     }
 }
 
-/// What is wrong with a template once it has the LimaVM's own values. Without any, it is judged when its copy is made.
+/// The problems of the template with the values of `spec.params`. A template without such values is validated when its copy is created.
 fn refuse_params(drivers: &Drivers, vm: &LimaVM, text: &str) -> Option<String> {
     let params = vm.spec.params.as_ref().filter(|params| !params.is_empty())?;
     let problems = drivers.validate(&with_params(text, params)).err()?;
     Some(format!("spec.params do not fit the template: {}", problems.join("; ")))
 }
 
-/// Judges ConfigMaps that hold the template of a LimaVM.
+/// Reviews ConfigMaps with the template of a LimaVM.
 struct Templates {
     drivers: Drivers,
 }
@@ -198,7 +199,7 @@ impl Templates {
             let is_owned = old.is_some_and(|old| rdd_runtime::finalizer::owner_of(&old.metadata).is_some());
             return is_owned.then(|| format!("cannot remove {} label: resource is owned", label::TEMPLATE_CONFIG_MAP));
         }
-        // What only changes its metadata is not judged anew: a finalizer must come off whatever today's rules say.
+        // A change of metadata alone is not validated again, so that finalizers can be removed even if the rules have changed.
         if old.is_some_and(|old| old.data == new.data && is_labelled(old)) {
             return None;
         }
@@ -219,7 +220,7 @@ impl Templates {
             .then(|| "failed to validate template: vmType cannot be changed; create another LimaVM".to_owned())
     }
 
-    /// A VM stays with the driver that made it.
+    /// Whether both templates select the same driver: a VM cannot move to another one.
     fn is_same_driver(&self, new: &str, old: &str) -> bool {
         match (self.drivers.pick(new), self.drivers.pick(old)) {
             (Ok(new), Ok(old)) => Arc::ptr_eq(new, old),

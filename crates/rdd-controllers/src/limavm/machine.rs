@@ -1,6 +1,6 @@
-//! What this process knows of each VM: what is under way, what runs and how it is doing, what failed and when to try again.
+//! What this process knows of each VM: the job in progress, the state of its run, and failures with their next retry.
 //!
-//! Everything here can be lost: it is what a controller that was killed finds out anew by looking at the disk.
+//! All of it may be lost. A new process determines it again from the disk.
 
 use std::{
     collections::HashMap,
@@ -17,19 +17,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::observed::{Disk, Failure, Job, Machine, Phase};
 
-/// How long VMs are given to stop by themselves.
+/// How long VMs get to stop gracefully.
 pub const STOP_GRACE: Duration = Duration::from_secs(30);
-/// How long a VM is given whose data is removed in the next moment.
+/// How long a VM gets to stop before its data is deleted.
 const DELETE_GRACE: Duration = Duration::from_secs(5);
 
-/// How failures are paced.
+/// The backoff after failures.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
-    /// How long to wait after the first failure; twice as long after each further one.
+    /// The delay after the first failure; it doubles with each further failure.
     pub first: Duration,
-    /// The longest wait.
+    /// The longest delay.
     pub most: Duration,
-    /// How long a VM has to be up until its end counts as a first failure again.
+    /// After a run of this duration, the next failure counts as the first.
     pub stable: Duration,
 }
 
@@ -40,7 +40,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// How long to wait after so many failures in a row. One that had been up is started again at once the first time.
+    /// The delay after this many failures in a row. A VM that had been up is restarted at once after its first failure.
     pub(super) fn wait(&self, failures: u32, had_been_up: bool) -> Duration {
         if had_been_up && failures <= 1 {
             return Duration::ZERO;
@@ -49,30 +49,30 @@ impl Pace {
     }
 }
 
-/// Of which wish a failure is: another wish is tried at once.
+/// What a failure applies to. When it changes, the next attempt comes at once.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Basis {
-    /// The LimaVM's generation.
+    /// The generation of the LimaVM.
     pub generation: i64,
-    /// Its template.
+    /// The text of the template.
     pub template: String,
 }
 
-/// Wakes the LimaVM that something happened to.
+/// Enqueues the LimaVM.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
-/// A job, and what it takes.
+/// A job and its parameters.
 #[derive(Clone)]
 pub struct Order {
-    /// The LimaVM; the VM has its name.
+    /// The key of the LimaVM; the VM has its name.
     pub key: Key,
     /// What to do.
     pub job: Job,
-    /// Which wish this is about.
+    /// What a failure of this job applies to.
     pub basis: Basis,
     /// The template, for [`Job::Create`].
     pub template: String,
-    /// Called whenever there is news.
+    /// Called when the state of the VM changes.
     pub wake: Wake,
 }
 
@@ -101,9 +101,9 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Table {
     entries: HashMap<Key, Entry>,
-    /// Counts jobs, so that what a cancelled one still has to say is known for old news.
+    /// Numbers the jobs, so that late reports of a cancelled job are ignored.
     epoch: u64,
-    /// Nothing is begun any more.
+    /// Set at the shutdown: no job starts any more.
     closed: bool,
 }
 
@@ -128,23 +128,23 @@ enum State {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is guarded is changed in single assignments, so a panic elsewhere leaves it whole.
+    // The guarded data changes in single assignments, so a panic leaves it consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Machines {
-    /// Over these drivers.
+    /// The VMs of these drivers.
     pub fn new(drivers: Drivers, log: LogOptions, clock: SharedClock, pace: Pace) -> Self {
         let shared = Shared { drivers, log, clock, pace, table: Mutex::default() };
         Self { shared: Arc::new(shared), tasks: Mutex::default() }
     }
 
-    /// The drivers.
+    /// The drivers of the VMs.
     pub fn drivers(&self) -> &Drivers {
         &self.shared.drivers
     }
 
-    /// What is known of this VM, for this wish.
+    /// What this process knows of a VM. A failure that applies to another basis has no delay.
     pub fn known(&self, key: &Key, basis: &Basis) -> Machine {
         let now = self.shared.clock.steady();
         let table = lock(&self.shared.table);
@@ -163,9 +163,9 @@ impl Machines {
         }
     }
 
-    /// What there is of this VM, whichever driver it belongs to.
+    /// Inspects a VM with each driver until one has it.
     pub async fn look(&self, vm: &str) -> Result<Disk, rdd_driver::Error> {
-        // What cannot be a machine's name is not the name of one: such a LimaVM can still be deleted.
+        // A name that is invalid for a VM cannot have one. Such a LimaVM can still be deleted.
         if rdd_driver::check_name(vm).is_err() {
             return Ok(Disk::Absent);
         }
@@ -182,17 +182,17 @@ impl Machines {
         })
     }
 
-    /// What a VM that is being made waits for, for people.
+    /// What the creation of a VM is doing, for users.
     pub fn progress(&self, vm: &str) -> Option<String> {
         self.shared.drivers.iter().find_map(|driver| driver.progress(vm))
     }
 
-    /// A known flaw of what a VM runs on, for people.
+    /// A known problem of the VM's environment, for users.
     pub fn warning(&self, vm: &str) -> Option<String> {
         self.shared.drivers.iter().find_map(|driver| driver.warning(vm))
     }
 
-    /// Writes the template for the next start.
+    /// Writes the template for the next start of a VM.
     pub async fn apply_template(&self, vm: &str, template: &str) -> Result<(), rdd_driver::Error> {
         match self.shared.find(vm).await? {
             Some((driver, _)) => driver.apply_template(vm, template).await,
@@ -200,12 +200,12 @@ impl Machines {
         }
     }
 
-    /// Begins a job; it goes on in the background, and its end wakes the LimaVM. What else is under way for the same VM is given up.
+    /// Starts a job in the background; its end enqueues the LimaVM. An earlier job of the same VM is cancelled.
     pub fn begin(&self, order: Order) {
         let Some((epoch, cancel)) = self.shared.enter(&order) else { return };
         let shared = Arc::clone(&self.shared);
         let mut tasks = lock(&self.tasks);
-        // What has ended is taken note of by the table already; here it only takes up room.
+        // Reap ended tasks; their results are already in the table.
         while let Some(Some(_)) = tasks.next().now_or_never() {}
         tasks.spawn("limavm job", async move {
             let mut report = Report { shared: &shared, order: &order, epoch, is_settled: false };
@@ -217,14 +217,14 @@ impl Machines {
         });
     }
 
-    /// Forgets a VM that is gone.
+    /// Removes the state of a VM that is gone, and cancels its job.
     pub fn forget(&self, key: &Key) {
         if let Some(entry) = lock(&self.shared.table).entries.remove(key) {
             entry.cancel.cancel();
         }
     }
 
-    /// Stops every VM that this process runs, all at the same time, and begins nothing any more. Says of each how it went.
+    /// Stops all VMs of this process concurrently and starts no job any more. Logs the outcome for each VM.
     pub async fn stop_all(&self, grace: Duration) {
         let runs = self.shared.close();
         join_all(runs.iter().map(|vm| self.shared.stop_at_exit(vm, grace))).await;
@@ -232,7 +232,7 @@ impl Machines {
 }
 
 impl Shared {
-    /// The driver that has this VM, and what it found.
+    /// The driver that has this VM, and the state that it found.
     async fn find(&self, vm: &str) -> Result<Option<(Arc<dyn Driver>, Found)>, rdd_driver::Error> {
         for driver in self.drivers.iter() {
             let found = driver.inspect(vm).await?;
@@ -340,14 +340,14 @@ impl Shared {
         }
     }
 
-    /// Every driver is asked, for nobody else will be asked again.
+    /// Deletes the VM from every driver, because no later reconcile asks them again.
     async fn delete(&self, vm: &str) -> Result<(), String> {
         for driver in self.drivers.iter() {
             if driver.inspect(vm).await.is_ok_and(|found| found == Found::Absent) {
                 continue;
             }
             if let Err(error) = driver.stop(vm, DELETE_GRACE).await {
-                // The delete below does it by force, and says what it cannot do.
+                // The deletion forces the stop and reports what it cannot do.
                 tracing::debug!(vm, error = %Chain(&error), "could not stop the VM before its removal");
             }
             driver.delete(vm).await.map_err(|error| text(&error))?;
@@ -366,7 +366,7 @@ impl Shared {
                 RunState::Exited { last_words } => return report.fail(Job::Start, last_words),
             }
         }
-        // Nobody reports any more, and it may still run: it has to be looked for.
+        // The driver reports no more, but the VM may still run: the next reconcile inspects it.
         report.settle(State::Idle);
     }
 }
@@ -375,7 +375,7 @@ fn text(error: &rdd_driver::Error) -> String {
     Chain(error).to_string()
 }
 
-/// How a job tells the table what became of it.
+/// Writes the results of a job to the table.
 struct Report<'a> {
     shared: &'a Shared,
     order: &'a Order,
@@ -384,7 +384,7 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Changes the entry, unless another job has taken its place, and wakes whom it concerns.
+    /// Changes the entry and enqueues the LimaVM, unless another job has replaced this one.
     fn change(&self, change: impl FnOnce(&mut Entry)) {
         {
             let mut table = lock(&self.shared.table);
@@ -429,7 +429,7 @@ impl Report<'_> {
 }
 
 impl Drop for Report<'_> {
-    /// A job that panics is a failure like any other.
+    /// Turns a panic of the job into a failure.
     fn drop(&mut self) {
         if !self.is_settled && std::thread::panicking() {
             self.fail(self.order.job, "internal error: the job panicked; the log has more".to_owned());

@@ -1,4 +1,4 @@
-//! LimaVM: a VM, or what stands in for one, kept as its object and its template want it.
+//! LimaVM: keeps a VM (or the host in its place) in the state that its object and its template describe.
 
 mod act;
 mod admission;
@@ -26,21 +26,21 @@ use self::{
     plan::Step,
 };
 
-/// The name by which the controller is selected and discovered.
+/// The controller's name, in `--controllers` and in discovery.
 pub const NAME: &str = "limavm";
-/// The word that selects it with others of its group.
+/// The controller's group in `--controllers`.
 pub const GROUP: &str = "lima";
 
-/// What the controller is made of.
+/// The configuration of the controller.
 #[derive(Debug)]
 pub struct Setup {
-    /// What runs the VMs.
+    /// The drivers that run VMs.
     pub drivers: Drivers,
-    /// How the logs of VMs are kept.
+    /// The options for the logs of VMs.
     pub log: LogOptions,
-    /// Where time comes from.
+    /// The clock; tests use a manual one.
     pub clock: SharedClock,
-    /// How failures are paced; the default but for tests.
+    /// The backoff after failures; only tests change it.
     pub pace: Pace,
 }
 
@@ -58,7 +58,7 @@ impl std::fmt::Debug for Controller {
 }
 
 impl Controller {
-    /// One that asks this API. Admission needs it before there is anything to reconcile.
+    /// A controller with this configuration. Admission uses `client` before the first reconcile.
     pub fn new(client: Client, setup: Setup) -> Self {
         let Setup { drivers, log, clock, pace } = setup;
         Self { client, machines: Machines::new(drivers, log, Arc::clone(&clock), pace), clock }
@@ -98,7 +98,7 @@ impl rdd_runtime::Controller for Controller {
         self.machines.forget(key);
     }
 
-    /// Every VM gets its time to stop by itself, all at once.
+    /// Stops all VMs concurrently and gracefully.
     async fn stop(&self, _: &Context) {
         self.machines.stop_all(STOP_GRACE).await;
     }

@@ -1,4 +1,4 @@
-//! Looks at everything that the plan for a LimaVM depends on.
+//! Observes everything that the plan of a LimaVM depends on.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use super::{
     observed::{Disk, Job, Machine, Observed, Template},
 };
 
-/// What there is now. The object and its template are read afresh: a count from an old copy of the object would be wrong, and an old `running`
-/// beside a new template would start what was just stopped.
+/// Observes the current state. The object and its template are read from the server: a stale object would give a wrong restart count, and
+/// a stale `running` with a new template could start a VM that was just stopped.
 pub(super) async fn observe(machines: &Machines, object: &Arc<LimaVM>, cx: &Context) -> Result<Observed, Error> {
     let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
     let now = conditions::now(&*cx.clock);
@@ -29,6 +29,7 @@ pub(super) async fn observe(machines: &Machines, object: &Arc<LimaVM>, cx: &Cont
     let map = maps.get_opt(&LimaVM::template_config_map(&name)).await?;
     let template = map.map_or(Template::Absent, |map| template_of(&map, &vm));
     let machine = machines.known(&Key::of(&vm), &basis(&vm, &template));
+    // A job is changing the VM on disk, so an inspection could see an intermediate state.
     let disk = match machine {
         Machine::Busy(_) => Disk::NotLooked,
         _ => machines.look(&name).await.unwrap_or_else(|error| Disk::Unreadable { why: Chain(&error).to_string() }),
@@ -50,7 +51,7 @@ fn template_of(map: &ConfigMap, vm: &LimaVM) -> Template {
     Template::Present { text, resource_version, ours }
 }
 
-/// What a try is a try of: another generation, or another text, is another wish.
+/// What an attempt applies to: a new generation or a new text is a new basis.
 pub(super) fn basis(vm: &LimaVM, template: &Template) -> Basis {
     let template = match template {
         Template::Present { text: Some(text), .. } => text.clone(),

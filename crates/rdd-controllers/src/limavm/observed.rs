@@ -1,4 +1,4 @@
-//! What there is to know of a LimaVM, as a plain struct.
+//! The observed state of a LimaVM, as a plain struct.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,49 +8,49 @@ use rdd_types::{
     names::{annotation, finalizer},
 };
 
-/// All that the plan needs to know.
+/// Everything that the plan depends on.
 #[derive(Debug, Clone)]
 pub struct Observed {
-    /// The LimaVM, as it is now.
+    /// The LimaVM, read from the server.
     pub vm: Arc<LimaVM>,
-    /// Whether it went away before anybody looked.
+    /// Whether it was deleted before it could be read.
     pub is_gone: bool,
-    /// The copy of the template that belongs to it.
+    /// Its copy of the template.
     pub template: Template,
-    /// What is on disk.
+    /// The state on disk.
     pub disk: Disk,
-    /// What this process knows of it.
+    /// The state in this process.
     pub machine: Machine,
-    /// What it waits for while it is being made, for people.
+    /// What a creation is doing, for users.
     pub progress: Option<String>,
-    /// A known flaw of what it runs on, for people.
+    /// A known problem of the VM's environment, for users.
     pub warning: Option<String>,
-    /// When this was seen.
+    /// The time of the observation.
     pub now: Timestamp,
 }
 
 impl Observed {
-    /// The name of the LimaVM, which is that of the VM too.
+    /// The name of the LimaVM and of its VM.
     pub fn name(&self) -> &str {
         self.vm.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// The generation that this is about.
+    /// The observed generation.
     pub fn generation(&self) -> i64 {
         self.vm.metadata.generation.unwrap_or_default()
     }
 
-    /// What the request for a restart says, if there is one.
+    /// The value of the restart request, if there is one.
     pub fn restart_request(&self) -> Option<&str> {
         self.vm.metadata.annotations.as_ref()?.get(annotation::RESTART_REQUESTED).map(String::as_str)
     }
 
-    /// What the request for a reset says, if there is one.
+    /// The value of the reset request, if there is one.
     pub fn reset_request(&self) -> Option<&str> {
         self.vm.metadata.annotations.as_ref()?.get(annotation::RESET_REQUESTED).map(String::as_str)
     }
 
-    /// Whether it shall run.
+    /// Whether the VM shall run.
     pub(super) fn is_wanted(&self) -> bool {
         self.vm.spec.running
     }
@@ -59,7 +59,7 @@ impl Observed {
         self.vm.metadata.finalizers.iter().flatten().any(|name| name == finalizer::CLEANUP)
     }
 
-    /// Whether something runs that an edit or a request for a restart would have to stop.
+    /// Whether the VM runs, so that a changed template or a restart request needs a restart.
     pub fn is_alive(&self) -> bool {
         matches!(self.machine, Machine::Held(_)) || matches!(self.disk, Disk::Running { .. })
     }
@@ -68,54 +68,54 @@ impl Observed {
 /// The ConfigMap `<name>-template`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Template {
-    /// There is none.
+    /// It does not exist.
     Absent,
-    /// There is one.
+    /// It exists.
     Present {
-        /// Its key `template`, if it has that and there is something in it, with the values of `spec.params`.
+        /// The template with the values of `spec.params`; `None` if it is absent or empty.
         text: Option<String>,
-        /// Its version.
+        /// The resourceVersion of the ConfigMap.
         resource_version: String,
-        /// Whether this LimaVM is its controller.
+        /// Whether this LimaVM owns the ConfigMap.
         ours: bool,
     },
 }
 
-/// What the driver finds under the VM's name.
+/// The state that the driver finds for the VM's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Disk {
-    /// Nobody looked, because the machine is busy.
+    /// Not inspected, because a job is in progress.
     NotLooked,
-    /// Nothing.
+    /// There is no instance.
     Absent,
-    /// What an interrupted create left.
+    /// There is the rest of an interrupted creation.
     HalfMade,
-    /// A whole instance that does not run.
+    /// There is a complete instance that does not run.
     Stopped {
-        /// The template that it starts with.
+        /// The template of the next start.
         template: String,
     },
-    /// A whole instance that runs, by our doing or an earlier process's.
+    /// There is a complete instance that runs, started by this or an earlier process.
     Running {
-        /// The template that it starts with next time.
+        /// The template of the next start.
         template: String,
-        /// Whether it was started with another one.
+        /// Whether it was started with another template.
         outdated: bool,
     },
-    /// Something that neither runs nor is stopped.
+    /// The instance is inconsistent.
     Broken {
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
-    /// Nobody can tell.
+    /// The state cannot be read.
     Unreadable {
-        /// What the driver said.
+        /// The error of the driver.
         why: String,
     },
 }
 
 impl Disk {
-    /// The template that it starts with next time, where there is something whole to start.
+    /// The template of the next start, if there is a complete instance.
     pub(super) fn template(&self) -> Option<&str> {
         match self {
             Self::Stopped { template } | Self::Running { template, .. } => Some(template),
@@ -124,58 +124,58 @@ impl Disk {
     }
 }
 
-/// What takes long.
+/// A long operation, which runs in the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Job {
-    /// Make the instance.
+    /// Create the instance.
     Create,
     /// Start it.
     Start,
-    /// Take over what an earlier process left running.
+    /// Take over an instance that an earlier process left running.
     Adopt,
     /// Stop it.
     Stop,
-    /// Stop it and remove all of it.
+    /// Stop and delete the instance.
     Delete,
 }
 
-/// What this process knows of a VM.
+/// The state of a VM in this process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Machine {
-    /// Nothing: it has not done anything yet.
+    /// No job has run yet.
     #[default]
     Idle,
-    /// The last thing it did was to create it.
+    /// The last job created the instance.
     Created,
-    /// The last thing it did was to stop it.
+    /// The last job stopped it.
     Stopped,
-    /// Something is under way.
+    /// A job is in progress.
     Busy(Job),
-    /// It runs, and we hear of it.
+    /// The VM runs, and this process watches it.
     Held(Phase),
-    /// The last thing it did failed.
+    /// The last job failed.
     Failed(Failure),
 }
 
-/// How far a VM that we hold has come.
+/// The phase of a VM that this process watches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// On its way up.
+    /// It is starting.
     Starting,
-    /// Up.
+    /// It is up.
     Running {
-        /// What it complains about, if it does.
+        /// The problem that the VM reports, if any.
         complaint: Option<String>,
     },
 }
 
-/// What failed, and when to try again.
+/// A failed job, and the time of its retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What it was; [`Job::Start`] also stands for a run that ended by itself.
+    /// The job; [`Job::Start`] also stands for a run that ended by itself.
     pub job: Job,
-    /// What went wrong.
+    /// The error.
     pub message: String,
-    /// How long to wait before the next try; nothing if it is due.
+    /// The time until the next attempt; `None` if it is due.
     pub wait: Option<Duration>,
 }

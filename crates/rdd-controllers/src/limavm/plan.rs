@@ -1,7 +1,8 @@
-//! The whole policy of LimaVM, without IO: from what was seen to the steps that bring it nearer to what is wanted.
+//! Decides the steps and the status of a LimaVM from the observed state. No I/O.
 //!
-//! What takes long (create, start, stop, delete) is begun by its step and goes on in the background; as long as it does, the machine is busy
-//! and the plan waits for its end, which wakes the object. So one VM never waits for another, and a delete never waits for a download.
+//! Long operations (create, start, stop, delete) run in the background: a step only starts the job. While it runs, the machine is busy,
+//! and the plan waits for its end, which enqueues the object. So VMs never wait for each other, and a deletion never waits for a
+//! download.
 
 use std::time::Duration;
 
@@ -19,40 +20,40 @@ use rdd_types::{
 use super::observed::{Disk, Failure, Job, Machine, Observed, Phase, Template};
 use crate::condition;
 
-/// How soon to look again at what nobody tells us of.
+/// The interval of reconciles for changes that nothing reports.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// How soon to look again how far a creation is, which may download an image of some hundred megabytes.
+/// The interval of progress updates of a creation, which may download an image of several hundred megabytes.
 const WATCH_CREATION: Duration = Duration::from_secs(1);
 
-/// What is done to come nearer.
+/// The actions of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Makes the template's copy ours.
+    /// Makes the LimaVM the owner of its template copy.
     ClaimTemplate,
-    /// Writes the status, and tells which conditions changed.
+    /// Writes the status and publishes an event for each changed condition.
     WriteStatus {
-        /// All of it.
+        /// The complete status.
         status: Box<LimaVMStatus>,
-        /// Type and message of each condition that says something new.
+        /// Type and message of each changed condition.
         changed: Vec<(String, String)>,
     },
-    /// Takes the request for a restart or a reset away: it was understood.
+    /// Removes the restart and reset requests that were handled.
     ClearRestartRequest,
-    /// Writes the template's text for the next start.
+    /// Writes the template for the next start.
     ApplyTemplate,
-    /// Begins to create.
+    /// Starts the creation of the instance.
     Create,
-    /// Begins to take over what runs.
+    /// Starts the takeover of a running instance.
     Adopt,
-    /// Begins to start.
+    /// Starts the instance.
     Start,
-    /// Begins to stop.
+    /// Starts to stop the instance.
     Stop,
-    /// Begins to remove.
+    /// Starts the deletion of the instance.
     Delete,
-    /// Removes every object that it owns.
+    /// Deletes every object that the LimaVM owns.
     Sweep,
-    /// Takes our finalizer off: nothing is left to clean up.
+    /// Removes the finalizer, because nothing is left to clean up.
     Release,
 }
 
@@ -70,7 +71,7 @@ rdd_runtime::steps!(Step {
     Self::Release => "release",
 });
 
-/// The steps for what was seen.
+/// Plans the steps for an observation.
 pub fn plan(seen: &Observed) -> Plan<Step> {
     if seen.is_gone {
         return Plan::nothing();
@@ -91,7 +92,7 @@ pub fn after_failure(failed: &Step, seen: &Observed, error: &str) -> Option<Step
     let pending = match failed {
         Step::ClaimTemplate => specs::CREATE_FAILED.with_message(error),
         Step::ApplyTemplate if !seen.is_alive() => specs::START_FAILED.with_message(error),
-        // What runs goes on running as it was started, and is not as it shall be.
+        // The VM keeps running as it was started, but not in the wanted state.
         Step::ApplyTemplate if is_true(&seen.vm.status.clone().unwrap_or_default().conditions, RUNNING) => {
             specs::STARTED_DEGRADED.with_message(&specs::degraded_message(error))
         }
@@ -105,7 +106,7 @@ pub fn after_failure(failed: &Step, seen: &Observed, error: &str) -> Option<Step
     draft.steps.pop()
 }
 
-/// A plan in the making: the status as it shall be, the status as it will have been written, and the steps so far.
+/// A plan under construction: the wanted status, the status that the steps so far write, and these steps.
 struct Draft<'a> {
     seen: &'a Observed,
     status: LimaVMStatus,
@@ -123,7 +124,7 @@ impl Draft<'_> {
         condition::set(&pending, &mut self.status.conditions, self.seen.generation(), self.seen.now);
     }
 
-    /// Everything said so far is written before the next step, unless it is what was written already.
+    /// Appends a step that writes the status, if it differs from what earlier steps write.
     fn write(&mut self) {
         if self.status == self.written {
             return;
@@ -154,7 +155,7 @@ impl Draft<'_> {
                     if let Some(progress) = progress {
                         self.set(specs::PENDING.with_message(progress));
                     }
-                    // Nobody tells how far it is.
+                    // Nothing reports the progress of a creation.
                     self.again = Some(WATCH_CREATION);
                 }
                 _ => {}
@@ -181,7 +182,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Whether the status names the template's copy. Only then is anything made on disk, so what is there before belongs to nobody.
+    /// Whether the status names the template copy. Until it does, no instance is created, so one that exists belongs to nothing and is
+    /// deleted.
     fn is_in_place(&mut self) -> bool {
         if self.status.template_config_map.is_some() {
             return true;
@@ -204,8 +206,8 @@ impl Draft<'_> {
         true
     }
 
-    /// Whether the machine is being thrown away because somebody asked for a new one. The request stays until nothing is left of it, so
-    /// that a daemon that was killed goes on; without a template nothing is thrown away that could not be made anew.
+    /// Whether a requested reset is in progress. The request stays until the instance is deleted, so that a new process continues after a
+    /// crash. Without a template there is no reset, because the instance could not be created again.
     fn is_reset(&mut self) -> bool {
         let can_be_made = matches!(self.seen.template, Template::Present { text: Some(_), .. });
         if self.seen.reset_request().is_none() || !can_be_made {
@@ -231,16 +233,16 @@ impl Draft<'_> {
         self.again = Some(LOOK_AGAIN);
     }
 
-    /// Whether there is a whole instance on disk; if not, what makes one.
+    /// Whether there is a complete instance; otherwise appends the step that creates one.
     fn is_created(&mut self) -> bool {
         match (&self.seen.disk, &self.seen.template) {
             (Disk::Stopped { .. } | Disk::Running { .. }, _) => {
                 self.confirm_created();
                 true
             }
-            // What runs is there, whatever the disk says.
+            // A VM that runs exists, even if its disk cannot be read.
             (Disk::Unreadable { .. }, _) => true,
-            // One that was whole once is mended by stopping it, not by losing what is in it.
+            // A complete instance that broke is repaired by a stop. A deletion would lose its data.
             (Disk::Broken { .. }, _) if is_true(&self.status.conditions, CREATED) => true,
             (Disk::Broken { why }, _) => {
                 self.set(specs::CREATE_FAILED.with_message(why));
@@ -269,7 +271,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Begins the step, unless the job failed and is not due yet.
+    /// Appends the step, unless the last such job failed and its retry is not due yet.
     fn unless_waiting(&mut self, job: Job, step: Step) {
         match &self.seen.machine {
             Machine::Failed(failure) if failure.job == job && failure.wait.is_some() => self.again = failure.wait,
@@ -286,7 +288,7 @@ impl Draft<'_> {
         }
         let made_now = self.seen.machine == Machine::Created;
         self.set(if made_now { specs::INSTANCE_CREATED.pending() } else { specs::INSTANCE_EXISTS.pending() });
-        // What was just made was made from this very text; there is no start to wait for that would replace an older one.
+        // The instance was just created from this text, so the text is in effect before the first start.
         if let Template::Present { text: Some(text), resource_version, .. } = &self.seen.template
             && self.seen.disk.template() == Some(text)
         {
@@ -305,8 +307,8 @@ impl Draft<'_> {
         self.begin(Step::ClearRestartRequest);
     }
 
-    /// Brings the text on disk in line with the copy. `restartNeeded` is written first: whoever finds the two texts equal and no restart needed
-    /// may rely on it that what runs was started with this text.
+    /// Writes a changed template to disk. The status gets `restartNeeded` first: if the texts are equal and no restart is needed, the
+    /// running VM was started with this text.
     fn follow_template(&mut self) {
         let (Template::Present { text: Some(text), resource_version, .. }, Some(on_disk)) =
             (&self.seen.template, self.seen.disk.template())
@@ -315,7 +317,7 @@ impl Draft<'_> {
         };
         if text != on_disk {
             if self.seen.is_alive() && !self.seen.is_wanted() {
-                // It is about to be stopped; the text follows.
+                // The VM is about to be stopped; the text is written afterwards.
                 return;
             }
             if self.seen.is_alive() && needs_restart(on_disk, text) {
@@ -371,18 +373,18 @@ impl Draft<'_> {
         }
     }
 
-    /// Whether something must go before there can be a start.
+    /// Whether the instance must be stopped before it can start.
     fn must_stop(&self) -> bool {
         match self.seen.disk {
             Disk::Broken { .. } => true,
-            // What is left of a run that ended by itself is not adopted: it is what failed.
+            // An instance that is left of a failed run is not adopted.
             Disk::Running { .. } => self.status.restart_needed || matches!(self.seen.machine, Machine::Failed(_)),
             _ => false,
         }
     }
 
     fn bring_up(&mut self) {
-        // A claim that this process cannot vouch for is taken back before anything else.
+        // A status that this process cannot confirm is corrected before any other step.
         if self.seen.machine == Machine::Idle && is_true(&self.status.conditions, RUNNING) {
             self.set(specs::RECONCILING.pending());
             self.write();
@@ -402,7 +404,7 @@ impl Draft<'_> {
         }
     }
 
-    /// What was taken over and has not answered yet is not starting: it is still being verified, and no start will be counted for it.
+    /// Reports the phase of a VM that is not up yet. A VM that was adopted is still being verified and does not count as a new start.
     fn say_starting(&mut self) {
         let is_verified_now = self.condition(RUNNING).is_some_and(|was| specs::RECONCILING.matches(was));
         self.set(if is_verified_now { specs::RECONCILING.pending() } else { specs::STARTING.pending() });
@@ -444,7 +446,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Those who follow the VM (the App, the engine's mirror) hear that it is down before it is gone.
+    /// Reports the VM as stopped before it is deleted, so that its followers (the App, the engine's mirror) see it.
     fn say_stopped_for_good(&mut self) {
         if self.condition(RUNNING).is_some_and(|condition| !specs::STOPPED.matches(condition)) {
             self.set(specs::STOPPED_ON_REQUEST.pending());

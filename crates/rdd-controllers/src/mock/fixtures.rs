@@ -1,4 +1,4 @@
-//! What an engine might have, for tests of user interfaces.
+//! The objects of an example engine, for tests of user interfaces.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use super::{API_NAMESPACE, CONTAINER_NAMESPACE};
 
 const TEXT: &str = include_str!("fixtures.json");
 
-/// One object.
+/// An object of one of the four kinds.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Fixture {
     Namespace(Box<ContainerNamespace>),
@@ -29,7 +29,7 @@ struct All {
     volumes: Vec<VolumeStatus>,
 }
 
-/// A status, and the name of its object.
+/// A status and the name of its object.
 #[derive(Debug, Deserialize)]
 struct Named<T> {
     id: String,
@@ -41,7 +41,7 @@ fn all() -> All {
     serde_json::from_str(TEXT).expect("the fixtures are of our kinds, which a test checks")
 }
 
-/// All of them, without an owner.
+/// All objects, without an owner.
 pub(super) fn fixtures() -> Vec<Fixture> {
     let All { containers, images, volumes } = all();
     let containers = containers.into_iter().map(|Named { id, status }| {
@@ -66,7 +66,7 @@ pub(super) fn fixtures() -> Vec<Fixture> {
     std::iter::once(Fixture::Namespace(Box::new(namespace))).chain(containers).chain(images).chain(volumes).collect()
 }
 
-/// The container of this ID.
+/// The status of the container with this ID.
 pub(super) fn container(id: &str) -> Option<ContainerStatus> {
     all().containers.into_iter().find(|container| container.id == id).map(|container| container.status)
 }
@@ -79,7 +79,7 @@ fn sanitised(text: &str) -> String {
     text.replace('/', "-").replace(':', ".")
 }
 
-/// The name of an Image here, which is another than the engine's controller gives.
+/// The name of an Image in the mock; the engine controller uses another form.
 fn image_name(id: &str, tag: Option<&str>) -> String {
     let mut name = sanitised(id);
     if let Some(tag) = tag {
@@ -101,13 +101,13 @@ impl Fixture {
         }
     }
 
-    /// The same, owned by this namespace.
+    /// Sets this namespace as the owner.
     pub(super) fn owned_by(mut self, home: &Namespace) -> Self {
         self.metadata_mut().owner_references = Context::owner_reference(home).map(|owner| vec![owner]);
         self
     }
 
-    /// Whether it is there as it should be.
+    /// Whether the object exists with the wanted status.
     pub(super) fn is_there(&self, cx: &Context) -> bool {
         macro_rules! found {
             ($wanted:expr, $kind:ty) => {
@@ -122,7 +122,7 @@ impl Fixture {
         }
     }
 
-    /// Puts it in place: the object, then its status.
+    /// Applies the object, then its status.
     pub(super) async fn put(&self, cx: &Context) -> Result<(), Error> {
         macro_rules! put {
             ($object:expr) => {{

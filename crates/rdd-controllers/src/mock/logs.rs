@@ -1,4 +1,4 @@
-//! Logs of containers that do not exist: their labels, a number of lines, or a line every second for ever.
+//! Logs of the mock's containers: the labels, a fixed number of lines, or one line per second forever.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use super::fixtures;
 use crate::websocket::Sockets;
 
-/// Which of them a container has.
+/// The label of a container that selects the kind of log.
 const WRITER: &str = "io.rancherdesktop.mock.logs.writer";
 
 /// `logs/<id>`: a WebSocket with binary messages.
@@ -59,7 +59,7 @@ fn labels(id: &str, container: &ContainerStatus) -> Vec<Result<Bytes, String>> {
     std::iter::once(head).chain(labels).map(|text| Ok(text.into())).collect()
 }
 
-/// A line at once, and one every second after it.
+/// One line at once, then one per second.
 fn ticking() -> impl Stream<Item = Result<Bytes, String>> + Send {
     let begun = Instant::now();
     stream::unfold(0_u32, move |number| async move {

@@ -1,7 +1,7 @@
-//! The mock: a control plane with something in it and nothing behind it, for tests of user interfaces.
+//! The mock: a control plane with objects but without an engine, for tests of user interfaces.
 //!
-//! It runs alone, in a daemon without other controllers, and brings every definition along. All that it makes belongs to the namespace `rdd-mocks`, and
-//! comes back when it is deleted.
+//! It runs in a daemon without other controllers and installs all CRDs. The namespace `rdd-mocks` owns all its objects; deleted ones come
+//! back.
 
 mod fixtures;
 mod logs;
@@ -27,17 +27,17 @@ use rdd_types::{
 use self::fixtures::Fixture;
 use crate::{condition, k3s_versions, websocket::Sockets};
 
-/// The name by which the controller is selected and discovered.
+/// The controller's name, in `--controllers` and in discovery.
 pub const NAME: &str = "mock";
-/// The word that selects it with others of its group.
+/// The controller's group in `--controllers`.
 pub const GROUP: &str = "mock";
-/// The namespace to which all belongs.
+/// The namespace that owns all objects of the mock.
 pub const HOME: &str = "rdd-mocks";
-/// The namespace in which the containers, images and volumes are.
+/// The namespace of the containers, images and volumes.
 const API_NAMESPACE: &str = "rancher-desktop";
-/// The container namespace in which they are.
+/// The container namespace in their status.
 const CONTAINER_NAMESPACE: &str = "buildkit";
-/// What the machine is said to have.
+/// The resources that the mock's HostInfo reports.
 const CPUS: i64 = 32;
 const MEMORY_BYTES: u64 = 12 << 30;
 
@@ -47,32 +47,32 @@ pub struct Controller {
     sockets: Sockets,
 }
 
-/// What a look found; nothing for any namespace but its own.
+/// The state that the plan depends on; empty for every namespace but [`HOME`].
 #[derive(Debug, Default)]
 pub struct Observed {
     home: Option<Arc<Namespace>>,
     has_namespace: bool,
-    /// What is not there, or not as it should be.
+    /// The objects that do not exist, or whose status differs.
     missing: Vec<Fixture>,
     host: Option<Arc<HostInfo>>,
     app: Option<Arc<App>>,
     versions: Option<k3s_versions::Observed>,
 }
 
-/// What can be done.
+/// The actions of a plan.
 #[derive(Clone, PartialEq)]
 pub enum Step {
-    /// Make the namespace of the containers.
+    /// Creates the namespace of the containers.
     MakeNamespace,
-    /// Put an object in place: the index is that of what is missing.
+    /// Applies a missing object; the field is its index.
     Put(usize),
-    /// Make the object that tells what the machine has.
+    /// Creates the HostInfo.
     MakeHost,
-    /// Say what the machine has.
+    /// Writes the status of the HostInfo.
     ReportHost,
-    /// Say that the App is what it is asked to be.
+    /// Reports the App as settled.
     Settle,
-    /// Write the list of versions of Kubernetes.
+    /// Writes the list of Kubernetes versions.
     WriteVersions,
 }
 
@@ -174,7 +174,7 @@ fn plan(observed: &Observed) -> Plan<Step> {
         plan = plan.then(Step::Put(index));
     }
     match observed.host.as_deref() {
-        // Its own event wakes us to report.
+        // The new object triggers a reconcile, which writes its status.
         None => plan = plan.then(Step::MakeHost),
         Some(host) if host.status.as_ref() != Some(&machine()) => plan = plan.then(Step::ReportHost),
         Some(_) => {}
@@ -215,7 +215,7 @@ async fn settle(app: &App, cx: &Context) -> Result<(), Error> {
     cx.apply_status(app, &AppStatus { conditions, ..AppStatus::default() }).await.map(drop)
 }
 
-/// The namespace to which all belongs stays.
+/// The webhook that denies the deletion of [`HOME`].
 fn webhook() -> Webhook {
     let review = |request: &Request| {
         if request.operation == Operation::Delete && request.name == HOME {

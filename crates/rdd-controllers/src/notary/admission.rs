@@ -1,12 +1,12 @@
-//! Which values a Notary records.
+//! Admission of Notaries: refuses some values, and warns about long ones.
 
 use rdd_runtime::admission::{Decision, Operation, Request, Webhook};
 use rdd_types::rdd::{GROUP, Notary};
 
-/// Longer values are allowed, with a warning.
+/// The length from which on a value causes a warning.
 const CHARACTERS_MAX: usize = 24;
 
-/// The webhook.
+/// The webhook of Notaries.
 pub(super) fn webhook() -> Webhook {
     let operations = [Operation::Create, Operation::Update];
     Webhook::validating::<Notary>("notary-validator", &operations, review).named(&format!("notary.{GROUP}"))
@@ -15,7 +15,7 @@ pub(super) fn webhook() -> Webhook {
 fn review(request: &Request) -> Decision {
     match request.new_as::<Notary>() {
         Some(Ok(notary)) => judge(&notary.spec.value),
-        // What is no Notary at all is the schema's to refuse.
+        // An object that is not a Notary is left to the schema's validation.
         _ => Decision::allowed(),
     }
 }

@@ -1,4 +1,4 @@
-//! Notary: records every change of its value in a ConfigMap; an example of a controller that owns something and cleans up after itself.
+//! Notary: records every change of its value in a ConfigMap; an example of a controller that owns an object and has a finalizer.
 
 mod admission;
 mod plan;
@@ -23,18 +23,18 @@ use serde_json::json;
 
 pub use self::plan::{Observed, Step};
 
-/// The name by which the controller is selected and discovered.
+/// The controller's name, in `--controllers` and in discovery.
 pub const NAME: &str = "notary";
-/// The word that selects it with others of its group.
+/// The controller's group in `--controllers`.
 pub const GROUP: &str = "rdd";
 
-/// What a ConfigMap that was written is called in the status.
+/// The status of a ConfigMap that was written.
 const UPDATED: &str = "Updated";
 
 /// The controller.
 #[derive(Debug, Default)]
 pub struct Controller {
-    /// The generation of each Notary that was last told of, so that people are told of each once.
+    /// The last generation of each Notary for which events were published, so that each is published once.
     told: Mutex<HashMap<Key, i64>>,
 }
 
@@ -93,7 +93,7 @@ impl rdd_runtime::Controller for Controller {
 }
 
 impl Controller {
-    /// Tells people that a change arrived, and whether it changed the value.
+    /// Publishes events about a new generation, and whether it changed the value.
     fn tell(&self, notary: &Notary, cx: &Context) {
         let note = format!("Notary spec updated with value: {}", notary.spec.value);
         cx.events.normal(notary, "Reconcile", "SpecUpdate", &note);
@@ -106,7 +106,7 @@ impl Controller {
     }
 }
 
-/// Writes the change into the ConfigMap, which is made if it is not there.
+/// Records the change in the ConfigMap, and creates the ConfigMap if it does not exist.
 async fn record(notary: &Notary, found: Option<&ConfigMap>, cx: &Context) -> Result<(), Error> {
     let namespace = notary.namespace().unwrap_or_default();
     let api: Api<ConfigMap> = Api::namespaced(cx.client.clone(), &namespace);

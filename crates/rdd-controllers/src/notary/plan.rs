@@ -1,4 +1,4 @@
-//! What is to be done about a Notary.
+//! Plans the steps of a Notary.
 
 use std::sync::Arc;
 
@@ -6,35 +6,35 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use rdd_runtime::Plan;
 use rdd_types::{names::finalizer, rdd::Notary};
 
-/// What a look found.
+/// The state that the plan depends on.
 #[derive(Debug, Clone)]
 pub struct Observed {
     pub(super) notary: Arc<Notary>,
-    /// The ConfigMap that it names.
+    /// The ConfigMap that the Notary names.
     pub(super) map: Option<Arc<ConfigMap>>,
-    /// People were told of this generation.
+    /// Whether events about this generation were published.
     pub(super) is_told: bool,
 }
 
-/// What can be done.
+/// The actions of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Tell people that a change arrived.
+    /// Publishes events about a new generation.
     Tell,
-    /// Write it into the ConfigMap.
+    /// Records the value in the ConfigMap.
     Record,
-    /// Say in the status that it is written.
+    /// Writes the status.
     Report,
-    /// Tell people that something failed.
+    /// Publishes a warning about a failure.
     Complain {
-        /// In one word.
+        /// The reason, one CamelCase word.
         reason: &'static str,
-        /// In full.
+        /// The complete error.
         note: String,
     },
-    /// Delete what it owns.
+    /// Deletes what the Notary owns.
     Sweep,
-    /// Let it go.
+    /// Removes the finalizer.
     Release,
 }
 
@@ -60,24 +60,24 @@ pub(super) fn plan(observed: &Observed) -> Plan<Step> {
     if !is_change(notary) {
         return plan;
     }
-    // It may have been written just before the process died: then it is not written again.
+    // The process may have died after the write of the ConfigMap: then it is not written again.
     if !is_recorded(notary, observed.map.as_deref()) {
         plan = plan.then(Step::Record);
     }
     plan.then(Step::Report)
 }
 
-/// Whether its value is another than the one that was recorded last.
+/// Whether the value differs from the last recorded one.
 pub(super) fn is_change(notary: &Notary) -> bool {
     notary.spec.value != notary.status.as_ref().map_or("", |status| &status.last_recorded_value)
 }
 
-/// How many changes were recorded.
+/// The number of recorded changes.
 pub(super) fn count(notary: &Notary) -> i64 {
     notary.status.as_ref().map_or(0, |status| status.change_count)
 }
 
-/// Under which key a change is recorded.
+/// The key of a change in the ConfigMap.
 pub(super) fn change_key(count: i64) -> String {
     format!("change_{count:03}")
 }
