@@ -1,4 +1,4 @@
-//! Webhooks of controllers, in process and over HTTPS: asked, obeyed, and missed when they are gone.
+//! Tests of webhooks in process and over HTTPS: the server calls them, follows their decision, and fails closed without them.
 #![allow(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
 mod things;
@@ -141,10 +141,10 @@ fn a_configuration_of_an_earlier_run_blocks_neither_the_start_nor_what_it_guarde
         }]}]});
         let hooks: Api<k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration> = Api::all(client.clone());
         hooks.patch("thing-guard", &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();
-        // The same controllers again: their handlers are there before anything is written.
+        // The same controllers again: their handlers are served before anything is written.
         let manager = start(&client, "embedded", hooks_of(&api), Role::Embedded(place()), vec![Registered::new(Judge)]).await;
         manager.kill().await;
-        // None of them: what they had configured goes.
+        // No controllers: the configurations of the earlier ones are removed.
         let _manager = start(&client, "embedded", hooks_of(&api), Role::Embedded(place()), Vec::new()).await;
         create(&client, "a", "bad").await.unwrap();
     });

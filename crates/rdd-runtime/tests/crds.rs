@@ -1,4 +1,4 @@
-//! Definitions on a real server: put in place once, left alone while they are right, brought up to date when they are not.
+//! Tests of CRD installation on a real server: created once, unchanged when equal, updated when different.
 
 use std::time::Duration;
 

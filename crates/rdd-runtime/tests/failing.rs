@@ -1,4 +1,4 @@
-//! Starts that cannot succeed say what stood in the way, leave nothing behind, and succeed when it is gone.
+//! Starts that fail report the cause, leave nothing behind, and succeed after the cause is gone.
 #![allow(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
 mod things;
@@ -36,7 +36,7 @@ use serde_json::json;
 use things::{judge::Judge, place};
 use tower_service::Service;
 
-/// A server that refuses to write webhook configurations, as long as it is told to.
+/// A server that refuses webhook configurations while the test wants it.
 #[derive(Clone)]
 struct Refusing {
     door: InProcess,

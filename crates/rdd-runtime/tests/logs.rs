@@ -1,4 +1,4 @@
-//! What a lasting failure leaves in the log: one line when it begins, one when it changes, one when it is over.
+//! A lasting failure is logged when it begins, when it changes, and when it is over.
 #![allow(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
 mod things;

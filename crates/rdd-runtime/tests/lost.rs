@@ -1,4 +1,4 @@
-//! A server that goes and comes back under running controllers: they follow it, and miss nothing that happened meanwhile.
+//! A server that disappears and returns under running controllers: they reconnect and miss no change.
 #![allow(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
 mod things;
@@ -26,7 +26,7 @@ use serde_json::json;
 use things::{Hands, Things, World, until};
 use tower_service::Service;
 
-/// The server of the moment, or none.
+/// The current server, if there is one.
 #[derive(Clone)]
 struct Switch(Arc<RwLock<Option<InProcess>>>);
 
@@ -95,7 +95,7 @@ fn controllers_follow_a_server_that_starts_anew_and_do_nothing_twice() {
     *switch.0.write().unwrap() = None;
     drop(first);
     let second = mk_api(&store);
-    // What happens while nobody watches.
+    // A change while no watch runs.
     let thing = "/apis/test.rancherdesktop.io/v1/namespaces/default/things/b";
     eventually_served(&second, thing);
     second.merge(thing, &json!({"spec": {"value": "2"}})).expect(200);

@@ -1,4 +1,4 @@
-//! Several managers over one API: each controller runs in one of them, and who goes leaves room.
+//! Tests of several managers over one API: each controller runs in one of them, and a manager that ends frees its controllers.
 #![allow(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
 mod things;
@@ -97,7 +97,7 @@ fn the_daemons_manager_begins_the_list_anew_and_is_ready_when_it_can_be_used() {
             assert_eq!(map.annotations()[discovery::READY], "true");
             assert_eq!(map.labels()["app.kubernetes.io/name"], "rancher-desktop-daemon");
             assert_eq!(listed(&client).await, things_of("embedded"));
-            // What "ready" promises: an object of the kind can be made at once and is worked on.
+            // Ready means that an object of the kind can be created at once and is reconciled.
             let hands = Hands::new(client.clone());
             let name = format!("t-{}", uid.clone().unwrap());
             hands.make(&name, "1", "").await;
@@ -173,7 +173,7 @@ fn a_manager_takes_over_from_another_that_goes_and_ends_when_its_controllers_are
     run(|client| async move {
         let world = Arc::<World>::default();
         let first = running(&client, "first", Role::External(place()), &world).await;
-        // It has something of its own to do, and wants what the first one has as well.
+        // It has its own controller, and wants that of the first manager as well.
         let controllers = vec![Registered::new(Idle), Registered::new(Things(Arc::clone(&world)))];
         let second = Manager::start(options(&client, "second", Role::External(place())), controllers).await.unwrap();
         let Started::Running(second) = second else { panic!("it has something to do") };
@@ -193,7 +193,7 @@ fn a_manager_takes_over_from_another_that_goes_and_ends_when_its_controllers_are
                 maps.get_opt(discovery::NAME).await.unwrap().is_some() && listed(&client).await == both
             })
             .await;
-            // Somebody who lives has taken its place: one that accepts connections and is slow to answer.
+            // Another living process has its port: it accepts connections and answers slowly.
             let slow = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let taken = json!({
                 "healthPort": slow.local_addr().unwrap().port(), "metricsPort": 1, "enabledControllers": ["idle"], "startTime": "",
@@ -208,7 +208,7 @@ fn a_manager_takes_over_from_another_that_goes_and_ends_when_its_controllers_are
     });
 }
 
-/// Has nothing to do.
+/// A controller that does nothing.
 struct Idle;
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Controllers at work: they converge, each object alone, whatever happens to it, and from wherever they were killed.
+//! Running controllers converge, each object separately, after failures of an object and after kills.
 #![allow(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
 mod things;
@@ -86,7 +86,7 @@ fn objects_that_fail_panic_or_hang_delay_no_other() {
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
         assert!(world.looks("refuses") > 2 && world.looks("panics") > 2, "they are tried again");
         assert!(world.looks("panics") < 40, "with growing delays: {}", world.looks("panics"));
-        // What was repaired works at once.
+        // The repaired object is reconciled at once.
         hands.set("panics", json!({"mood": ""})).await;
         until("the repaired one", || async { hands.seen("panics").await.is_some() }).await;
     });
@@ -164,7 +164,7 @@ fn killed_before_and_after_every_step_it_converges() {
 fn an_object_that_does_not_fit_its_type_hides_no_other() {
     let (api, world) = (TestApi::start(), Arc::<World>::default());
     let mut stage = stage(&api, &world);
-    // A program of another version may have stored what ours cannot read: the definition then is another one as well.
+    // A program of another version may have stored an object that ours cannot parse; then the definition differs as well.
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.test.rancherdesktop.io";
     let free = json!({"spec": {"versions": [{
         "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
@@ -182,7 +182,7 @@ fn an_object_that_does_not_fit_its_type_hides_no_other() {
     assert_eq!(world.looks("strange"), 0);
 }
 
-/// Keeps one ConfigMap, and counts in it.
+/// Keeps one ConfigMap with a count.
 struct Keeper(Arc<Mutex<u32>>);
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Letting go of what is owned: thousands in seconds, and what cannot go keeps no other.
+//! Tests of sweeps: thousands of objects in seconds, and objects that cannot be deleted do not stop the others.
 #![allow(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
 use std::{
@@ -58,7 +58,7 @@ async fn mk_owner(client: &Client) -> ConfigMap {
     make(client, named("owner")).await
 }
 
-/// A webhook that is asked before an object of this label is deleted, and answers when it is told to; then the answer is no.
+/// A webhook for deletions of objects with this label that hangs until the test releases it, then denies.
 async fn hanging_hook(api: &TestApi, client: &Client, release: Arc<Notify>) -> Reachable {
     let answer: Answer = Arc::new(move |review| {
         let release = Arc::clone(&release);
@@ -145,7 +145,7 @@ fn ten_thousand_owned_objects_go_in_seconds() {
             make(&client, child(&owner, &format!("child-{number}"), owned))
         });
         stream::iter(children).buffer_unordered(48).collect::<Vec<_>>().await;
-        // The yardstick: as many objects that nobody owns, each deleted by itself, in the same manner.
+        // The reference: as many objects without an owner, each deleted individually in the same way.
         let bare: Vec<_> = (0..10_000).map(|number| format!("bare-{number}")).collect();
         let made = bare.iter().map(|name| make(&client, named(name)));
         stream::iter(made).buffer_unordered(48).collect::<Vec<_>>().await;
@@ -161,7 +161,7 @@ fn ten_thousand_owned_objects_go_in_seconds() {
         println!("10,000 owned objects went in {took:?}, {ratio:.2} times what deletes of as many others take ({yardstick:?})");
         assert_eq!((swept.found, swept.ending), (10_000, 0));
         assert!(took < Duration::from_secs(60), "{took:?}");
-        // A list, and for each object one write that lets go of it and one that deletes it. Neighbours make noise.
+        // One list, and for each object one write that releases it and one that deletes it. The limit allows for noise.
         assert!(ratio < 12.0, "{took:?} beside {yardstick:?}");
         assert!(sweep::owned(&client, &owner.metadata, "default").await.unwrap().is_clean());
     });

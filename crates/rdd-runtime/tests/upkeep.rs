@@ -1,4 +1,4 @@
-//! What others delete or edit comes back while its manager runs, without a write too many.
+//! A running manager restores what other clients delete or edit, without needless writes.
 #![allow(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
 mod things;
@@ -64,7 +64,7 @@ impl World {
         Api::namespaced(self.client.clone(), discovery::NAMESPACE)
     }
 
-    /// What everything that is kept in place looks like, without what each write changes.
+    /// The content of everything that is kept, without fields that change with each write.
     async fn standing(&self) -> Value {
         let validating = self.validating().list(&ListParams::default()).await.unwrap().items;
         let mutating = self.mutating().list(&ListParams::default()).await.unwrap().items;
@@ -77,7 +77,7 @@ impl World {
         })
     }
 
-    /// The newest version of everything that is kept in place.
+    /// The newest resourceVersion of everything that is kept.
     async fn version(&self) -> u64 {
         let number = |object: &ObjectVersion| object.0.as_ref().and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         let mut versions = vec![ObjectVersion(self.maps().get(discovery::NAME).await.unwrap().resource_version())];
@@ -124,7 +124,7 @@ fn configurations_that_are_deleted_or_edited_come_back_and_nothing_else_is_writt
         world.is_restored(&wanted).await;
         assert!(world.version().await > before);
 
-        // The same object with another policy, another address, another rule, one more hook, and a condition that never holds.
+        // Changes to policy, address and rules, another hook, and a condition that never holds.
         let found = world.validating().get("thing-validator").await.unwrap();
         let hook = json!(found.webhooks.unwrap()[0]);
         for change in [
@@ -148,7 +148,7 @@ fn configurations_that_are_deleted_or_edited_come_back_and_nothing_else_is_writt
         edit(&world.validating(), "thing-guard", json!({"metadata": {"labels": null}})).await;
         world.is_restored(&wanted).await;
 
-        // What is none of ours stays, and what does not matter is not written over.
+        // Fields that the manager does not care about stay and cause no write.
         edit(&world.validating(), "thing-guard", json!({"metadata": {"annotations": {"note": "mine"}}})).await;
         until("quiet", || manager.is_quiet()).await;
         let before = world.version().await;
@@ -174,7 +174,7 @@ fn the_list_of_managers_comes_back_whole_and_key_by_key() {
         world.is_restored(&wanted).await;
         edit(&world.maps(), discovery::NAME, json!({"metadata": {"annotations": null, "labels": null}})).await;
         world.is_restored(&wanted).await;
-        // Another manager's entry is its own affair.
+        // The entry of another manager is left alone.
         let theirs = json!({
             "healthPort": 1, "metricsPort": 1, "enabledControllers": ["theirs"], "startTime": "", "healthEndpoint": "",
             "metricsEndpoint": "", "passthroughEndpoint": "",
@@ -197,7 +197,7 @@ fn a_manager_beside_the_daemon_keeps_what_is_its_own() {
         world.is_restored(&wanted).await;
         world.validating().delete("thing-validator", &DeleteParams::default()).await.unwrap();
         world.is_restored(&wanted).await;
-        // Stopped, it keeps nothing any more, and its webhooks wait for it.
+        // After the stop, the manager restores nothing, and its webhooks stay configured.
         manager.stop(Duration::from_secs(5)).await;
         world.validating().delete("thing-validator", &DeleteParams::default()).await.unwrap();
         assert!(world.validating().get_opt("thing-validator").await.unwrap().is_none());
@@ -208,7 +208,7 @@ fn a_manager_beside_the_daemon_keeps_what_is_its_own() {
 #[test]
 fn the_daemon_takes_over_the_webhooks_of_what_it_runs_and_drops_those_that_stand_in_its_way() {
     run(|world| async move {
-        // Somebody ran the same controller beside an earlier daemon, and its webhook guards even the list of managers.
+        // Another manager ran the same controller beside an earlier daemon, and its webhook matches even the registry.
         drop(world.start("beside", Role::External(place())).await);
         let mut blocking = world.validating().get("thing-guard").await.unwrap();
         blocking.metadata = kube::api::ObjectMeta {
@@ -234,7 +234,7 @@ fn the_daemon_takes_over_the_webhooks_of_what_it_runs_and_drops_those_that_stand
             metrics: Metrics::default(),
             progress: Arc::new(|_| {}),
         };
-        // Its handler is gone: the path is not answered by anybody.
+        // The handler is gone: no process answers at this URL.
         let url = json!({"webhooks": [{"name": "thing-guard.test.rancherdesktop.io", "clientConfig": {"url": "https://127.0.0.1:1/gone"}}]});
         world.validating().patch("blocking", &PatchParams::default(), &Patch::Strategic(url)).await.unwrap();
         let failed = Manager::start(options(), vec![Registered::new(Judge)]).await.unwrap_err();

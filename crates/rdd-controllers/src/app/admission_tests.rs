@@ -1,4 +1,4 @@
-//! What is filled in, and what is refused, with the words that people read.
+//! Tests of the App's defaulting and validation, with the messages that users see.
 
 use rdd_types::{
     Quantity,
@@ -29,7 +29,7 @@ fn facts() -> Facts {
     }
 }
 
-/// The same, on a machine whose cluster was used by this release.
+/// The facts of a machine whose cluster was used by this release.
 fn used_by(release: Option<&str>) -> Facts {
     let release = release.map(str::to_owned);
     Facts { used_release: UsedRelease::new(move |_| release.clone()), ..facts() }
@@ -207,7 +207,7 @@ fn without_data_any_release_may_follow_and_with_data_it_is_its_release_that_coun
     assert_eq!(change(Some("v1.34.5+k3s1")), None, "1.35 was chosen and never ran");
     let refused = change(Some("v1.35.0+k3s3")).unwrap();
     assert!(refused.starts_with("spec.kubernetes.version 1.34.6 is older than 1.35.0, "), "{refused}");
-    // Chosen while it was disabled, it is refused by the condition, and every other change is still possible.
+    // A version that was chosen while Kubernetes was disabled is refused by the condition only, so that other changes stay possible.
     let stopped = AppSpec { running: false, ..kubernetes(true, "1.34.6") };
     let running = AppSpec { running: true, ..kubernetes(true, "1.34.6") };
     assert_eq!(refuse(&stopped, Some(&running), &used_by(Some("v1.35.0+k3s3"))), None);

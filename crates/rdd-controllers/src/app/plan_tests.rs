@@ -1,4 +1,4 @@
-//! The policy of App as a table: what is seen, and the steps that follow.
+//! Tests of the App's plan as a table: an observation, and the expected steps.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,7 +19,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-/// An App of generation 5 that shall run, and nothing of it there but its namespace.
+/// An App of generation 5 that shall run; only its namespace exists.
 struct Seen(Observed);
 
 fn seen() -> Seen {
@@ -46,7 +46,7 @@ impl Seen {
         self
     }
 
-    /// A LimaVM of the App, generation 2, that runs from the template that is rendered now.
+    /// The App's LimaVM, generation 2, running with the template that is rendered now.
     fn vm(mut self) -> Self {
         let mut vm = LimaVM::new("rd", LimaVMSpec { running: true, ..LimaVMSpec::default() });
         vm.metadata.generation = Some(2);
@@ -127,7 +127,7 @@ fn a_new_app_makes_its_namespace_its_input_and_its_vm() {
     let waiting = "say Settled=False/WaitingForLimaVM; apply-input; create-vm";
     check(&seen(), waiting);
     check(&seen().with(|seen| seen.namespace = Namespace::Absent), &format!("create-namespace; {waiting}"));
-    // Finding 236-T2: what a crash left between the two is used, and brought up to date.
+    // Finding 236-T2: the rest of an interrupted create is used and updated.
     check(&seen().with(|seen| seen.input = Input::Ours), waiting);
 }
 
@@ -185,7 +185,7 @@ fn settled_waits_until_the_vm_runs_with_the_template_that_was_written() {
 
 #[test]
 fn a_vm_that_was_just_told_to_run_is_not_taken_by_its_word_of_before() {
-    // It said Started about the generation before the one that stopped it.
+    // Started is about the generation before the one that stopped the VM.
     let toggled = seen().vm().change_vm(|vm| vm.metadata.generation = Some(4));
     check(&toggled, &format!("{MIRRORED} Settled=False/WaitingForLimaVM"));
 }
@@ -206,7 +206,7 @@ fn a_condition_that_vanished_from_the_vm_vanishes_from_the_app_and_others_stay()
     let seen = seen().vm().app(gone).change_vm(|vm| {
         vm.status.as_mut().unwrap().conditions.retain(|one| one.type_ != RUNNING);
     });
-    // What others wrote is not in what we apply, so that it stays theirs.
+    // The apply leaves out conditions of other writers, so that they keep them.
     check(&seen, "say Created=True/Created Settled=False/WaitingForLimaVM");
 }
 

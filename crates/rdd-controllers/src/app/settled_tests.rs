@@ -1,4 +1,4 @@
-//! Every row of the table of `Settled`.
+//! Tests of every row in the table of the Settled condition.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -17,7 +17,7 @@ fn condition(kind: &str, status: &str, reason: &str, message: &str, generation: 
     }
 }
 
-/// `Type=Status/Reason@generation message`, one per line.
+/// Parses conditions, one per line, as `Type=Status/Reason@generation message`.
 fn conditions(text: &str) -> Vec<Condition> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines
@@ -31,7 +31,7 @@ fn conditions(text: &str) -> Vec<Condition> {
         .collect()
 }
 
-/// What a row has besides its conditions.
+/// The inputs of a row besides its conditions.
 #[derive(Clone, Copy)]
 struct Row {
     wanted: bool,
@@ -47,7 +47,7 @@ const DOWN: Row = Row { wanted: false, ..UP };
 const STARTED: &str = "Created=True/Created@4\nRunning=True/Started@4";
 const STOPPED: &str = "Created=True/Created@4\nRunning=False/Stopped@4";
 
-/// The App is of generation 9, its LimaVM of generation 4.
+/// Checks a row for an App of generation 9 and a LimaVM of generation 4.
 fn check(number: &str, row: Row, vm: &str, app: &str, expected: &str) {
     let (vm, app) = (conditions(vm), conditions(app));
     let said = settled(&Inputs {
@@ -131,7 +131,7 @@ fn every_row_of_the_table() {
     check("14, Kubernetes is off", UP, STARTED, engine, settled);
     let off = |said: &str| format!("{engine}\nKubernetesReady={said}");
     check("14, Kubernetes was off", UP, STARTED, &off("False/NotApplicable@9"), settled);
-    // The context is gone when the command that disables Kubernetes returns.
+    // A command that disables Kubernetes returns after the context is removed.
     let stale = "False/KubernetesStale Kubernetes context needs to be synchronized";
     check("14, it is not off yet", UP, STARTED, &off("True/Ready@9"), stale);
     check("14, it has not looked yet", UP, STARTED, &off("False/NotApplicable@8"), stale);

@@ -1,4 +1,4 @@
-//! The policy of the engine's connection, as a table.
+//! Tests of the plan for the engine's connection, as a table.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn condition(kind: &str, status: &str, reason: &str) -> Condition {
     }
 }
 
-/// An App whose VM is like this, that is connected and says so.
+/// A connected App with this status of its Running condition.
 fn seen(running: &str) -> Observed {
     let mut app = App::new("app", AppSpec::default());
     app.metadata.generation = Some(1);
@@ -44,7 +44,7 @@ fn off(running: &str) -> Observed {
     Observed { connection: Connection::Off, is_wanted: None, publication, mirrors: 0, ..seen(running) }
 }
 
-/// The steps, with what is reported.
+/// The names of the steps, with the reported conditions.
 fn steps(seen: &Observed) -> Vec<String> {
     let said = |step: &Step| match step {
         Step::Report(condition) => format!("report {} {}", condition.status, condition.reason),

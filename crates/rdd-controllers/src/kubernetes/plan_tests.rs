@@ -1,4 +1,4 @@
-//! The policy of Kubernetes, case by case.
+//! Tests of the plan for Kubernetes.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -56,7 +56,7 @@ fn runs(version: &str) -> Result<ClusterFound, Trouble> {
     Ok(ClusterFound::Running { version: version.to_owned() })
 }
 
-/// Nothing is there yet, of an App that wants everything.
+/// An App that wants Kubernetes, before anything exists.
 fn nothing() -> Observed {
     Observed {
         app: Arc::new(mk_app(true, true, true)),
@@ -81,7 +81,7 @@ fn nothing() -> Observed {
     }
 }
 
-/// Everything is there, and just now everything was seen.
+/// Everything exists, with this outcome of the last probe.
 fn everything(answer: Answer, in_a_row: u32) -> Observed {
     let mut seen = Observed {
         route: Some(upstream()),
@@ -99,7 +99,7 @@ fn everything(answer: Answer, in_a_row: u32) -> Observed {
     seen
 }
 
-/// What the condition said before.
+/// Sets the condition that was reported before.
 fn was(seen: &mut Observed, status: &str, reason: &str) {
     let mut app = (*seen.app).clone();
     let mut conditions = app.status.take().unwrap_or_default().conditions;
@@ -115,7 +115,7 @@ fn of_app(change: impl FnOnce(&mut App), mut seen: Observed) -> Observed {
     seen
 }
 
-/// Steps by name, and what the condition is to say.
+/// The names of the steps, and the reported condition.
 fn outline(seen: &Observed) -> String {
     let told = |step: &Step| match step {
         Step::WriteStatus(status) => {
@@ -336,7 +336,7 @@ fn one_that_is_silent_for_too_long_is_started_anew() {
     check(&seen, "False/Probing at 7443 again 15s");
 }
 
-/// An access whose certificate is good from an hour before `wall` until so many days after it.
+/// An access with a certificate that is valid from an hour before `wall` for this many days.
 fn certified(wall: Duration, days: u64) -> Access {
     let mut params = rcgen::CertificateParams::new(vec!["admin".to_owned()]).unwrap();
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
@@ -374,7 +374,7 @@ fn pem((from, until): (Duration, Duration)) -> String {
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// One that runs and does not answer, with certificates that begin so long after now.
+/// A cluster that runs and does not answer, with certificates that become valid after this time.
 fn silent_until(begin: Duration, is_new: bool) -> Observed {
     let seen = everything(Answer::Failed("not valid yet".into()), 1);
     let certificate = pem((seen.wall + begin, seen.wall + begin + 365 * DAY));
@@ -397,11 +397,11 @@ fn certificates_of_the_future_are_waited_for_made_anew_or_told_but_never_just_aw
     assert!(said.contains("valid from 2028-02-19T08:00:00Z, 400 days after what this machine's clock shows"), "{said}");
     assert!(said.contains("rdd reset --kubernetes"), "{said}");
     check(&Observed { foundation: None, ..used.clone() }, "False/CertificatesInvalid at 7443 again 15s");
-    // A restart mends nothing, however long it is silent.
+    // A restart would not help, however long the cluster is silent.
     let mut silent = used.clone();
     silent.probe.as_mut().unwrap().silent = Duration::from_hours(9);
     check(&silent, "False/CertificatesInvalid at 7443 again 15s");
-    // One that answers is well, and one that was not asked yet is asked.
+    // A cluster that answers is fine, and one that was not probed yet is probed.
     let mut answers = used.clone();
     answers.probe.as_mut().unwrap().answer = Answer::Ready;
     check(&answers, "True/Ready at 7443 again 15s");

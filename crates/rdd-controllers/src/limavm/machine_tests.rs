@@ -1,4 +1,4 @@
-//! Jobs and their failures, without an API.
+//! Tests of jobs and their failures, without an API.
 
 use std::{
     sync::{
@@ -28,7 +28,7 @@ fn delays_double_up_to_a_bound_and_the_first_crash_of_what_was_up_costs_nothing(
     assert_eq!(waits(true), [0, 1, 2, 4, 128, 256, 300, 300]);
 }
 
-/// A driver whose creations end as the test wants.
+/// A driver with creations that end as the test decides.
 #[derive(Debug)]
 struct Odd(fn() -> Result<(), Error>);
 
@@ -88,7 +88,7 @@ fn mk_room(create: fn() -> Result<(), Error>) -> Room {
 }
 
 impl Room {
-    /// Creates, and returns what is known when that has ended.
+    /// Runs a creation; returns the state after it has ended.
     async fn create(&self, basis: &Basis) -> Machine {
         let (key, woken, before) = (mk_key(), Arc::clone(&self.woken), self.woken.load(Ordering::SeqCst));
         let wake: Wake = Arc::new(move || {

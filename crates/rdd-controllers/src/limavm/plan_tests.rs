@@ -1,4 +1,4 @@
-//! The policy of LimaVM as a table: what is seen, and the steps that follow.
+//! Tests of LimaVM's plan as a table: an observation, and the expected steps.
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-/// A LimaVM `vm` of generation 3 that shall run, with an owned template of version 7, and nothing done yet.
+/// A LimaVM `vm` of generation 3 that shall run, with an owned template of version 7, before the first job.
 struct Seen(Observed);
 
 fn seen() -> Seen {
@@ -52,7 +52,7 @@ impl Seen {
         })
     }
 
-    /// Created from the template of version 7, and stopped.
+    /// The instance was created from template version 7 and is stopped.
     fn created(self) -> Self {
         let named = self.status(|status| {
             status.template_config_map = Some("vm-template".to_owned());
@@ -61,7 +61,7 @@ impl Seen {
         named.said(&specs::INSTANCE_CREATED.pending()).disk(mk_stopped("a"))
     }
 
-    /// Created, up, and said to be.
+    /// The instance is up and reported as such.
     fn running(self) -> Self {
         let up = self.created().said(&specs::STARTED.pending()).status(|status| status.restart_count = 1);
         up.disk(mk_running("a", false)).machine(Machine::Held(UP))
@@ -122,7 +122,7 @@ fn mk_failed(job: Job, wait: Option<u64>) -> Machine {
     Machine::Failed(Failure { job, message: "no luck".to_owned(), wait: wait.map(Duration::from_secs) })
 }
 
-/// The plan in one line: what is written is shown as what changes by it.
+/// The plan in one line; a status is shown as the changes that it makes.
 fn show(seen: &Observed, plan: &Plan<Step>) -> String {
     let mut before = seen.vm.status.clone().unwrap_or_default();
     let mut words = Vec::new();
@@ -169,7 +169,7 @@ fn show_change(before: &LimaVMStatus, after: &LimaVMStatus, changed: &[(String, 
 
 fn check(seen: Seen, expected: &str) {
     let made = show(&seen.0, &plan(&seen.0));
-    // That a look was taken at this generation is said by every plan; the rows below are about what is new.
+    // Every plan reports the observed generation; the rows below are about other changes.
     let made: Vec<&str> = made.split("; ").filter(|word| *word != "say" && !word.is_empty()).collect();
     assert_eq!(made.join("; "), expected, "{:#?}", seen.0);
 }
@@ -324,7 +324,7 @@ fn after_a_restart_of_the_controller_a_claim_is_verified_and_what_runs_is_taken_
         "say Running=True/Started \"Lima instance is running\"",
     );
     check(restarted().said(&specs::RECONCILING.pending()).machine(Machine::Held(Phase::Starting)), "");
-    // It was not said to be up yet when the controller ended: this start still has to be counted.
+    // The controller ended before it reported the VM as up: this start must still be counted.
     check(restarted().said(&specs::STARTING.pending()), "adopt");
     check(
         restarted().said(&specs::STARTING.pending()).machine(Machine::Held(UP)),
@@ -409,7 +409,7 @@ fn an_edit_of_the_template_restarts_what_runs_and_counts_when_the_new_start_is_u
         edited().said(&specs::STARTING.pending()).disk(mk_running("b", false)),
         "say Running=True/Started \"Lima instance is running\" version=9 restartCount=2",
     );
-    // Once more while it comes up: that start is not with the last text.
+    // Once more while the VM starts: this start does not use the newest text.
     check(
         edited().said(&specs::STARTING.pending()).disk(mk_running("x", false)).machine(Machine::Held(Phase::Starting)),
         "say restartNeeded=true; apply-template",
@@ -450,7 +450,7 @@ fn an_edit_that_leaves_the_text_alone_restarts_nothing() {
 fn nothing_is_done_beside_what_is_under_way() {
     for job in [Job::Create, Job::Adopt, Job::Stop, Job::Delete] {
         let busy = seen().running().restart_is_requested().template(Some("b"), "9");
-        // How far a creation is has to be looked at.
+        // Nothing reports the progress of a creation, so it is polled.
         let expected = if job == Job::Create { "again 1s" } else { "" };
         check(busy.machine(Machine::Busy(job)).disk(Disk::NotLooked), expected);
     }

@@ -1,4 +1,4 @@
-//! What is asked of a container is done, once.
+//! Requests for containers are executed once.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ fn each_action_is_done_once_and_its_result_is_written() {
         scene.object(&one("containers", &id), |object| object["status"]["status"] == state);
     }
     let counts = ["start", "pause", "unpause", "restart"].map(|action| scene.room.happened(&id, action));
-    // A restart is a start as well.
+    // A restart counts as a start too.
     assert_eq!(counts, [2, 1, 1, 1]);
 }
 
@@ -91,7 +91,7 @@ fn a_wish_in_the_spec_is_acted_on_once_and_not_again_when_the_container_ends() {
     assert_eq!(scene.room.happened(&id, "start"), 2);
 }
 
-/// Kills the controllers at a step of a restart; returns how often the container was restarted, and what is said of it.
+/// Kills the controllers at a step of a restart; returns how often the container was restarted, and the recorded result.
 fn restart_killed_at(step: &str, when: When) -> (usize, Value) {
     let mut scene = Scene::with(|room| {
         room.running("one");

@@ -1,4 +1,4 @@
-//! Findings about the engine's watcher.
+//! Regression tests of findings about the engine's watcher.
 
 use std::{
     fmt,
@@ -20,7 +20,7 @@ use tokio::runtime::Handle;
 
 use crate::hands::{APPS, Scene, ask, at, condition, delete, get, merge, one, says_running, until};
 
-/// Panics in the watcher itself when it is told to, once.
+/// Panics once in the watcher when the test asks for it.
 #[derive(Debug, Default)]
 struct Fright(AtomicBool);
 
@@ -57,7 +57,7 @@ fn a_watcher_that_breaks_ends_or_panics_is_told_of_and_replaced() {
         scene.object(&one("containers", &id), |object| object["status"]["name"] == name);
         scene.until_says("True", "Connected");
     }
-    // With nobody to connect to, it is never said to be connected.
+    // Without an engine, the condition must never be True.
     scene.room.engine().crash();
     let message = scene.until_says("False", "ConnectFailed");
     assert!(message.starts_with("failed to ping Docker: ") || message.contains("events"), "{message}");
@@ -159,7 +159,7 @@ fn the_finalizer_is_put_on_again_for_every_kind_and_the_spec_is_the_users() {
     let paths = [one("containers", &container), one("images", &image), one("volumes", &volume_name("data"))];
     scene.ask_spec(&container, "running");
     scene.object(&paths[0], |object| object["status"]["observedGeneration"] == 2);
-    // While nobody can put it on again at once.
+    // While the engine is down, nothing can add the finalizer again.
     scene.room.engine().crash();
     scene.until_says("False", "ConnectFailed");
     for path in &paths {
@@ -175,7 +175,7 @@ fn the_finalizer_is_put_on_again_for_every_kind_and_the_spec_is_the_users() {
     assert_eq!(spec, Some(json!({"state": "running"})));
 }
 
-/// Makes an object of its own in the moment before the mirror of the same name is made.
+/// Creates an object of the same name just before the controller creates the mirror.
 struct Faster {
     client: kube::Client,
     object: Mutex<Option<Value>>,
@@ -218,7 +218,7 @@ fn a_user_who_was_faster_than_the_mirror_keeps_what_they_asked_for() {
     scene.stage.start();
     says_running(&scene.stage, "True");
     scene.until_says("True", "Connected");
-    // So late that the mirror is thought to be new.
+    // So late that the controller takes the mirror for new.
     let late = scene.room.engine().change(|world| {
         let id = world.create_container(NewContainer::sleeper("late", "box:1")).unwrap();
         *faster.object.lock().unwrap() = Some(mine(&id));
@@ -283,7 +283,7 @@ fn a_failure_that_could_not_be_written_is_written_as_soon_as_it_can_be() {
     });
     let hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
     ask(&scene.stage, "POST", hooks, &hook).unwrap();
-    // The next connection says nothing for long, neither that it stands nor that it does not: nobody else leads to another look.
+    // The next connection hangs and reports nothing for a long time, so no other event triggers a reconcile.
     scene.room.engine().fault(Fault::always(Route::ContainerList, Effect::Hang));
     scene.room.engine().end_events();
     scene.until("failing reconciles", |stage| (!stage.block_on(stage.manager().is_quiet())).then_some(()));
@@ -358,7 +358,7 @@ fn errors_name_kind_and_name() {
 fn a_container_that_goes_between_list_and_inspect_leaves_no_mirror() {
     let mut scene = Scene::dark();
     let (short, long) = (scene.room.container("short"), scene.room.container("long"));
-    // It was mirrored by a daemon before.
+    // A mirror from an earlier daemon.
     says_running(&scene.stage, "True");
     scene.until_says("True", "Connected");
     scene.stage.stop();

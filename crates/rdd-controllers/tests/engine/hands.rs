@@ -1,4 +1,4 @@
-//! A server, the controllers of the engine, and an engine that does what it is told.
+//! Fixtures: a server, the engine's controllers, and a fake engine.
 
 use std::{
     convert::Infallible,
@@ -27,7 +27,7 @@ pub(crate) const APPS: &str = "/apis/app.rancherdesktop.io/v1alpha1/apps";
 const GROUP: &str = "/apis/containers.rancherdesktop.io/v1alpha1/namespaces/default";
 pub(crate) const ACTION: &str = "containers.rancherdesktop.io/action";
 
-/// Where the objects of a kind are.
+/// The path of the objects of a kind.
 pub(crate) fn at(plural: &str) -> String {
     format!("{GROUP}/{plural}")
 }
@@ -36,7 +36,7 @@ pub(crate) fn one(plural: &str, name: &str) -> String {
     format!("{GROUP}/{plural}/{name}")
 }
 
-/// An engine in a folder of its own.
+/// A fake engine in its own directory.
 #[derive(Debug)]
 pub(crate) struct Room {
     engine: Mutex<FakeEngine>,
@@ -55,7 +55,7 @@ impl Room {
         self.engine.lock().expect("no test panics with the engine in its hands")
     }
 
-    /// Makes a container that sleeps when it is started.
+    /// Creates a container that sleeps when it is started.
     pub(crate) fn container(&self, name: &str) -> String {
         let made = self.engine().change(|world| world.create_container(NewContainer::sleeper(name, "box:1")));
         made.expect("a container is made")
@@ -67,13 +67,13 @@ impl Room {
         id
     }
 
-    /// How often this happened to a container.
+    /// How often this event happened to a container.
     pub(crate) fn happened(&self, id: &str, action: &str) -> usize {
         let events = self.engine().change(|world| world.events());
         events.iter().filter(|event| event.id == id && event.action == action).count()
     }
 
-    /// The engine's controller, and the kinds without anybody who has steps of their own.
+    /// The engine's controller, and controllers without steps that install the kinds.
     pub(crate) fn only_engine(&self) -> Vec<Registered> {
         let mut all = self.controllers();
         all.retain(|one| one.declaration().name() != "container");
@@ -94,7 +94,7 @@ impl Room {
     }
 }
 
-/// The API of logs, which are tested elsewhere.
+/// A client without a server: the logs endpoint is tested elsewhere.
 fn nowhere() -> Client {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     let runtime = RUNTIME.get_or_init(|| Runtime::new().expect("a runtime can be started"));
@@ -102,7 +102,7 @@ fn nowhere() -> Client {
     Client::try_from(Config::new("http://127.0.0.1:1".parse().expect("it is an address"))).expect("it is a client")
 }
 
-/// Brings the kinds of a controller along, and does nothing: the tests are the App's controller.
+/// Installs the kinds of a controller and does nothing else: the tests act as the App's controller.
 struct Kinds(&'static str);
 
 #[derive(Debug)]
@@ -138,16 +138,16 @@ impl rdd_runtime::Controller for Kinds {
     }
 }
 
-/// A server, controllers, an engine, and an App whose VM runs.
+/// A server, controllers, an engine, and an App with a running VM.
 pub(crate) struct Scene {
-    // First, for it runs on what is below.
+    // Dropped first: it runs on the fields below.
     pub(crate) stage: Stage,
     pub(crate) room: Arc<Room>,
     _api: TestApi,
 }
 
 impl Scene {
-    /// Nothing is connected yet.
+    /// A scene without a connection.
     pub(crate) fn dark() -> Self {
         let (api, room) = (TestApi::start(), Room::new());
         let own = Arc::clone(&room);
@@ -157,12 +157,12 @@ impl Scene {
         Self { stage, room, _api: api }
     }
 
-    /// Everything that the engine has is mirrored.
+    /// A connected scene: everything in the engine is mirrored.
     pub(crate) fn connected() -> Self {
         Self::with(|_| ())
     }
 
-    /// The same, after the engine was given something.
+    /// A connected scene with an engine that `prepare` has filled.
     pub(crate) fn with(prepare: impl FnOnce(&Room)) -> Self {
         let mut scene = Self::dark();
         prepare(&scene.room);
@@ -176,13 +176,13 @@ impl Scene {
         until(&mut self.stage, what, look)
     }
 
-    /// Waits for what is said of the engine, at the App's generation.
+    /// Waits for this condition of the engine at the App's generation.
     #[track_caller]
     pub(crate) fn until_says(&mut self, status: &str, reason: &str) -> String {
         until_says(&mut self.stage, status, reason)
     }
 
-    /// Waits until an object is as wanted, and returns it.
+    /// Waits until an object satisfies the check, and returns it.
     #[track_caller]
     pub(crate) fn object(&mut self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         until(&mut self.stage, path, |stage| get(stage, path).filter(|object| is_so(object)))
@@ -197,7 +197,7 @@ impl Scene {
         names(&self.stage, plural)
     }
 
-    /// Asks for a state in the spec.
+    /// Requests a state in the spec.
     pub(crate) fn ask_spec(&self, id: &str, state: &str) {
         merge(&self.stage, &one("containers", id), &json!({"spec": {"state": state}})).expect("a state is taken");
     }
@@ -207,13 +207,13 @@ impl Scene {
     }
 }
 
-/// Asks for an action by annotation.
+/// Requests an action by annotation.
 pub(crate) fn ask_action(stage: &Stage, id: &str, action: &str) {
     let asking = json!({"metadata": {"annotations": {ACTION: action}}});
     merge(stage, &one("containers", id), &asking).expect("an action is taken");
 }
 
-/// Makes the App.
+/// Creates the App.
 pub(crate) fn make_app(stage: &Stage) {
     let app = json!({
         "apiVersion": "app.rancherdesktop.io/v1alpha1", "kind": "App", "metadata": {"name": "app"},
@@ -222,7 +222,7 @@ pub(crate) fn make_app(stage: &Stage) {
     ask(stage, "POST", APPS, &app).expect("an App is made");
 }
 
-/// The VM of the App runs, or does not, or nobody knows. As the App's controller says it: as the owner of its own conditions.
+/// Sets the App's Running condition, as the App's controller would.
 pub(crate) fn says_running(stage: &Stage, status: &str) {
     let condition = json!({
         "type": "Running", "status": status, "reason": "Told", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
@@ -246,7 +246,7 @@ pub(crate) fn until_says(stage: &mut Stage, status: &str, reason: &str) -> Strin
     })
 }
 
-/// What is said of the engine.
+/// The condition of the engine.
 pub(crate) fn condition(app: &Value) -> Option<Value> {
     let all = app["status"]["conditions"].as_array()?;
     all.iter().find(|condition| condition["type"] == "ContainerEngineReady").cloned()
@@ -258,7 +258,7 @@ pub(crate) fn names(stage: &Stage, plural: &str) -> Vec<String> {
     names.map(|object| object["metadata"]["name"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// What the server refused with: the code and the text.
+/// The code and the message of a refusal.
 type Refusal = (u16, String);
 
 pub(crate) fn request(stage: &Stage, method: &str, path: &str, kind: &str, body: &Value) -> Result<Value, Refusal> {
@@ -291,7 +291,7 @@ pub(crate) fn delete(stage: &Stage, path: &str) {
     ask(stage, "DELETE", path, &Value::Null).expect("it can be deleted");
 }
 
-/// Waits until something holds, and starts the controllers again if they are killed meanwhile.
+/// Waits until a check holds; restarts the controllers if they are killed meanwhile.
 #[track_caller]
 pub(crate) fn until<T>(stage: &mut Stage, what: &str, mut look: impl FnMut(&Stage) -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
@@ -308,7 +308,7 @@ pub(crate) fn until<T>(stage: &mut Stage, what: &str, mut look: impl FnMut(&Stag
     }
 }
 
-/// What there is, for whoever has to find out why something did not happen.
+/// The state of the scene, for the message of a failed wait.
 fn evidence(stage: &Stage) -> String {
     let mut text = format!("{:?}", stage.manager());
     let paths = [format!("{APPS}/app"), at("containers"), at("images"), at("volumes")];

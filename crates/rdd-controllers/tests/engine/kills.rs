@@ -1,4 +1,4 @@
-//! Killed before and after every step, the mirror gets where it would have got.
+//! The engine's controller converges after a kill before or after each of its steps.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn scenario(stage: &mut Stage, room: &Arc<Room>) {
     says_running(stage, "True");
     until_says(stage, "True", "Connected");
     until(stage, "all mirrors", |stage| (names(stage, "containers").len() == 3).then_some(()));
-    // Asked for, lost on the other side, deleted on this one.
+    // One container with a request, one that is gone in the engine, one whose object is deleted.
     merge(stage, &one("containers", &kept), &json!({"spec": {"state": "created"}})).unwrap();
     as_wanted(stage, &one("containers", &kept), |object| object["status"]["status"] == "exited");
     ask_action(stage, &kept, "start");

@@ -1,4 +1,4 @@
-//! The engine's mirror at work, over a real API in the same process and a fake engine on a real socket.
+//! Tests of the engine's mirror over a real API in this process and a fake engine on a real socket.
 
 mod actions;
 mod findings_295;

@@ -1,4 +1,4 @@
-//! What the engine has is mirrored, and what happens on either side happens on the other.
+//! The engine is mirrored, and changes on either side reach the other.
 
 use std::sync::{
     Arc,
@@ -53,11 +53,11 @@ fn an_image_has_a_mirror_for_each_tag_and_one_without_when_it_has_none() {
     scene.room.engine().change(|world| world.tag_image("box:1", "box:2")).unwrap();
     let second = image_name(&image, Some("box:2"));
     scene.object(&one("images", &second), |object| object["status"]["repoTag"] == "box:2");
-    // The tag moves: of the image that had it, nobody tells.
+    // The tag moves. The engine reports nothing about the image that had it.
     let other = scene.room.engine().change(|world| world.import_image(Some("box:2"), [].into())).unwrap();
     scene.gone(&one("images", &second));
     scene.object(&one("images", &image_name(&other, Some("box:2"))), |_| true);
-    // And back: the other one has none left.
+    // It moves back: the other image has no tag left.
     scene.room.engine().change(|world| world.tag_image("box:1", "box:2")).unwrap();
     let dangling_other = image_name(&other, None);
     let made = scene.object(&one("images", &dangling_other), |object| !object["status"].is_null());
@@ -68,7 +68,7 @@ fn an_image_has_a_mirror_for_each_tag_and_one_without_when_it_has_none() {
     assert!(!scene.names("images").contains(&dangling));
 }
 
-/// When the mirror of a tag is about to say what it stands for, gives the tag to another image, and holds the mirror up until that one has its own.
+/// Moves a tag to another image just before its mirror's status is written, and delays the write until the other mirror exists.
 #[derive(Debug)]
 struct Thief {
     room: Arc<Room>,
@@ -86,7 +86,7 @@ impl Probe for Thief {
                 let made = self.made.load(Ordering::SeqCst);
                 let moved = self.room.engine().change(|world| world.tag_image("other:1", "moving:1"));
                 moved.expect("a tag can be moved");
-                // Others go on meanwhile, on the other threads.
+                // The other threads go on meanwhile.
                 let is_made = || (self.made.load(Ordering::SeqCst) > made).then_some(());
                 tokio::task::block_in_place(|| eventually("the other's mirror", PATIENCE, is_made));
             }
@@ -111,7 +111,7 @@ fn a_tag_that_moves_while_its_mirror_is_being_written_leaves_no_mirror_that_is_w
         scene.room.engine().change(|world| (world.find_image("box:1").unwrap(), world.find_image("other:1").unwrap()));
     let before = thief.written.load(Ordering::SeqCst);
     thief.is_armed.store(true, Ordering::SeqCst);
-    // One event, and no other of this image ever after.
+    // One event, and none about this image afterwards.
     scene.room.engine().change(|world| world.tag_image("box:1", "moving:1")).unwrap();
     scene.until("both mirrors to be written", |_| (thief.written.load(Ordering::SeqCst) >= before + 2).then_some(()));
     scene.gone(&one("images", &image_name(&loser, Some("moving:1"))));

@@ -1,4 +1,4 @@
-//! ConfigMapReplicaSet.
+//! Tests of ConfigMapReplicaSet.
 
 use std::time::Instant;
 

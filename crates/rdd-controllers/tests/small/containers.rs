@@ -1,4 +1,4 @@
-//! The kinds of the container engine.
+//! Tests of the kinds of the container engine.
 
 use rdd_controllers::containers::{Containers, Defined};
 use rdd_runtime::Registered;

@@ -1,4 +1,4 @@
-//! Demo.
+//! Tests of Demo.
 
 use rdd_controllers::demo::Controller;
 use rdd_runtime::Registered;
@@ -16,7 +16,7 @@ pub(crate) fn make(stage: &Stage, name: &str, count: i32) {
     post(stage, DEMOS, &object("app.rancherdesktop.io", "Demo", name, spec)).expect("a Demo is made");
 }
 
-/// Lets Demos have any name, until the definition is put right at the next start.
+/// Allows any name for Demos until the next start restores the definition.
 pub(crate) fn loosen(stage: &Stage) {
     let name = "demos.app.rancherdesktop.io";
     let mut found = get(stage, &format!("{DEFINITIONS}/{name}")).expect("the definition is there");
@@ -46,13 +46,13 @@ fn a_message_is_processed_as_often_as_asked_and_every_time_is_told() {
 
     let completed = event(&mut scene.stage, "Demo", "Completed", "Process");
     assert_eq!(completed[2..], ["Demo processing completed successfully", "Normal", "demo-controller"]);
-    // Later ones of the same kind are counted, not written: so events of this API are recorded everywhere.
+    // Further events of the same kind only increase a count, as usual for this API.
     let processed = event(&mut scene.stage, "Demo", "Processing", "Process");
     assert_eq!(processed[2..], ["Processed message 1 of 3: hi", "Normal", "demo-controller"]);
     let changed = event(&mut scene.stage, "Demo", "ConditionChanged", "Completed");
     assert_eq!(changed[3..], ["Normal", "demo-controller"]);
 
-    // The core view of the same, by which scripts look.
+    // The core v1 view of the same events, which scripts use.
     let path = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.kind%3DDemo";
     let core = get(&scene.stage, path).unwrap();
     assert!(core["items"].as_array().is_some_and(|items| items.len() >= 4), "{core}");

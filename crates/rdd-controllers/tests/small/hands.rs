@@ -1,4 +1,4 @@
-//! Hands on the API of a test, beside the controllers.
+//! Fixtures: requests to the API of a test, and waits.
 
 use std::time::{Duration, Instant};
 
@@ -19,23 +19,23 @@ pub(crate) const NOTARIES: &str = "/apis/rdd.rancherdesktop.io/v1alpha1/namespac
 pub(crate) const SETS: &str = "/apis/rdd.rancherdesktop.io/v1alpha1/namespaces/default/configmapreplicasets";
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// What the server refused with: the code and the text.
+/// The code and the message of a refusal.
 pub(crate) type Refusal = (u16, String);
 
 /// A server and controllers that run on it.
 pub(crate) struct Scene {
-    // First, for it runs on what is below.
+    // Dropped first: it runs on the fields below.
     pub(crate) stage: Stage,
     api: TestApi,
 }
 
 impl Scene {
-    /// Controllers that `make` makes, started.
+    /// Starts the controllers that `make` returns.
     pub(crate) fn of(make: impl Fn() -> Vec<Registered> + 'static) -> Self {
         Self::prepared(make, |_| ())
     }
 
-    /// As [`of`](Self::of), after something was made.
+    /// Like [`of`](Self::of), after `prepare` has created objects.
     pub(crate) fn prepared(make: impl Fn() -> Vec<Registered> + 'static, prepare: impl FnOnce(&Stage)) -> Self {
         let api = TestApi::start();
         let mut stage = Stage::over(&api, make);
@@ -47,7 +47,7 @@ impl Scene {
 }
 
 impl Scene {
-    /// The server, for what has to be asked raw.
+    /// The server, for raw requests.
     pub(crate) fn api(&self) -> &TestApi {
         &self.api
     }
@@ -93,7 +93,7 @@ pub(crate) fn object(group: &str, kind: &str, name: &str, spec: Value) -> Value 
     json!({"apiVersion": format!("{group}/v1alpha1"), "kind": kind, "metadata": {"name": name}, "spec": spec})
 }
 
-/// Serves the kinds of these controllers before anything runs.
+/// Installs the kinds of these controllers before the controllers start.
 pub(crate) fn define(stage: &Stage, controllers: &[&str]) {
     for crd in controllers.iter().flat_map(|controller| rdd_types::crds_of(controller)) {
         let crd = serde_json::to_value(crd).expect("a definition is JSON");
@@ -101,7 +101,7 @@ pub(crate) fn define(stage: &Stage, controllers: &[&str]) {
     }
 }
 
-/// Waits until something holds, and starts the controllers again if they are killed meanwhile.
+/// Waits until a check holds; restarts the controllers if they are killed meanwhile.
 #[track_caller]
 pub(crate) fn until<T>(stage: &mut Stage, what: &str, mut look: impl FnMut(&Stage) -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
@@ -118,7 +118,7 @@ pub(crate) fn until<T>(stage: &mut Stage, what: &str, mut look: impl FnMut(&Stag
     }
 }
 
-/// Reason, action, note and type of the events about an object, and who reports them.
+/// Reason, action, note, type and reporter of the events about an object.
 pub(crate) fn events(stage: &Stage, kind: &str) -> Vec<[String; 5]> {
     let all = get(stage, "/apis/events.k8s.io/v1/namespaces/default/events").expect("events are served");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -128,7 +128,7 @@ pub(crate) fn events(stage: &Stage, kind: &str) -> Vec<[String; 5]> {
     all["items"].as_array().into_iter().flatten().filter(about).map(told).collect()
 }
 
-/// Waits for an event of this reason about an object of this kind.
+/// Waits for an event with this reason about an object of this kind.
 #[track_caller]
 pub(crate) fn event(stage: &mut Stage, kind: &str, reason: &str, action: &str) -> [String; 5] {
     until(stage, &format!("the event {reason} {action}"), |stage| {

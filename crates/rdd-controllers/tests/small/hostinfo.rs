@@ -1,4 +1,4 @@
-//! HostInfo.
+//! Tests of HostInfo.
 
 use rdd_controllers::hostinfo::{Controller, Host};
 use rdd_runtime::Registered;

@@ -1,4 +1,4 @@
-//! The list of versions of Kubernetes.
+//! Tests of the list of Kubernetes versions.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,7 +15,7 @@ use crate::hands::{APPS, NAMESPACES, Scene, define, delete, get, merge, object, 
 
 const LIST: &str = "/api/v1/namespaces/desk/configmaps/k3s-versions";
 
-/// The guard asks the API, which there is only when the stage is.
+/// A scene whose guard gets its client after the server has started.
 fn scene(prepare: impl FnOnce(&Stage)) -> Scene {
     let client: Arc<OnceLock<Client>> = Arc::default();
     let own = Arc::clone(&client);
@@ -103,7 +103,7 @@ fn the_list_cannot_be_deleted_while_its_app_needs_it() {
     assert_eq!(delete(&scene.stage, LIST), Err((403, wanted.to_owned())));
     assert_eq!(delete(&scene.stage, &format!("{LIST}?dryRun=All")), Err((403, wanted.to_owned())));
 
-    // An App that is on its way out needs it no more, and does not get it back.
+    // An App that is being deleted needs no list, and the list is not restored.
     merge(&scene.stage, &format!("{APPS}/app"), &json!({"metadata": {"finalizers": ["test.example.com/hold"]}}))
         .unwrap();
     delete(&scene.stage, &format!("{APPS}/app")).unwrap();

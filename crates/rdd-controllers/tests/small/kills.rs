@@ -1,4 +1,4 @@
-//! Killed before and after every step, each controller gets where it would have got.
+//! Each small controller converges after a kill before or after each of its steps.
 
 use rdd_testkit::controllers::kill_everywhere;
 use serde_json::json;

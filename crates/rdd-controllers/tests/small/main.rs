@@ -1,4 +1,4 @@
-//! The small controllers at work, over a real API in the same process: what they make, what they refuse, and that they survive a kill at every step.
+//! Tests of the small controllers over a real API in this process: their objects, their admission, and kills at every step.
 
 mod configmap_replicaset;
 mod containers;

@@ -1,4 +1,4 @@
-//! The mock.
+//! Tests of the mock.
 
 use rdd_controllers::mock::Controller;
 use rdd_runtime::Registered;
@@ -77,7 +77,7 @@ fn an_app_is_settled_as_soon_as_it_asks_and_has_the_versions() {
     assert_eq!(settled(&scene.stage), [json!("Settled"), json!("True"), json!("app.running set to true"), json!(true)]);
     let list = get(&scene.stage, "/api/v1/namespaces/rancher-desktop/configmaps/k3s-versions").unwrap();
     assert!(list["data"]["channels"].as_str().is_some_and(|text| text.contains("stable")), "{list}");
-    // There is no guard here.
+    // The mock does not register the guard of the list.
     delete(&scene.stage, "/api/v1/namespaces/rancher-desktop/configmaps/k3s-versions").unwrap();
 }
 

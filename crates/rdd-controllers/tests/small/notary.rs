@@ -1,4 +1,4 @@
-//! Notary.
+//! Tests of Notary.
 
 use rdd_controllers::notary::Controller;
 use rdd_runtime::Registered;

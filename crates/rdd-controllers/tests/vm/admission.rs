@@ -1,4 +1,4 @@
-//! What is refused, with code and words, and what is prepared before a write.
+//! Tests of admission: refusals with code and message, and defaulting.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -154,7 +154,7 @@ fn an_app_is_filled_in_and_judged() {
     ] {
         assert_eq!(refusal(stage.try_patch_app(&json!({ "spec": spec }))), (403, denied(validator, text)));
     }
-    // `auto` is what was chosen; anything else is a change.
+    // `auto` is the current choice; anything else is a change.
     stage.try_patch_app(&json!({"spec": {"backend": "auto"}})).unwrap();
     assert_eq!(refusal(stage.try_patch_app(&json!({"spec": {"backend": "lima"}}))).0, 422);
     assert_eq!(refusal(stage.try_patch_app(&json!({"spec": {"namespace": "other"}}))).0, 422);
@@ -165,7 +165,7 @@ fn an_app_is_filled_in_and_judged() {
 #[test]
 fn an_app_that_todays_rules_would_refuse_can_still_be_changed_in_its_metadata_and_deleted() {
     let stage = Stage::new();
-    // Written while nobody judged it.
+    // Written while no webhook reviewed it.
     stage.kill();
     stage.remove_hooks();
     let app: App = from(json!({

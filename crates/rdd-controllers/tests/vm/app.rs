@@ -1,4 +1,4 @@
-//! The chain from an App over its LimaVM to `Settled`, and back down.
+//! Tests of the chain from an App through its LimaVM to Settled, and back.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
@@ -34,7 +34,7 @@ fn a_new_app_settles_with_a_running_vm_that_it_owns() {
     let namespaces: Api<Namespace> = Api::all(stage.client.clone());
     let namespace = stage.block(namespaces.get(NAMESPACE)).unwrap();
     assert_eq!(namespace.owner_references()[0].uid, app.uid().unwrap());
-    // What the VM says is said of the App too, with its times and the App's generation.
+    // The App mirrors the VM's conditions with their times, but with the App's generation.
     let (ours, theirs) = (app.status.clone().unwrap().conditions, vm.status.unwrap().conditions);
     for kind in ["Created", "Running"] {
         let (ours, theirs) = (condition(&ours, kind).unwrap(), condition(&theirs, kind).unwrap());
@@ -137,7 +137,7 @@ fn a_vm_that_cannot_be_created_or_started_shows_in_settled() {
     stage.world.works(Op::Create);
     let app = stage.app_until("the other failure to show", |app| app_says(app, "Settled", "False/StartFailed"));
     assert_eq!(condition(&app.status.unwrap().conditions, "Settled").unwrap().message, "no such device: /dev/kvm");
-    // Finding E-8: what a driver says that cannot start is there with its remedy, and once.
+    // Finding E-8: the error of a driver that cannot start appears once, with its remedy.
     let refusal = "XDG_RUNTIME_DIR is not set; log in with a session of your own";
     stage.world.fail(Op::Start, Fault::before(refusal));
     let shows = |message: Option<&str>| message == Some(refusal);
@@ -157,7 +157,7 @@ fn a_vm_that_cannot_be_created_or_started_shows_in_settled() {
 #[test]
 fn what_keeps_the_vm_from_being_made_shows_in_settled() {
     let stage = Stage::new();
-    // Somebody has the name, in another namespace.
+    // The name is taken in another namespace.
     stage.create_vm("rd", false);
     stage.create_app(true);
     let app = stage.app_until("the failure to show", |app| app_says(app, "Settled", "False/CreateFailed"));

@@ -1,5 +1,5 @@
-//! Every row of the App's table of conditions is seen on an App, and nothing is that has no row: a row that never comes true is a promise
-//! about nothing.
+//! Every row of the App's table of conditions occurs on an App, and nothing occurs without a row: a row that never occurs is an empty
+//! promise.
 
 use std::{
     collections::BTreeSet,
@@ -39,7 +39,7 @@ use crate::{
 /// Type, status and reason.
 type Triple = (String, String, String);
 
-/// Sees everything that is ever said of an App.
+/// Records every condition that an App ever has.
 struct Witness {
     seen: Arc<Mutex<BTreeSet<Triple>>>,
     ends: Arc<AtomicBool>,
@@ -67,7 +67,7 @@ impl Witness {
 async fn watch(apps: &Api<App>, seen: &Mutex<BTreeSet<Triple>>, ends: &AtomicBool) {
     let mut events = apps.watch(&WatchParams::default(), "0").await.unwrap().boxed();
     loop {
-        // What was written is told at once; a silence after the end means that there is no more.
+        // Written events arrive at once; silence after the end means that there are no more.
         let next = tokio::time::timeout(Duration::from_millis(200), events.next()).await;
         match next {
             Err(_) if ends.load(Ordering::Relaxed) => return,
@@ -100,12 +100,12 @@ fn until_settled(stage: &Stage, what: &str) {
     until(stage, "Settled", what);
 }
 
-/// Wakes the controllers.
+/// Enqueues the App.
 fn look(stage: &Stage, word: &str) {
     stage.try_patch_app(&json!({"metadata": {"labels": {"look": word}}})).unwrap();
 }
 
-/// A machine that cannot be made, cannot start, starts, is left by its controller, and stops at last.
+/// A machine that cannot be created, cannot start, starts, loses its controller, and stops in the end.
 fn life_of_a_machine(stage: &Stage) {
     let gate = stage.world.hold(Op::Create);
     stage.create_app(true);
@@ -127,7 +127,7 @@ fn life_of_a_machine(stage: &Stage) {
     stage.docker.lock().unwrap().heal();
     stage.docker.lock().unwrap().revive().unwrap();
     until_settled(stage, "True/Settled");
-    // Another controller finds it as it is.
+    // The next controller finds the machine as it is.
     stage.kill();
     let gate = stage.world.hold(Op::Adopt);
     stage.start();
@@ -207,7 +207,7 @@ fn end_of_a_machine(stage: &Stage) {
     stage.until_nothing_is_left();
 }
 
-/// Puts these controllers on the list of managers, where `Settled` looks for its peers: managers of tests are not on it.
+/// Registers these controllers, because Settled looks for its peers in the registry and managers of tests do not register.
 pub(crate) fn announce(stage: &Stage, controllers: &[&str]) {
     let value = json!({ "enabledControllers": controllers }).to_string();
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": DISCOVERY_CONFIG_MAP}, "data": {"test": value}});
@@ -218,7 +218,7 @@ pub(crate) fn announce(stage: &Stage, controllers: &[&str]) {
     stage.block(maps.patch(DISCOVERY_CONFIG_MAP, &parameters, &Patch::Apply(&map))).unwrap();
 }
 
-/// Says this of the App, as the controller of this condition would.
+/// Sets a condition of the App, as the controller of this condition would.
 fn say(stage: &Stage, condition: &str, status: &str, reason: &str, generation: i64) {
     let said = json!({"type": condition, "status": status, "reason": reason, "message": "said by a test",
                       "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": generation});
@@ -228,7 +228,7 @@ fn say(stage: &Stage, condition: &str, status: &str, reason: &str, generation: i
     stage.block(stage.apps().patch_status("app", &parameters, &Patch::Apply(&whole))).unwrap();
 }
 
-/// What `Settled` makes of every word of the others. Some of it lasts for so short a time that nobody would see it: here the others are slow.
+/// Settled for every condition of the other controllers. Some states are too short to observe, so the other controllers are slow here.
 fn slow_neighbours(stage: &Stage) {
     announce(stage, &["engine", "kubernetes"]);
     stage.create_app(true);
@@ -274,7 +274,7 @@ fn every_row_of_the_apps_conditions_is_seen_and_nothing_else_is() {
         let stage = Stage::new();
         let witness = Witness::of(&stage);
         slow_neighbours(&stage);
-        // Of these two conditions the test itself was the author.
+        // The test itself wrote these two conditions.
         let is_computed = |one: &Triple| one.0 == "Settled";
         seen.extend(witness.end().into_iter().filter(is_computed));
     }
@@ -286,7 +286,7 @@ fn every_row_of_the_apps_conditions_is_seen_and_nothing_else_is() {
     println!("{} rows, {} of them with every controller at work", told.len(), real.len());
 }
 
-/// A message is that of its row: as it is, or with the words that do not change.
+/// A message is that of its row: either equal, or with the fixed words of the row.
 #[test]
 fn what_is_said_of_an_app_that_runs_is_what_the_reference_says() {
     let stage = Stage::dark(Cast::Whole, Arc::new(Unhurt));

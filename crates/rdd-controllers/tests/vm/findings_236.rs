@@ -1,4 +1,4 @@
-//! The findings about the App's life, each on the real kinds.
+//! Regression tests of findings about the App's life cycle, on the real kinds.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::stage::{Cast, NAMESPACE, Stage, app_says, condition, mk_instance};
 
-/// Deletes the LimaVM past the guard, as somebody without the controllers could.
+/// Deletes the LimaVM past the guard, as a client could while no controller runs.
 fn delete_vm_out_of_band(stage: &Stage) {
     let guards: Api<ValidatingWebhookConfiguration> = Api::all(stage.client.clone());
     stage.block(guards.delete("limavm-validator", &DeleteParams::default())).unwrap();
@@ -63,13 +63,13 @@ fn a_transient_error_around_the_input_is_retried_and_the_finalizer_stays_until_i
         let stage = Stage::dark(Cast::AppOnly, Arc::new(Unhurt));
         install_vm_kind(&stage);
         stage.start();
-        // Without a LimaVM controller there is no defaulter: the input would go as soon as the LimaVM is there.
+        // Without a LimaVM controller there is no defaulter, and the input would disappear as soon as the LimaVM exists.
         stage.faults.plan("POST", "/limavms", u32::MAX);
         stage.create_app(true);
         stage.until("the input", || stage.block(stage.maps(NAMESPACE).get_opt("rd")).unwrap());
         stage.faults.plan(method, "/configmaps/rd", 3);
         stage.delete_app();
-        // As long as errors are to come, the App is held.
+        // While errors are planned, the App keeps its finalizer.
         stage.until("the errors to have happened", || {
             let held = stage.app().is_some_and(|app| app.metadata.finalizers.is_some());
             let left = stage.faults.left(method);
@@ -142,7 +142,7 @@ fn two_instances_share_nothing_that_is_in_their_templates() {
     assert!(values(&one).iter().all(|path| !values(&two).contains(path)), "{one}\n{two}");
 }
 
-/// Dies once, at this point.
+/// Dies once, at this kill point.
 #[derive(Debug)]
 struct Once(&'static str, When, std::sync::atomic::AtomicBool);
 

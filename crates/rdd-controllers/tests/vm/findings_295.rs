@@ -1,4 +1,4 @@
-//! Findings about several controllers that write the status of one App.
+//! Regression tests of findings about several controllers that write the status of one App.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     town::kubeconfig,
 };
 
-/// The controllers that say something of the App, and what.
+/// The controllers that write conditions of the App, and their conditions.
 const WRITERS: [(&str, &[&str]); 3] = [
     ("app", &["Created", "Running", "Settled"]),
     ("engine", &["ContainerEngineReady"]),
@@ -31,7 +31,7 @@ fn rapid_toggling_with_every_writer_of_the_status_meets_no_conflict() {
     stage.app_until("everything to be ready", |app| {
         app_says(app, "KubernetesReady", "True/Ready") && app_says(app, "ContainerEngineReady", "True/Connected")
     });
-    // Nobody waits between the toggles: every writer is at work on an App that others have changed meanwhile.
+    // No wait between the toggles: every writer works on an App that others have changed meanwhile.
     let mut last = stage.app().unwrap();
     for round in 0..30 {
         let spec = json!({"running": round % 2 == 1, "kubernetes": {"enabled": round % 3 != 0}});
@@ -42,7 +42,7 @@ fn rapid_toggling_with_every_writer_of_the_status_meets_no_conflict() {
     let conflicts: Vec<String> = stage.faults.conflicts().into_iter().filter(on_status).collect();
     assert_eq!(conflicts, Vec::<String>::new(), "writers of the status never conflict");
 
-    // And each owns its own conditions, and no other.
+    // Each controller owns its own conditions, and no others.
     let owners = serde_json::to_value(app.metadata.managed_fields.unwrap()).unwrap();
     for (writer, kinds) in WRITERS {
         let owned = owners.as_array().unwrap().iter().filter(|owner| is_status_of(owner, writer));
@@ -56,7 +56,7 @@ fn is_status_of(owner: &Value, writer: &str) -> bool {
     owner["subresource"] == "status" && owner["manager"].as_str().is_some_and(|name| name.starts_with(writer))
 }
 
-/// The types of the conditions that a set of owned fields names.
+/// The types of the conditions in a set of owned fields.
 fn condition_types(fields: &Value) -> Vec<String> {
     let conditions = &fields["f:status"]["f:conditions"];
     let keys = conditions.as_object().into_iter().flat_map(serde_json::Map::keys);

@@ -1,4 +1,4 @@
-//! The controllers killed before and after each of their steps: they converge, and nothing is orphaned.
+//! App and LimaVM converge after a kill before or after each of their steps, and leave no orphans.
 
 use std::{
     sync::{
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{Cast, NAMESPACE, PATIENCE, Stage, condition, says};
 
-/// A place to die, once.
+/// Dies once, at this kill point.
 #[derive(Debug)]
 struct Deadly {
     controller: &'static str,
@@ -37,13 +37,13 @@ impl Probe for Deadly {
     }
 }
 
-/// A life in which every step of both controllers happens; whoever was killed is started again.
+/// A life cycle with every step of both controllers; killed controllers are restarted.
 struct Life {
     stage: Stage,
 }
 
 impl Life {
-    /// Until this holds, with everything that was killed started again.
+    /// Waits until a check holds; restarts the controllers if they are killed meanwhile.
     #[track_caller]
     fn until<T>(&self, what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
         let begin = Instant::now();
@@ -64,7 +64,7 @@ impl Life {
         }
     }
 
-    /// Writes to the App until it is written, and waits until that is settled.
+    /// Writes to the App until it succeeds, and waits until the App is settled.
     fn settle(&self, what: &str, spec: &Value) {
         let written = self.until(what, || self.stage.try_patch_app(&json!({ "spec": spec })).ok());
         self.until(what, || {
@@ -91,7 +91,7 @@ impl Life {
             let vm = stage.rd()?;
             (says(&vm, "Running", "True/Started") && !vm.status?.restart_needed).then_some(())
         });
-        // What runs is left behind, and has to be taken over.
+        // The running VM is left behind and must be adopted.
         stage.restart();
         self.until("the adoption", || stage.world.calls_of("rd").contains(&"adopt").then_some(()));
         self.until("it to be verified", || says(&stage.rd()?, "Running", "True/Started").then_some(()));
@@ -105,7 +105,7 @@ impl Life {
 }
 
 fn enumerated() -> Vec<(&'static str, &'static str)> {
-    // A LimaVM gets its finalizer at admission, so the runtime has to put it on Apps only.
+    // A LimaVM gets its finalizer at admission, so the runtime adds it to Apps only.
     let app = std::iter::once(ENSURE_FINALIZER).chain(app::plan::Step::ALL.iter().copied());
     let app = app.map(|step| (app::NAME, step));
     app.chain(limavm::plan::Step::ALL.iter().map(|step| (limavm::NAME, *step))).collect()

@@ -1,4 +1,4 @@
-//! Kubernetes with its neighbours: App, LimaVM and a fake machine room, over a real API.
+//! Tests of Kubernetes with App, LimaVM and a fake machine room, over a real API.
 
 use std::{
     sync::{
@@ -79,7 +79,7 @@ fn it_comes_up_is_published_and_goes_without_a_restart_of_the_machine() {
     assert_eq!(stage.world.starts("rd"), starts.max(1), "the machine was not restarted");
 }
 
-// Issue 7: enabling it restarts no VM, though the template tells the guest of it at its next boot.
+// Issue 7: enabling Kubernetes restarts no VM, although the changed template takes effect at the guest's next boot.
 #[test]
 fn a_virtual_machine_gets_and_loses_it_without_a_restart_and_is_told_at_its_next_boot() {
     let stage = stage(Arc::new(Unhurt));
@@ -137,7 +137,7 @@ fn what_the_cluster_answers_is_what_is_said() {
     stage.until("nothing to be published", || stage.town.published().is_none().then_some(()));
 }
 
-/// The App's machine is a virtual one: only its template names the port.
+/// Creates an App with a Lima machine: only its template names the port.
 fn create_lima_app(stage: &Stage) {
     let spec = json!({"running": true, "namespace": NAMESPACE, "backend": "lima"});
     let app = serde_json::from_value(json!({"metadata": {"name": "app"}, "spec": spec})).unwrap();
@@ -145,7 +145,7 @@ fn create_lima_app(stage: &Stage) {
     stage.app_until_settled(&app);
 }
 
-/// The port in the App's template; none while Kubernetes is off.
+/// The port in the App's template; `None` while Kubernetes is disabled.
 fn template_port(stage: &Stage) -> Option<u16> {
     let map = stage.block(stage.maps(NAMESPACE).get("rd-template")).unwrap();
     let text = map.data.unwrap().remove("template").unwrap();
@@ -166,7 +166,7 @@ fn until_ports_agree(stage: &Stage) -> u16 {
     port
 }
 
-/// Reads the status, changes something of its own in it and writes all of it back, as a client that knows only GET and PUT.
+/// Reads the status, changes its own part and replaces all of it, like a client that knows only GET and PUT.
 fn write_status(stage: &Stage, round: u32) {
     let label = format!("{round}");
     stage.until("a write of the status", || {
@@ -214,7 +214,7 @@ fn template_kubeconfig_and_status_agree_when_the_first_port_is_taken_over_toggle
     assert_eq!(until_ports_agree(&stage), first, "chosen afresh");
 }
 
-/// The files of an instance whose home is this folder.
+/// The files of an instance in this home directory.
 fn files(home: &std::path::Path) -> Arc<Files> {
     let environment = Environment { home: Some(home.as_os_str().to_owned()), ..Environment::default() };
     let instance = Instance::resolve(&environment, Platform::Linux).unwrap();
@@ -225,7 +225,7 @@ fn files(home: &std::path::Path) -> Arc<Files> {
 #[test]
 fn a_kubeconfig_that_cannot_be_written_gives_merge_failed_reaches_settled_and_heals() {
     let home = tempfile::tempdir().unwrap();
-    // Not a matter of permissions, so that it holds for root too.
+    // Not by permissions, so that it also fails for root.
     std::fs::write(home.path().join(".kube"), "in the way").unwrap();
     let stage = Stage::dark(Cast::All, Arc::new(Unhurt));
     stage.world.cluster_serves(Some(&kubeconfig(365)), Some(Upstream::unix("/nonexistent/k3s.sock")));
@@ -245,7 +245,7 @@ fn a_kubeconfig_that_cannot_be_written_gives_merge_failed_reaches_settled_and_he
     assert!(published.contains(&format!("https://127.0.0.1:{}", port(&app))), "{published}");
 }
 
-// Finding 361-S2: without a kubeconfig of the cluster there is nothing to publish, and that is not readiness.
+// Finding 361-S2: without a kubeconfig of the cluster nothing can be published, so the cluster is not ready.
 #[test]
 fn a_cluster_without_a_kubeconfig_is_not_ready_not_settled_and_not_published_until_it_has_one() {
     let stage = Stage::dark(Cast::All, Arc::new(Unhurt));
@@ -320,7 +320,7 @@ fn releases_are_got_and_newer_ones_replace_older_ones() {
 
 const DAY: i64 = 24 * 3600;
 
-/// Lets the controller look, and returns when it has: it then says this.
+/// Enqueues the App, and returns when the controller has reported this.
 #[track_caller]
 fn look(stage: &Stage, word: &str, says: &str) {
     let app = stage.try_patch_app(&json!({"spec": {"application": {"updates": {"enabled": word == "odd"}}}})).unwrap();
@@ -338,7 +338,7 @@ fn certificates_that_are_about_to_end_are_renewed_once_and_a_clock_that_is_off_c
     enabled(&stage);
     let starts = || stage.world.cluster_starts("rd");
     let first = starts();
-    // A machine that believes to be in another century, and one that slept for a night.
+    // A machine with a clock in another century, and one that slept for a night.
     for (word, ahead) in [("odd", -20_000 * DAY), ("even", 0), ("odd", DAY / 3), ("even", 300 * DAY)] {
         stage.clock.set_ahead(ahead);
         look(&stage, word, "True/Ready");
@@ -348,13 +348,14 @@ fn certificates_that_are_about_to_end_are_renewed_once_and_a_clock_that_is_off_c
     stage.try_patch_app(&json!({"metadata": {"labels": {"look": "near-the-end"}}})).unwrap();
     stage.until("the restart", || (starts() == first + 1).then_some(()));
     until(&stage, "True/Ready");
-    // The new ones end like the old ones: it does not help, and is not done again. Nor when they have ended, or the clock is set back.
+    // The new certificates end like the old ones: a restart does not help and is not repeated, also not after they end or the clock is
+    // set back.
     for (word, ahead) in [("odd", 341 * DAY), ("even", 400 * DAY), ("odd", 0)] {
         stage.clock.set_ahead(ahead);
         look(&stage, word, "True/Ready");
         assert_eq!(starts(), first + 1, "{ahead} s ahead");
     }
-    // Others, that end later, are renewed when their time comes.
+    // Certificates with a later end are renewed when their time comes.
     stage.world.cluster_serves(Some(&kubeconfig(700)), Some(Upstream::unix("/nonexistent/k3s.sock")));
     stage.clock.set_ahead(500 * DAY);
     look(&stage, "even", "True/Ready");
@@ -365,7 +366,7 @@ fn certificates_that_are_about_to_end_are_renewed_once_and_a_clock_that_is_off_c
     until(&stage, "True/Ready");
 }
 
-/// A cluster whose certificates begin so many days from now, and which nobody can reach before.
+/// Serves a cluster whose certificates become valid in this many days, and which does not answer before.
 fn of_the_future(stage: &Stage, days: u64) {
     let (config, authority) = founded(days, 365);
     stage.world.cluster_serves(Some(&config), Some(Upstream::unix("/nonexistent/k3s.sock")));
@@ -373,8 +374,8 @@ fn of_the_future(stage: &Stage, days: u64) {
     stage.town.answers(Answer::Failed("certificate is not valid yet".into()));
 }
 
-/// From now on they are made as they should be. One that is there is of the future for as long as it lives, so it is served as one of
-/// today only when it has been made anew, which `wait` waits for.
+/// Serves a cluster with valid certificates from now on. An existing cluster keeps its certificates, so it is replaced only after it was
+/// recreated; `wait` waits for that.
 fn of_today(stage: &Stage, wait: impl FnOnce(&dyn Fn(&Stage) -> Option<()>)) {
     let (config, authority) = founded(0, 365);
     stage.world.clusters_stand_on(Some(&authority));
@@ -398,13 +399,13 @@ fn a_cluster_that_was_made_in_the_future_is_made_anew_as_long_as_nobody_can_have
     of_today(&stage, |is_so| stage.until("one of today", || is_so(&stage)));
     until(&stage, "True/Ready");
     let (starts, before) = (stage.world.cluster_starts("rd"), resets());
-    // From now on it is somebody's: it is not touched, whatever the clock says, and is well again when that is.
+    // From now on a user may have used the cluster: it is not recreated, whatever the clock shows, and recovers with the clock.
     stage.clock.set_ahead(-400 * DAY);
     stage.town.answers(Answer::Failed("certificate is not valid yet".into()));
     let app = until(&stage, "False/CertificatesInvalid");
     assert!(message(&app).contains("rdd reset --kubernetes"), "{}", message(&app));
     look(&stage, "odd", "False/CertificatesInvalid");
-    // Nor is it started, if it does not run.
+    // It is not started either, if it does not run.
     stage.world.cluster_dies("rd", "certificate is not valid yet");
     look(&stage, "even", "False/CertificatesInvalid");
     look(&stage, "odd", "False/CertificatesInvalid");
@@ -444,7 +445,7 @@ fn after_a_sleep_it_may_miss_two_answers_and_goes_on_with_the_same_port_and_clus
     assert!(since.0.as_second() < stage.clock.wall().as_secs().cast_signed() - DAY / 4, "it was ready all the time");
 }
 
-/// A place to die, once.
+/// Dies once, at this kill point.
 #[derive(Debug)]
 struct Deadly {
     step: &'static str,
@@ -460,7 +461,7 @@ impl Probe for Deadly {
     }
 }
 
-/// A life in which every step happens; whoever was killed is started again.
+/// A life cycle with every step; killed controllers are restarted.
 struct Life(Stage);
 
 impl Life {
@@ -489,14 +490,14 @@ impl Life {
 
     fn live(&self) {
         self.0.create_app(true);
-        // A clock that was ahead when the cluster was made.
+        // A clock that was ahead when the cluster was created.
         of_the_future(&self.0, 400);
         self.write("enabling", &json!({"spec": {"kubernetes": {"enabled": true}}}));
         self.until("it to be made anew", |stage| stage.world.calls_of("rd").contains(&"cluster_reset").then_some(()));
         of_today(&self.0, |is_so| self.until("one of today", is_so));
         self.says("True/Ready");
         self.until("the choice", |stage| (stage.town.counts().1 > 0).then_some(()));
-        // Certificates that end soon: one restart.
+        // Certificates that end soon cause one restart.
         let starts = self.0.world.cluster_starts("rd");
         self.0.world.cluster_serves(Some(&kubeconfig(20)), Some(Upstream::unix("/nonexistent/k3s.sock")));
         self.write("a look", &json!({"metadata": {"labels": {"look": "again"}}}));

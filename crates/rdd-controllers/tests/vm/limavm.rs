@@ -1,4 +1,4 @@
-//! The life of a LimaVM: created, started, stopped, restarted, edited, crashed, adopted, deleted.
+//! Tests of the life cycle of a LimaVM: created, started, stopped, restarted, edited, crashed, adopted, deleted.
 
 use k8s_openapi::api::events::v1::Event;
 use kube::{
@@ -71,7 +71,7 @@ fn conditions_that_change_are_told_as_events_and_a_start_does_not_pass_through_u
     stage.create_vm("vm", true);
     stage.vm_until_running("vm");
     let events: Api<Event> = Api::namespaced(stage.client.clone(), "default");
-    // Those of one type are one event that is counted on, as with every recorder; so each type shows the first thing that was said.
+    // Events of one type are counted in one object, as with every recorder, so each type shows its first message.
     let said = stage.until("both events", || {
         let mut list = stage.block(events.list(&Default::default())).unwrap().items;
         list.retain(|event| event.regarding.as_ref().is_some_and(|object| object.kind.as_deref() == Some("LimaVM")));
@@ -172,7 +172,7 @@ fn a_creation_that_fails_half_way_is_said_and_redone_and_never_taken_for_done() 
     assert_eq!(message(&vm, "Created"), "no space left on device");
     stage.until("further tries", || (stage.world.calls_of("vm").len() >= 3).then_some(()));
     assert!(says(&stage.vm("vm").unwrap(), "Created", "False/CreateFailed"));
-    // Also for a controller that has just been started and remembers nothing.
+    // Also with a controller that has just started and remembers nothing.
     stage.restart();
     stage.until("it to be tried again", || (stage.world.calls_of("vm").len() >= 6).then_some(()));
     assert!(stage.world.calls_of("vm").iter().all(|call| *call == "create"), "{:?}", stage.world.calls_of("vm"));
@@ -223,7 +223,7 @@ fn what_a_killed_daemon_left_running_is_taken_over_as_it_runs() {
     stage.until("it to be taken over", || stage.world.calls_of("vm").contains(&"adopt").then_some(()));
     let vm = stage.vm_until_running("vm");
     assert_eq!((restarts(&vm), stage.world.starts("vm")), (1, 1), "that is no start");
-    // And it is watched again.
+    // The VM is watched again.
     stage.world.dies("vm", "gone");
     stage.vm_until("the next start", "vm", |vm| restarts(vm) == 2);
 }
@@ -247,7 +247,7 @@ fn what_a_killed_daemon_left_running_is_stopped_if_it_shall_not_run() {
     stage.create_vm("vm", true);
     stage.vm_until_running("vm");
     stage.kill();
-    // Without controllers there is no webhook either that would have to agree: updates of LimaVMs are not reviewed.
+    // Without controllers there is no webhook to approve the write: updates of LimaVMs are not reviewed.
     stage.patch_vm("vm", &json!({"spec": {"running": false}}));
     stage.start();
     stage.vm_until("it to be stopped", "vm", |vm| says(vm, "Running", "False/Stopped"));
@@ -368,7 +368,7 @@ fn a_namespace_with_a_limavm_in_it_vanishes_with_it() {
 fn one_with_a_name_that_no_machine_can_have_says_so_and_can_be_deleted() {
     let stage = Stage::new();
     stage.put_input(TEMPLATE);
-    // Written while nobody judged it.
+    // Written while no webhook reviewed it.
     stage.kill();
     stage.remove_hooks();
     let name = "a".repeat(70);

@@ -1,4 +1,4 @@
-//! LimaVM and App over a real API server in this process, the real framework, and a driver in memory.
+//! Tests of LimaVM and App over a real API server in this process, the real framework, and a driver in memory.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 

@@ -1,4 +1,4 @@
-//! One instance of everything: an API server, the two controllers under a manager that can be killed and started again, and a machine room.
+//! Fixtures: an API server, controllers under a manager that can be killed and restarted, and a fake machine room.
 
 use std::{
     convert::Infallible,
@@ -54,14 +54,14 @@ use tower_service::Service;
 
 use crate::town::Town;
 
-/// How long anything here may take; the machine may be busy.
+/// The timeout of every wait; the machine may be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// Where the Apps of these tests live: a namespace that they have to make.
+/// The namespace of the Apps in these tests; the App controller creates it.
 pub(crate) const NAMESPACE: &str = "rancher-desktop";
-/// A template that the fake takes.
+/// A template that the fake driver accepts.
 pub(crate) const TEMPLATE: &str = "vmType: fake\n";
 
-/// The machine's clock, whose wall time a test sets.
+/// The machine's clock, with a wall time that a test sets.
 #[derive(Debug)]
 pub(crate) struct Adrift {
     machine: SharedClock,
@@ -69,7 +69,7 @@ pub(crate) struct Adrift {
 }
 
 impl Adrift {
-    /// The wall time is so many seconds ahead from now on, or behind if that is negative.
+    /// Sets the wall time this many seconds ahead, or back if negative.
     pub(crate) fn set_ahead(&self, seconds: i64) {
         self.ahead_seconds.store(seconds, Ordering::SeqCst);
     }
@@ -91,9 +91,9 @@ impl Clock for Adrift {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cast {
     Both,
-    /// Both, and the one of Kubernetes.
+    /// App, LimaVM and Kubernetes.
     All,
-    /// All, and those of an engine.
+    /// All of these, and those of an engine.
     Whole,
     LimaVMOnly,
     AppOnly,
@@ -101,18 +101,18 @@ pub(crate) enum Cast {
 
 pub(crate) struct Stage {
     pub(crate) world: World,
-    /// What there is around Kubernetes.
+    /// The fake environment of Kubernetes.
     pub(crate) town: Town,
     /// The engine in the machine.
     pub(crate) docker: Mutex<FakeEngine>,
-    /// What the test itself asks.
+    /// The client of the test itself.
     pub(crate) client: Client,
     pub(crate) faults: Faults,
     pub(crate) clock: Arc<Adrift>,
     cast: Cast,
     probe: Arc<dyn Probe>,
     running: Mutex<Option<Running>>,
-    // Last, for what is above runs on them.
+    // Dropped last: the fields above use them.
     folder: TempDir,
     runtime: Runtime,
     api: TestApi,
@@ -124,14 +124,14 @@ struct Running {
 }
 
 impl Stage {
-    /// Both controllers run.
+    /// A stage with both controllers running.
     pub(crate) fn new() -> Self {
         let stage = Self::dark(Cast::Both, Arc::new(Unhurt));
         stage.start();
         stage
     }
 
-    /// Nothing runs yet.
+    /// A stage before the first start of the manager.
     pub(crate) fn dark(cast: Cast, probe: Arc<dyn Probe>) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let api = TestApi::start();
@@ -175,7 +175,7 @@ impl Stage {
         let host = Host { cpus: 8, memory_bytes: 16 << 30 };
         let mut setup = app::Setup::of(&instance, &environment, &drivers, host);
         setup.facts.backend = Backend::Host;
-        // Whoever runs the tests, also root.
+        // The same backends for every user who runs the tests, also root.
         setup.facts.backends = vec![Backend::Lima, Backend::Host];
         let pace = limavm::machine::Pace {
             first: Duration::from_millis(20),
@@ -222,27 +222,27 @@ impl Stage {
         }
     }
 
-    /// Ends everything as a kill would: no step, no job and no handler goes on.
+    /// Ends everything as a kill would: no step, job or handler goes on.
     pub(crate) fn kill(&self) {
         let Some(Running { manager, driver }) = self.running.lock().unwrap().take() else { return };
         self.block(manager.kill());
         self.until("everything that was killed to be gone", || (driver.strong_count() == 0).then_some(()));
     }
 
-    /// Kills it and starts it anew.
+    /// Kills the manager and starts it again.
     pub(crate) fn restart(&self) {
         self.kill();
         self.start();
     }
 
-    /// Ends it well.
+    /// Stops the manager gracefully.
     pub(crate) fn stop(&self) {
         if let Some(Running { manager, .. }) = self.running.lock().unwrap().take() {
             self.runtime.block_on(manager.stop(Duration::from_secs(40)));
         }
     }
 
-    /// Removes every webhook configuration, so that writes get through while no controller runs.
+    /// Removes all webhook configurations, so that writes succeed while no controller runs.
     pub(crate) fn remove_hooks(&self) {
         let (delete, all) = (DeleteParams::default(), ListParams::default());
         let mutating: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
@@ -251,7 +251,7 @@ impl Stage {
         self.block(validating.delete_collection(&delete, &all)).unwrap();
     }
 
-    /// Whether a probe has said that it is dead.
+    /// Whether a probe has decided to die.
     pub(crate) fn is_dead(&self) -> bool {
         let running = self.running.lock().unwrap();
         let Some(Running { manager, .. }) = &*running else { return true };
@@ -279,7 +279,7 @@ impl Stage {
         Api::all(self.client.clone())
     }
 
-    /// A ConfigMap `input` with this template in the namespace `default`.
+    /// Applies a ConfigMap `input` with this template in the namespace `default`.
     pub(crate) fn put_input(&self, text: &str) {
         let input = json!({"metadata": {"name": "input"}, "data": {"template": text}});
         let input: ConfigMap = serde_json::from_value(input).unwrap();
@@ -291,7 +291,7 @@ impl Stage {
         self.block(self.vms("default").create(&PostParams::default(), &mk_vm(name, running)))
     }
 
-    /// The same, from a fresh input.
+    /// Creates a LimaVM from a new ConfigMap `input`.
     pub(crate) fn create_vm(&self, name: &str, running: bool) {
         self.put_input(TEMPLATE);
         self.try_create_vm(name, running).unwrap();
@@ -305,7 +305,7 @@ impl Stage {
         self.block(self.vms("default").patch(name, &PatchParams::default(), &Patch::Merge(patch))).unwrap();
     }
 
-    /// Waits until the LimaVM of this name in `default` is like this.
+    /// Waits until the LimaVM with this name in `default` satisfies the check.
     #[track_caller]
     pub(crate) fn vm_until(&self, what: &str, name: &str, is: impl Fn(&LimaVM) -> bool) -> LimaVM {
         let look = || match self.vm(name) {
@@ -315,13 +315,13 @@ impl Stage {
         eventually(what, PATIENCE, look)
     }
 
-    /// Waits until it runs and says so.
+    /// Waits until the VM runs and is reported as running.
     #[track_caller]
     pub(crate) fn vm_until_running(&self, name: &str) -> LimaVM {
         self.vm_until("the LimaVM to run", name, |vm| says(vm, "Running", "True/Started"))
     }
 
-    /// Creates the App of these settings in [`NAMESPACE`].
+    /// Creates the App with these settings in [`NAMESPACE`].
     pub(crate) fn create_app(&self, running: bool) -> App {
         let app = json!({"metadata": {"name": "app"}, "spec": {"running": running, "namespace": NAMESPACE}});
         let app: App = serde_json::from_value(app).unwrap();
@@ -345,7 +345,7 @@ impl Stage {
         eventually(what, PATIENCE, look)
     }
 
-    /// Waits until the App is as this generation of it wants.
+    /// Waits until the App is settled at this generation.
     #[track_caller]
     pub(crate) fn app_until_settled(&self, written: &App) -> App {
         let generation = written.metadata.generation.unwrap();
@@ -363,7 +363,7 @@ impl Stage {
         self.block(self.apps().delete("app", &DeleteParams::default())).unwrap();
     }
 
-    /// Everything that could be left of an App, by name.
+    /// The names of everything that an App could leave behind.
     pub(crate) fn remains(&self) -> Vec<String> {
         let mut found: Vec<String> = self.world.machines().iter().map(|vm| format!("machine {vm}")).collect();
         self.block(async {
@@ -371,7 +371,7 @@ impl Stage {
             let vms: Api<LimaVM> = Api::all(self.client.clone());
             found.extend(vms.list(&all).await.unwrap().iter().map(|vm| format!("LimaVM {}", vm.name_any())));
             let maps = self.maps(NAMESPACE).list(&all).await.unwrap();
-            // What every namespace has is not ours.
+            // Every namespace has this ConfigMap; it does not belong to the App.
             let maps = maps.iter().map(ResourceExt::name_any).filter(|name| name != "kube-root-ca.crt");
             found.extend(maps.map(|name| format!("ConfigMap {name}")));
             let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(self.client.clone());
@@ -430,7 +430,7 @@ pub(crate) fn app_says(app: &App, kind: &str, what: &str) -> bool {
     condition(conditions, kind).is_some_and(|one| format!("{}/{}", one.status, one.reason) == what)
 }
 
-/// Code and text of a refusal.
+/// The code and the message of a refusal.
 pub(crate) fn refusal<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> (u16, String) {
     match result.expect_err("it is refused") {
         kube::Error::Api(status) => (status.code, status.message.clone()),
@@ -438,7 +438,7 @@ pub(crate) fn refusal<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> (u1
     }
 }
 
-/// Requests of the controllers that do not get through, and those that were answered with a conflict.
+/// Faults for requests of the controllers, and a record of those that were answered with a conflict.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Faults {
     planned: Arc<Mutex<Vec<Fault>>>,
@@ -448,14 +448,14 @@ pub(crate) struct Faults {
 #[derive(Debug)]
 struct Fault {
     method: &'static str,
-    /// How its path ends.
+    /// The end of the request's path.
     path: String,
-    /// How often it has still to happen.
+    /// How many more times it happens.
     times: u32,
 }
 
 impl Faults {
-    /// The next `times` requests of the controllers with this method for a path that ends like this fail on their way.
+    /// Makes the next `times` requests of the controllers with this method and such a path fail before they reach the server.
     pub(crate) fn plan(&self, method: &'static str, path: &str, times: u32) {
         self.planned.lock().unwrap().push(Fault { method, path: path.to_owned(), times });
     }
@@ -465,7 +465,7 @@ impl Faults {
         self.conflicts.lock().unwrap().clone()
     }
 
-    /// How often planned faults of this method have still to happen.
+    /// How many planned faults of this method have not happened yet.
     pub(crate) fn left(&self, method: &str) -> u32 {
         self.planned.lock().unwrap().iter().filter(|fault| fault.method == method).map(|fault| fault.times).sum()
     }
@@ -479,7 +479,7 @@ impl Faults {
     }
 }
 
-/// The server's door, through which not everything gets.
+/// The connection to the server, with planned faults.
 #[derive(Clone)]
 struct Faulty {
     door: InProcess,

@@ -1,4 +1,4 @@
-//! What there is around Kubernetes, for tests: releases, kubeconfigs, and somebody who says how the cluster is doing.
+//! Fixtures: a fake environment of Kubernetes with releases, kubeconfigs and probes.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -18,7 +18,7 @@ use rdd_driver::Drivers;
 use rdd_runtime::Trigger;
 use rdd_stdx::clock::{SharedClock, SystemClock};
 
-/// All of it, shared by its clones; it outlives the controllers, as files and other people's clusters do.
+/// The environment, shared by its clones. It outlives the controllers, like files and other clusters do.
 #[derive(Debug, Clone)]
 pub(crate) struct Town(Arc<Mutex<State>>);
 
@@ -30,11 +30,11 @@ struct State {
     choices: u32,
     refusal: Option<String>,
     release: Release,
-    /// So many answers are still to be missed.
+    /// How many answers are still to be missed.
     misses: u32,
-    /// The port that is tried first; 0 stands for any free one, because tests run side by side.
+    /// The preferred port; 0 means any free one, because tests run concurrently.
     first_port: u16,
-    /// Where contexts are published instead of here.
+    /// Publishes contexts in these files instead of recording them here.
     files: Option<Arc<dyn Contexts>>,
 }
 
@@ -79,37 +79,37 @@ impl Town {
         }
     }
 
-    /// The port that controllers try first when they are started from now on.
+    /// Sets the preferred port of controllers that start from now on.
     pub(crate) fn prefers(&self, port: u16) {
         self.lock().first_port = port;
     }
 
-    /// Controllers that are started from now on publish contexts in these files.
+    /// Makes controllers that start from now on publish contexts in these files.
     pub(crate) fn publishes_to(&self, files: Arc<dyn Contexts>) {
         self.lock().files = Some(files);
     }
 
-    /// What the cluster answers from now on.
+    /// Sets the outcome of probes from now on.
     pub(crate) fn answers(&self, answer: Answer) {
         self.lock().answer = answer;
     }
 
-    /// The next answers do not come in time.
+    /// Makes the next answers time out.
     pub(crate) fn misses(&self, misses: u32) {
         self.lock().misses = misses;
     }
 
-    /// How many are still to be missed.
+    /// How many answers are still to be missed.
     pub(crate) fn missed(&self) -> u32 {
         self.lock().misses
     }
 
-    /// Why kubeconfigs cannot be written from now on.
+    /// Makes writes of kubeconfigs fail from now on, or succeed with `None`.
     pub(crate) fn refuses(&self, why: Option<&str>) {
         self.lock().refusal = why.map(str::to_owned);
     }
 
-    /// Nothing of ours is published any more: somebody took it away.
+    /// Removes the publication, as another program could.
     pub(crate) fn forget(&self) {
         self.lock().published = None;
     }
@@ -118,12 +118,12 @@ impl Town {
         self.lock().release = release;
     }
 
-    /// The port that is published.
+    /// The published port.
     pub(crate) fn published(&self) -> Option<u16> {
         self.lock().published.as_ref().map(|access| access.port)
     }
 
-    /// How often something was written, and the current context chosen.
+    /// How often something was published, and how often the current context was chosen.
     pub(crate) fn counts(&self) -> (u32, u32) {
         let state = self.lock();
         (state.writes, state.choices)
@@ -196,13 +196,13 @@ impl Releases for Town {
     fn stop(&self) {}
 }
 
-/// A kubeconfig as K3s writes it, with a certificate that is good for so many days.
+/// A kubeconfig of K3s with a certificate that is valid for this many days.
 pub(crate) fn kubeconfig(days: u64) -> String {
     founded(0, days).0
 }
 
-/// A kubeconfig as K3s writes it, and what the cluster stands on: certificates that begin so many days from now, an hour earlier, and are good for so
-/// many days.
+/// A kubeconfig of K3s and the foundation of the cluster: certificates that become valid in this many days less an hour, and stay valid
+/// for this many days.
 pub(crate) fn founded(begin: u64, days: u64) -> (String, String) {
     let mut params = rcgen::CertificateParams::new(vec!["admin".to_owned()]).unwrap();
     let begin = SystemClock::shared().wall() + Duration::from_hours(24 * begin);

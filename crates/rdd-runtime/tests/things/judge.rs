@@ -1,4 +1,4 @@
-//! A controller that does nothing but judge things.
+//! A controller with a webhook and without reconciles.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use rdd_runtime::{
 
 use super::Thing;
 
-/// Does nothing but judge.
+/// A controller that only reviews things.
 pub struct Judge;
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! A small kind and its controller, which copies each thing into a ConfigMap and can be told to misbehave.
+//! A small kind with a controller that copies each thing into a ConfigMap, and fails on request.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
 pub mod judge;
@@ -37,22 +37,22 @@ pub struct ThingStatus {
     pub problem: String,
 }
 
-/// Outlives the controller, as the machine does.
+/// The state outside the API, which outlives the controller.
 #[derive(Debug, Default)]
 pub struct World {
-    /// How often each object was looked at.
+    /// How often each object was observed.
     pub looks: Mutex<HashMap<String, u32>>,
-    /// Objects that were gone.
+    /// Objects for which `gone` was called.
     pub gone: Mutex<Vec<Key>>,
-    /// Numbers that change outside, and who wants to know.
+    /// External numbers, each with the trigger of the object that depends on it.
     pub outside: Mutex<HashMap<String, (u32, Option<rdd_runtime::Trigger>)>>,
-    /// Whether the shaky one has failed.
+    /// Whether the object with mood `shaky` has failed once.
     pub failed: Mutex<bool>,
-    /// What controllers that ended well left.
+    /// How many controllers have stopped gracefully.
     pub stopped: Mutex<u32>,
 }
 
-/// Where a manager of a test is found.
+/// The place of a test's manager.
 pub fn place() -> Place {
     Place {
         health_port: 0,
@@ -198,7 +198,7 @@ fn copy_of(thing: &Thing) -> ConfigMap {
     }
 }
 
-/// What tests do to things.
+/// Requests of a test about things.
 pub struct Hands(pub Api<Thing>, pub Api<ConfigMap>);
 
 impl Hands {
@@ -228,7 +228,7 @@ impl Hands {
     }
 }
 
-/// Looks again and again until it holds.
+/// Polls until the check holds.
 pub async fn until<F: Future<Output = bool>>(what: &str, look: impl Fn() -> F) {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
     while !look().await {

@@ -1,4 +1,4 @@
-//! Logs out of a fake engine, over somebody else's WebSockets and a connection in memory.
+//! Tests of the logs endpoint with a fake engine, over an independent WebSocket client and in memory.
 
 use std::convert::Infallible;
 
@@ -49,12 +49,12 @@ async fn pieces_say_whose_they_are() {
     assert_eq!(told, [ok(1, b"a"), ok(2, b"b"), ok(1, b"c"), broken]);
 }
 
-/// An API with an App, and an engine with one container that runs and has an object.
+/// An API with an App, and an engine with one running container that has an object.
 struct Scene {
     engine: FakeEngine,
     id: String,
     source: Source,
-    // Last, for what is above runs on it.
+    // Dropped last: the fields above run on it.
     stage: Stage,
     _api: TestApi,
     _folder: tempfile::TempDir,
@@ -88,13 +88,13 @@ impl Scene {
         self.engine.change(|world| world.write_log(&self.id, output, text)).unwrap();
     }
 
-    /// The code and the text of what is answered instead of a log.
+    /// The status and the text of a refused request.
     fn refusal(&self, id: &str, query: &str) -> (u16, String) {
         let opened = self.stage.block_on(self.source.open(id, query));
         opened.map(|_| (0, String::new())).unwrap_or_else(|(code, text)| (code.as_u16(), text.to_owned()))
     }
 
-    /// What is read while `change` is done to the engine, and the code and reason of the end.
+    /// The received messages while `change` acts on the engine, then the close code and reason.
     fn read(&self, query: &str, change: impl FnOnce(&mut Reader<'_>)) -> (Vec<Vec<u8>>, u16, String) {
         let mut reader = Reader { socket: self.open(query), pieces: Vec::new(), scene: self };
         change(&mut reader);
@@ -105,7 +105,7 @@ impl Scene {
         self.open_as(query, "").0
     }
 
-    /// The WebSocket, and the subprotocol that was taken of those offered.
+    /// Opens the WebSocket; returns it with the subprotocol that the server selected.
     fn open_as(&self, query: &str, offered: &str) -> (Connected, String) {
         let (near, far) = tokio::io::duplex(1 << 16);
         let sockets = Sockets::default();
@@ -161,7 +161,7 @@ impl Reader<'_> {
         self.scene.stage.block_on(async { self.socket.socket.next().await })
     }
 
-    /// Reads until this text has come.
+    /// Reads until this text has arrived.
     fn until(&mut self, text: &str) {
         while !String::from_utf8_lossy(&self.pieces.concat()).contains(text) {
             match self.next() {
@@ -178,7 +178,7 @@ impl Reader<'_> {
                 Some(Ok(Message::Close(Some(frame)))) => {
                     return (self.pieces, frame.code.into(), frame.reason.to_string());
                 }
-                // 1005 stands for none, as in the protocol.
+                // 1005 means that the close frame has no code.
                 Some(Ok(Message::Close(None))) => return (self.pieces, 1005, String::new()),
                 other => panic!("binary messages and an end, not {other:?}"),
             }
