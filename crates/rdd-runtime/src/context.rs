@@ -114,6 +114,7 @@ impl Context {
     pub fn owner_reference<K: Resource<DynamicType = ()>>(
         owner: &K,
     ) -> Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference> {
+        // `None` for an owner without a uid, which is not stored yet.
         let mut reference = owner.controller_owner_ref(&())?;
         reference.block_owner_deletion = Some(true);
         Some(reference)

@@ -153,6 +153,7 @@ impl<S> Plan<S> {
 
     /// Requeues the object after at most this time; of several calls, the shortest time counts.
     pub fn again(mut self, after: Duration) -> Self {
+        // The earliest of several requests wins.
         self.again = Some(self.again.map_or(after, |earlier| earlier.min(after)));
         self
     }

@@ -54,6 +54,7 @@ async fn install_one(client: &Client, wanted: &Definition) -> Result<Outcome, Er
     let name = wanted.name_any();
     let about = |error: kube::Error| Error::from(error).context(format!("install the definition {name}"));
     let (outcome, found) = ensure(&api, &name, wanted).await.map_err(about)?;
+    // Usually served already: no watch is needed.
     if !is_served(&found) {
         wait(&api, &name).await?;
     }
@@ -93,6 +94,7 @@ async fn update(
     found: &Definition,
     wanted: &Definition,
 ) -> Result<Definition, kube::Error> {
+    // The found resourceVersion makes the server refuse the write if the definition has changed since.
     let next = Definition { spec: wanted.spec.clone(), ..found.clone() };
     api.replace(name, &parameters(), &next).await
 }

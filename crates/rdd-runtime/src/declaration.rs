@@ -176,6 +176,7 @@ impl Declaration {
         let wire: Wire = Arc::new(move |wiring| {
             let (map, own) = (Arc::clone(&map), wiring.clone());
             let cache = wiring.caches.get::<K>();
+            // Each change of the watched kind runs the map, which must therefore be cheap.
             cache.subscribe(move |object| own.wake(map(object, &own)));
             Arc::new(cache)
         });
@@ -236,9 +237,11 @@ fn owners<K: Kind>(object: &K, wiring: &Wiring) -> Vec<Key> {
     let references = object.owner_references().iter();
     let found = references
         .filter(|owner| owner.controller == Some(true) && owner.kind == *kind && is_owner(&owner.api_version));
+    // The reference does not say whether the owner is namespaced: try both keys.
     let keys = found.flat_map(|owner| {
         let near = object.namespace().map(|namespace| Key::namespaced(namespace, &owner.name));
         [Some(Key::cluster(&owner.name)), near].into_iter().flatten()
     });
+    // An owner that is not cached yet is reconciled anyway when it appears.
     keys.filter(|key| (wiring.exists)(key)).collect()
 }

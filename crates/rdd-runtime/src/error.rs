@@ -55,6 +55,7 @@ impl From<kube::Error> for Error {
 
 /// The API error that this link of an error chain is or wraps.
 fn api_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a kube::Error> {
+    // `Error::Step` boxes its source, so a link of the chain may be a box.
     let own = error.downcast_ref::<Error>().or_else(|| error.downcast_ref::<Box<Error>>().map(|boxed| &**boxed));
     match own {
         Some(Error::Api(error)) => Some(error),

@@ -49,6 +49,7 @@ pub(crate) async fn bind(preferred: u16) -> Result<TcpListener, Error> {
     match TcpListener::bind((Ipv4Addr::LOCALHOST, preferred)).await {
         Ok(socket) => Ok(socket),
         Err(error) if preferred == 0 => Err(told(error)),
+        // The preferred port is only a convenience: clients learn the bound port from the API.
         Err(_) => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(told),
     }
 }
@@ -106,6 +107,7 @@ async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, hand
         .serve_connection(TokioIo::new(stream), service)
         .await;
     if let Err(error) = served {
+        // Clients close connections as they like, so this is no warning.
         tracing::trace!(%error, "a connection ended badly");
     }
 }

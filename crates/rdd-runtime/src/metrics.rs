@@ -88,6 +88,7 @@ impl Metrics {
     /// Reports the sizes of this queue. A controller that is started again replaces its earlier queue.
     pub(crate) fn follow(&self, controller: &'static str, queue: Arc<Queue>) {
         let mut queues = self.0.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        // The earlier queue of this controller is no longer in use.
         queues.retain(|(name, _)| *name != controller);
         queues.push((controller, queue));
     }
@@ -102,6 +103,7 @@ impl Metrics {
         };
         self.0.reconciles.get_or_create(&Ended { controller, result: word }).inc();
         self.0.durations.get_or_create(&Of { controller }).observe(took.as_secs_f64());
+        // As in controller-runtime, a panic counts as an error too; a conflict does not.
         if matches!(result, Result::Error | Result::Panic) {
             self.0.errors.get_or_create(&Of { controller }).inc();
         }

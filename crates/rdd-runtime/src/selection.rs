@@ -28,6 +28,7 @@ impl Selection {
 
     /// Whether the controller with this name and group runs.
     pub fn selects(&self, name: &str, group: &str) -> bool {
+        // A lone `-` excludes an empty item, which must not match controllers without a group.
         let names = |item: &String| item == EVERY || item == name || (!group.is_empty() && item == group);
         self.included.iter().any(names) && !self.excluded.iter().any(names)
     }

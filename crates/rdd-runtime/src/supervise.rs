@@ -65,6 +65,7 @@ impl Supervisor {
     ) {
         let (down, shutdown) = (Arc::clone(&self.0.down), self.0.shutdown.clone());
         let mut tasks = self.tasks();
+        // After the end has begun, a new task would outlive it.
         if !tasks.is_closed {
             tasks.group.spawn("supervised", keep_running(name, run, down, shutdown));
         }
@@ -82,6 +83,7 @@ impl Supervisor {
             tasks.is_closed = true;
             std::mem::take(&mut tasks.group)
         };
+        // The lock is released before this wait, because a task may call the supervisor.
         while group.next().await.is_some() {}
     }
 
@@ -114,6 +116,7 @@ async fn keep_running(
             ended = AssertUnwindSafe(ended).catch_unwind() => ended,
             () = shutdown.cancelled() => return,
         };
+        // A task that ends because of the shutdown has not failed.
         if shutdown.is_cancelled() {
             return;
         }

@@ -56,6 +56,7 @@ pub async fn owned(client: &Client, owner: &ObjectMeta, namespace: &str) -> Resu
     // One stream from the first list to the last deletion, so that no kind and no object waits for another that hangs.
     let items = stream::iter(lists).buffer_unordered(AT_ONCE).flat_map(stream::iter);
     let mut ended = pin!(items.map(Item::let_go).buffer_unordered(AT_ONCE));
+    // Failures are collected, so that one object cannot stop the sweep.
     let (mut swept, mut failures) = (Swept::default(), Vec::new());
     while let Some(end) = ended.next().await {
         swept.found += usize::from(end.found);

@@ -374,8 +374,8 @@ fn of_the_future(stage: &Stage, days: u64) {
     stage.town.answers(Answer::Failed("certificate is not valid yet".into()));
 }
 
-/// Serves a cluster with valid certificates from now on. An existing cluster keeps its certificates, so it is replaced only after it was
-/// recreated; `wait` waits for that.
+/// Gives new clusters valid certificates. An existing cluster keeps its own, so the valid ones are served only after it was recreated, which
+/// `wait` waits for.
 fn of_today(stage: &Stage, wait: impl FnOnce(&dyn Fn(&Stage) -> Option<()>)) {
     let (config, authority) = founded(0, 365);
     stage.world.clusters_stand_on(Some(&authority));

@@ -119,6 +119,7 @@ impl Configurations<'_> {
             HookKind::Mutating => api_of::<MutatingWebhookConfiguration>(self.client, None),
             HookKind::Validating => api_of::<ValidatingWebhookConfiguration>(self.client, None),
         };
+        // With force: fields that other field managers have set are taken over.
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
         api.patch(&webhook.configuration, &parameters, &Patch::Apply(wanted)).await
     }
@@ -134,6 +135,7 @@ impl Configurations<'_> {
         found: Option<&K>,
     ) -> Result<Option<K>, Error> {
         let wanted = desired(webhook, reachable, self.manager);
+        // A needless write would cause another watch event, and so another restore.
         if found.is_some_and(|found| is_as_wanted(found, &wanted)) {
             return Ok(None);
         }
@@ -161,6 +163,7 @@ impl Configurations<'_> {
 
     async fn remove<K: Configuration>(&self, answered: &[&Webhook]) -> Result<(), Error> {
         let api = Api::<K>::all(self.client.clone());
+        // The label protects configurations that no manager has created.
         let ours = ListParams::default().labels(&format!("{MANAGER_LABEL}={}", self.manager));
         for found in api.list_metadata(&ours).await?.items {
             let name = found.name_any();
@@ -195,6 +198,7 @@ pub(crate) async fn remove_if_unchanged<K: Configuration>(client: &Client, found
     let preconditions = Preconditions { uid: found.uid.clone(), resource_version: found.resource_version.clone() };
     let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
     match Api::<K>::all(client.clone()).delete(&name, &parameters).await {
+        // Already removed, or changed since it was read: then a manager has it again.
         Err(error) if is_not_found(&error) || has_code(&error, 409) => Ok(()),
         Err(error) => Err(Error::from(error).context(format!("remove the webhook configuration {name}"))),
         Ok(_) => {

@@ -46,6 +46,7 @@ impl Decision {
 
     /// Denies the write with 403 Forbidden and this message.
     pub fn denied(why: impl Into<String>) -> Self {
+        // `forbidden` would add a prefix to the message; clients get exactly `why`.
         let mut status = Status::forbidden("");
         status.message = why.into();
         Self::Denied(Box::new(status))

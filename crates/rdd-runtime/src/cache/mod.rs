@@ -75,12 +75,14 @@ impl Caches {
     fn find<K: Kind>(&self, only: Option<Key>) -> Cached<K> {
         let mut entries = self.0.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let id = (TypeId::of::<K>(), only);
+        // The type is part of the key, so the downcast always succeeds.
         if let Some(known) = entries.get(&id).and_then(|entry| entry.cache.downcast_ref::<Cached<K>>()) {
             return known.clone();
         }
         let cache = Cached::<K>::new(id.1.clone());
         let entry = Entry { cache: Arc::new(cache.clone()), view: Arc::new(cache.clone()) };
         entries.insert(id, entry);
+        // The supervisor may start the watch several times, so the closure keeps its own handles.
         let (client, followed) = (self.0.client.clone(), cache.clone());
         self.0.supervisor.start(format!("watch of {}", K::kind(&())), move || {
             Box::pin(watch::follow(client.clone(), followed.clone()))

@@ -78,6 +78,7 @@ pub struct Snapshot {
 impl Snapshot {
     pub(crate) fn of(map: &ConfigMap) -> Self {
         let entries = map.data.iter().flatten();
+        // Any client can write to the ConfigMap, so an invalid entry must not hide the others.
         let entries = entries.filter_map(|(name, text)| Some((name.clone(), serde_json::from_str(text).ok()?)));
         Self {
             resource_version: map.resource_version(),
@@ -123,6 +124,7 @@ impl Registry {
     /// Reads the ConfigMap; `None` if it does not exist.
     pub async fn read(&self) -> Result<Option<Snapshot>, Error> {
         let found = self.api.get_opt(NAME).await;
+        // An absent ConfigMap is no error: the daemon may be starting.
         let found = found.map_err(|error| Error::from(error).context("read who runs controllers"))?;
         Ok(found.as_ref().map(Snapshot::of))
     }
@@ -133,6 +135,7 @@ impl Registry {
             entry.enabled_passthroughs.get(controller).is_some_and(|all| all.iter().any(|one| one == endpoint))
         };
         for (name, entry) in self.read().await?.map(|found| found.entries).unwrap_or_default() {
+            // The entry of a manager that died stays until the next claim, so being listed is not enough.
             if has(&entry) && is_alive(&entry).await {
                 return Ok(Some((name, entry)));
             }
@@ -171,6 +174,7 @@ impl Registry {
     /// Removes the entry of a manager if it is still of this run. Does nothing if there is no such entry.
     pub async fn remove(&self, name: &str, id: &str) -> Result<(), Error> {
         let Some(found) = self.read().await? else { return Ok(()) };
+        // A later run under the same name has its own entry, which must stay.
         if found.entries.get(name).is_none_or(|entry| entry.id != id) {
             return Ok(());
         }

@@ -56,6 +56,7 @@ pub(crate) fn amendment(found: &ConfigMap, name: &str, entry: &Entry) -> Result<
     }
     let is_ready = found.annotations().get(READY).is_some_and(|value| value == "true");
     let is_labelled = labels().iter().all(|(label, value)| found.labels().get(label) == Some(value));
+    // Nothing to write: this also ends the loop of a restore that causes another watch event.
     if data.is_empty() && is_ready && is_labelled {
         return Ok(None);
     }

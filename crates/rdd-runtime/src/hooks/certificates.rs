@@ -53,6 +53,7 @@ pub enum Error {
 ///
 /// A lock serializes managers that start at the same time, so that all of them use the same authority.
 pub fn authority(folder: &Path, clock: &dyn Clock) -> Result<Pair, Error> {
+    // Of several managers that start at the same time, one creates the authority, and the others read it.
     let _lock = held(&folder.join("webhook.lock"))?;
     let now = clock.wall();
     let (certificate, key) = (folder.join("webhook-ca.crt"), folder.join("webhook-ca.key"));
@@ -64,6 +65,7 @@ pub fn authority(folder: &Path, clock: &dyn Clock) -> Result<Pair, Error> {
         return Ok(pair);
     }
     let mut params = params(now, CA_VALIDITY, "webhook-ca");
+    // It signs serving certificates only, no intermediate authorities.
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     let signer = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
@@ -130,6 +132,7 @@ fn held(path: &Path) -> Result<ProcessLock, Error> {
     let began = Instant::now();
     loop {
         match ProcessLock::acquire(path) {
+            // The other manager needs milliseconds for its work, so polling is enough.
             Err(lock::Error::Held { .. }) if began.elapsed() < LOCK_PATIENCE => {
                 std::thread::sleep(Duration::from_millis(5));
             }

@@ -45,6 +45,7 @@ impl Https {
         let read = |error: rustls::pki_types::pem::Error| Error::because("read the certificate of webhooks", error);
         let certificate = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).map_err(read)?;
         let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).map_err(read)?;
+        // Named, so that it does not depend on a process-wide default that another crate sets.
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -84,6 +85,7 @@ async fn tell(client: &Client, metrics: &Metrics, request: &server::Request) -> 
     let Some(token) = header.and_then(|value| value.strip_prefix("Bearer ")) else {
         return server::bare(StatusCode::UNAUTHORIZED);
     };
+    // The API server decides: this process knows no tokens.
     let spec = TokenReviewSpec { token: Some(token.to_owned()), audiences: None };
     let review = TokenReview { spec, ..TokenReview::default() };
     match Api::<TokenReview>::all(client.clone()).create(&PostParams::default(), &review).await {
@@ -124,6 +126,7 @@ async fn respond(hooks: &[(String, Answer)], request: server::Request) -> server
     if request.method() != Method::POST {
         return server::bare(StatusCode::METHOD_NOT_ALLOWED);
     }
+    // The port is open to every process on this machine, so the size of a request is limited.
     let Ok(body) = Limited::new(request.into_body(), REVIEW_BYTES_MAX).collect().await else {
         return server::bare(StatusCode::PAYLOAD_TOO_LARGE);
     };

@@ -67,6 +67,7 @@ impl Beside {
                     }
                     return;
                 }
+                // A running manager ends with the program, with the daemon, or when its registration is lost.
                 started = &mut starting => match started {
                     Ok((manager, kubeconfig)) => {
                         let ended = self.keep(&manager, &kubeconfig, end.as_mut()).await;
@@ -111,6 +112,7 @@ impl Beside {
         let told = || format!("read the kubeconfig {}", self.kubeconfig.display());
         let text = owned::read_to_string(&self.kubeconfig).map_err(|error| Error::because(told(), error))?;
         let config = Kubeconfig::from_yaml(&text).map_err(|error| Error::because(told(), error))?;
+        // Read again for each start, because the daemon writes new tokens.
         let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await;
         let config = config.map_err(|error| Error::because(told(), error))?;
         let server = config.cluster_url.to_string();

@@ -22,6 +22,7 @@ impl Served {
     pub(super) async fn start(hooks: &dyn Hooks, controllers: &[Registered]) -> Result<Self, Error> {
         let webhooks = controllers.iter().flat_map(|controller| &controller.declaration().webhooks);
         let answers: Vec<_> = webhooks.map(answering).collect();
+        // Without webhooks there is no listener and no certificate.
         if answers.is_empty() {
             return Ok(Self { reachable: None });
         }

@@ -75,6 +75,7 @@ impl Manager {
         // Between claim and start, the entry names controllers that do not run yet: the upkeep must not correct it.
         let _paused = self.upkeep.pause().await;
         let running = self.controllers();
+        // The claim replaces the whole entry, so it names the running controllers again.
         let wanted: Vec<_> = running.iter().copied().chain(waiting.iter().map(|one| one.declaration().name)).collect();
         let claimed = match registry.claim(&self.name, entry, &wanted).await {
             Ok(claimed) => claimed,

@@ -183,6 +183,7 @@ impl Manager {
                 all.map(|one| (one.ready + one.running + one.failing, one.handed_out)).collect::<Vec<_>>()
             })
         };
+        // Work may begin and end while the caches are compared; the counters show that afterwards.
         let before = standing();
         if before.iter().any(|(busy, _)| *busy > 0) {
             return false;
@@ -202,8 +203,10 @@ impl Manager {
     /// What does not end in time is cancelled with a warning.
     pub async fn stop(self, at_most: Duration) {
         if let Some(health) = &self.health {
+            // Probes see the end first, while everything still runs.
             health.set_ready(false);
         }
+        // From here on no reconcile starts; background tasks see the same token as `shutdown`.
         self.tools.stopping.cancel();
         let running = self.with_running(std::mem::take);
         let drained = join_all(running.iter().map(|one| one.drained.cancelled()));
@@ -228,6 +231,7 @@ impl Manager {
                 Err(_) => tracing::warn!("could not remove our registration in time"),
             }
         }
+        // Only now: until here, the controllers' background tasks and event writers had to run.
         self.ending.cancel();
         if tokio::time::timeout(FAREWELL, self.tools.supervisor.ended()).await.is_err() {
             tracing::warn!("tasks do not end and are cut off");

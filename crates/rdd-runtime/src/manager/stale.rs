@@ -96,6 +96,7 @@ impl Stale {
             }
             for gone in self.gone(&others, &mut away).await {
                 tracing::warn!(manager = gone, "a manager is gone for good; its webhooks are no longer asked");
+                // A failure is retried at the next check, because the webhooks are still there.
                 let removed = async {
                     self.remove::<ValidatingWebhookConfiguration>(&gone).await?;
                     self.remove::<MutatingWebhookConfiguration>(&gone).await
@@ -114,6 +115,7 @@ impl Stale {
     async fn listen(&self) {
         let (list, woken) = (discovery::list(&self.caches), Arc::clone(&self.woken));
         list.subscribe(move |_: &ConfigMap| woken.notify_one());
+        // Before the first check: an empty cache would make every manager look absent.
         list.synced().await;
         self.listen_to::<ValidatingWebhookConfiguration>().await;
         self.listen_to::<MutatingWebhookConfiguration>().await;
@@ -138,6 +140,7 @@ impl Stale {
     async fn gone(&self, others: &BTreeSet<String>, away: &mut BTreeMap<String, Instant>) -> Vec<String> {
         let list = discovery::list(&self.caches).get(&discovery::key());
         let entries = list.map(|list| Snapshot::of(&list).entries).unwrap_or_default();
+        // A manager without webhooks has nothing to remove, and starts with a new time if it returns.
         away.retain(|manager, _| others.contains(manager));
         let mut gone = Vec::new();
         for manager in others {
@@ -146,6 +149,7 @@ impl Stale {
                 away.remove(manager);
                 continue;
             }
+            // The time counts from the first check that missed the manager, not from its last sign of life.
             let since = *away.entry(manager.clone()).or_insert_with(Instant::now);
             if standing.is_gone(since.elapsed()) {
                 gone.push(manager.clone());

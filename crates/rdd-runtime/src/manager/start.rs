@@ -75,6 +75,7 @@ impl Manager {
         let tools = tools(&options);
         let ending = tools.1;
         let tools = tools.0;
+        // First of all: configurations of an earlier run match the writes of this start, and they fail closed.
         let served = hooks::Served::start(&*options.hooks, &controllers).await?;
         let mut manager = Manager {
             upkeep: Upkeep::new(&options.name, &options.role, &tools, served),
@@ -86,6 +87,7 @@ impl Manager {
             tools,
         };
         let claimed = manager.register(&options.role, &controllers).await?;
+        // The daemon's manager starts even without controllers; a separate process would be useless.
         if let (Role::External(_), true) = (&options.role, claimed.own.is_empty()) {
             return Ok(Started::NothingToDo(claimed));
         }
@@ -93,10 +95,12 @@ impl Manager {
             matches!(options.role, Role::Alone | Role::Embedded(_))
                 || claimed.own.contains(controller.declaration().name)
         };
+        // Controllers of other managers wait until their manager is gone.
         let (ours, waiting): (Vec<_>, Vec<_>) = controllers.into_iter().partition(is_ours);
         *manager.waiting.get_mut() = waiting;
         if let Role::Embedded(_) | Role::External(_) = options.role {
             let tools = &manager.tools;
+            // Webhooks of waiting controllers count as answered: the manager serves them already.
             let answered = ours.iter().chain(manager.waiting.get_mut().iter());
             tools.points.around(MANAGER, DISCARD, hooks::remove_stale(&tools.client, &manager.name, answered)).await?;
         }
@@ -173,6 +177,7 @@ impl Manager {
 
     /// Configures the webhooks of these controllers, installs their CRDs, starts them, and waits for their caches, up to a timeout.
     pub(super) async fn run(&self, controllers: Vec<Registered>) -> Result<(), Error> {
+        // Webhooks before CRDs, so that no object can be written unchecked.
         self.upkeep.hooks().configure(&self.tools, &self.name, &controllers).await?;
         let client = &self.tools.client;
         let definitions = controllers.iter().flat_map(|one| one.declaration().crds.iter().map(std::slice::from_ref));
@@ -180,6 +185,7 @@ impl Manager {
             definitions.map(|definition| self.tools.points.around(MANAGER, DEFINE, crds::install(client, definition)));
         try_join_all(steps).await?;
         let started: Vec<_> = controllers.into_iter().map(|one| one.start(self.tools.clone())).collect();
+        // A kind that is not served counts as settled, so it does not delay the start.
         let needs: Vec<_> = started.iter().flat_map(|one| &one.needs).map(|view| view.settled()).collect();
         self.upkeep.add(started.iter().map(|one| Arc::clone(&one.declaration)));
         self.with_running(|running| running.extend(started));
@@ -211,6 +217,7 @@ impl Manager {
 
 /// Whether the server refused a write because a required webhook did not answer.
 fn is_failing_webhook(error: &Error) -> bool {
+    // The API has no code of its own for this; the message is upstream's.
     error.code() == Some(500) && Chain(error).to_string().contains("failed calling webhook")
 }
 
@@ -218,6 +225,7 @@ fn is_failing_webhook(error: &Error) -> bool {
 async fn unblock(client: &Client, own: String) {
     let unblocked = async {
         let list = Registry::new(client.clone()).read().await?;
+        // This manager is not registered yet, so the list does not show that it is alive.
         let mut living = BTreeSet::from([own]);
         for (name, entry) in list.map(|list| list.entries).unwrap_or_default() {
             if is_alive(&entry).await {

@@ -166,6 +166,7 @@ impl Upkeep {
     /// Restores what differs; returns whether anything was written.
     async fn look(&self) -> Result<bool, Error> {
         let _writing = self.writing.lock().await;
+        // A manager that is ending must not restore its entry, which it is about to remove.
         if self.stopping.is_cancelled() || self.lost.borrow().is_some() {
             return Ok(false);
         }
@@ -209,6 +210,7 @@ impl Upkeep {
             return Ok(restored);
         }
         let running: BTreeSet<String> = ours.iter().map(|one| one.name.to_owned()).collect();
+        // The entry must name what runs now; waiting controllers are claimed elsewhere.
         let wanted = claiming(entry, &running);
         if list.is_some_and(|list| Snapshot::of(list).entries.get(&self.manager) == Some(&wanted)) {
             return Ok(false);

@@ -100,6 +100,7 @@ async fn respond(routes: &Routes, request: http::Request<Incoming>) -> Response 
         return response;
     };
     let (mut head, body) = request.into_parts();
+    // The handler sees its own path only, wherever it is served.
     head.uri = rest;
     handler(http::Request::from_parts(head, body.map_err(Into::into).boxed_unsync())).await
 }
