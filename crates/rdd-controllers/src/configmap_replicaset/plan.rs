@@ -67,6 +67,7 @@ pub(super) fn replicas(
 pub(super) fn plan(observed: &Observed) -> Plan<Step> {
     let set = &observed.set;
     if set.metadata.deletion_timestamp.is_some() {
+        // Without our finalizer, the cleanup is already done.
         let is_held = set.metadata.finalizers.iter().flatten().any(|one| one == finalizer::CLEANUP);
         return if is_held { Plan::of([Step::Sweep, Step::Release]) } else { Plan::nothing() };
     }

@@ -95,6 +95,7 @@ fn plan(demo: &Demo) -> Plan<Step> {
 
 async fn delete(demo: &Demo, cx: &Context) -> Result<(), Error> {
     let api: Api<Demo> = Api::all(cx.client.clone());
+    // Another object of the same name may exist by now; the uid protects it.
     let only_this = Preconditions { uid: demo.uid(), resource_version: None };
     match api.delete(&demo.name_any(), &DeleteParams::default().preconditions(only_this)).await {
         Err(error) if !is_not_found(&error) => Err(error.into()),
@@ -133,6 +134,7 @@ async fn write(
             changed.push(spec);
         }
     }
+    // Events follow the write, so that none reports a change that failed.
     cx.apply_status(demo, &status).await?;
     for spec in changed {
         cx.events.condition(demo, spec.condition.as_str(), spec.message);

@@ -42,6 +42,7 @@ impl Desk {
             // A process that died has started to remove it. A new mirror follows when it is gone.
             return self.remove(object).await;
         }
+        // A mirror without our finalizer could disappear before its thing is deleted.
         let object = match known.filter(|object| has_finalizer(*object)) {
             Some(object) => object.clone(),
             None => {

@@ -28,6 +28,7 @@ pub(super) async fn look(desk: &Desk, id: &str, look: Look) -> Result<(), Error>
     let deleted = |object: &&Arc<Image>| is_deleting(&***object) && has_finalizer(&***object);
     let has_deleted = known.iter().any(|object| deleted(&object));
     let is_right = |object: &Arc<Image>| has_finalizer(&**object) && !is_deleting(&**object);
+    // All mirrors are complete, so a change of an object needs no request to the engine.
     if look == Look::Object && !known.is_empty() && known.iter().all(is_right) {
         return Ok(());
     }
@@ -36,6 +37,7 @@ pub(super) async fn look(desk: &Desk, id: &str, look: Look) -> Result<(), Error>
     for object in known.iter().filter(deleted) {
         let tags = found.iter().flat_map(|found| &found.statuses).map(|status| status.repo_tag.as_deref());
         let ended = delete(desk, object, tags.collect()).await;
+        // One mirror that fails does not keep the others from being updated.
         failure = failure.or(ended.err());
     }
     // Deleting a tag changes the image, and may have deleted it.

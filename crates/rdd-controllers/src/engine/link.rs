@@ -95,6 +95,7 @@ impl Link {
     }
 
     pub(super) fn set_phase(&self, phase: Phase) {
+        // `send_replace` works without receivers, unlike `send`.
         self.0.phase.send_replace(phase);
     }
 
@@ -158,6 +159,7 @@ impl Link {
 
     /// Enqueues a container whose object was added, changed or deleted.
     pub(super) fn saw_container(&self, object: &Container) -> Wake {
+        // The controller's own writes need no synchronization, but requests do.
         if !is_held(object) || intent::is_pending(object) {
             self.0.queue.add(Item::Container(object.name_any()), Look::Object);
         }

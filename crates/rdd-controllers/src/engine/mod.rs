@@ -117,6 +117,7 @@ impl rdd_runtime::Controller for Controller {
         let link = self.link.clone();
         let source = logs::Source::new(self.client.clone(), move || link.live().map(|live| live.engine));
         Declaration::new(NAME, GROUP)
+            // There is only one App.
             .workers(1)
             .passthrough(logs::passthrough(source, &self.sockets))
             .watches::<Container, _>(move |object| containers.saw_container(object))
@@ -156,6 +157,7 @@ impl rdd_runtime::Controller for Controller {
             }
             Step::Publish => {
                 self.setup.publisher.publish().await.map_err(|error| Error::because("publish the engine", error))?;
+                // Only after success: a failed publication is repeated by the next plan.
                 self.link.published(true);
                 Ok(())
             }

@@ -96,6 +96,7 @@ async fn rest(
     mirrors: &Mirrors,
     cx: &Context,
 ) -> Result<(), Error> {
+    // Requests of an engine that is gone are void.
     link.queue().clear();
     link.set_phase(Phase::Off);
     cx.wake(app_key());
@@ -202,6 +203,7 @@ fn go_live(desk: &Desk) {
         return;
     }
     tracing::info!(version = %desk.engine.version(), "the container engine is mirrored");
+    // The socket may have been recreated, so the publication is repeated.
     desk.link.unpublish();
     let live = Live { engine: desk.engine.clone(), namespace: desk.namespace.clone() };
     desk.link.set_phase(Phase::Live(Box::new(live)));

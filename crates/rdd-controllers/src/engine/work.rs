@@ -109,6 +109,7 @@ impl Work {
 
 /// Whether the engine refused the operation because another thing uses this one.
 fn is_in_use(error: &Error) -> bool {
+    // The engine's error is wrapped in the errors of the step and the operation.
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = next {
         if error.downcast_ref::<rdd_docker::Error>().is_some_and(rdd_docker::Error::is_conflict) {

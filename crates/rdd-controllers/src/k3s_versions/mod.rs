@@ -70,6 +70,7 @@ impl rdd_runtime::Controller for Controller {
                 true => Wake::One(Key::cluster(APP)),
                 false => Wake::Nothing,
             })
+            // The list can only be written once its namespace exists.
             .watches::<Namespace, Wake>(|_| Wake::All)
             .webhook(guard::webhook(self.client.clone()))
     }

@@ -67,6 +67,7 @@ pub(super) async fn act(parts: &Parts, step: &Step, seen: &Observed, cx: &Contex
             Ok(())
         }
         Step::Withdraw => {
+            // Before the withdrawal: if it fails halfway, nothing counts as published.
             parts.memory.note_choice(None);
             parts.memory.note_publication(None);
             let withdrawn = parts.contexts.withdraw().await;

@@ -76,6 +76,7 @@ impl Contexts for Files {
     fn publish<'a>(&'a self, access: &'a Access) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             let (cluster, user) = entries(access);
+            // The own file first: as long as it exists, a later process withdraws the others.
             self.own.write(&cluster, &user).map_err(text)?;
             self.cluster.write(&cluster, &user).map_err(text)?;
             self.users.publish(&cluster, &user).await.map(drop).map_err(text)

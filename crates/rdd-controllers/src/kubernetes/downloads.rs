@@ -190,6 +190,7 @@ impl Releases for Downloads {
         if state.version == version && matches!(state.stage, Stage::Fetching { .. }) {
             return;
         }
+        // Failures of another release do not delay this one.
         if state.version != version {
             *state = State { version: version.to_owned(), ..State::default() };
         }
@@ -228,6 +229,7 @@ impl Releases for Downloads {
             }
             wake.wake();
         });
+        // The task lock is never taken while the state lock is held.
         drop(state);
         *lock(&self.task) = Some(task);
     }

@@ -68,6 +68,7 @@ impl Gate {
         if let Some(held) = lock(&self.held).take() {
             tracing::info!(port = held.port, "let go of the port of Kubernetes");
         }
+        // A port that is bound later must not lead to an old cluster.
         *lock(&self.route) = None;
     }
 
@@ -105,6 +106,7 @@ async fn serve(listener: TcpListener, route: Arc<Mutex<Option<Upstream>>>) {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((client, from)) => {
+                    // Each connection keeps the destination that it started with.
                     let upstream = lock(&route).clone();
                     connections.spawn("kubernetes connection", pass(client, from, upstream, permit));
                 }
@@ -128,6 +130,7 @@ async fn pass(client: TcpStream, from: SocketAddr, upstream: Option<Upstream>, _
     let passed = match &upstream {
         Upstream::Tcp(address) => match within(TcpStream::connect(address)).await {
             Ok(server) => {
+                // Best effort: it only affects latency.
                 let _ = server.set_nodelay(true);
                 splice(client, server).await
             }

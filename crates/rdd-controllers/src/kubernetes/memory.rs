@@ -75,6 +75,7 @@ fn outline(text: &str) -> String {
     let mut outline = String::with_capacity(text.len());
     for character in text.chars() {
         match character.is_ascii_digit() {
+            // One mark for all digits of a number, because numbers differ in length too.
             true if outline.ends_with('#') => {}
             true => outline.push('#'),
             false => outline.push(character),
@@ -110,6 +111,7 @@ impl Memory {
                     tracing::warn!(last_words, "Kubernetes ended by itself");
                     let mut inner = lock(&inner);
                     let ran = inner.watched_since.take().map_or(Duration::ZERO, |since| clock.steady() - since);
+                    // A long run shows that the earlier failures are over.
                     inner.failures = if ran >= pace.stable { 1 } else { inner.failures + 1 };
                     let wait = pace.wait(inner.failures);
                     count_end(&mut inner.ends, End::new(&version, &last_words));
@@ -117,6 +119,7 @@ impl Memory {
                 }
                 wake.wake();
             }
+            // The driver reports no more: the next reconcile inspects the cluster again.
             lock(&inner).watched_since = None;
             wake.wake();
         });
@@ -171,6 +174,7 @@ impl Memory {
     }
 
     pub(crate) fn note_renewal(&self, end: Option<Duration>) {
+        // A restart for another reason does not count as a renewal.
         if end.is_some() {
             lock(&self.inner).renewed_for = end;
         }

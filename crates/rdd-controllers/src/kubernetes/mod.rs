@@ -127,6 +127,7 @@ impl Controller {
     async fn withdraw_leftovers(&self, cx: &Context) -> Result<(), Error> {
         let apps: Api<App> = Api::all(cx.client.clone());
         loop {
+            // Ask the server: the cache could be empty only because it is not synced.
             if apps.list(&ListParams::default()).await?.items.is_empty() {
                 self.withdraw().await;
             }
@@ -141,6 +142,7 @@ impl rdd_runtime::Controller for Controller {
     type Step = Step;
 
     fn declaration(&self) -> Declaration {
+        // There is only one App.
         Declaration::new(NAME, GROUP).workers(1)
     }
 

@@ -23,6 +23,7 @@ use crate::app::backend::vm_type_of;
 /// Observes the current state. The App is read from the server: a decision on a stale copy would be reverted by the next reconcile.
 pub(super) async fn observe(parts: &Parts, object: &Arc<App>, cx: &Context) -> Result<Observed, Error> {
     let apps: Api<App> = Api::all(cx.client.clone());
+    // An App with another uid is a new one, for which the next reconcile runs.
     let app = apps.get_opt(&object.name_any()).await?.filter(|app| app.uid() == object.uid());
     let (app, is_gone) = app.map_or_else(|| (Arc::clone(object), true), |app| (Arc::new(app), false));
     let wish = if is_gone { Wish::Off } else { wish(&app) };
@@ -48,9 +49,11 @@ pub(super) async fn observe(parts: &Parts, object: &Arc<App>, cx: &Context) -> R
         _ => None,
     };
     if !matches!(wish, Wish::Run(_)) {
+        // Failures of an earlier wish say nothing about the next one.
         parts.memory.forget();
     } else if let Some(probe) = probe.as_ref().filter(|probe| probe.answer.is_healthy()) {
         parts.memory.clear_last_failure();
+        // A healthy API alone is not enough: a cluster in a crash loop may answer for a moment.
         if probe.answer == Answer::Ready {
             parts.memory.clear_ends();
         }
@@ -103,6 +106,7 @@ async fn find(
         Ok(_) => Trouble::Lasting("this backend cannot run Kubernetes".to_owned()),
     })?;
     let found = cluster.inspect(VM).await.map_err(trouble)?;
+    // The check is about starting: a cluster that runs has passed it.
     if matches!(wish, Wish::Run(_)) && !found.is_running() {
         let program = match release {
             Release::Ready { program, .. } => Some(program.as_path()),

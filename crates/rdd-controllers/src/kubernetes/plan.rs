@@ -192,6 +192,7 @@ pub fn plan(seen: &Observed) -> Plan<Step> {
             }
             Plan::of(steps)
         }
+        // The port comes first: the machine's template names it.
         Wish::Idle | Wish::Unsure | Wish::Run(_) if seen.port.is_none() => {
             Plan::of([Step::BindPort]).again(Duration::ZERO)
         }
@@ -223,6 +224,7 @@ fn reset(seen: &Observed) -> Vec<Step> {
 /// The steps that remove what exists; none if nothing exists.
 fn plan_end(seen: &Observed, for_good: bool) -> Vec<Step> {
     let mut steps = Vec::new();
+    // First the publication: clients must not find an address that leads nowhere.
     if matches!(seen.published, Published::AsWanted | Published::Otherwise) {
         steps.push(Step::Withdraw);
     }
@@ -245,9 +247,11 @@ fn plan_cluster(seen: &Observed, version: &str) -> Plan<Step> {
         Err(Trouble::Passing(why)) => return tell(specs::START_FAILED.with_message(why)).again(LOOK_AGAIN),
         Err(Trouble::Lasting(why)) => return tell(specs::UNSUPPORTED.with_message(why)).again(LOOK_AGAIN),
     };
+    // Kubernetes does not support data that a newer version has used.
     if found.version().is_some_and(|used| k3s_versions::is_older(version, used)) {
         return tell(specs::DOWNGRADE_REFUSED.with_message(&downgrade(version, found.version().unwrap_or_default())));
     }
+    // Another running version is replaced by the start.
     let runs_as_wanted = *found == ClusterFound::Running { version: version.to_owned() };
     let wanted = match &seen.release {
         Release::Ready { program, images } => Some(Wanted {
@@ -328,6 +332,7 @@ fn count(times: u32) -> String {
 
 fn plan_answers(seen: &Observed, wanted: Option<&Wanted>) -> Plan<Step> {
     let mut steps = Vec::new();
+    // The destination is unknown until the cluster runs, and may change with each run.
     if seen.route != seen.upstream {
         steps.push(Step::Connect(seen.upstream.clone()));
     }
@@ -336,10 +341,12 @@ fn plan_answers(seen: &Observed, wanted: Option<&Wanted>) -> Plan<Step> {
         return Plan::of(steps).again(LOOK_AGAIN);
     };
     if let Some(wanted) = wanted {
+        // Before the probe, because a cluster with expired certificates does not answer.
         if let Some(end) = due_renewal(seen, access) {
             let why = "its certificates are about to expire";
             return Plan::of(steps).then(Step::RestartCluster(wanted.clone(), why, Some(end))).again(Duration::ZERO);
         }
+        // A cluster that is silent because of its certificates is not helped by this restart.
         if validity::of_running(seen, access, true).is_none()
             && seen.probe.as_ref().is_some_and(|probe| probe.silent >= STUCK)
         {
@@ -423,6 +430,7 @@ pub fn after_failure(failed: &Step, seen: &Observed, error: &str) -> Option<Step
 fn status(seen: &Observed, pending: PendingCondition, port: Option<u16>) -> Option<Step> {
     let generation = seen.app.metadata.generation.unwrap_or_default();
     let known = seen.app.status.clone().unwrap_or_default();
+    // The apply may only name this controller's own condition.
     let ours: Vec<_> = known.conditions.into_iter().filter(|one| one.type_ == KUBERNETES_READY).collect();
     let mut conditions = ours.clone();
     condition::set(&pending, &mut conditions, generation, seen.now);

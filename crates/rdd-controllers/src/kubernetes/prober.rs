@@ -221,6 +221,7 @@ async fn keep_asking(
         if answer.is_healthy() {
             healthy_at = Instant::now();
         }
+        // The lock is not held across the probe, which may take seconds.
         let before = lock(&latest).clone();
         let probe = follow(before.as_ref(), answer, healthy_at.elapsed());
         note(before.as_ref(), &probe);
@@ -308,6 +309,7 @@ fn client(access: &Access) -> Result<Client, String> {
     config.default_retry = false;
     let mut who = AuthInfo { token: access.token.clone().map(Into::into), ..AuthInfo::default() };
     if let serde_json::Value::Object(user) = access.user() {
+        // The same rendering as in the published kubeconfig, so that the probe tests what clients use.
         let data = |key: &str| user.get(key).and_then(|value| value.as_str()).map(str::to_owned);
         who.client_certificate_data = data("client-certificate-data");
         who.client_key_data = data("client-key-data").map(Into::into);
@@ -326,6 +328,7 @@ async fn ask(client: &Client, seen: &mut Heartbeats) -> Answer {
     let Ok(request) = request else { return Answer::Failed("no request".to_owned()) };
     match tokio::time::timeout(ANSWER_TAKES, client.request_text(request)).await {
         Err(_) => return Answer::Timeout,
+        // The client has timeouts of its own, which may end first.
         Ok(Err(error)) if is_timeout(&error) => return Answer::Timeout,
         Ok(Err(error)) => return Answer::Failed(Chain(&error).to_string()),
         Ok(Ok(_)) => {}
@@ -354,6 +357,7 @@ fn ready_condition(node: &Node) -> Option<&NodeCondition> {
 
 fn judge(nodes: &[Node], leases: &[Lease], seen: &mut Heartbeats) -> Answer {
     let is_ready = |node: &Node| ready_condition(node).is_some_and(|condition| condition.status == "True");
+    // Called for every probe, also without a Ready node, so that changes since the first probe are seen.
     let are_alive = seen.are_alive(nodes, leases);
     match nodes {
         [] => Answer::NoNode("No node has registered yet".to_owned()),

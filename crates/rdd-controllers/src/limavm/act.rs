@@ -47,6 +47,7 @@ pub(super) async fn act(machines: &Machines, step: &Step, seen: &Observed, cx: &
         }
         Step::Release => {
             cx.release(&*seen.vm).await?;
+            // Only after the finalizer is gone: until then, the state may be needed again.
             machines.forget(&Key::of(&*seen.vm));
             Ok(())
         }

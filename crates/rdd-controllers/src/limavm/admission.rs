@@ -81,6 +81,7 @@ impl Defaulter {
         if !vm.metadata.finalizers.iter().flatten().any(|known| known == finalizer::CLEANUP) {
             let mut finalizers = vm.metadata.finalizers.clone().unwrap_or_default();
             finalizers.push(finalizer::CLEANUP.to_owned());
+            // At admission, so that no LimaVM ever exists without it.
             object["metadata"]["finalizers"] = finalizers.into();
         }
         Ok(Decision::Patched(object))
@@ -90,6 +91,7 @@ impl Defaulter {
     async fn check_unique(&self, name: &str, namespace: &str) -> Result<(), Decision> {
         let vms: Api<LimaVM> = Api::all(self.client.clone());
         let same = vms.list_metadata(&ListParams::default().fields(&format!("metadata.name={name}"))).await;
+        // A failed list must not let a duplicate name pass.
         let same = same.map_err(|error| Decision::failed(&error))?;
         let elsewhere =
             same.items.iter().filter_map(|vm| vm.metadata.namespace.as_deref()).find(|other| *other != namespace);
@@ -180,6 +182,7 @@ struct Templates {
 impl Templates {
     fn review(&self, request: &Request) -> Decision {
         if request.operation == Operation::Delete {
+            // The finalizer names the owner, also for a copy whose LimaVM is gone.
             return guard::owned(request);
         }
         let new: ConfigMap = match request.new_as() {
@@ -224,6 +227,7 @@ impl Templates {
     fn is_same_driver(&self, new: &str, old: &str) -> bool {
         match (self.drivers.pick(new), self.drivers.pick(old)) {
             (Ok(new), Ok(old)) => Arc::ptr_eq(new, old),
+            // The old template may fit no driver any more; validation has checked the new one.
             _ => true,
         }
     }

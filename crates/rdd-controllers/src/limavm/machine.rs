@@ -157,6 +157,7 @@ impl Machines {
             State::Held(phase) => Machine::Held(phase.clone()),
             State::Failed { job, message, retry_at } => {
                 let wait = retry_at.saturating_sub(now);
+                // A failure of another basis is due at once.
                 let wait = (entry.basis == *basis && !wait.is_zero()).then_some(wait);
                 Machine::Failed(Failure { job: *job, message: message.clone(), wait })
             }
@@ -253,6 +254,7 @@ impl Shared {
         let before = table.entries.remove(&order.key);
         let failures = before.map_or(0, |before| {
             before.cancel.cancel();
+            // A changed object or template deserves a first attempt without delay.
             if before.basis == order.basis { before.failures } else { 0 }
         });
         let (state, basis) = (State::Busy(order.job), order.basis.clone());
@@ -263,10 +265,12 @@ impl Shared {
 
     fn close(&self) -> Vec<String> {
         let mut table = lock(&self.table);
+        // From here on, `enter` refuses jobs, so no VM starts behind the shutdown.
         table.closed = true;
         let mut runs = Vec::new();
         for (key, entry) in &table.entries {
             entry.cancel.cancel();
+            // A VM that is being created or deleted does not run.
             if matches!(entry.state, State::Held(_) | State::Busy(Job::Start | Job::Adopt | Job::Stop)) {
                 runs.push(key.name.clone());
             }
@@ -289,6 +293,7 @@ impl Shared {
 
     async fn work(&self, order: &Order, report: &Report<'_>) {
         let vm = order.key.name.as_str();
+        // `Start` and `Adopt` do not end here: they watch the run until it ends.
         let done = match order.job {
             Job::Create => self.create(vm, &order.template).await.map(|()| State::Created),
             Job::Stop => self.stop(vm).await.map(|()| State::Stopped),
@@ -334,6 +339,7 @@ impl Shared {
             tracing::warn!(vm, "stopped the VM by force: it did not stop by itself in time");
         }
         match driver.inspect(vm).await.map_err(|error| text(&error))? {
+            // The driver has reported success, but the state decides.
             Found::Running(_) => Err("instance still running after stop attempt".to_owned()),
             Found::Broken { why } => Err(why),
             _ => Ok(()),
@@ -389,6 +395,7 @@ impl Report<'_> {
         {
             let mut table = lock(&self.shared.table);
             match table.entries.get_mut(&self.order.key) {
+                // A newer job has its own epoch; a late report of this one is dropped.
                 Some(entry) if entry.epoch == self.epoch => change(entry),
                 _ => return,
             }
@@ -399,6 +406,7 @@ impl Report<'_> {
     fn settle(&self, state: State) {
         self.change(|entry| {
             entry.state = state;
+            // A stop is part of a restart, so it must not reset the backoff of failing starts.
             if self.order.job != Job::Stop {
                 entry.failures = 0;
             }
@@ -409,6 +417,7 @@ impl Report<'_> {
         let now = self.shared.clock.steady();
         self.change(|entry| {
             if matches!(phase, Phase::Running { .. }) {
+                // Only the first time counts: the VM may switch between healthy and degraded.
                 entry.up_since.get_or_insert(now);
             }
             entry.state = State::Held(phase);

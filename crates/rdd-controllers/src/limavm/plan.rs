@@ -81,6 +81,7 @@ pub fn plan(seen: &Observed) -> Plan<Step> {
     if seen.vm.metadata.deletion_timestamp.is_some() {
         draft.tear_down();
     } else {
+        // The write afterwards covers conditions that no step in between has written.
         draft.keep();
         draft.write();
     }
@@ -145,6 +146,7 @@ impl Draft<'_> {
     }
 
     fn keep(&mut self) {
+        // A new object gets a condition at once, so that users see that it was noticed.
         if self.condition(CREATED).is_none() {
             self.set(specs::PENDING.pending());
         }
@@ -172,6 +174,7 @@ impl Draft<'_> {
             self.again = Some(LOOK_AGAIN);
             return;
         }
+        // Before anything else: with the LimaVM as its owner, the copy is deleted with it.
         if matches!(self.seen.template, Template::Present { ours: false, .. }) {
             self.begin(Step::ClaimTemplate);
         }
@@ -327,6 +330,7 @@ impl Draft<'_> {
         } else if self.seen.is_wanted() && matches!(self.seen.disk, Disk::Running { outdated: true, .. }) {
             self.status.restart_needed = true;
         }
+        // The observed version may only name a template that is in effect.
         let up = matches!(self.seen.machine, Machine::Held(Phase::Running { .. }));
         let in_effect = if self.seen.is_wanted() { up } else { !self.seen.is_alive() };
         if in_effect && !self.status.restart_needed {
@@ -411,6 +415,7 @@ impl Draft<'_> {
     }
 
     fn say_started(&mut self, complaint: Option<&str>) {
+        // A VM that is being verified was counted when it started.
         let counts = self.condition(RUNNING).is_none_or(|was| was.status != "True" && !specs::RECONCILING.matches(was));
         if counts {
             self.status.restart_count = self.status.restart_count.saturating_add(1);
@@ -440,6 +445,7 @@ impl Draft<'_> {
             (_, Disk::Absent) => {
                 self.say_stopped_for_good();
                 self.write();
+                // The finalizer goes last: without it, a new process would not continue the cleanup.
                 self.steps.extend([Step::Sweep, Step::Release]);
             }
             _ => self.unless_waiting(Job::Delete, Step::Delete),

@@ -126,6 +126,7 @@ impl Fixture {
     pub(super) async fn put(&self, cx: &Context) -> Result<(), Error> {
         macro_rules! put {
             ($object:expr) => {{
+                // The status is a subresource, so it needs a second request.
                 let mut bare = (**$object).clone();
                 let status = bare.status.take();
                 cx.apply_status(&cx.apply(&bare).await?, &status).await.map(drop)

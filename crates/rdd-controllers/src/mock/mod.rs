@@ -118,10 +118,12 @@ impl rdd_runtime::Controller for Controller {
     }
 
     async fn observe(&self, object: Arc<Namespace>, cx: &Context) -> Result<Observed, Error> {
+        // The controller's kind is Namespace, but it works for one of them only.
         if object.name_any() != HOME || object.metadata.deletion_timestamp.is_some() {
             return Ok(Observed::default());
         }
         let app = cx.cached::<App>().get(&Key::cluster(APP));
+        // All objects belong to the namespace, so one reconcile handles them all.
         let wanted = fixtures::fixtures().into_iter().map(|fixture| fixture.owned_by(&object));
         Ok(Observed {
             has_namespace: cx.cached::<Namespace>().get(&Key::cluster(API_NAMESPACE)).is_some(),
@@ -179,6 +181,7 @@ fn plan(observed: &Observed) -> Plan<Step> {
         Some(host) if host.status.as_ref() != Some(&machine()) => plan = plan.then(Step::ReportHost),
         Some(_) => {}
     }
+    // The App is created by the user: the mock only reports its status.
     let app = observed.app.as_deref().filter(|app| app.metadata.deletion_timestamp.is_none());
     if app.is_some_and(|app| !is_settled(app)) {
         plan = plan.then(Step::Settle);
@@ -209,6 +212,7 @@ fn is_settled(app: &App) -> bool {
 
 async fn settle(app: &App, cx: &Context) -> Result<(), Error> {
     let mut conditions = app.status.clone().unwrap_or_default().conditions;
+    // The apply may only name this controller's own condition.
     conditions.retain(|condition| condition.type_ == SETTLED);
     let now = conditions::now(&*cx.clock);
     condition::set(&settled_spec(app).pending(), &mut conditions, app.metadata.generation, now);

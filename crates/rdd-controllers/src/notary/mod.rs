@@ -55,6 +55,7 @@ impl rdd_runtime::Controller for Controller {
         let namespace = object.namespace().unwrap_or_default();
         let map = cx.cached::<ConfigMap>().get(&Key::namespaced(namespace, &object.spec.config_map_name));
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).get(&Key::of(&*object)).copied();
+        // The record of events is in memory only: after a restart, each Notary is reported once more.
         Ok(Observed { is_told: told == object.metadata.generation, notary: object, map })
     }
 
@@ -122,6 +123,7 @@ async fn record(notary: &Notary, found: Option<&ConfigMap>, cx: &Context) -> Res
         (label::INSTANCE.to_owned(), notary.name_any()),
     ];
     let name = &notary.spec.config_map_name;
+    // A merge patch keeps the records of earlier changes and keys of other clients.
     let written = if found.is_some() {
         let patch = json!({"metadata": {"labels": BTreeMap::from(labels)}, "data": BTreeMap::from(data)});
         let parameters = PatchParams { field_manager: Some(field_manager::RDD.to_owned()), ..PatchParams::default() };
@@ -146,6 +148,7 @@ async fn record(notary: &Notary, found: Option<&ConfigMap>, cx: &Context) -> Res
 async fn report(notary: &Notary, cx: &Context) -> Result<(), Error> {
     let before = notary.status.clone().unwrap_or_default();
     let status = NotaryStatus {
+        // The count names the next key, so it grows only after the record is written.
         change_count: before.change_count.saturating_add(1),
         config_map_status: UPDATED.to_owned(),
         last_recorded_value: notary.spec.value.clone(),

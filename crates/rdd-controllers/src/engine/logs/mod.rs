@@ -55,6 +55,7 @@ impl Source {
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err((StatusCode::BAD_REQUEST, "Invalid container ID"));
         }
+        // The API decides before the engine is asked, so that other containers stay hidden.
         self.find(id).await?;
         let query = Query::parse(query).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
         let engine = (self.engine)().ok_or((StatusCode::SERVICE_UNAVAILABLE, "Docker watcher not running"))?;
@@ -102,10 +103,12 @@ async fn answer(source: &Source, sockets: &Sockets, request: Request) -> Respons
     let query = request.uri().query().unwrap_or_default().to_owned();
     match source.open(&id, &query).await {
         Err((code, text)) => plain(code, text),
+        // The origin is checked last, as in the original.
         Ok(_) if !is_from_here(request.headers()) => plain(StatusCode::FORBIDDEN, "Origin not allowed"),
         Ok((logs, query)) => {
             let pieces = pieces(logs);
             sockets.accept(request, move |mut socket, protocol| async move {
+                // Clients can ask for channels by subprotocol or by query.
                 let channels = protocol.channels || query.separate;
                 pour(&mut socket, Subprotocol { channels, ..protocol }, pieces).await
             })
