@@ -1,7 +1,7 @@
 //! Server-side apply with one field manager per writer.
 //!
 //! # Guarantees
-//! All applies are forced: the writer takes over the fields that it names, whoever owns them. Fields that the same manager applied
+//! All applies are forced: the writer takes over the fields that it names from any other manager. Fields that the same manager applied
 //! before and leaves out now are removed; fields of other managers stay.
 
 use kube::{

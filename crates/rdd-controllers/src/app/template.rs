@@ -360,7 +360,7 @@ param:
         assert!(text.contains(".tar.xz") && !text.contains(".raw.xz"));
     }
 
-    /// What a golden test compares with; `BLESS=1` writes it anew.
+    /// Compares a rendered template with its golden file; `BLESS=1` rewrites the file.
     fn check_golden(name: &str, text: &str) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/app/template/golden").join(name);
         if std::env::var_os("BLESS").is_some() {
