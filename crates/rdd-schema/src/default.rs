@@ -1,16 +1,16 @@
-//! Filling in the defaults of a schema, on write and on read.
+//! Defaulting: fills in the defaults of a schema, on write and on read.
 
 use serde_json::Value;
 
 use crate::structural::Structural;
 
-/// What a server does to an object it decoded or read from storage: [`prune_nulls`], then [`fill`].
+/// Applies defaults to an object that a server decoded or read from storage: [`prune_nulls`], then [`fill`].
 pub fn apply(value: &mut Value, schema: &Structural) {
     prune_nulls(value, Some(schema));
     fill(value, Some(schema));
 }
 
-/// Removes nulls from fields that are neither nullable nor defaulted. Nulls in lists stay.
+/// Removes nulls from fields that are neither nullable nor have a default. Nulls in lists stay.
 pub fn prune_nulls(value: &mut Value, schema: Option<&Structural>) {
     match value {
         Value::Object(entries) => entries.retain(|key, entry| {
@@ -29,7 +29,10 @@ pub fn prune_nulls(value: &mut Value, schema: Option<&Structural>) {
     }
 }
 
-/// Sets absent fields, and nulls that may not be null, to their defaults; then does the same below.
+/// Sets absent fields, and nulls of fields that are not nullable, to their defaults, then does the same in every value below.
+///
+/// A default that was just filled in is filled in turn, because the walk goes on into it.
+// A schema may be absent: nothing is specified below this value.
 pub fn fill(value: &mut Value, schema: Option<&Structural>) {
     let Some(schema) = schema else { return };
     match value {
@@ -44,6 +47,7 @@ pub fn fill(value: &mut Value, schema: Option<&Structural>) {
                     entries.insert(name.to_owned(), (**default).clone());
                 }
             }
+            // Nulls of declared properties were replaced above, those of other keys are replaced here.
             for (key, entry) in entries {
                 match schema.property(key) {
                     Some(property) => fill(entry, Some(property)),
@@ -58,6 +62,7 @@ pub fn fill(value: &mut Value, schema: Option<&Structural>) {
     }
 }
 
+/// Replaces a null of a list item or an undeclared field by the default of its schema, then fills the value.
 fn replace_null_and_fill(value: &mut Value, schema: Option<&Structural>) {
     if let Some(schema) = schema
         && value.is_null()

@@ -1,31 +1,34 @@
-//! Where in an object something is, and what is wrong there.
+//! Field paths, and the errors that name them.
 
 use std::fmt::{self, Display, Write};
 
 pub use rdd_meta::field_error::{FieldError as Error, FieldErrorKind as ErrorKind, aggregate};
 
-/// Where in an object something is: a stack of names, keys and indexes that lives as long as the recursion that built it.
+/// The path of a field in an object: a stack of names, keys and indexes that borrows from the recursion which builds it.
 #[derive(Clone, Copy, Debug)]
 pub enum Path<'a> {
-    /// No path at all: upstream's nil, printed `<nil>` when nothing follows.
+    /// No path: Go's nil path, printed `<nil>` when nothing follows.
     Nil,
+    /// A field of a struct.
     Child(&'a Path<'a>, &'a str),
+    /// An entry of a map.
     Key(&'a Path<'a>, &'a str),
+    /// An element of a list.
     Index(&'a Path<'a>, usize),
 }
 
 impl<'a> Path<'a> {
-    /// A field of a struct: `.name`.
+    /// Appends a field of a struct: `.name`.
     pub fn child(&'a self, name: &'a str) -> Path<'a> {
         Path::Child(self, name)
     }
 
-    /// An entry of a map: `[key]`.
+    /// Appends an entry of a map: `[key]`.
     pub fn key(&'a self, key: &'a str) -> Path<'a> {
         Path::Key(self, key)
     }
 
-    /// An element of a list: `[index]`.
+    /// Appends an element of a list: `[index]`.
     pub fn index(&'a self, index: usize) -> Path<'a> {
         Path::Index(self, index)
     }
@@ -33,7 +36,7 @@ impl<'a> Path<'a> {
     fn write(&self, out: &mut String) {
         match self {
             Path::Nil => {}
-            // Upstream prints a nameless child as a subscript.
+            // Upstream prints a child without a name as a subscript.
             Path::Child(parent, "") | Path::Key(parent, "") => {
                 parent.write(out);
                 out.push_str("[]");

@@ -1,20 +1,27 @@
-//! Schemas of custom resources: checked when declared, then pruning, defaulting and validating objects as upstream does.
+//! Schemas of custom resources: validation of CRDs, and pruning, defaulting and validation of objects as in Kubernetes.
 //!
-//! Everything here is a pure function over values; the reference is Kubernetes v1.35.4, its texts included.
+//! Everything here is a pure function over values. The reference is Kubernetes v1.35.4, including its error texts; "upstream"
+//! in these docs means its code.
 //!
-//! How a server uses it:
-//! - A definition comes in: [`crd::apply_defaults`], [`crd::Crd::parse`], [`crd::validate`] or [`upgrade::validate_update`], then
-//!   [`Structural::compile`] once per version. The result is immutable and goes into an `Arc`.
-//! - A body comes in: [`strict::read`] (duplicate keys are findings), [`resource::Resource::decode`] (unknown fields are findings;
-//!   metadata typed, defaults filled), and after admission `validate_create`, `validate_update` or `validate_status_update`.
-//!   Errors become a Status by [`rdd_meta::Status::invalid`].
-//! - An object leaves the store under a changed schema: [`resource::Resource::decode`] with [`resource::Origin::Storage`].
-//! - CEL rules are kept in the schema and evaluated elsewhere: [`crd::RuleChecker`] is the seam for definitions,
-//!   [`Structural::rules`], [`ratchet::Correlated`] and [`resource::rules_not_checked`] are what objects need.
+//! # Flow
+//! - A server receives a CRD: it calls [`crd::apply_defaults`], [`crd::Crd::parse`], then [`crd::validate`] or
+//!   [`upgrade::validate_update`], then [`Structural::compile`] once per version. The compiled schema is immutable and goes
+//!   into an `Arc`.
+//! - A server receives the body of a request: it calls [`strict::read`], which reports duplicate keys as findings, and
+//!   [`resource::Resource::decode`], which reports unknown fields as findings, types the metadata and applies defaults. After
+//!   admission it calls `validate_create`, `validate_update` or `validate_status_update`. [`rdd_meta::Status::invalid`] turns
+//!   the errors into a Status.
+//! - An object leaves the store while the schema has changed: [`resource::Resource::decode`] with
+//!   [`resource::Origin::Storage`].
+//! - CEL rules are kept in the schema and evaluated outside of this crate. [`crd::RuleChecker`] is the seam for CRDs; for
+//!   objects, an evaluator uses [`Structural::rules`], [`ratchet::Correlated`] and [`resource::rules_not_checked`].
 //!
-//! Known differences from upstream: where it walks a Go map, errors come in random order there and sorted here; JSON nests 127
-//! levels instead of 10,000 and schemas 64; the matches of all patterns in one
-//! object may take [`pattern::STEPS_MAX`] steps, and the patterns of one schema [`pattern::SCHEMA_BYTES_MAX`] bytes; whether the key of a CA is a point on its curve is not checked.
+//! # Known differences from upstream
+//! - Where upstream walks a Go map, its errors come in random order; here they are sorted.
+//! - JSON may nest 127 levels (upstream: 10,000), and schemas 64.
+//! - All pattern matches in one object together may take [`pattern::STEPS_MAX`] steps, and all patterns of one schema
+//!   [`pattern::SCHEMA_BYTES_MAX`] bytes.
+//! - The public key of a CA is not checked to be a point on its curve.
 
 pub mod columns;
 pub mod crd;

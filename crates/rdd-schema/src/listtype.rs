@@ -1,4 +1,4 @@
-//! Lists that are sets or maps: no value, or no key, twice.
+//! Validates `x-kubernetes-list-type`: a set has no value twice, a map no key twice.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,9 @@ use crate::{
     structural::{ListType, Structural},
 };
 
-/// Errors for every list of `value` that breaks its `x-kubernetes-list-type`.
+/// Returns an error for every list in `value` that has duplicates against its `x-kubernetes-list-type`.
+///
+/// Only lists below an object are checked, because a resource is an object.
 pub fn validate(path: &Path<'_>, schema: &Structural, value: &Value) -> Vec<Error> {
     let mut errors = Vec::new();
     if let Value::Object(entries) = value {
@@ -47,18 +49,21 @@ fn list(path: &Path<'_>, schema: &Structural, items: &[Value], errors: &mut Vec<
         Some(ListType::Map) => map(path, schema, items, errors),
         _ => {}
     }
+    // Lists of lists are checked at every level, whatever the type of the outer one.
     if let Some(below) = schema.items.as_deref() {
         items.iter().enumerate().for_each(|(at, item)| any(&path.index(at), below, item, errors));
     }
 }
 
 fn map(path: &Path<'_>, schema: &Structural, items: &[Value], errors: &mut Vec<Error>) {
+    // Null items count as objects without keys.
     if let Some(at) = items.iter().position(|item| !item.is_object() && !item.is_null()) {
         let detail = "must be an object for an array of list-type map";
         errors.push(Error::invalid(path.index(at), &items[at], detail));
         return;
     }
     match schema.list_map_keys() {
+        // A single key is compared as a scalar, several keys as one object.
         [key] => {
             let keys: Vec<Option<&Value>> = items.iter().map(|item| item.get(&**key)).collect();
             for at in second_occurrences(keys.iter().copied()) {
@@ -70,6 +75,7 @@ fn map(path: &Path<'_>, schema: &Structural, items: &[Value], errors: &mut Vec<E
             }
         }
         keys => {
+            // An absent key is left out, so that two items without it are equal in it.
             let composite = |item: &Value| {
                 let parts = keys.iter().filter_map(|key| Some((key.to_string(), item.get(&**key)?.clone())));
                 Value::Object(parts.collect())
@@ -82,8 +88,10 @@ fn map(path: &Path<'_>, schema: &Structural, items: &[Value], errors: &mut Vec<E
     }
 }
 
-/// The index at which each value appears for the second time. An integer and a float are never the same scalar; inside of
-/// objects and lists they are, when they are written the same.
+/// Returns the index of the second occurrence of each repeated value; later occurrences are not reported.
+///
+/// At the top level an integer and a float are never equal. Inside of objects and lists they are equal when they are written
+/// the same.
 fn second_occurrences<'v>(values: impl Iterator<Item = Option<&'v Value>>) -> Vec<usize> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let mut duplicates = Vec::new();

@@ -1,4 +1,4 @@
-//! JSON with everything that was written: the order of fields, and those that are there twice.
+//! JSON documents that keep the order of fields and duplicate keys.
 
 use std::{collections::HashSet, fmt};
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::strict::{self, Finding, Findings};
 
-/// A document as it was written.
+/// A JSON document as it was written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ordered {
-    /// Neither a list nor an object.
+    /// A scalar: neither a list nor an object.
     Leaf(Value),
     /// A list.
     Array(Vec<Ordered>),
@@ -19,7 +19,7 @@ pub enum Ordered {
 }
 
 impl Ordered {
-    /// Reads one JSON document, with the numbers, texts and limits of [`strict::read`].
+    /// Reads one JSON document, with the numbers, strings and limits of [`strict::read`].
     ///
     /// # Errors
     /// When the text is not one JSON document.
@@ -31,7 +31,7 @@ impl Ordered {
         Ok(document)
     }
 
-    /// The value: of keys that repeat, the last counts.
+    /// Converts to a plain value. Of duplicate keys, the last wins.
     pub fn to_value(&self) -> Value {
         match self {
             Self::Leaf(value) => value.clone(),
@@ -40,7 +40,7 @@ impl Ordered {
         }
     }
 
-    /// Tells the keys that repeat, at whatever depth below `path`, which is left as it was.
+    /// Adds a finding for each duplicate key at any depth. `path` is the path of this value; it is unchanged afterwards.
     pub fn find_duplicates(&self, path: &mut String, findings: &mut Findings) {
         let length = path.len();
         match self {
@@ -59,6 +59,8 @@ impl Ordered {
                         path.push('.');
                     }
                     path.push_str(key);
+                    // The path is cloned only when the finding will be kept: a long key with many duplicates would cost a copy
+                    // each.
                     if !seen.insert(key) && !findings.is_full() {
                         findings.add(Finding::DuplicateField(path.clone()));
                     }

@@ -1,23 +1,25 @@
-//! `openAPIV3Schema` as it was written, every field of it: what is checked when a CRD is created.
+//! `openAPIV3Schema` with all its fields, as the validation of a CRD needs it.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// How deep a schema may nest before it is refused: each level is two of JSON, whose readers stop at 127.
+/// How deep a schema may nest. Each level is two levels of JSON, whose readers stop at 127.
 const DEPTH_MAX: usize = 64;
 
-/// A schema that is no schema.
+/// The JSON is not a schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PropsError {
+    /// A field has a value of the wrong type.
     #[error("read schema at {path:?}: {wanted} expected")]
     Type { path: String, wanted: &'static str },
+    /// The schema nests deeper than the limit.
     #[error("read schema at {path:?}: nested deeper than {DEPTH_MAX} levels")]
     TooDeep { path: String },
 }
 
-/// One `x-kubernetes-validations` rule. This crate keeps it and checks its form; what it means is the CEL crate's business.
+/// One rule of `x-kubernetes-validations`. This crate checks its form; the `rdd-cel` crate evaluates it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     pub rule: String,
@@ -28,7 +30,7 @@ pub struct Rule {
     pub optional_old_self: Option<bool>,
 }
 
-/// `items`: one schema, or (refused later) several.
+/// `items`: one schema, or several, which validation refuses.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Items {
     /// Neither an object nor an array was given.
@@ -37,21 +39,21 @@ pub enum Items {
     Many(Vec<Props>),
 }
 
-/// `additionalProperties` and its like.
+/// `additionalProperties` or `additionalItems`: a boolean or a schema.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PropsOrBool {
     Bool(bool),
     Schema(Box<Props>),
 }
 
-/// One of `dependencies`: a schema or names.
+/// One entry of `dependencies`: a schema or a list of names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dependency {
     pub schema: Option<Props>,
     pub names: Vec<String>,
 }
 
-/// A JSONSchemaProps. Absent, null and empty are the same wherever they are the same to upstream.
+/// A JSONSchemaProps. Absent, null and empty are not distinguished where upstream does not distinguish them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Props {
     pub id: String,
@@ -83,7 +85,7 @@ pub struct Props {
     pub any_of: Vec<Props>,
     pub not: Option<Box<Props>>,
     pub properties: BTreeMap<String, Props>,
-    /// Whether `properties` is there at all: messages that show a schema tell empty from absent.
+    /// Whether `properties` is present: messages that show a schema distinguish empty from absent.
     pub(crate) properties_present: bool,
     pub additional_properties: Option<PropsOrBool>,
     pub pattern_properties: BTreeMap<String, Props>,
@@ -103,7 +105,7 @@ pub struct Props {
 }
 
 impl Props {
-    /// Reads a schema.
+    /// Parses a schema.
     ///
     /// # Errors
     /// When a field has a value of the wrong type, or the schema nests too deep.
@@ -111,7 +113,7 @@ impl Props {
         Reader { path: Vec::new() }.props(value)
     }
 
-    /// Calls `visit` for this schema and every schema in it, until it says true; whether it did.
+    /// Calls `visit` for this schema and every schema below it until it returns true. Returns whether it did.
     pub fn any(&self, visit: &mut dyn FnMut(&Props) -> bool) -> bool {
         if visit(self) {
             return true;
@@ -139,7 +141,7 @@ impl Props {
             .any(|schema| schema.any(visit))
     }
 
-    /// The one schema of `items`, if it is one.
+    /// The schema of `items`, if it is a single one.
     pub fn items_schema(&self) -> Option<&Props> {
         match &self.items {
             Some(Items::One(one)) => Some(one),
@@ -156,6 +158,7 @@ impl Props {
     }
 }
 
+/// Reads a schema and keeps the path for errors.
 struct Reader {
     path: Vec<String>,
 }
@@ -169,13 +172,14 @@ impl Reader {
         Err(PropsError::Type { path, wanted })
     }
 
-    /// Runs `read` one step deeper.
+    /// Runs `read` for a part of the schema, with `step` appended to the path.
     fn below<T>(
         &mut self,
         step: String,
         read: impl FnOnce(&mut Reader) -> Result<T, PropsError>,
     ) -> Result<T, PropsError> {
         if self.path.len() >= DEPTH_MAX {
+            // The first steps suffice to find the place; the complete path would be long.
             return Err(PropsError::TooDeep { path: self.path[..4].join(".") });
         }
         self.path.push(step);
@@ -296,6 +300,7 @@ impl Reader {
     fn strings(&self, map: &Map<String, Value>, key: &str) -> Result<Vec<String>, PropsError> {
         let read = |item: &Value| match item {
             Value::String(text) => Ok(text.clone()),
+            // Go decodes a null in a list of strings as an empty string.
             Value::Null => Ok(String::new()),
             _ => self.wrong(key, "string"),
         };
@@ -331,6 +336,7 @@ impl Reader {
                 Some(Items::One(Box::new(self.below("items".into(), |reader| reader.props(value))?)))
             }
             Some(Value::Array(_)) => Some(Items::Many(self.list(map, "items")?)),
+            // Upstream's decoder accepts any other value and reads nothing from it.
             Some(_) => Some(Items::None),
         })
     }
@@ -387,7 +393,7 @@ impl Reader {
     }
 }
 
-/// A field that is there and not null: Go reads null as absent.
+/// A field that is present and not null: Go decodes null as absent.
 fn present<'v>(map: &'v Map<String, Value>, key: &str) -> Option<&'v Value> {
     map.get(key).filter(|value| !value.is_null())
 }

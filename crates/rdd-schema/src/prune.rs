@@ -1,16 +1,16 @@
-//! Dropping what a schema does not mention.
+//! Pruning: removes the fields that a schema does not specify.
 
 use serde_json::Value;
 
 use crate::structural::Structural;
 
-/// Fields of every resource: pruning leaves them to the coercion of metadata.
+/// Fields of every resource. Pruning keeps them; the coercion of metadata checks their content.
 const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// Removes the fields of `value` that `schema` does not specify, and returns their paths, sorted.
 ///
-/// `resource_root` says that `value` is a whole resource, whose `apiVersion`, `kind` and `metadata` stay. Under
-/// `x-kubernetes-preserve-unknown-fields` unknown fields stay, and pruning resumes below the fields that are specified.
+/// `resource_root` means that `value` is a whole resource, whose `apiVersion`, `kind` and `metadata` stay. Where
+/// `x-kubernetes-preserve-unknown-fields` is set, unknown fields stay, and pruning resumes below the fields that are specified.
 pub fn prune(value: &mut Value, schema: &Structural, resource_root: bool) -> Vec<String> {
     let mut pruner = Pruner { path: String::new(), steps: 0, dropped: Vec::new() };
     pruner.prune(value, Some(schema), resource_root || schema.embedded_resource);
@@ -19,7 +19,9 @@ pub fn prune(value: &mut Value, schema: &Structural, resource_root: bool) -> Vec
 }
 
 struct Pruner {
+    /// The path of the current value.
     path: String,
+    /// The depth of the current value; 0 at the root. The path alone cannot show it, because a key may be empty.
     steps: usize,
     dropped: Vec<String>,
 }
@@ -50,10 +52,12 @@ impl Pruner {
         self.at_key(key, |pruner| pruner.dropped.push(pruner.path.clone()));
     }
 
-    /// `embedded` replaces the schema's own mark, because the root of a resource has none.
+    /// Prunes one value. `embedded` replaces the schema's own `embedded_resource`, because the root of a resource does not have
+    /// it.
     fn prune(&mut self, value: &mut Value, schema: Option<&Structural>, embedded: bool) {
         match (value, schema) {
             (value, Some(schema)) if schema.preserve_unknown_fields => self.preserve(value, schema, embedded),
+            // Without a schema nothing is specified, so every field goes.
             (Value::Object(entries), None) => {
                 entries.keys().for_each(|key| self.drop_field(key));
                 entries.clear();
@@ -64,7 +68,7 @@ impl Pruner {
                 }
                 let declared = schema.property(key);
                 if declared.is_none() && !schema.has_additional() {
-                    // At the root these are dropped without a word: a schema need not list them.
+                    // At the root these three are removed silently: a schema need not list them.
                     if self.steps > 0 || !META_FIELDS.contains(&key.as_str()) {
                         self.drop_field(key);
                     }
@@ -88,7 +92,7 @@ impl Pruner {
         self.prune(value, schema, schema.is_some_and(|schema| schema.embedded_resource));
     }
 
-    /// Keeps everything of this value, and prunes below what is specified.
+    /// Keeps every field of this value, and prunes below the fields that are specified.
     fn preserve(&mut self, value: &mut Value, schema: &Structural, embedded: bool) {
         match value {
             Value::Object(entries) => {

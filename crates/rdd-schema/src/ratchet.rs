@@ -1,4 +1,4 @@
-//! Which values of an update are the same as before, so that errors about them are forgiven.
+//! Ratcheting: finds the values that an update does not change, so that validation can ignore old errors in them.
 
 use std::collections::HashMap;
 
@@ -6,26 +6,29 @@ use serde_json::{Map, Value};
 
 use crate::structural::{ListType, Structural, Type};
 
-/// A value, what it was before the update, and their schema.
+/// A value, its counterpart before the update, and their schema.
 ///
-/// Properties and map values correlate by key, items of `x-kubernetes-list-type: map` by their keys; items of other lists do not
-/// correlate, and nothing correlates below a field that the schema does not specify.
+/// Properties and map values correlate by key, items of `x-kubernetes-list-type: map` by their list map keys. Items of other
+/// lists do not correlate, and nothing correlates below a field that the schema does not specify.
 #[derive(Clone, Copy, Debug)]
 pub struct Correlated<'a> {
+    /// The value after the update.
     pub new: &'a Value,
+    /// The value before the update.
     pub old: &'a Value,
+    /// The schema of both.
     pub schema: &'a Structural,
 }
 
 impl<'a> Correlated<'a> {
-    /// The value under `key` together with what was there, if both objects have it.
+    /// Returns the value under `key` with its counterpart, if both objects have the key and the schema specifies it.
     pub fn key(&self, key: &str) -> Option<Correlated<'a>> {
         let new = self.new.as_object()?.get(key)?;
         let old = self.old.as_object()?.get(key)?;
         Some(Correlated { new, old, schema: self.schema.field(key)? })
     }
 
-    /// The items of a list with what their keys found before.
+    /// Indexes the old items of a list by their list map keys.
     pub fn items(&self) -> CorrelatedItems<'a> {
         let keys = self.schema.list_map_keys();
         let is_map = self.schema.list_type == Some(ListType::Map);
@@ -37,6 +40,7 @@ impl<'a> Correlated<'a> {
         {
             for item in old {
                 if let Some(identity) = item.as_object().and_then(|item| identity(item, self.schema)) {
+                    // Of old items with equal keys, the first counts.
                     found.entry(identity).or_insert(item);
                 }
             }
@@ -44,7 +48,7 @@ impl<'a> Correlated<'a> {
         CorrelatedItems { schema: self.schema, is_map, found }
     }
 
-    /// Whether the value did not change; a value with unspecified fields counts as changed, as it does upstream.
+    /// Whether the update left the value unchanged. A value with unspecified fields counts as changed, as it does upstream.
     pub fn is_unchanged(&self) -> bool {
         match (self.new, self.old) {
             (Value::Array(new), Value::Array(old)) => {
@@ -52,6 +56,7 @@ impl<'a> Correlated<'a> {
                     return false;
                 }
                 let items = self.items();
+                // Items of an atomic list or a set do not correlate, so such a list is compared as a whole.
                 if !items.is_map {
                     return new == old;
                 }
@@ -65,7 +70,7 @@ impl<'a> Correlated<'a> {
     }
 }
 
-/// The old items of a list by their keys.
+/// The old items of a list, indexed by their list map keys.
 #[derive(Debug)]
 pub struct CorrelatedItems<'a> {
     schema: &'a Structural,
@@ -74,7 +79,7 @@ pub struct CorrelatedItems<'a> {
 }
 
 impl<'a> CorrelatedItems<'a> {
-    /// A new item with the old one of the same keys.
+    /// Returns a new item with the old item that has the same keys.
     pub fn find(&self, new: &'a Value) -> Option<Correlated<'a>> {
         let identity = identity(new.as_object()?, self.schema)?;
         let old = self.found.get(&identity)?;
@@ -82,7 +87,7 @@ impl<'a> CorrelatedItems<'a> {
     }
 }
 
-/// The keys of an item as one text; `None` when one is absent or no scalar.
+/// The keys of an item as one string; `None` when a key is absent or is not a scalar.
 fn identity(item: &Map<String, Value>, schema: &Structural) -> Option<String> {
     let keys = schema.list_map_keys();
     let mut out = String::new();
@@ -92,12 +97,13 @@ fn identity(item: &Map<String, Value>, schema: &Structural) -> Option<String> {
             Value::String(text) => format!("{text:?}"),
             Value::Number(number) => match number.as_i64() {
                 Some(integer) => format!("int {integer}"),
-                // Several keys are compared as text with six decimals, one key as the number it is.
+                // As upstream: several keys are compared as text with six decimals, one key as a number.
                 None if keys.len() > 1 => format!("float {:.6}", number.as_f64()?),
                 None => format!("float {number}"),
             },
             _ => return None,
         };
+        // A separator that no part contains: strings are escaped by `{:?}`.
         out.push('\0');
         out.push_str(&text);
     }

@@ -1,4 +1,4 @@
-//! The validation of whole custom resources, in the order in which upstream's strategy does it. Rules come after, elsewhere.
+//! Validation of whole custom resources, in the order of upstream's strategy. CEL rules run after it, in another crate.
 
 use rdd_meta::{go_text, names::NameRule};
 use serde_json::Value;
@@ -15,7 +15,7 @@ use crate::{
     validate,
 };
 
-/// What a version of a custom resource is validated by.
+/// A version of a custom resource, with what decoding and validation need of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Resource<'a> {
     pub group: &'a str,
@@ -23,35 +23,38 @@ pub struct Resource<'a> {
     pub kind: &'a str,
     pub namespaced: bool,
     pub schema: &'a Structural,
+    /// The scale subresource, if the version has one.
     pub scale: Option<&'a Scale>,
 }
 
-/// Where an object comes from.
+/// The source of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A client: what is malformed is refused.
+    /// A client: malformed metadata is an error.
     Request,
-    /// An apply, whose result the schema has typed already: the same, but nulls stay for the checks to find.
+    /// The result of an apply, which the schema has typed already. As `Request`, but nulls stay, so that validation reports
+    /// them.
     Apply,
-    /// The store: it was accepted once, so malformed metadata is dropped and a missing generation becomes 1.
+    /// The store, which only has objects that were accepted: malformed metadata is dropped, and a missing generation becomes 1.
     Storage,
 }
 
-/// An object that cannot be one, in upstream's words: a bad request.
+/// The object cannot be decoded, with upstream's text: the server answers 400 Bad Request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct DecodeError(String);
 
 impl Resource<'_> {
-    /// Makes an object of this kind what its schema says: prunes it, drops nulls, types its metadata and that of embedded
-    /// resources, and fills in defaults. Returns what was unknown, for field validation, in upstream's order.
+    /// Decodes an object of this kind: prunes it, drops nulls, types its metadata and that of embedded resources, and applies
+    /// defaults. Returns the unknown fields, for field validation, in upstream's order.
     ///
-    /// Objects of another kind (options that pass through the same door) only get their metadata typed.
+    /// Objects of another kind, such as options that use the same decoder, only get their metadata typed.
     ///
     /// # Errors
-    /// When the type is no text or metadata is malformed.
+    /// When `kind` or `apiVersion` is not a string, or when metadata is malformed and the origin does not drop it.
     pub fn decode(&self, object: &mut Value, origin: Origin) -> Result<Vec<Finding>, DecodeError> {
         let malformed = if origin == Origin::Storage { Malformed::Drop } else { Malformed::Refuse };
+        // Errors of the type come before those of the metadata, as upstream reports them.
         let kind = typed("kind", object, "string", own_text).map_err(DecodeError)?.unwrap_or_default();
         let api_version = typed("apiVersion", object, "string", own_text).map_err(DecodeError)?.unwrap_or_default();
         let metadata = match object.get("metadata") {
@@ -65,6 +68,7 @@ impl Resource<'_> {
             Some(parts) => parts,
             None => ("", api_version.as_str()),
         };
+        // Options such as DeleteOptions use the same decoder; the schema does not apply to them.
         let is_ours = group == self.group && kind == self.kind && version == self.version;
         let mut unknown = metadata.as_ref().map(|(_, _, unknown)| unknown.clone()).unwrap_or_default();
         if is_ours {
@@ -87,26 +91,27 @@ impl Resource<'_> {
         Ok(unknown.into_iter().map(Finding::UnknownField).collect())
     }
 
-    /// Makes an object of another version one of this version, as upstream's converting codec does: sets the apiVersion, prunes
-    /// what this schema does not know, drops nulls and types the metadata of embedded resources. Fills in no defaults.
+    /// Converts an object of another version to this version, as upstream's converting codec does: sets the apiVersion, prunes
+    /// unknown fields, drops nulls and types the metadata of embedded resources. It applies no defaults.
     pub fn convert(&self, object: &mut Value) {
         object["apiVersion"] = format!("{}/{}", self.group, self.version).into();
         prune::prune(object, self.schema, true);
         default::prune_nulls(object, Some(self.schema));
-        // Nothing to refuse: what is malformed is dropped, and it was accepted once.
+        // `Malformed::Drop` makes this infallible: malformed metadata is dropped, because the object was accepted before.
         let _ = objectmeta::coerce(&Path::Nil, object, self.schema, false, Malformed::Drop);
     }
 
-    /// Makes an object of another version what upstream stores and reads again in this one: [`Self::convert`], with the
-    /// defaults that reading fills in.
+    /// Converts an object of another version to what upstream reads back after it stored the object in this version:
+    /// [`Self::convert`], then the defaults that a read applies.
     pub fn store(&self, object: &mut Value) {
         self.convert(object);
         default::fill(object, Some(self.schema));
     }
 
-    /// Errors of a new object.
+    /// Validates a new object.
     pub fn validate_create(&self, object: &Value) -> Vec<Error> {
         let mut errors = self.type_meta(object);
+        // An object of the wrong type gets only the errors of its type here; the schema does not apply to it.
         if errors.is_empty() {
             let name_errors = |name: &str, prefix: bool| NameRule::DnsSubdomain.check_either(name, prefix);
             let metadata = object.get("metadata").unwrap_or(&Value::Null);
@@ -122,7 +127,7 @@ impl Resource<'_> {
         errors
     }
 
-    /// Errors of an update of the whole object. Lists that were no sets or maps before need not become such.
+    /// Validates an update of the whole object. A list that had duplicates before may keep them.
     pub fn validate_update(&self, new: &Value, old: &Value) -> Vec<Error> {
         let mut errors = self.type_meta(new);
         if errors.is_empty() {
@@ -132,17 +137,19 @@ impl Resource<'_> {
             errors.extend(self.scale.into_iter().flat_map(|scale| scale_status(new, scale)));
         }
         errors.extend(objectmeta::validate(&Path::Nil, new, self.schema, false));
+        // Upstream ratchets list types as a whole: one old error turns the check off for the object.
         if listtype::validate(&Path::Nil, self.schema, old).is_empty() {
             errors.extend(listtype::validate(&Path::Nil, self.schema, new));
         }
         errors
     }
 
-    /// Errors of an update of the status alone.
+    /// Validates an update of the status alone.
     pub fn validate_status_update(&self, new: &Value, old: &Value) -> Vec<Error> {
         let mut errors = self.type_meta(new);
         if errors.is_empty() {
             errors.extend(metadata_update(new, old));
+            // Only the schema of `status` applies: upstream validates nothing else on a status update.
             if let (Some(schema), Some(status)) = (self.schema.property("status"), new.get("status")) {
                 let root = Path::Nil;
                 let before = old.get("status").unwrap_or(&Value::Null);
@@ -179,7 +186,7 @@ fn metadata_update(new: &Value, old: &Value) -> Vec<Error> {
     objectmeta::validate_metadata_update(&root.child("metadata"), &metadata(new), &metadata(old))
 }
 
-/// The error that stands for all rules when `errors` has one that makes evaluating them pointless.
+/// Returns the error that stands for all CEL rules when `errors` contains one that makes their evaluation meaningless.
 pub fn rules_not_checked(errors: &[Error]) -> Option<Error> {
     let blocks = |error: &Error| {
         use ErrorKind::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
@@ -190,7 +197,7 @@ pub fn rules_not_checked(errors: &[Error]) -> Option<Error> {
     errors.iter().any(blocks).then(|| Error::invalid(Path::Nil, &Value::Null, detail))
 }
 
-/// A value by a path of plain fields; absent is fine, an object that is none is not.
+/// Returns the value at a path of plain fields. An absent field is not an error; a parent that is not an object is.
 fn nested<'v>(path: &str, object: &'v Value) -> Result<Option<&'v Value>, String> {
     let fields: Vec<&str> = path.strip_prefix('.').unwrap_or(path).split('.').collect();
     let mut value = object;
@@ -212,7 +219,7 @@ fn accessor_error(fields: &[&str], value: &Value, wanted: &str) -> String {
     format!(".{} accessor error: {shown} is of the type {kind}, expected {wanted}", fields.join("."))
 }
 
-/// The value at `path` as `read` takes it, or why it is not `wanted`.
+/// Reads the value at `path` with `read`; the error names the type `wanted`.
 fn typed<T>(path: &str, object: &Value, wanted: &str, read: fn(&Value) -> Option<T>) -> Result<Option<T>, String> {
     match nested(path, object)? {
         None => Ok(None),
@@ -226,22 +233,23 @@ fn typed<T>(path: &str, object: &Value, wanted: &str, read: fn(&Value) -> Option
     }
 }
 
-/// The integer at a path of plain fields, or why what is there is none.
+/// Returns the integer at a path of plain fields, if it is present.
 ///
 /// # Errors
-/// In the words of upstream's `unstructured.NestedInt64`.
+/// The text of upstream's `unstructured.NestedInt64`, when the value or a parent has the wrong type.
 pub fn nested_integer(path: &str, object: &Value) -> Result<Option<i64>, String> {
     typed(path, object, "int64", Value::as_i64)
 }
 
-/// The string at a path of plain fields, or why what is there is none.
+/// Returns the string at a path of plain fields, if it is present.
 ///
 /// # Errors
-/// In the words of upstream's `unstructured.NestedString`.
+/// The text of upstream's `unstructured.NestedString`, when the value or a parent has the wrong type.
 pub fn nested_string(path: &str, object: &Value) -> Result<Option<String>, String> {
     typed(path, object, "string", own_text)
 }
 
+/// Checks the replica count at `path`: an absent count is valid.
 fn replicas(path: &str, object: &Value) -> Option<Error> {
     match typed(path, object, "int64", Value::as_i64) {
         Err(detail) => Some(Error::invalid(path, 0, detail)),

@@ -1,4 +1,4 @@
-//! A JSON reader that notices duplicate keys, and the words upstream's strict decoder has for them.
+//! A JSON reader that finds duplicate keys, and the error texts of upstream's strict decoder.
 
 use std::{borrow::Cow, cell::RefCell, fmt};
 
@@ -7,21 +7,21 @@ use rdd_meta::go_text;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Upstream stops counting after this many.
+/// How many findings are kept, as upstream.
 const FINDINGS_MAX: usize = 100;
-/// And we after this much text, which only a document made for it comes to.
+/// How many bytes of paths are kept. Only a document that is made to exhaust memory reaches this limit.
 const PATH_BYTES_MAX: usize = 16 << 20;
 
-/// Something a strict reader objects to; the document is readable all the same.
+/// Something that strict field validation refuses; the document is readable nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Finding {
-    /// A key that occurs twice in one object; the last one won.
+    /// A key that occurs twice in one object; the last one wins.
     DuplicateField(String),
     /// A key that the schema does not know.
     UnknownField(String),
     /// A key that the type of a built-in kind does not know.
     UnknownMember(String),
-    /// What the reader of a YAML body says of its duplicate keys, in its own words.
+    /// The error text of the YAML reader for a duplicate key.
     Yaml(String),
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Finding::DuplicateField(path) => write!(f, "duplicate field {}", go_text::quote(path)),
-            // Between quotes as it is: so upstream words what pruning found.
+            // Upstream does not escape this path: the texts of pruning and of built-in kinds differ.
             Finding::UnknownField(path) => write!(f, "unknown field \"{path}\""),
             Finding::UnknownMember(path) => write!(f, "unknown field {}", go_text::quote(path)),
             Finding::Yaml(text) => f.write_str(text),
@@ -37,7 +37,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The error of `fieldValidation=Strict`; empty findings give no error.
+/// The error of `fieldValidation=Strict`, or `None` without findings.
 pub fn decoding_error(findings: &[Finding]) -> Option<String> {
     if findings.is_empty() {
         return None;
@@ -46,16 +46,16 @@ pub fn decoding_error(findings: &[Finding]) -> Option<String> {
     Some(format!("strict decoding error: {}", texts.join(", ")))
 }
 
-/// Findings as upstream's decoder keeps them: each once, in the order in which they came, and not too many.
+/// Findings as upstream's decoder keeps them: without duplicates, in order of discovery, and bounded.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     kept: Vec<Finding>,
-    /// How much of paths was written for them, those included that were there already.
+    /// The total length of all paths that were added, duplicates included.
     bytes: usize,
 }
 
 impl Findings {
-    /// Adds one that is new, unless there are too many.
+    /// Adds a finding, unless it is known or the limit is reached.
     pub fn add(&mut self, finding: Finding) {
         self.bytes += match &finding {
             Finding::DuplicateField(text)
@@ -68,25 +68,27 @@ impl Findings {
         }
     }
 
-    /// Whether more would not be kept. Whoever writes a path asks before, so that a key of a megabyte with a million
-    /// repetitions below it does not cost a megabyte each.
+    /// Whether further findings would be dropped. A caller asks before it builds a path; otherwise a key of a megabyte with a
+    /// million repetitions below it would cost a megabyte each.
     pub fn is_full(&self) -> bool {
         self.kept.len() >= FINDINGS_MAX || self.bytes > PATH_BYTES_MAX
     }
 
-    /// All of them.
+    /// All findings, in order.
     pub fn into_vec(self) -> Vec<Finding> {
         self.kept
     }
 }
 
-/// What was read, and what a strict reader would object to, in document order.
+/// A document, and what strict validation refuses in it, in document order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
+    /// The parsed value.
     pub value: Value,
+    /// What strict validation refuses.
     pub findings: Vec<Finding>,
-    /// The JSON text that it was read from, for readers to whom the order of fields, or what all those say that are there
-    /// twice, makes a difference. `None` if there is no such text, and fields are in the order of their names.
+    /// The JSON text, for readers that need the order of fields or duplicate keys. `None` if there is no such text; then the
+    /// fields are in the order of their names.
     pub text: Option<Bytes>,
 }
 
@@ -98,10 +100,12 @@ impl From<Value> for Document {
 
 /// Reads one JSON document.
 ///
-/// Numbers are as upstream's: an integer that fits `i64` stays one (`-0` is 0), everything else is a float. An escaped half of a
-/// surrogate pair reads as U+FFFD, as Go reads it. Of duplicate keys the last wins. Nesting is limited to 127 levels, as `serde_json` does (upstream: 10,000).
+/// Numbers are as upstream's: an integer that fits `i64` stays an integer (`-0` is 0), every other number is a float. An
+/// escaped lone surrogate reads as U+FFFD, as in Go. Of duplicate keys, the last wins. Nesting is limited to 127 levels by
+/// `serde_json` (upstream: 10,000).
 ///
 /// # Errors
+/// When the text is not one JSON document.
 /// When the text is not one JSON document.
 pub fn read(text: &[u8]) -> Result<Document, serde_json::Error> {
     let state = RefCell::new(State { path: Vec::new(), findings: Findings::default() });
@@ -112,14 +116,14 @@ pub fn read(text: &[u8]) -> Result<Document, serde_json::Error> {
     Ok(Document { value, findings: state.into_inner().findings.into_vec(), text: None })
 }
 
-/// The text with what `serde_json` reads otherwise than Go spelled so that both agree, byte for byte in its place: a lone
-/// surrogate as U+FFFD, the integer `-0` as `0`.
+/// Rewrites what `serde_json` reads differently from Go, without moving any byte, so that positions in errors stay: a lone
+/// surrogate becomes U+FFFD, and the integer `-0` becomes a space and `0`.
 pub(crate) fn as_go_reads(text: &[u8]) -> Cow<'_, [u8]> {
     let mut text = Cow::Borrowed(text);
     let (mut at, mut in_string) = (0, false);
     while let Some(rest) = text.get(at..) {
         if in_string {
-            // Nothing else matters there, and most of a text is in strings.
+            // Inside a string only its end and escapes matter. Skipping to them is fast, and most of a text is in strings.
             at += memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
         }
         let Some(byte) = text.get(at) else { break };
@@ -129,6 +133,7 @@ pub(crate) fn as_go_reads(text: &[u8]) -> Cow<'_, [u8]> {
                 1
             }
             (b'\\', true) => match (surrogate(&text[at..]), surrogate(text.get(at + 6..).unwrap_or_default())) {
+                // Any other escape: skip the escaped character, which may be a quote.
                 (None, _) => 2,
                 (Some(Half::High), Some(Half::Low)) => 12,
                 (Some(_), _) => {
@@ -146,13 +151,13 @@ pub(crate) fn as_go_reads(text: &[u8]) -> Cow<'_, [u8]> {
     text
 }
 
-/// Half of a pair of surrogates.
+/// Half of a surrogate pair.
 enum Half {
     High,
     Low,
 }
 
-/// Which half a text begins with, written as `\\uXXXX`.
+/// Which half of a pair the text begins with, escaped as `\uXXXX`.
 fn surrogate(text: &[u8]) -> Option<Half> {
     let digits = text.get(..6)?.strip_prefix(b"\\u")?;
     if !matches!(digits[0], b'd' | b'D') || !digits.iter().all(u8::is_ascii_hexdigit) {
@@ -165,7 +170,7 @@ fn surrogate(text: &[u8]) -> Option<Half> {
     }
 }
 
-/// Whether a text begins with `-0` as a whole number.
+/// Whether the text begins with the integer `-0`.
 fn is_negative_zero(text: &[u8]) -> bool {
     text.starts_with(b"-0") && !text.get(2).is_some_and(|next| matches!(next, b'.' | b'e' | b'E' | b'0'..=b'9'))
 }
@@ -175,6 +180,7 @@ enum Step {
     Index(usize),
 }
 
+/// The state that all readers of one document share.
 struct State {
     path: Vec<Step>,
     findings: Findings,
@@ -205,12 +211,12 @@ impl State {
     }
 }
 
-/// An integer as upstream keeps it.
+/// An integer as upstream keeps it: what exceeds `i64` becomes a float.
 pub(crate) fn unsigned<E: serde::de::Error>(value: u64) -> Result<Value, E> {
     i64::try_from(value).map_or_else(|_| float(value as f64), |integer| Ok(integer.into()))
 }
 
-/// A float.
+/// A finite float; an infinite one is an error.
 pub(crate) fn float<E: serde::de::Error>(value: f64) -> Result<Value, E> {
     Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
 }
@@ -263,6 +269,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
         loop {
+            // The index goes onto the path before the item is read, because the item may contain duplicates.
             self.0.borrow_mut().path.push(Step::Index(items.len()));
             let item = access.next_element_seed(Reader(self.0));
             self.0.borrow_mut().path.pop();

@@ -1,6 +1,6 @@
-//! What must hold between the old and the new state of a definition.
+//! Validation of an update of a CRD against its old state.
 //!
-//! Where the old definition already broke a rule that came later, the new one may break it too.
+//! A check that Kubernetes added later is skipped where the old CRD already failed it, so that old CRDs stay updatable.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,9 @@ use crate::{
     props::Props,
 };
 
-/// Errors of an update from `old` to `new`, both completed by [`crd::apply_defaults`].
+/// Validates an update from `old` to `new`, both completed by [`crd::apply_defaults`].
+///
+/// The errors come in upstream's order.
 pub fn validate_update(new: &Crd, old: &Crd, rules: &mut dyn RuleChecker) -> Vec<Error> {
     let root = Path::Nil;
     let demands = demands(new, old);
@@ -31,6 +33,7 @@ pub fn validate_update(new: &Crd, old: &Crd, rules: &mut dyn RuleChecker) -> Vec
             });
         }
     };
+    // Scope and kind become immutable when the CRD is established; group and plural name always are.
     if demands.immutable_names {
         immutable(spec.child("scope"), &new.scope, &old.scope, true);
         immutable(names.child("kind"), &new.names.kind, &old.names.kind, false);
@@ -43,7 +46,7 @@ pub fn validate_update(new: &Crd, old: &Crd, rules: &mut dyn RuleChecker) -> Vec
     errors
 }
 
-/// Errors of an update of the status alone.
+/// Validates an update of the status alone.
 pub fn validate_status_update(new: &Crd, old: &Crd) -> Vec<Error> {
     let root = Path::Nil;
     let mut errors = objectmeta::validate_metadata_update(&root.child("metadata"), &new.metadata, &old.metadata);
@@ -51,6 +54,7 @@ pub fn validate_status_update(new: &Crd, old: &Crd) -> Vec<Error> {
     errors
 }
 
+/// Derives the checks that apply to `new` from those that `old` passes.
 fn demands(new: &Crd, old: &Crd) -> Demands {
     let any = |broken: &mut dyn FnMut(&Props) -> bool| old.schemas().any(|schema| schema.any(broken));
     let reviews = old.conversion.as_ref().map_or(&[][..], |conversion| &conversion.review_versions);
@@ -68,13 +72,13 @@ fn demands(new: &Crd, old: &Crd) -> Demands {
     }
 }
 
-/// Whether an old definition has a CA bundle with which no webhook can be called.
+/// Whether an old CRD has a CA bundle that no webhook call can use.
 fn has_invalid_ca_bundle(old: &Crd) -> bool {
     let client = old.conversion.as_ref().and_then(|conversion| conversion.client_config.as_ref());
     client.is_some_and(|client| crd::check_ca_bundle(&client.ca_bundle).is_err())
 }
 
-/// The versions whose selectable fields were too many and did not change.
+/// The versions whose selectable fields were already too many and did not change; the empty name stands for shared fields.
 fn too_many_selectable(new: &Crd, old: &Crd) -> HashSet<String> {
     let (new_shared, old_shared) = (shared_selectable(new), shared_selectable(old));
     let too_many = |fields: &[String]| fields.len() > crd::selectable_max();
@@ -94,7 +98,7 @@ fn too_many_selectable(new: &Crd, old: &Crd) -> HashSet<String> {
     allowed
 }
 
-/// The selectable fields that all versions have: inside upstream they belong to the definition then, and the versions have none.
+/// The selectable fields that all versions share. Upstream moves these from the versions to the CRD before it validates.
 fn shared_selectable(crd: &Crd) -> Option<&[String]> {
     let first = crd.versions.first()?.selectable_fields.as_slice();
     crd.versions.iter().all(|version| version.selectable_fields == first).then_some(first)

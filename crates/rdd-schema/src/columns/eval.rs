@@ -1,4 +1,4 @@
-//! Following a parsed path through a value.
+//! Evaluates a parsed JSONPath.
 
 use std::{borrow::Cow, cmp::Ordering};
 
@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::parse::{Bound, Node};
 
-/// A path that multiplies what it finds stops here.
+/// The limit of values that one step may find: a path such as `....` multiplies them.
 const FOUND_MAX: usize = 100_000;
 
 type Found<'v> = Vec<Cow<'v, Value>>;
 
-/// A path that could not be followed, and what had been found: an `exists` filter looks at that.
+/// An evaluation failed, with the values found so far, which an `exists` filter uses.
 pub(super) struct Failed<'v> {
     pub(super) message: String,
     found: Found<'v>,
@@ -23,7 +23,7 @@ fn fail<'v>(found: Found<'v>, message: impl Into<String>) -> Result<'v> {
     Err(Failed { message: message.into(), found })
 }
 
-/// Follows each node from where the previous one led.
+/// Evaluates the nodes in order; each works on the values that the previous one found.
 pub(super) fn list<'v>(nodes: &[Node], mut found: Found<'v>) -> Result<'v> {
     for node in nodes {
         found = one(node, found)?;
@@ -34,7 +34,9 @@ pub(super) fn list<'v>(nodes: &[Node], mut found: Found<'v>) -> Result<'v> {
     Ok(found)
 }
 
+/// Evaluates one node.
 fn one<'v>(node: &Node, input: Found<'v>) -> Result<'v> {
+    // A literal stands once for each input, as upstream.
     let literal = |value: Value| Ok(vec![Cow::Owned(value); input.len()]);
     match node {
         Node::Text(text) => Ok(vec![Cow::Owned(text.as_str().into())]),
@@ -77,7 +79,7 @@ fn entry<'v>(value: Cow<'v, Value>, name: &str) -> Option<Cow<'v, Value>> {
     }
 }
 
-/// Entries of objects, items of lists, and, as upstream has it, bytes of strings.
+/// The entries of an object, the items of a list and, as upstream, the bytes of a string.
 fn children(value: Cow<'_, Value>) -> Found<'_> {
     match value {
         Cow::Borrowed(Value::Object(entries)) => entries.values().map(Cow::Borrowed).collect(),
@@ -90,7 +92,7 @@ fn children(value: Cow<'_, Value>) -> Found<'_> {
     }
 }
 
-/// Everything with something in it, parents first. False when there is too much of it.
+/// Collects every non-empty list, object and string at or below a value, parents first. Returns false when there are too many.
 fn descend<'v>(value: Cow<'v, Value>, out: &mut Found<'v>) -> bool {
     let below = match &*value {
         Value::String(text) => {
@@ -107,10 +109,12 @@ fn descend<'v>(value: Cow<'v, Value>, out: &mut Found<'v>) -> bool {
     out.len() <= FOUND_MAX && below.into_iter().all(|child| descend(child, out))
 }
 
+/// Evaluates a slice or an index.
 fn slice<'v>(bounds: &[Bound; 3], input: Found<'v>) -> Result<'v> {
     let mut out = Vec::new();
     for value in &input {
         let Value::Array(items) = &**value else {
+            // Upstream skips nulls and fails for every other type.
             if value.is_null() {
                 continue;
             }
@@ -121,9 +125,11 @@ fn slice<'v>(bounds: &[Bound; 3], input: Found<'v>) -> Result<'v> {
         let start = from_end(bounds[0].value.unwrap_or(0));
         let end = match bounds[1] {
             Bound { value: None, .. } => length,
+            // The end that follows index -1 is 0, which means the end of the list.
             Bound { value: Some(0), derived: true } => length,
             Bound { value: Some(end), .. } => from_end(end),
         };
+        // Upstream returns what it has so far, without the remaining values.
         if start == end {
             return Ok(out);
         }
@@ -158,6 +164,7 @@ fn filter<'v>(left: &[Node], operator: &str, right: &[Node], input: Found<'v>) -
         }
         for item in children(value.clone()) {
             let lefts = list(left, vec![item.clone()]);
+            // `exists` succeeds on the values found before a failure.
             if operator == "exists" {
                 let found = lefts.unwrap_or_else(|failed| failed.found);
                 if !found.is_empty() {
@@ -186,6 +193,7 @@ fn filter<'v>(left: &[Node], operator: &str, right: &[Node], input: Found<'v>) -
     Ok(out)
 }
 
+/// A side of a comparison must be at most one value.
 fn single(mut found: Found<'_>) -> std::result::Result<Option<Cow<'_, Value>>, Failed<'_>> {
     if found.len() > 1 {
         return Err(Failed { message: "can only compare one element at a time".to_owned(), found });

@@ -1,4 +1,4 @@
-//! Printer columns, selectable fields and scale paths: kubectl's JSONPath, and what a column shows of it.
+//! Printer columns, selectable fields and scale paths: kubectl's JSONPath, and the cells of a table.
 
 mod eval;
 mod parse;
@@ -11,43 +11,44 @@ use serde_json::Value;
 use crate::{format, validate::number::float_to_int};
 use parse::Node;
 
-/// Text that is no JSONPath; the words are upstream's.
+/// The text is not a JSONPath; the message is upstream's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct JsonPathError(String);
 
-/// A path that could not be followed in a value: an index out of bounds, a filter on what is no list.
+/// The path does not apply to a value: an index is out of bounds, or a filter or slice meets a value that is not a list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct FindError(String);
 
-/// A parsed path: fields, `['key']`, `[*]`, indexes, slices, unions, `..`, and filters such as `[?(@.type=="Ready")]`.
+/// A parsed JSONPath: fields, `['key']`, `[*]`, indexes, slices, unions, `..`, and filters such as `[?(@.type=="Ready")]`.
 #[derive(Clone, Debug)]
 pub struct JsonPath {
     nodes: Vec<Node>,
 }
 
 impl JsonPath {
-    /// Parses a path as a printer column has it, without the braces of a template.
+    /// Parses the path of a printer column, which has no braces around it.
     ///
     /// # Errors
-    /// Where upstream's parser fails. `range` and `end` parse, but find nothing.
+    /// When upstream's parser fails. `range` and `end` parse, but such a path finds nothing.
     pub fn parse(path: &str) -> Result<JsonPath, JsonPathError> {
         Ok(JsonPath { nodes: parse::template_action(path).map_err(JsonPathError)? })
     }
 
-    /// All values the path leads to; a missing field is no error.
+    /// Returns all values at the path. A missing field is not an error.
     ///
     /// # Errors
     /// See [`FindError`].
     pub fn find<'v>(&self, value: &'v Value) -> Result<Vec<Cow<'v, Value>>, FindError> {
         let found = eval::list(&self.nodes, vec![Cow::Borrowed(value)]).map_err(|failed| FindError(failed.message))?;
-        // A loop shows its body once for each value, and a column has none.
+        // A `range` repeats the template after it for each value; the path of a column has no such template.
         let loops = self.nodes.iter().any(|node| matches!(node, Node::Identifier(_)));
         Ok(if loops { Vec::new() } else { found })
     }
 
-    /// The cell of a column of type `kind` for `object`. `now` is in seconds since the epoch, for ages.
+    /// Renders the cell of a column of type `kind` for `object`, null if there is no value. `now` is in seconds since the
+    /// epoch, for ages.
     pub fn cell(&self, kind: &str, object: &Value, now: i64) -> Value {
         match self.find(object).ok().and_then(|found| found.into_iter().next()) {
             None => Value::Null,
@@ -57,7 +58,7 @@ impl JsonPath {
     }
 }
 
-/// A value as text: strings bare, numbers as Go prints them, the rest as JSON.
+/// Renders a value as text: strings without quotes, numbers as Go prints them, the rest as JSON.
 pub fn printed(value: &Value) -> String {
     match value {
         Value::Null => "<no value>".to_owned(),
@@ -66,6 +67,7 @@ pub fn printed(value: &Value) -> String {
     }
 }
 
+/// Converts a value to the type of its column; null if it does not fit.
 fn cell_of(kind: &str, value: &Value, now: i64) -> Value {
     match (kind, value) {
         ("integer", Value::Number(number)) => match number.as_i64() {
@@ -79,7 +81,7 @@ fn cell_of(kind: &str, value: &Value, now: i64) -> Value {
     }
 }
 
-/// How long ago a timestamp was.
+/// Renders the age of a timestamp.
 fn age_of(text: &str, now: i64) -> String {
     if text.is_empty() || text == "null" {
         return "<unknown>".to_owned();
@@ -91,7 +93,7 @@ fn age_of(text: &str, now: i64) -> String {
     }
 }
 
-/// The value of a selectable field or a scale path, which are plain fields joined by dots.
+/// Returns the value of a selectable field or a scale path, which consist of plain fields joined by dots.
 pub fn simple<'v>(path: &str, object: &'v Value) -> Option<&'v Value> {
     let path = path.strip_prefix('.').unwrap_or(path);
     path.split('.').try_fold(object, |value, name| value.as_object()?.get(name))

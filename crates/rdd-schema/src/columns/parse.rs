@@ -1,7 +1,8 @@
-//! The grammar of kubectl's JSONPath, its oddities included.
+//! Parses kubectl's JSONPath, including its oddities.
 
 use rdd_meta::go_text;
 
+/// One step of a path.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Node {
     Text(String),
@@ -17,22 +18,23 @@ pub(super) enum Node {
     Identifier(String),
 }
 
-/// Start, end or step of a slice.
+/// The start, end or step of a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bound {
     pub(super) value: Option<i64>,
-    /// An end that only follows from an index.
+    /// The end was not written: it follows from a single index.
     pub(super) derived: bool,
 }
 
-/// How deep filters and unions may nest in each other.
+/// How deep filters and unions may nest.
 const DEPTH_MAX: usize = 32;
 
-/// The nodes of the first action of the template `{text}`; the rest of the template must parse too.
+/// Parses the template `{text}` and returns the nodes of its first action. The rest of the template must parse too.
 pub(super) fn template_action(text: &str) -> Result<Vec<Node>, String> {
     action(text, 0)
 }
 
+/// Parses `text` as a template. Filters, unions and keys are actions of their own.
 fn action(text: &str, depth: usize) -> Result<Vec<Node>, String> {
     if depth > DEPTH_MAX {
         return Err("nested too deeply".to_owned());
@@ -43,7 +45,7 @@ fn action(text: &str, depth: usize) -> Result<Vec<Node>, String> {
     loop {
         let nodes = parser.inside_action()?;
         first.get_or_insert(nodes);
-        // What stands between two actions is text; only whether it parses matters here.
+        // The text between two actions does not matter; the actions after it must only parse.
         match template[parser.position..].find('{') {
             Some(offset) => {
                 parser.position += offset + 1;
@@ -88,7 +90,7 @@ impl<'a> Parser<'a> {
         Some(character)
     }
 
-    /// The text since the last call.
+    /// Returns the text since the last call.
     fn consume(&mut self) -> &'a str {
         let text = &self.input[self.start..self.position];
         self.start = self.position;
@@ -100,7 +102,7 @@ impl<'a> Parser<'a> {
         self.consume();
     }
 
-    /// Everything up to the closing brace.
+    /// Parses everything up to the closing brace.
     fn inside_action(&mut self) -> Result<Vec<Node>, String> {
         let mut nodes = Vec::new();
         loop {
@@ -136,6 +138,7 @@ impl<'a> Parser<'a> {
                     self.consume();
                     self.field(&mut nodes);
                 }
+                // The sign or digit belongs to the number: step back onto it.
                 Some(character) if matches!(character, '+' | '-') || is_digit(character) => {
                     self.position -= character.len_utf8();
                     self.number(&mut nodes)?;
@@ -204,6 +207,7 @@ impl<'a> Parser<'a> {
             }
         }
         let text = self.consume();
+        // `[*]` is a slice of everything.
         let text = match &text[1..text.len() - 1] {
             "*" => ":",
             text => text,
@@ -237,7 +241,8 @@ impl<'a> Parser<'a> {
                         }
                     }
                 },
-                // Quotes come in one pair at most, so that a parenthesis inside of it does not end the filter.
+                // Upstream counts one pair of quotes at most: a parenthesis between them does not end the filter, one after it
+                // does.
                 Some(')') if quote.is_some() == closed => break,
                 Some(_) => {}
             }
@@ -251,7 +256,7 @@ impl<'a> Parser<'a> {
         let left_end = text.find(is_operator).unwrap_or(text.len());
         let (left, rest) = text.split_at(left_end);
         let (operator, right) = rest.split_at(rest.find(|c| !is_operator(c)).unwrap_or(rest.len()));
-        // With nothing on the right, the pattern gives back the last character of the operator to it.
+        // Upstream's regular expression backtracks: if nothing follows the operator, its last character becomes the right side.
         let (operator, right) = match right {
             "" if operator.len() > 1 => rest.split_at(operator.len() - 1),
             _ => (operator, right),
@@ -281,7 +286,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// `start:end:step`, each optional; one number alone is an index.
+/// Parses `start:end:step`, each optional; a single number is an index.
 fn slice(text: &str) -> Result<[Bound; 3], String> {
     let parts: Vec<&str> = text.split(':').collect();
     let shaped = |part: &str| part.strip_prefix('-').unwrap_or(part).bytes().all(|byte| byte.is_ascii_digit());
@@ -295,13 +300,14 @@ fn slice(text: &str) -> Result<[Bound; 3], String> {
             bound.value = Some(number);
         }
     }
+    // An index is a slice of one.
     if parts.len() == 1 {
         bounds[1] = Bound { value: Some(bounds[0].value.unwrap_or(0).saturating_add(1)), derived: true };
     }
     Ok(bounds)
 }
 
-/// A quoted text without its quotes, Go's escapes resolved.
+/// Removes the quotes and resolves Go's escapes.
 fn unquote(text: &str, quote: char) -> Option<String> {
     let inner = text.strip_prefix(quote)?.strip_suffix(quote)?;
     let mut out: Vec<u8> = Vec::with_capacity(inner.len());
@@ -345,13 +351,13 @@ fn unquote(text: &str, quote: char) -> Option<String> {
     Some(String::from_utf8_lossy(&out).into_owned())
 }
 
-/// A number of exactly `length` digits.
+/// Reads a number of exactly `length` digits.
 fn digits(characters: &mut std::str::Chars<'_>, length: usize, radix: u32) -> Option<u32> {
     let text: String = characters.take(length).collect();
     if text.len() == length { u32::from_str_radix(&text, radix).ok() } else { None }
 }
 
-/// Go's `%#U`.
+/// Formats a character as Go's `%#U`.
 fn code_point(character: char) -> String {
     let code = format!("U+{:04X}", character as u32);
     if go_text::is_print(character) { format!("{code} '{character}'") } else { code }

@@ -1,4 +1,4 @@
-//! The rules for metadata: names, labels, annotations, owners, finalizers, managed fields.
+//! Validation of ObjectMeta: names, labels, annotations, owner references, finalizers and managed fields.
 
 use std::collections::HashSet;
 
@@ -19,13 +19,13 @@ const ANNOTATIONS_MAX_BYTES: usize = 256 * 1024;
 const FIELD_MANAGER_MAX_BYTES: usize = 128;
 const SUBRESOURCE_MAX_BYTES: usize = 256;
 
-/// Metadata of a resource inside of another: any namespace, and names of any path segment.
+/// Validates the metadata of an embedded resource: in any namespace or none, and with any path segment as its name.
 pub(super) fn embedded(path: &Path<'_>, meta: &ObjectMeta, errors: &mut Vec<Error>) {
     let name_errors = |name: &str, prefix: bool| NameRule::PathSegment.check_either(name, prefix);
     object_meta(path, meta, !meta.namespace.is_empty(), &name_errors, errors);
 }
 
-/// Metadata of a new object.
+/// Validates the metadata of a new object, as upstream's `ValidateObjectMeta`.
 pub(super) fn object_meta(
     path: &Path<'_>,
     meta: &ObjectMeta,
@@ -57,8 +57,9 @@ pub(super) fn object_meta(
     managed_fields(&path.child("managedFields"), &meta.managed_fields, errors);
 }
 
-/// Metadata of an object that existed.
+/// Validates the metadata of an update, as upstream's `ValidateObjectMetaUpdate`.
 pub(super) fn update(path: &Path<'_>, new: &ObjectMeta, old: &ObjectMeta, errors: &mut Vec<Error>) {
+    // During a deletion, finalizers may only be removed.
     if old.deletion.is_some() {
         let known: HashSet<&String> = old.finalizers.iter().collect();
         let mut fresh: Vec<&String> = new.finalizers.iter().filter(|one| !known.contains(one)).collect();
@@ -82,6 +83,7 @@ pub(super) fn update(path: &Path<'_>, new: &ObjectMeta, old: &ObjectMeta, errors
     let time =
         |instant: Option<format::Instant>| instant.map_or(Value::Null, |instant| format::format_time(instant).into());
     let number = |seconds: Option<i64>| seconds.map_or(Value::Null, Value::from);
+    // Times are compared as they are written, with seconds only.
     let fixed: [(&str, Value, Value); 6] = [
         ("name", new.name.as_str().into(), old.name.as_str().into()),
         ("namespace", new.namespace.as_str().into(), old.namespace.as_str().into()),
@@ -112,6 +114,7 @@ fn labels_and_annotations(path: &Path<'_>, meta: &ObjectMeta, errors: &mut Vec<E
     }
     let annotations = path.child("annotations");
     for key in meta.annotations.keys() {
+        // Keys of annotations may have upper case in their prefix, unlike keys of labels.
         invalid(&annotations, key, labels::key_problems(&key.to_lowercase()), errors);
     }
     let size: usize = meta.annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
@@ -120,6 +123,7 @@ fn labels_and_annotations(path: &Path<'_>, meta: &ObjectMeta, errors: &mut Vec<E
     }
 }
 
+/// Validates owner references; at most one may be the controller.
 fn owners(path: &Path<'_>, references: &[OwnerReference], errors: &mut Vec<Error>) {
     let mut controller: Option<String> = None;
     let mut shown = Repeated::new(|| {
@@ -162,6 +166,7 @@ fn owner(path: &Path<'_>, reference: &OwnerReference, errors: &mut Vec<Error>) {
             errors.push(Error::invalid(path.child(name), "", "must not be empty"));
         }
     }
+    // The only kind that upstream does not accept as an owner.
     if reference.kind == "Event" && matches!(reference.api_version.as_str(), "v1" | "/v1") {
         let detail = "/v1, Kind=Event is disallowed from being an owner";
         errors.push(Error::invalid_text(path, reference.to_go_json(), detail));

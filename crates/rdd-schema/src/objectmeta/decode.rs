@@ -1,4 +1,4 @@
-//! ObjectMeta read from JSON with Go's rules and Go's complaints, and written back.
+//! Decodes ObjectMeta from JSON with the rules and error texts of Go's decoder, and encodes it again.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::format::{self, Instant};
 
-/// Upstream's decoder remembers no more unknown fields than this.
+/// How many unknown fields upstream's decoder reports.
 const UNKNOWN_MAX: usize = 100;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,16 +50,17 @@ pub(super) struct ObjectMeta {
     pub(super) managed_fields: Vec<ManagedFields>,
 }
 
-/// Metadata, and the fields that are none of it.
+/// Decoded metadata, with the paths of unknown fields.
 #[derive(Clone, Default)]
 pub(super) struct Decoded {
     pub(super) meta: ObjectMeta,
     pub(super) unknown: Vec<String>,
-    /// The first thing that had the wrong type.
+    /// The first type error.
     complaint: Option<String>,
 }
 
-/// Why a value cannot be read. A time that cannot be parsed ends the reading; anything else is kept while it goes on.
+/// Why a value cannot be decoded. As in Go, decoding continues after a wrong type and reports it at the end; an invalid time
+/// ends it.
 enum Complaint {
     Type(String),
     Time(String),
@@ -73,7 +74,7 @@ impl Complaint {
     }
 }
 
-/// Where the decoder is: the innermost struct and the fields that led there, both for complaints.
+/// The decoder's position, for error texts: the innermost struct, and the path of fields to it.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     owner: &'a str,
@@ -81,7 +82,7 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The type that `value` should have had.
+    /// The error of a `value` that is not of the type `wanted`.
     fn refuse<T>(self, value: &Value, wanted: &str) -> Result<T, Complaint> {
         self.refuse_as(go_json::type_name(value), wanted)
     }
@@ -107,7 +108,7 @@ impl Place<'_> {
     fn integer(self, value: &Value) -> Result<Option<i64>, Complaint> {
         match value {
             Value::Null => Ok(None),
-            // The value is written out and read again: a whole float is an integer then.
+            // Upstream encodes the value and decodes it again, so a whole float reads as an integer.
             Value::Number(number) => {
                 let text = go_json::to_string(&Value::Number(number.clone()));
                 text.parse().map(Some).or_else(|_| self.refuse_as(&format!("number {text}"), "int64"))
@@ -124,7 +125,7 @@ impl Place<'_> {
         }
     }
 
-    /// Times decode themselves: what they complain about ends the reading.
+    /// Go's times decode themselves, so every error of theirs ends the decoding.
     fn time(self, value: &Value) -> Result<Option<Instant>, Complaint> {
         match value {
             Value::Null => Ok(None),
@@ -161,7 +162,7 @@ impl Place<'_> {
 }
 
 impl ObjectMeta {
-    /// Reads all of `metadata`, or gives upstream's complaint.
+    /// Decodes `metadata`. The error is upstream's text.
     pub(super) fn decode(metadata: &Value) -> Result<Decoded, String> {
         let mut decoded = Decoded::default();
         let root = Place { owner: "", field: "" };
@@ -175,10 +176,11 @@ impl ObjectMeta {
         }
     }
 
-    /// Reads the fields that can be read.
+    /// Decodes the fields that are valid and skips the others.
     pub(super) fn decode_good_fields(entries: &Map<String, Value>) -> Decoded {
         let mut decoded = Decoded::default();
         for (key, value) in entries {
+            // A field counts only as a whole: an invalid item of a list drops the list.
             let mut attempt = decoded.clone();
             if attempt.field(key, value).is_ok() && attempt.complaint.is_none() {
                 decoded = attempt;
@@ -187,7 +189,7 @@ impl ObjectMeta {
         decoded
     }
 
-    /// The fields that are set, as they are stored.
+    /// Encodes the fields that are set, as upstream stores them.
     pub(super) fn to_value(&self) -> Value {
         let mut out = Map::new();
         let mut text = |key: &str, value: &str| {
@@ -232,6 +234,7 @@ impl ObjectMeta {
     }
 }
 
+/// Encodes a time as Go does: the zero time is null.
 fn time_value(instant: Instant) -> Value {
     if instant.is_zero() { Value::Null } else { format::format_time(instant).into() }
 }
@@ -243,7 +246,7 @@ impl Decoded {
         }
     }
 
-    /// A wrong type is remembered, and the field stays empty; a bad time is returned.
+    /// Remembers the first type error and leaves the field empty; returns the error of an invalid time.
     fn keep<T: Default>(&mut self, read: Result<T, Complaint>) -> Result<T, String> {
         match read {
             Ok(value) => Ok(value),
@@ -346,7 +349,7 @@ impl OwnerReference {
         Value::Object(out)
     }
 
-    /// The JSON of upstream's struct, its fields in their order.
+    /// Encodes as Go encodes the struct: with its order of fields.
     pub(super) fn to_go_json(&self) -> String {
         let mut out = String::from("{");
         let texts = [("apiVersion", &self.api_version), ("kind", &self.kind), ("name", &self.name), ("uid", &self.uid)];
@@ -389,7 +392,7 @@ impl ManagedFields {
         Value::Object(out)
     }
 
-    /// Characters of the manager's name that cannot be printed: each with its place.
+    /// The errors for unprintable characters in the manager's name, each with its position.
     pub(super) fn unprintable(&self) -> Vec<String> {
         let bad = self.manager.char_indices().filter(|(_, character)| !go_text::is_print(*character));
         bad.map(|(at, character)| format!("invalid character U+{:04X} (at position {at})", character as u32)).collect()

@@ -1,4 +1,4 @@
-//! Metadata of resources and of resources embedded in them: coerced to what ObjectMeta is, and validated.
+//! Metadata of resources and embedded resources: coerced to ObjectMeta, and validated.
 
 mod check;
 mod decode;
@@ -12,20 +12,20 @@ use crate::{
 };
 use decode::ObjectMeta;
 
-/// What to do with metadata that is not ObjectMeta.
+/// What happens with metadata that does not decode as ObjectMeta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// Say so.
+    /// It is an error.
     Refuse,
-    /// Drop the malformed fields: what is read from storage was accepted once.
+    /// The malformed fields are dropped: an object in the store was accepted before.
     Drop,
 }
 
-/// Types `apiVersion`, `kind` and `metadata` of embedded resources (of the whole value too, if it is a `resource_root`) and drops
-/// unknown fields of metadata. Returns the paths of what was unknown, sorted.
+/// Coerces embedded resources: types their `apiVersion`, `kind` and `metadata`, and drops unknown fields of metadata. Returns
+/// the paths of unknown fields, sorted. With `resource_root`, the whole value is coerced as a resource too.
 ///
 /// # Errors
-/// For the first malformed field, unless malformed fields are to be dropped.
+/// For the first malformed field, if `malformed` is [`Malformed::Refuse`].
 pub fn coerce(
     path: &Path<'_>,
     value: &mut Value,
@@ -68,6 +68,7 @@ fn coerce_node(
                 } else if let Some(below) = schema.additional_schema() {
                     coerce_node(&path.key(key), entry, below, below.embedded_resource, malformed, unknown)?;
                 }
+                // Replaced last, so that the recursion above works on the original metadata.
                 if let Some(replacement) = replacement {
                     *entry = replacement;
                 }
@@ -87,7 +88,7 @@ fn coerce_node(
     Ok(())
 }
 
-/// The metadata to put in place of `metadata`; nothing when it is to stay as it is.
+/// Returns the metadata that replaces `metadata`, or `None` if it stays as it is.
 fn coerce_metadata(
     path: &Path<'_>,
     metadata: &Value,
@@ -113,10 +114,10 @@ fn coerce_metadata(
     }
 }
 
-/// The metadata of a whole object as it will be stored, its generation, and the paths of what was unknown in it.
+/// Decodes the metadata of a whole object. Returns it as it will be stored, its generation, and the paths of unknown fields.
 ///
 /// # Errors
-/// With upstream's text when it is malformed, and may not be or is no object at all.
+/// With upstream's text, when it is malformed and `malformed` is [`Malformed::Refuse`], or when it is not an object.
 pub(crate) fn decode_root(metadata: &Value, malformed: Malformed) -> Result<(Value, i64, Vec<String>), String> {
     let decoded = match (ObjectMeta::decode(metadata), malformed, metadata) {
         (Ok(decoded), _, _) => decoded,
@@ -130,7 +131,7 @@ pub(crate) fn decode_root(metadata: &Value, malformed: Malformed) -> Result<(Val
     Ok((decoded.meta.to_value(), decoded.meta.generation, unknown))
 }
 
-/// Errors of the type and metadata of embedded resources, and of the value itself if it is a `resource_root`.
+/// Validates type and metadata of embedded resources; with `resource_root`, of the value itself too.
 pub fn validate(path: &Path<'_>, value: &Value, schema: &Structural, resource_root: bool) -> Vec<Error> {
     let mut errors = Vec::new();
     validate_node(path, value, schema, resource_root || schema.embedded_resource, &mut errors);
@@ -188,6 +189,7 @@ fn validate_resource(path: &Path<'_>, entries: &Map<String, Value>, errors: &mut
         match ObjectMeta::decode(metadata) {
             Err(detail) => errors.push(Error::invalid(place, metadata, detail)),
             Ok(mut decoded) => {
+                // An embedded resource may lack a name, which ObjectMeta requires: upstream validates it with this one.
                 if decoded.meta.name.is_empty() {
                     decoded.meta.name = "fakename".to_owned();
                 }
@@ -197,9 +199,10 @@ fn validate_resource(path: &Path<'_>, entries: &Map<String, Value>, errors: &mut
     }
 }
 
-/// Errors of a new object's metadata (`ValidateObjectMeta`); `name_errors` objects to a name, or to a prefix of one.
+/// Validates the metadata of a new object, as upstream's `ValidateObjectMeta`. `name_errors` returns the errors of a name, or,
+/// if its second argument is true, of a name's prefix.
 ///
-/// Malformed fields count as absent: the decoding of objects refuses them before.
+/// Malformed fields count as absent, because decoding an object already refuses them.
 pub fn validate_metadata(
     path: &Path<'_>,
     metadata: &Value,
@@ -211,7 +214,7 @@ pub fn validate_metadata(
     errors
 }
 
-/// Errors of changed metadata (`ValidateObjectMetaUpdate`). Malformed fields count as absent.
+/// Validates the metadata of an update, as upstream's `ValidateObjectMetaUpdate`. Malformed fields count as absent.
 pub fn validate_metadata_update(path: &Path<'_>, new: &Value, old: &Value) -> Vec<Error> {
     let mut errors = Vec::new();
     check::update(path, &readable(new), &readable(old), &mut errors);

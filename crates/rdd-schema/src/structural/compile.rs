@@ -1,4 +1,4 @@
-//! From a schema as it was written to the form that runs.
+//! Compiles a parsed schema to the structural form.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,12 +12,12 @@ use crate::{
     props::{Items, Props, PropsOrBool},
 };
 
-/// Builds nodes; equal strings and patterns are shared.
+/// Builds the nodes of one schema; equal strings and patterns are shared.
 #[derive(Default)]
 pub(super) struct Compiler {
     strings: HashSet<Arc<str>>,
     patterns: HashMap<String, Pattern>,
-    /// What all patterns of the schema may take.
+    /// The memory budget of all patterns of the schema together.
     pattern_memory: MemoryBudget,
 }
 
@@ -37,6 +37,7 @@ impl Compiler {
         texts.iter().map(|text| self.intern(text)).collect()
     }
 
+    /// Compiles one node and everything below it.
     pub(super) fn node(&mut self, props: &Props) -> Result<Structural, StructuralError> {
         refuse_unsupported(props)?;
         let items = match &props.items {
@@ -53,6 +54,7 @@ impl Compiler {
             Some(PropsOrBool::Bool(flag)) => Additional::Bool(*flag),
             Some(PropsOrBool::Schema(schema)) => Additional::Schema(Box::new(self.node(schema)?)),
         };
+        // Few nodes have these, so they live in an extra allocation.
         let extensions = (!props.list_map_keys.is_empty() || !props.validations.is_empty()).then(|| {
             Box::new(Extensions {
                 list_map_keys: self.intern_all(&props.list_map_keys),
@@ -89,7 +91,7 @@ impl Compiler {
         list.iter().map(|props| self.node(props)).collect()
     }
 
-    /// Nothing when nothing is restricted: most nodes.
+    /// Compiles what restricts a value; `None` if nothing does, as for most nodes.
     fn validation(&mut self, props: &Props) -> Result<Option<Validation>, StructuralError> {
         let pattern = (!props.pattern.is_empty()).then(|| {
             let make = || Pattern::in_schema(&props.pattern, &self.pattern_memory);
@@ -137,6 +139,7 @@ impl Compiler {
     }
 }
 
+/// Refuses fields that a structural schema cannot have.
 fn refuse_unsupported(props: &Props) -> Result<(), StructuralError> {
     let unsupported = [
         (!props.id.is_empty(), "id"),

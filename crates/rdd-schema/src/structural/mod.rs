@@ -1,7 +1,7 @@
-//! A structural schema in the form that runs: shared, immutable, small.
+//! The structural schema: the compiled form that pruning, defaulting and validation use.
 //!
-//! [`Structural::compile`] takes what [`Props`] holds and keeps what pruning, defaulting and validation need; descriptions and
-//! titles stay behind. Equal strings of one schema are one allocation, patterns compile when they are first used.
+//! [`Structural::compile`] builds it from [`Props`] and leaves out descriptions, titles and the like. It is immutable, equal
+//! strings of one schema share one allocation, and patterns compile on first use.
 
 mod compile;
 
@@ -15,19 +15,22 @@ use crate::{
     props::{Props, Rule},
 };
 
-/// Why a schema cannot run; what the messages name is refused by the validation of the CRD as well.
+/// The schema cannot be compiled. The validation of the CRD refuses each of these fields as well.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StructuralError {
+    /// The schema has a field that structural schemas do not support.
     #[error("OpenAPIV3Schema '{0}' is not supported")]
     Unsupported(&'static str),
+    /// `items` is a list of schemas.
     #[error("OpenAPIV3Schema 'items' must be a schema, but is an array")]
     ItemsArray,
+    /// `x-kubernetes-preserve-unknown-fields` is `false`.
     #[error("internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined")]
     PreserveFalse,
 }
 
-/// `type`.
+/// The value of `type`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
     Object,
@@ -36,7 +39,7 @@ pub enum Type {
     Integer,
     Number,
     Boolean,
-    /// No type of OpenAPI v3; no value is of it. The validation of CRDs refuses these.
+    /// Not a type of OpenAPI v3; no value matches it. The validation of CRDs refuses it.
     Other(Box<str>),
 }
 
@@ -54,7 +57,7 @@ impl Type {
         })
     }
 
-    /// The name as it is written.
+    /// The name as it is in the schema.
     pub fn name(&self) -> &str {
         match self {
             Type::Object => "object",
@@ -71,29 +74,35 @@ impl Type {
 /// `x-kubernetes-list-type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListType {
+    /// The list is replaced as a whole.
     Atomic,
+    /// Items are unique values.
     Set,
+    /// Items are unique by their list map keys.
     Map,
 }
 
 /// `x-kubernetes-map-type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapType {
+    /// The map is replaced as a whole.
     Atomic,
+    /// Each field has its own managers.
     Granular,
 }
 
 /// `additionalProperties`.
 #[derive(Clone, Debug)]
 pub enum Additional {
-    /// Not mentioned.
+    /// It is absent.
     Unspecified,
-    /// `true` or `false`, without a schema.
+    /// A boolean instead of a schema.
     Bool(bool),
+    /// The schema of all values under undeclared keys.
     Schema(Box<Structural>),
 }
 
-/// One node of a structural schema, and all that is below it.
+/// One node of a structural schema, with all nodes below it.
 #[derive(Clone, Debug)]
 pub struct Structural {
     pub kind: Option<Type>,
@@ -112,18 +121,18 @@ pub struct Structural {
     pub validation: Option<Box<Validation>>,
 }
 
-/// What few nodes have.
+/// Extensions that only few nodes have.
 #[derive(Clone, Debug, Default)]
 pub struct Extensions {
     pub list_map_keys: Box<[Arc<str>]>,
     pub rules: Box<[Rule]>,
 }
 
-/// What restricts the value of a node.
+/// The restrictions on the value of a node.
 #[derive(Clone, Debug, Default)]
 pub struct Validation {
     pub format: Option<Arc<str>>,
-    /// The format, when it is one that is checked.
+    /// The parsed format, if it is one that validation checks.
     pub known_format: Option<Format>,
     pub maximum: Option<f64>,
     pub exclusive_maximum: bool,
@@ -147,7 +156,7 @@ pub struct Validation {
 }
 
 impl Structural {
-    /// A schema that says nothing.
+    /// A schema without any restriction.
     pub fn empty() -> Structural {
         Structural {
             kind: None,
@@ -166,10 +175,10 @@ impl Structural {
         }
     }
 
-    /// Makes a schema ready to run.
+    /// Compiles a schema.
     ///
     /// # Errors
-    /// When it has fields that no structural schema can have.
+    /// When it has fields that a structural schema cannot have.
     pub fn compile(props: &Props) -> Result<Arc<Structural>, StructuralError> {
         compile::Compiler::default().node(props).map(Arc::new)
     }
@@ -185,7 +194,7 @@ impl Structural {
         self.properties.iter().map(|(name, schema)| (&**name, schema))
     }
 
-    /// The schema of values under keys that are not declared.
+    /// The schema of values under undeclared keys, if there is one.
     pub fn additional_schema(&self) -> Option<&Structural> {
         match &self.additional {
             Additional::Schema(schema) => Some(schema),
@@ -193,12 +202,12 @@ impl Structural {
         }
     }
 
-    /// Whether `additionalProperties` is there at all.
+    /// Whether `additionalProperties` is present, as a boolean or a schema.
     pub fn has_additional(&self) -> bool {
         !matches!(self.additional, Additional::Unspecified)
     }
 
-    /// The schema that applies to the value under `key`.
+    /// The schema that applies to the value under `key`: of the property, or else of `additionalProperties`.
     pub fn field(&self, key: &str) -> Option<&Structural> {
         self.property(key).or_else(|| self.additional_schema())
     }
@@ -213,7 +222,7 @@ impl Structural {
         self.extensions.as_ref().map_or(&[], |extensions| &extensions.rules)
     }
 
-    /// Whether any node has rules, so that an evaluator is needed at all.
+    /// Whether this or any node below has CEL rules. Without any, no evaluator is needed.
     pub fn has_rules(&self) -> bool {
         !self.rules().is_empty()
             || self.items.as_ref().is_some_and(|items| items.has_rules())
@@ -221,7 +230,7 @@ impl Structural {
             || self.properties.iter().any(|(_, schema)| schema.has_rules())
     }
 
-    /// An estimate of the memory this schema holds, without patterns that were compiled.
+    /// An estimate of the schema's memory in bytes, without compiled patterns.
     pub fn size_bytes(&self) -> usize {
         std::mem::size_of::<Structural>() + self.heap_bytes()
     }

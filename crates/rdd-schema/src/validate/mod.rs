@@ -1,6 +1,6 @@
-//! Validating a value against a schema: kube-openapi's validator, with its messages and its quirks.
+//! Validation of a value against a schema, with the messages and quirks of kube-openapi's validator.
 //!
-//! Errors come in the order in which upstream finds them; where upstream walks a Go map in random order, here keys are sorted.
+//! Errors come in upstream's order. Where upstream walks a Go map in random order, keys are sorted here.
 
 pub(crate) mod number;
 mod outcome;
@@ -18,37 +18,39 @@ use crate::{
 use number::float_to_int;
 use outcome::{Code, Outcome, Trail};
 
-/// Which of upstream's two readings of a schema applies.
+/// Upstream interprets a schema in two ways; this selects one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// Objects: int-or-string is a type of its own, formats that are not checked are not there.
+    /// For objects: int-or-string is a type of its own, and formats that are not checked are ignored.
     Object,
-    /// Defaults inside of a schema: int-or-string has the type that is written, and any format counts.
+    /// For defaults in a schema: int-or-string has the declared type, and every format counts.
     Default,
 }
 
-/// Errors of `value` against `schema`, with paths below `path`.
+/// Validates `value` against `schema`. The errors have paths below `path`.
 pub fn validate(path: &Path<'_>, schema: &Structural, value: &Value) -> Vec<Error> {
     validate_as(path, schema, value, Reading::Object)
 }
 
-/// Errors of an update from `old` to `new`. Errors about values that did not change and can be told to be the same are dropped.
+/// Validates an update from `old` to `new`. Errors in values that correlate with an old value and did not change are dropped.
 pub fn validate_update(path: &Path<'_>, schema: &Structural, new: &Value, old: &Value) -> Vec<Error> {
     let correlated = Correlated { new, old, schema };
     Walk::new(Reading::Object).node(schema, new, &Trail::Root, Some(correlated)).into_errors(path)
 }
 
+/// Validates with either interpretation of the schema.
 pub(crate) fn validate_as(path: &Path<'_>, schema: &Structural, value: &Value, reading: Reading) -> Vec<Error> {
     Walk::new(reading).node(schema, value, &Trail::Root, None).into_errors(path)
 }
 
+/// The state of one validation: one value with all that is below it.
 struct Walk {
     reading: Reading,
-    /// For the patterns of all values of this object together: a bound for each alone would be none for a list of them.
+    /// The step budget of all patterns in this object together; a budget for each match would not bound a list of values.
     steps: StepBudget,
 }
 
-/// A value's type, and the format its Go representation has.
+/// The type of a value, and the format of its Go representation.
 fn type_of(value: &Value) -> (&'static str, &'static str) {
     match value {
         Value::Null => ("null", ""),
@@ -66,6 +68,7 @@ impl Walk {
         Self { reading, steps: StepBudget::default() }
     }
 
+    /// Validates one value and drops its errors if the update did not change it.
     fn node(&self, schema: &Structural, value: &Value, trail: &Trail<'_>, before: Option<Correlated<'_>>) -> Outcome {
         let mut outcome = self.unforgiving(schema, value, trail, before);
         if !outcome.is_valid() && before.is_some_and(|before| before.is_unchanged()) {
@@ -74,6 +77,7 @@ impl Walk {
         outcome
     }
 
+    /// Validates one value without ratcheting; values below it still ratchet.
     fn unforgiving(
         &self,
         schema: &Structural,
@@ -82,11 +86,13 @@ impl Walk {
         before: Option<Correlated<'_>>,
     ) -> Outcome {
         let mut outcome = Outcome::default();
+        // A null is checked for its type and the enum only, as upstream.
         if value.is_null() {
             outcome.merge(self.null(schema, trail));
             outcome.merge(enumeration(schema, value, trail));
             return outcome;
         }
+        // `count` after each part mirrors upstream's match counter, which chooses the best alternative of `anyOf` and `oneOf`.
         if let Some(type_outcome) = self.kind(schema, value, trail) {
             outcome.merge(type_outcome);
             outcome.count();
@@ -136,6 +142,7 @@ impl Walk {
         schema.kind.iter().map(Type::name).collect()
     }
 
+    /// The format as far as this interpretation regards it.
     fn format<'s>(&self, schema: &'s Structural) -> Option<&'s str> {
         let validation = schema.validation.as_deref()?;
         let hidden = self.reading == Reading::Object && validation.known_format.is_none();
@@ -159,7 +166,7 @@ impl Walk {
         outcome
     }
 
-    /// Whether the type fits; nothing when the schema names neither type nor format.
+    /// Checks the type; `None` when the schema has neither type nor format.
     fn kind(&self, schema: &Structural, value: &Value, trail: &Trail<'_>) -> Option<Outcome> {
         let types = self.types(schema);
         let format = self.format(schema);
@@ -175,7 +182,7 @@ impl Walk {
         let mut outcome = Outcome::default();
         let refused = match format {
             Some(format) if !textual && !fits && actual_format != format => Some((format.to_owned(), actual_format)),
-            // A format on text or a list says more than the type, so that the type is not looked at.
+            // With a format, upstream does not check the type of a string or a list, unless the schema wants a number.
             Some(_) if textual && !types.contains(&"number") && !types.contains(&"integer") => None,
             _ if !fits => Some((types.join(","), actual)),
             _ => None,
@@ -190,7 +197,7 @@ impl Walk {
         Some(outcome)
     }
 
-    /// `anyOf`, `oneOf`, `allOf` and `not`. Nothing below them is forgiven for being unchanged.
+    /// Validates `anyOf`, `oneOf`, `allOf` and `not`. Ratcheting does not apply below them.
     fn junctors(&self, schema: &Structural, value: &Value, trail: &Trail<'_>) -> Outcome {
         let mut outcome = Outcome::default();
         if let Some(validation) = schema.validation.as_deref() {
@@ -202,7 +209,7 @@ impl Walk {
             {
                 outcome.plain(format!("{} must not validate the schema (not)", trail.quoted()));
             }
-            // What failed for the lack of steps could have made these false.
+            // A match that failed because the steps ran out could make a negation true.
             let has_negation = validation.not.is_some() || !validation.one_of.is_empty();
             if has_negation && self.steps.is_exhausted() {
                 outcome.plain(format!("{} cannot be validated: {}", trail.quoted(), MatchError::Steps));
@@ -223,6 +230,7 @@ impl Walk {
                 outcome.merge(result);
                 return;
             }
+            // Of equally good alternatives, the first is reported.
             if best.as_ref().is_none_or(|best| result.matches() > best.matches()) {
                 best = Some(result);
             }
@@ -242,6 +250,7 @@ impl Walk {
             let result = self.node(alternative, value, trail, None);
             if result.is_valid() {
                 valid += 1;
+                // As soon as one alternative is valid, upstream no longer reports the best invalid one.
                 best = None;
                 first.get_or_insert(result);
             } else if valid == 0 && best.as_ref().is_none_or(|best| result.matches() > best.matches()) {
@@ -337,7 +346,8 @@ impl Walk {
                 outcome.fail(Code::TooMany(size, max), trail, None, message);
             }
         }
-        // The version that a client sent is not visible in the old object, so a bad one is never forgiven.
+        // `kind` and `apiVersion` of the root never ratchet: the old object is converted, so it does not have the client's
+        // version.
         let is_root = trail.is_empty();
         let earlier = |key: &str| {
             let hidden = is_root && matches!(key, "kind" | "apiVersion");
@@ -374,6 +384,7 @@ impl Walk {
 }
 
 impl Walk {
+    /// Checks the length and the pattern of a string; only the first failure is reported, as upstream.
     fn string(&self, schema: &Structural, text: &str, trail: &Trail<'_>) -> Outcome {
         let mut outcome = Outcome::default();
         let Some(validation) = schema.validation.as_deref() else { return outcome };
@@ -428,8 +439,8 @@ fn enumeration(schema: &Structural, value: &Value, trail: &Trail<'_>) -> Outcome
     outcome
 }
 
-/// Whether `value`, converted to the Go type of `wanted`, equals it: an integer to a float and back (towards zero), and an
-/// integer to the string of that code point.
+/// Whether `value`, converted to the Go type of `wanted`, equals it, as upstream compares enums. An integer converts to a float
+/// and back (truncated), and an integer converts to the string of that code point.
 fn converts_to(value: &Value, wanted: &Value) -> bool {
     match (value, wanted) {
         (Value::Null, _) | (_, Value::Null) => false,
@@ -448,6 +459,7 @@ fn converts_to(value: &Value, wanted: &Value) -> bool {
 }
 
 fn has_duplicates(items: &[Value]) -> bool {
+    // The debug form distinguishes 1 from 1.0, as Go's types do.
     let mut seen = std::collections::HashSet::new();
     items.iter().any(|item| !seen.insert(format!("{item:?}")))
 }

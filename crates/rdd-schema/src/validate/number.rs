@@ -1,4 +1,4 @@
-//! Bounds of numbers: integers are compared as integers, with the bound cut to one.
+//! Validation of numbers: an integer is compared with a bound that is truncated to an integer.
 
 use rdd_meta::go_text;
 use serde_json::Number;
@@ -6,12 +6,12 @@ use serde_json::Number;
 use super::outcome::{Code, Outcome, Trail};
 use crate::structural::Structural;
 
-/// Go's conversion of a float to `int64` on amd64: towards zero, and the smallest integer when it does not fit.
+/// Go's conversion of a float to `int64` on amd64: truncated, and the smallest integer when it does not fit.
 pub(crate) fn float_to_int(value: f64) -> i64 {
     if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value) { value as i64 } else { i64::MIN }
 }
 
-/// A value or a bound, as it is compared and printed.
+/// A value or a bound, in the type that it is compared and printed in.
 #[derive(Clone, Copy)]
 enum Numeric {
     Integer(i64),
@@ -33,7 +33,7 @@ impl Numeric {
         }
     }
 
-    /// The bound as the value's type.
+    /// Converts a bound to the type of the value.
     fn like(self, bound: f64) -> Numeric {
         match self {
             Numeric::Integer(_) => Numeric::Integer(float_to_int(bound)),
@@ -49,6 +49,7 @@ impl Numeric {
         }
     }
 
+    /// Whether neither number is less than the other.
     fn equal(self, other: Numeric) -> bool {
         !self.less(other) && !other.less(self)
     }
@@ -94,6 +95,7 @@ fn multiple(value: Numeric, factor: Numeric, trail: &Trail<'_>, outcome: &mut Ou
     let (positive, whole) = match (value, factor) {
         (Numeric::Integer(value), Numeric::Integer(factor)) => (factor > 0, factor > 0 && value % factor == 0),
         (Numeric::Float(value), Numeric::Float(factor)) => {
+            // As upstream, which multiplies by the inverse of a factor below 1.
             let quotient = if factor < 1.0 { 1.0 / factor * value } else { value / factor };
             (factor > 0.0, is_json_integer(quotient))
         }
@@ -108,7 +110,7 @@ fn multiple(value: Numeric, factor: Numeric, trail: &Trail<'_>, outcome: &mut Ou
     }
 }
 
-/// go-openapi's idea of a float that is an integer: within what a double holds exactly, and nearly whole.
+/// go-openapi's test for a float that is an integer: in the range that a double holds exactly, and nearly whole.
 pub(super) fn is_json_integer(value: f64) -> bool {
     const LIMIT: f64 = 9_007_199_254_740_991.0;
     if !value.is_finite() || value.abs() > LIMIT {
@@ -118,7 +120,7 @@ pub(super) fn is_json_integer(value: f64) -> bool {
     if value == whole {
         return true;
     }
-    // Upstream rounds through an unsigned integer: values below zero are never nearly whole, nor those below one.
+    // Upstream rounds through an unsigned integer, so values below 1, and all negative ones, never count as nearly whole.
     if value < 0.0 || whole == 0.0 {
         return false;
     }

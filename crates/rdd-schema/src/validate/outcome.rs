@@ -1,4 +1,4 @@
-//! What the validation of one node found, before it becomes field errors.
+//! The result of the validation of one node, and its conversion to field errors.
 
 use std::{
     collections::HashSet,
@@ -11,13 +11,13 @@ use serde_json::Value;
 
 use crate::field::{Error, Path};
 
-/// Where a value is, written as kube-openapi writes it: map keys and fields alike after dots.
+/// The path of a value in kube-openapi's notation: a dot before fields and map keys alike.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Trail<'a> {
     Root,
-    /// A declared property: no dot before the first.
+    /// A declared property: no dot at the root.
     Field(&'a Trail<'a>, &'a str),
-    /// An undeclared key, or a missing one: a dot even at the root.
+    /// An undeclared or missing key: a dot even at the root.
     Key(&'a Trail<'a>, &'a str),
     Index(&'a Trail<'a>, usize),
 }
@@ -66,32 +66,35 @@ impl Display for Trail<'_> {
     }
 }
 
-/// What kind of field error a failure becomes.
+/// The kind of field error that a failure becomes.
 #[derive(Debug)]
 pub(super) enum Code {
+    /// The value has the wrong type or format.
     Type,
+    /// A required property is missing.
     Required,
-    /// With the values that would do.
+    /// The value is not in the enum; with the enum's values.
     NotSupported(Vec<String>),
-    /// With the limit.
+    /// The string is too long; with the limit.
     TooLong(i64),
-    /// With the actual number and the limit.
+    /// There are too many items or properties; with the actual number and the limit.
     TooMany(i64, i64),
+    /// Any other failure.
     Other,
 }
 
 #[derive(Debug)]
 struct Failure {
     message: Arc<str>,
-    /// Nothing for failures without a place of their own: those of junctors.
+    /// `None` for failures that have no path of their own, such as those of `anyOf`.
     detail: Option<(Code, String, Option<Value>)>,
 }
 
-/// Failures, and how much of the schema matched: the measure by which the best alternative is chosen.
+/// Failures, and the number of checks made, which upstream uses to choose the best alternative of `anyOf` and `oneOf`.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     failures: Vec<Failure>,
-    /// Of all failures.
+    /// The messages of all failures, to find duplicates.
     messages: HashSet<Arc<str>>,
     matches: usize,
 }
@@ -109,20 +112,23 @@ impl Outcome {
         self.matches += 1;
     }
 
+    /// Drops all failures: the value is unchanged by the update.
     pub(super) fn forgive(&mut self) {
         self.failures.clear();
         self.messages.clear();
     }
 
+    /// Adds a failure with a path.
     pub(super) fn fail(&mut self, code: Code, trail: &Trail<'_>, value: Option<Value>, message: String) {
         self.add(Failure { message: message.into(), detail: Some((code, trail.text(), value)) });
     }
 
+    /// Adds a failure without a path; it is reported at the root of the validation.
     pub(super) fn plain(&mut self, message: String) {
         self.add(Failure { message: message.into(), detail: None });
     }
 
-    /// The same message is kept once.
+    /// Adds a failure, unless one has the same message.
     fn add(&mut self, failure: Failure) {
         if self.messages.insert(Arc::clone(&failure.message)) {
             self.failures.push(failure);
@@ -131,6 +137,7 @@ impl Outcome {
 
     pub(super) fn merge(&mut self, other: Outcome) {
         self.matches += other.matches;
+        // The common case takes the other's collections without hashing its messages again.
         if self.failures.is_empty() {
             (self.failures, self.messages) = (other.failures, other.messages);
         } else {
@@ -147,6 +154,7 @@ impl Failure {
     fn into_error(self, path: &Path<'_>) -> Error {
         let Some((code, place, value)) = self.detail else { return Error::invalid(path, "", &*self.message) };
         let place = match place.as_str() {
+            // The message keeps upstream's notation; the path of the error must not begin with a dot.
             "" | "." => path.to_string(),
             _ => path.child(place.strip_prefix('.').unwrap_or(&place)).to_string(),
         };
