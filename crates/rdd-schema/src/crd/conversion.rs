@@ -1,4 +1,4 @@
-//! How versions convert: the strategy, and the webhook it may need.
+//! Validation of `spec.conversion`: the strategy and the webhook.
 
 use std::collections::HashSet;
 
@@ -13,12 +13,12 @@ use crate::field::{Error, Path};
 
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
-/// Whether one of the versions is understood, or none is given.
+/// Whether one of the versions is supported, or none is given.
 pub(crate) fn has_recognized_version(versions: &[String]) -> bool {
     versions.is_empty() || versions.iter().any(|version| REVIEW_VERSIONS.contains(&version.as_str()))
 }
 
-/// Errors of how versions convert. `demands` say what an old definition may keep.
+/// Validates `spec.conversion`. `demands` names the checks that apply to an update.
 pub(super) fn validate(path: &Path<'_>, conversion: &Conversion, demands: &Demands) -> Vec<Error> {
     let mut errors = super::spec::one_of(&path.child("strategy"), &conversion.strategy, &["None", "Webhook"]);
     let client = path.child("webhookClientConfig");
@@ -53,6 +53,7 @@ pub(super) fn validate(path: &Path<'_>, conversion: &Conversion, demands: &Deman
     errors
 }
 
+/// Validates the versions of ConversionReview that the webhook understands, in order of preference.
 fn review_versions(path: &Path<'_>, versions: &[String], recognized: bool) -> Vec<Error> {
     if versions.is_empty() {
         return vec![Error::required(path, "")];
@@ -77,10 +78,11 @@ fn review_versions(path: &Path<'_>, versions: &[String], recognized: bool) -> Ve
     errors
 }
 
-/// A URL as far as a webhook may have one: `https://host[/path]`.
+/// Validates the URL of a webhook: `https://host[/path]`.
 fn webhook_url(path: &Path<'_>, url: &str) -> Vec<Error> {
     const FORM: &str = "; desired format: https://host[/path]";
     let mut errors = Vec::new();
+    // Split by hand, because upstream reports each part of a URL that is not allowed.
     let (rest, fragment) = url.split_once('#').unwrap_or((url, ""));
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (scheme, rest) = rest.split_once(':').filter(|(scheme, _)| is_scheme(scheme)).unwrap_or(("", rest));
@@ -117,9 +119,10 @@ fn is_scheme(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
 }
 
+/// Validates the service of a webhook.
 fn webhook_service(path: &Path<'_>, service: &Service) -> Vec<Error> {
     let mut errors = Vec::new();
-    // Upstream swaps the two when it calls its check: a missing namespace is reported as a missing name, and first.
+    // Upstream passes the two in the wrong order: it reports a missing namespace as a missing name, and first.
     for (name, value) in [("name", &service.namespace), ("namespace", &service.name)] {
         if value.is_empty() {
             errors.push(Error::required(path.child(name), ""));

@@ -1,4 +1,4 @@
-//! Defaults inside of a schema: each must be a value that the schema keeps and accepts.
+//! Validation of defaults in a schema: each must be valid, and must survive pruning.
 
 use serde_json::{Map, Value};
 
@@ -12,14 +12,14 @@ use crate::{
     validate::{self, Reading},
 };
 
-/// A step from a resource down to a default.
+/// A step on the path from a resource to a default.
 #[derive(Clone, Copy)]
 enum Step<'a> {
     Child(&'a str),
     Index,
 }
 
-/// Puts `value` where the steps lead to in an otherwise empty object.
+/// Builds an object that has only `value`, at the path of `steps`.
 fn surround(value: Value, steps: &[Step<'_>]) -> Value {
     steps.iter().rev().fold(value, |inner, step| match step {
         Step::Child(name) => Value::Object(Map::from_iter([((*name).to_owned(), inner)])),
@@ -27,7 +27,7 @@ fn surround(value: Value, steps: &[Step<'_>]) -> Value {
     })
 }
 
-/// What is left where the steps lead to.
+/// Returns the value at the path of `steps`.
 fn extract<'v>(value: &'v Value, steps: &[Step<'_>]) -> Option<&'v Value> {
     steps.iter().try_fold(value, |value, step| match step {
         Step::Child(name) => value.get(*name),
@@ -41,14 +41,15 @@ struct Walk<'a> {
     errors: Vec<Error>,
 }
 
-/// Where the walk is relative to the nearest resource.
+/// The position of the walk relative to the nearest resource, which is the root or an embedded resource.
 struct Place<'a> {
     resource: &'a Structural,
     steps: Vec<Step<'a>>,
     inside_metadata: bool,
 }
 
-/// Errors of all defaults of `schema`, which is that of a resource. `pruned` demands that no default has unknown fields.
+/// Validates all defaults of `schema`, which is the schema of a resource. With `pruned`, a default must not have unknown
+/// fields.
 pub(super) fn validate(path: &Path<'_>, schema: &Structural, pruned: bool, rules: &mut dyn RuleChecker) -> Vec<Error> {
     let mut walk = Walk { pruned, rules, errors: Vec::new() };
     let place = Place { resource: schema, steps: Vec::new(), inside_metadata: false };
@@ -58,6 +59,7 @@ pub(super) fn validate(path: &Path<'_>, schema: &Structural, pruned: bool, rules
 
 impl Walk<'_> {
     fn node(&mut self, path: &Path<'_>, schema: &Structural, is_root: bool, place: &Place<'_>) {
+        // An embedded resource starts a new path: its metadata is validated on its own.
         let embedded = is_root || schema.embedded_resource;
         let own;
         let place = if embedded {
@@ -74,7 +76,7 @@ impl Walk<'_> {
                 self.outside_metadata(&path, schema, default, embedded);
             }
         }
-        // Not into additionalProperties: no defaults are allowed there.
+        // `additionalProperties` cannot have defaults below it, so the walk skips it.
         if let Some(items) = schema.items.as_deref() {
             let below = place.below(Step::Index, false);
             self.node(&path.child("items"), items, false, &below);
@@ -87,7 +89,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A part of metadata is judged as a part of a resource that has nothing else.
+    /// Validates a default inside of metadata, as part of a resource that has nothing else.
     fn in_metadata(&mut self, path: &Path<'_>, schema: &Structural, default: &Value, place: &Place<'_>) {
         let mut object = surround(default.clone(), &place.steps);
         if let Value::Object(entries) = &mut object {
@@ -108,6 +110,7 @@ impl Walk<'_> {
         }
     }
 
+    /// Validates a default that is not part of metadata.
     fn outside_metadata(&mut self, path: &Path<'_>, schema: &Structural, default: &Value, embedded: bool) {
         let mut coerced = default.clone();
         let result = objectmeta::coerce(path, &mut coerced, schema, embedded, Malformed::Refuse);
@@ -115,7 +118,7 @@ impl Walk<'_> {
             let mut pruned = default.clone();
             prune::prune(&mut pruned, schema, embedded);
             if pruned != *default {
-                // Upstream coerces in place before the message is written.
+                // The message shows the coerced value, because upstream coerces in place before it formats it.
                 self.errors.push(Error::invalid(path, &coerced, "must not have unknown fields"));
             }
         }
@@ -132,6 +135,7 @@ impl Walk<'_> {
         }
     }
 
+    /// Validates a default as a value, and then against the CEL rules.
     fn value(&mut self, path: &Path<'_>, schema: &Structural, value: &Value, resource_root: bool) {
         let errors = validate::validate_as(path, schema, value, Reading::Default);
         if errors.is_empty() {
@@ -152,7 +156,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Whether a definition that was accepted before has defaults with unknown fields, so that new ones are tolerated too.
+/// Whether an accepted schema has defaults with unknown fields; an update may then have them too.
 pub(crate) fn has_unpruned_defaults(schema: &Props) -> bool {
     if !schema.any(&mut |props| props.default.is_some()) || !super::is_structural(schema) {
         return false;
@@ -161,7 +165,8 @@ pub(crate) fn has_unpruned_defaults(schema: &Props) -> bool {
     any_unpruned(&compiled, &compiled, &mut Vec::new()) == Some(true)
 }
 
-/// Whether a default at or below `schema` is not pruned; nothing when one cannot be part of an object, which upstream gives up on.
+/// Whether a default at or below `schema` has unknown fields. `None` when a default cannot be part of an object; upstream ends
+/// the search there.
 fn any_unpruned<'a>(schema: &'a Structural, root: &Structural, steps: &mut Vec<Step<'a>>) -> Option<bool> {
     let mut found = false;
     if let Some(default) = &schema.default {

@@ -1,4 +1,4 @@
-//! A CustomResourceDefinition read from its JSON.
+//! The typed form of a CustomResourceDefinition, parsed from JSON.
 
 use std::sync::LazyLock;
 
@@ -10,12 +10,14 @@ use crate::{
     props::{Props, PropsError},
 };
 
-/// JSON that is no CustomResourceDefinition.
+/// The JSON is not a CustomResourceDefinition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CrdError {
+    /// A field has a value of the wrong type.
     #[error("read {path} of the CustomResourceDefinition: {wanted} expected")]
     Type { path: &'static str, wanted: &'static str },
+    /// The schema of a version cannot be parsed.
     #[error("read the schema of version {version:?}")]
     Schema { version: String, source: PropsError },
 }
@@ -46,7 +48,7 @@ pub struct Subresources {
     pub scale: Option<Scale>,
 }
 
-/// One of `additionalPrinterColumns`.
+/// One entry of `additionalPrinterColumns`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Column {
     pub name: String,
@@ -57,7 +59,7 @@ pub struct Column {
     pub json_path: String,
 }
 
-/// One of `spec.versions`.
+/// One entry of `spec.versions`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Version {
     pub name: String,
@@ -65,7 +67,7 @@ pub struct Version {
     pub storage: bool,
     pub deprecated: bool,
     pub deprecation_warning: Option<String>,
-    /// `schema`, and in it `openAPIV3Schema`.
+    /// `schema`; the inner option is its `openAPIV3Schema`.
     pub schema: Option<Option<Props>>,
     pub subresources: Option<Subresources>,
     pub columns: Vec<Column>,
@@ -86,7 +88,7 @@ pub struct Service {
 pub struct ClientConfig {
     pub url: Option<String>,
     pub service: Option<Service>,
-    /// PEM.
+    /// The certificates as PEM, decoded from base64.
     pub ca_bundle: Vec<u8>,
 }
 
@@ -98,7 +100,7 @@ pub struct Conversion {
     pub review_versions: Vec<String>,
 }
 
-/// A whole definition.
+/// A CustomResourceDefinition, with those fields that are validated or used.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Crd {
     pub metadata: Value,
@@ -106,17 +108,20 @@ pub struct Crd {
     pub names: Names,
     pub scope: String,
     pub versions: Vec<Version>,
+    /// Whether `spec.versions` is present: error texts distinguish an empty list from an absent one.
     pub(crate) versions_present: bool,
     pub conversion: Option<Conversion>,
     pub preserve_unknown_fields: bool,
     pub accepted_names: Names,
     pub stored_versions: Vec<String>,
+    /// Whether `status.storedVersions` is present, for the same reason.
     pub(crate) stored_versions_present: bool,
+    /// Whether the condition `Established` is true.
     pub established: bool,
 }
 
 impl Crd {
-    /// Reads a definition.
+    /// Parses a CRD. Absent and null fields get the zero value of their type, as in Go.
     ///
     /// # Errors
     /// When a field has the wrong type.
@@ -154,7 +159,8 @@ impl Crd {
         self.metadata.get("annotations")?.get(name)?.as_str()
     }
 
-    /// The formats of strings that are not checked, one for each use: upstream warns `unrecognized format "x"`.
+    /// The formats of strings that are not checked, one entry for each use. Upstream warns about each: `unrecognized format
+    /// "x"`.
     pub fn unrecognized_formats(&self) -> Vec<String> {
         let mut found = Vec::new();
         for schema in self.schemas() {
@@ -163,18 +169,20 @@ impl Crd {
                 if string && !props.format.is_empty() && Format::of(&props.format).is_none() {
                     found.push(props.format.clone());
                 }
+                // False lets `any` visit every node.
                 false
             });
         }
         found
     }
 
-    /// All schemas, each version's.
+    /// The schemas of all versions that have one.
     pub fn schemas(&self) -> impl Iterator<Item = &Props> {
         self.versions.iter().filter_map(|version| version.schema.as_ref()?.as_ref())
     }
 }
 
+/// Returns a field that is present and not null: Go decodes null as absent.
 fn present<'v>(map: &'v Map<String, Value>, key: &str) -> Option<&'v Value> {
     map.get(key).filter(|value| !value.is_null())
 }

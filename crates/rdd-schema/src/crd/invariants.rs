@@ -1,4 +1,4 @@
-//! Whether a schema is structural: every node typed, and junctors restricting values only, never shaping them.
+//! Structural schemas: every node has a type, and `allOf`, `anyOf`, `oneOf` and `not` restrict values but add no fields.
 
 use crate::{
     field::{Error, Path},
@@ -7,6 +7,7 @@ use crate::{
     structural::Structural,
 };
 
+/// The position of a node, for error texts and rules of the root.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Root,
@@ -14,7 +15,7 @@ enum Level {
     Field,
 }
 
-/// Errors of `schema` as a structural schema, sorted by their text.
+/// Validates `schema` as a structural schema. The errors are sorted by their text, as upstream sorts them.
 pub(super) fn validate(path: &Path<'_>, schema: &Props) -> Vec<Error> {
     let mut errors = Vec::new();
     node(path, schema, Level::Root, &mut errors);
@@ -23,7 +24,7 @@ pub(super) fn validate(path: &Path<'_>, schema: &Props) -> Vec<Error> {
     errors
 }
 
-/// Whether `schema` is structural; a schema that cannot be compiled is not.
+/// Whether `schema` is structural. A schema that does not compile is not.
 pub(crate) fn is_structural(schema: &Props) -> bool {
     Structural::compile(schema).is_ok() && validate(&Path::Nil, schema).is_empty()
 }
@@ -50,6 +51,7 @@ fn node(path: &Path<'_>, schema: &Props, level: Level, errors: &mut Vec<Error>) 
         }
     }
     extensions(path, schema, errors);
+    // The int-or-string pattern is the one form in which schemas below `anyOf` may have a type.
     let skip_any_of = is_int_or_string(&schema.any_of);
     let skip_first_all_of = schema.all_of.first().is_some_and(|first| is_int_or_string(&first.any_of));
     values(path, schema, skip_any_of, skip_first_all_of, errors);
@@ -93,7 +95,8 @@ fn types(path: &Path<'_>, schema: &Props, level: Level, errors: &mut Vec<Error>)
     }
 }
 
-/// `kind`, `apiVersion` and `metadata` of a resource have types of their own, and only names may be restricted.
+/// Validates `kind`, `apiVersion` and `metadata` of a resource: they have fixed types, and of the root's metadata only names
+/// may be restricted.
 fn metadata(path: &Path<'_>, schema: &Props, level: Level, errors: &mut Vec<Error>) {
     let resource = level == Level::Root || schema.embedded_resource;
     let properties = path.child("properties");
@@ -121,6 +124,7 @@ fn metadata(path: &Path<'_>, schema: &Props, level: Level, errors: &mut Vec<Erro
     }
 }
 
+/// Whether the schema of metadata restricts `name` and `generateName` at most.
 fn restricts_names_only(metadata: &Props) -> bool {
     let names_only = !metadata.properties.is_empty()
         && metadata.properties.keys().all(|name| matches!(name.as_str(), "name" | "generateName"));
@@ -134,7 +138,7 @@ fn restricts_names_only(metadata: &Props) -> bool {
     rest == Props::default()
 }
 
-/// Without what a structural schema does not carry.
+/// Clones a schema without the parts that its structural form does not have.
 fn bare(props: &Props) -> Props {
     let mut rest = props.clone();
     rest.external_docs = None;
@@ -145,7 +149,7 @@ fn bare(props: &Props) -> Props {
     rest
 }
 
-/// `[{type: integer}, {type: string}]`, in that order and with nothing else.
+/// Whether the list is `[{type: integer}, {type: string}]`, in that order and without other fields.
 fn is_int_or_string(alternatives: &[Props]) -> bool {
     let only = |props: &Props, kind: &str| {
         let mut rest = bare(props);
@@ -157,7 +161,7 @@ fn is_int_or_string(alternatives: &[Props]) -> bool {
     matches!(alternatives, [first, second] if only(first, "integer") && only(second, "string"))
 }
 
-/// Junctors and the pattern of one node.
+/// Validates the pattern of one node, and the schemas in its `allOf`, `anyOf`, `oneOf` and `not`.
 fn values(path: &Path<'_>, schema: &Props, skip_any_of: bool, skip_first_all_of: bool, errors: &mut Vec<Error>) {
     if !skip_any_of {
         each(&path.child("anyOf"), &schema.any_of, false, errors);
@@ -181,7 +185,7 @@ fn each(path: &Path<'_>, list: &[Props], skip_first_any_of: bool, errors: &mut V
     }
 }
 
-/// A schema under a junctor: it may restrict, and nothing else.
+/// Validates a schema below `allOf`, `anyOf`, `oneOf` or `not`: it may only restrict values.
 fn nested(path: &Path<'_>, schema: &Props, skip_any_of: bool, errors: &mut Vec<Error>) {
     values(path, schema, skip_any_of, false, errors);
     if let Some(items) = schema.items_schema() {
@@ -215,7 +219,8 @@ fn nested(path: &Path<'_>, schema: &Props, skip_any_of: bool, errors: &mut Vec<E
     }
 }
 
-/// What junctors mention must be specified outside of them too. `shape` is the structural node at `shape_path`.
+/// Validates that every field which `allOf` and the like mention is specified outside of them. `shape` is the structural node
+/// at `shape_path`.
 fn complete_junctors(
     schema: &Props,
     shape: Option<&Props>,
@@ -238,6 +243,7 @@ fn complete_junctors(
     }
 }
 
+/// Validates the same for one schema inside of `allOf` and the like, and everything below it.
 fn complete(schema: &Props, shape: Option<&Props>, shape_path: &Path<'_>, path: &Path<'_>, errors: &mut Vec<Error>) {
     let Some(shape) = shape else {
         errors.push(Error::required(shape_path, format!("because it is defined in {path}")));

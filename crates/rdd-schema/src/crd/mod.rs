@@ -1,4 +1,4 @@
-//! A CustomResourceDefinition and what upstream demands of it when it is created; [`crate::upgrade`] has what an update may do.
+//! A CustomResourceDefinition and its validation on create; [`crate::upgrade`] validates updates.
 
 pub(crate) mod ca_bundle;
 mod conversion;
@@ -36,37 +36,44 @@ pub(crate) use openapi::{has_invalid_map_list_keys, has_invalid_type, has_non_at
 pub use show::rule as shown_rule;
 pub(crate) use version::selectable_max;
 
-/// What evaluates `x-kubernetes-validations`: the seam to the CEL crate.
+/// Evaluates `x-kubernetes-validations`: the seam to the CEL crate.
 ///
-/// This crate calls it only where upstream would: for schemas without other errors, in upstream's order.
+/// # Flow
+/// [`validate`] calls [`check_default`](Self::check_default) for each valid default, then [`check`](Self::check) for each node
+/// with rules, then [`finish`](Self::finish), for each schema in upstream's order.
+///
+/// # Guarantees
+/// The checker is called only where upstream evaluates rules: for a schema or a default without other errors so far.
 pub trait RuleChecker {
-    /// Errors of the rules of one node. Called children first.
+    /// Returns errors in the rules of one node. Called for children before their parents.
     fn check(&mut self, site: &RuleSite<'_>) -> Vec<Error>;
 
-    /// Errors of the whole schema, after all nodes: its total cost.
+    /// Returns errors of the whole schema, such as its total cost. Called after all of its nodes.
     fn finish(&mut self, path: &Path<'_>) -> Vec<Error>;
 
-    /// Errors of a default value, as a create and as an update of itself.
+    /// Returns errors of a default value, evaluated as a create and as an update that does not change it.
     fn check_default(&mut self, path: &Path<'_>, schema: &Structural, value: &Value, resource_root: bool)
     -> Vec<Error>;
 }
 
-/// Where rules stand.
+/// A schema node that has rules.
 #[derive(Debug)]
 pub struct RuleSite<'a> {
-    /// Of the schema node; the rules are below it at `x-kubernetes-validations`.
+    /// The path of the schema node; the rules are below it at `x-kubernetes-validations`.
     pub path: &'a Path<'a>,
+    /// The node with all below it.
     pub schema: &'a Props,
+    /// The rules of the node.
     pub rules: &'a [Rule],
     /// Whether the node is the root of a resource, embedded or not.
     pub resource_root: bool,
-    /// How often the node can occur in one object; `None` without a bound.
+    /// How often the node can occur in one object; `None` if there is no bound.
     pub cardinality: Option<u64>,
-    /// The node above which values of two revisions cannot be told to be the same: `oldSelf` is of no use here.
+    /// The path of the nearest node above which values of two revisions do not correlate; `oldSelf` cannot be used here.
     pub uncorrelatable: Option<&'a str>,
 }
 
-/// Accepts every rule: for whoever has no evaluator.
+/// Accepts every rule: for callers without an evaluator.
 #[derive(Debug, Default)]
 pub struct NoRules;
 
@@ -84,7 +91,7 @@ impl RuleChecker for NoRules {
     }
 }
 
-/// What is demanded; an update demands less where the old definition already failed.
+/// The checks that apply. An update drops those that the old CRD already failed.
 #[derive(Clone, Debug)]
 pub(crate) struct Demands {
     pub(crate) recognized_review_version: bool,
@@ -96,7 +103,7 @@ pub(crate) struct Demands {
     pub(crate) pruned_defaults: bool,
     pub(crate) atomic_set: bool,
     pub(crate) map_list_keys: bool,
-    /// Versions that may keep too many selectable fields; the empty name stands for all versions together.
+    /// Versions that may keep too many selectable fields; the empty name stands for fields that all versions share.
     pub(crate) too_many_selectable: HashSet<String>,
 }
 
@@ -104,7 +111,7 @@ impl Demands {
     fn of_a_new_definition() -> Demands {
         Demands {
             recognized_review_version: true,
-            // A definition with an invalid bundle is stored, and not established.
+            // A new CRD with an invalid bundle is accepted; it does not become established.
             valid_ca_bundle: false,
             immutable_names: false,
             openapi_schema: true,
@@ -118,7 +125,8 @@ impl Demands {
     }
 }
 
-/// Fills in what a client may leave out: `names.singular`, `names.listKind`, `conversion`, `status.storedVersions`.
+/// Defaults what a client may leave out: `names.singular`, `names.listKind`, `conversion`, the port of a conversion webhook's
+/// service, and `status.storedVersions`.
 pub fn apply_defaults(crd: &mut Value) {
     let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else { return };
     let absent = |map: &Map<String, Value>, key: &str| match map.get(key) {
@@ -159,8 +167,9 @@ pub fn apply_defaults(crd: &mut Value) {
     }
 }
 
-/// Errors of a new definition, which [`apply_defaults`] has completed.
+/// Validates a new CRD that [`apply_defaults`] has completed. The errors come in upstream's order.
 pub fn validate(crd: &Crd, rules: &mut dyn RuleChecker) -> Vec<Error> {
+    // A CRD has no name of its own: the resource determines it.
     let required = format!("{}.{}", crd.names.plural, crd.group);
     let name_errors = |name: &str, prefix: bool| {
         let mut errors = NameRule::DnsSubdomain.check_either(name, prefix);
@@ -178,7 +187,7 @@ pub fn validate(crd: &Crd, rules: &mut dyn RuleChecker) -> Vec<Error> {
     errors
 }
 
-/// Accepted names and stored versions.
+/// Validates the accepted names and stored versions of the status.
 pub(crate) fn validate_status(crd: &Crd) -> Vec<Error> {
     let root = Path::Nil;
     let status = root.child("status");
@@ -187,13 +196,14 @@ pub(crate) fn validate_status(crd: &Crd) -> Vec<Error> {
     errors
 }
 
-/// Accepted names alone, which is all that an update of the status has to get right.
+/// Validates the accepted names alone, as for an update of the status.
 pub(crate) fn validate_accepted_names(crd: &Crd) -> Vec<Error> {
     let root = Path::Nil;
     let status = root.child("status");
     spec::names(&crd.accepted_names, &status.child("acceptedNames"))
 }
 
+/// Validates that every stored version still exists, and that the storage version is among them.
 fn stored_versions(crd: &Crd, path: &Path<'_>) -> Vec<Error> {
     let stored = &crd.stored_versions;
     if stored.is_empty() {
@@ -203,7 +213,7 @@ fn stored_versions(crd: &Crd, path: &Path<'_>) -> Vec<Error> {
     let mut errors = Vec::new();
     let last_at: HashMap<&String, usize> = stored.iter().enumerate().map(|(index, name)| (name, index)).collect();
     let mut shown = Repeated::new(|| stored.as_slice().text());
-    // Each stored version is good for one version only: upstream crosses it off, so a second one of the same name misses it.
+    // As upstream, each stored version matches one version only, so a second version of the same name has none.
     let mut left: HashSet<&String> = last_at.keys().copied().collect();
     for version in &crd.versions {
         if !left.remove(&version.name) && version.storage {
@@ -224,9 +234,10 @@ fn stored_versions(crd: &Crd, path: &Path<'_>) -> Vec<Error> {
     errors
 }
 
+/// The annotation that approves a CRD in a group of the Kubernetes community.
 const APPROVAL: &str = "api-approved.kubernetes.io";
 
-/// Whether the community's groups were approved, and what is said when not.
+/// The state of the approval annotation, as a number to compare, with the error text if the group is not approved.
 fn approval_state(crd: &Crd) -> (u8, String) {
     let annotation = crd.annotation(APPROVAL).unwrap_or_default();
     let needed = format!("protected groups must have approval annotation {}", go_text::quote(APPROVAL));
@@ -243,6 +254,7 @@ fn approval_state(crd: &Crd) -> (u8, String) {
     }
 }
 
+/// Validates the approval annotation of protected groups. An update that does not change its state is accepted.
 pub(crate) fn approval(crd: &Crd, old: Option<&Crd>) -> Option<Error> {
     let protected = ["k8s.io", "kubernetes.io"]
         .iter()
@@ -261,6 +273,7 @@ pub(crate) fn approval(crd: &Crd, old: Option<&Crd>) -> Option<Error> {
     })
 }
 
+/// Refuses to set `preserveUnknownFields`; an old CRD may keep it.
 pub(crate) fn preserve_unknown_fields(crd: &Crd, old: Option<&Crd>) -> Option<Error> {
     if !crd.preserve_unknown_fields || old.is_some_and(|old| old.preserve_unknown_fields) {
         return None;

@@ -1,4 +1,4 @@
-//! The rules for a schema that are not about being structural: types, extensions, lists that are sets or maps, rules' form.
+//! Validation of a schema beyond being structural: types, extensions, sets and maps, and the form of CEL rules.
 
 use rdd_meta::go_json;
 
@@ -10,33 +10,37 @@ use crate::{
     props::{Items, Props, PropsOrBool, Rule},
 };
 
-/// Which checks apply where the walk is.
+/// The checks and restrictions that apply at one node.
 #[derive(Clone)]
 pub(super) struct Context {
     pub(super) valid_type: bool,
     pub(super) atomic_set: bool,
     pub(super) map_list_keys: bool,
-    /// Why no default may be set here.
+    /// The reason why no default may be set here.
     pub(super) no_defaults: Option<String>,
+    /// Whether the node is part of `metadata`, `kind` or `apiVersion`.
     pub(super) inside_metadata: bool,
+    /// The path of the nearest node above which values of two revisions do not correlate.
     pub(super) uncorrelatable: Option<String>,
-    /// How often this node can occur; outer `None` where rules are not evaluated at all.
+    /// How often this node can occur in one object, the inner `None` without a bound. The outer `None` means that rules are not
+    /// evaluated.
     pub(super) cardinality: Option<Option<u64>>,
 }
 
 impl Context {
+    /// The context below a node whose children do not correlate. An outer such node stays the one that is reported.
     fn without_correlation(&self, path: &Path<'_>) -> Context {
         let mut below = self.clone();
         below.uncorrelatable.get_or_insert_with(|| path.to_string());
         below
     }
 
-    /// Below junctors no rule is evaluated.
+    /// The context below `allOf` and the like, where no rule is evaluated.
     fn without_rules(&self) -> Context {
         Context { cardinality: None, ..self.clone() }
     }
 
-    /// Below a list or a map of at most `limit` entries.
+    /// The context below a list or map of at most `limit` entries.
     fn repeated(mut self, limit: Option<i64>) -> Context {
         let limit = limit.and_then(|limit| u64::try_from(limit).ok());
         self.cardinality = self.cardinality.map(|known| match (known, limit) {
@@ -47,7 +51,7 @@ impl Context {
     }
 }
 
-/// Errors of a schema, and of its rules apart: upstream lists the latter last.
+/// The errors of a schema, and those of its rules, which upstream reports after all others.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) schema: Vec<Error>,
@@ -64,7 +68,7 @@ impl Found {
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 const META_FIELDS: [&str; 3] = ["metadata", "kind", "apiVersion"];
 
-/// Errors of one node and all below it, upstream's `ValidateCustomResourceDefinitionOpenAPISchema`.
+/// Validates one node and everything below it, as upstream's `ValidateCustomResourceDefinitionOpenAPISchema`.
 pub(super) fn validate(
     path: &Path<'_>,
     schema: &Props,
@@ -82,7 +86,7 @@ pub(super) fn validate(
     let properties = path.child("properties");
     for (name, property) in &schema.properties {
         let mut below = context.clone();
-        // As upstream: values below a map of either type correlate by their keys, also in one that is replaced as a whole.
+        // As upstream, values below a map correlate by their keys, even if the map is atomic.
         if !matches!(schema.map_type.as_deref(), None | Some("granular" | "atomic")) {
             below = below.without_correlation(path);
         }
@@ -126,7 +130,7 @@ pub(super) fn validate(
         found.schema.extend(map_list_key_errors(path, schema));
     }
     let rules = path.child("x-kubernetes-validations");
-    // Compiled once for all rules: the schema contains every one of them.
+    // Compiled lazily and once: this schema contains all of the rules.
     let is_structural = LazyCell::new(|| crate::structural::Structural::compile(schema).is_ok());
     for (index, rule) in schema.validations.iter().enumerate() {
         rule_form(&rules.index(index), rule, &mut found.schema);
@@ -136,6 +140,7 @@ pub(super) fn validate(
             found.schema.push(Error::invalid(place.child("fieldPath"), field_path, "must be a valid path"));
         }
     }
+    // An error in this node or below it turns off the evaluation of the node's own rules.
     if let (Some(cardinality), true, false) =
         (context.cardinality, found.schema.is_empty(), schema.validations.is_empty())
     {
@@ -151,6 +156,7 @@ pub(super) fn validate(
     found
 }
 
+/// Refuses fields that a CRD does not support.
 fn unsupported(path: &Path<'_>, schema: &Props, context: &Context) -> Vec<Error> {
     let mut errors = Vec::new();
     if context.valid_type && has_invalid_type(schema) {
@@ -184,11 +190,12 @@ fn unsupported(path: &Path<'_>, schema: &Props, context: &Context) -> Vec<Error>
     errors
 }
 
-/// Whether the type is none of OpenAPI v3.
+/// Whether the type is not a type of OpenAPI v3.
 pub(crate) fn has_invalid_type(schema: &Props) -> bool {
     !schema.kind.is_empty() && !TYPES.contains(&schema.kind.as_str())
 }
 
+/// Validates `additionalProperties` and the schema in it.
 fn additional(path: &Path<'_>, schema: &Props, context: &Context, checker: &mut dyn RuleChecker, found: &mut Found) {
     let Some(additional) = &schema.additional_properties else { return };
     let place = path.child("additionalProperties");
@@ -205,6 +212,7 @@ fn additional(path: &Path<'_>, schema: &Props, context: &Context, checker: &mut 
     }
 }
 
+/// Validates `items`. Only items of a list map correlate with old items.
 fn items(path: &Path<'_>, schema: &Props, context: &Context, checker: &mut dyn RuleChecker, found: &mut Found) {
     let context = match schema.list_type.as_deref() {
         Some("map") => context.clone(),
@@ -223,7 +231,7 @@ fn items(path: &Path<'_>, schema: &Props, context: &Context, checker: &mut dyn R
     }
 }
 
-/// The error of a type that is not `wanted`: absent or another.
+/// The error of a type that is not the expected one: required if it is absent, invalid otherwise.
 fn must_be(path: &Path<'_>, kind: &str, detail: &str) -> Error {
     let place = path.child("type");
     if kind.is_empty() { Error::required(place, detail) } else { Error::invalid(place, kind, detail) }
@@ -240,7 +248,7 @@ fn map_type(path: &Path<'_>, schema: &Props, errors: &mut Vec<Error>) {
     }
 }
 
-/// The extension of a set's items that makes them not atomic: its name.
+/// If the items of a set are not atomic, the name of the extension that should make them so.
 fn non_atomic_items(schema: &Props) -> Option<&'static str> {
     let items = schema.items_schema().filter(|_| schema.list_type.as_deref() == Some("set"))?;
     let atomic = |value: &Option<String>| value.as_deref() == Some("atomic");
@@ -251,7 +259,7 @@ fn non_atomic_items(schema: &Props) -> Option<&'static str> {
     }
 }
 
-/// Whether a set has items that are not atomic.
+/// Whether the schema is a set whose items are not atomic.
 pub(crate) fn has_non_atomic_set(schema: &Props) -> bool {
     non_atomic_items(schema).is_some()
 }
@@ -261,7 +269,7 @@ fn list_type(path: &Path<'_>, schema: &Props, context: &Context, errors: &mut Ve
     if schema.kind != "array" {
         errors.push(must_be(path, &schema.kind, "must be array if x-kubernetes-list-type is specified"));
     } else if let Some(extension) = non_atomic_items(schema).filter(|_| context.atomic_set) {
-        // Upstream shows the list type of the items in both cases.
+        // Upstream shows the list type of the items, also where the map type is wrong.
         let shown = schema.items_schema().and_then(|items| items.list_type.as_deref());
         let shown = show::optional_string(shown);
         let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
@@ -273,6 +281,7 @@ fn list_type(path: &Path<'_>, schema: &Props, context: &Context, errors: &mut Ve
     }
 }
 
+/// Validates `x-kubernetes-list-map-keys`: a list map needs keys, and each key is a scalar property of its items.
 fn list_map_keys(path: &Path<'_>, schema: &Props, errors: &mut Vec<Error>) {
     let list_type = schema.list_type.as_deref();
     if !schema.list_map_keys.is_empty() && list_type != Some("map") {
@@ -332,7 +341,7 @@ fn list_map_keys(path: &Path<'_>, schema: &Props, errors: &mut Vec<Error>) {
     }
 }
 
-/// Items of sets and maps are never null, and the keys of a map are always there.
+/// Validates that items of sets and maps are not nullable, and that the keys of a map are always present.
 fn map_list_key_errors(path: &Path<'_>, schema: &Props) -> Vec<Error> {
     let mut errors = Vec::new();
     let Some(items) = schema.items_schema() else { return errors };
@@ -362,13 +371,14 @@ fn map_list_key_errors(path: &Path<'_>, schema: &Props) -> Vec<Error> {
     errors
 }
 
-/// Whether a list's keys may be absent or null.
+/// Whether a key of a list map may be absent or null.
 pub(crate) fn has_invalid_map_list_keys(schema: &Props) -> bool {
     !map_list_key_errors(&Path::Nil, schema).is_empty()
 }
 
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
+/// Validates the form of a CEL rule: which fields are set and how they fit together.
 fn rule_form(path: &Path<'_>, rule: &Rule, errors: &mut Vec<Error>) {
     let has_newline = |text: &str| text.contains(['\n', '\r']);
     let (text, message) = (rule.rule.trim(), rule.message.trim());
@@ -388,7 +398,7 @@ fn rule_form(path: &Path<'_>, rule: &Rule, errors: &mut Vec<Error>) {
     }
     if let Some(reason) = rule.reason.as_deref().filter(|reason| !REASONS.contains(reason)) {
         let mut error = Error::not_supported(path.child("reason"), reason, &REASONS);
-        // The reason is a string type of its own upstream: shown as JSON, not quoted by Go.
+        // Upstream's reason is a string type of its own, so its error shows JSON instead of a Go string.
         error.value = Some(go_json::to_string(&reason.into()));
         errors.push(error);
     }

@@ -1,19 +1,19 @@
-//! Paths of rules and selectable fields: `.spec.name` and `.spec['name']`, resolved in a schema.
+//! Resolves paths of rules and selectable fields in a schema: `.spec.name` and `.spec['name']`.
 
 use crate::{field::Path, props::Props};
 
-/// Where a path leads.
+/// The result of a path.
 #[derive(Debug)]
 pub(super) struct Resolved<'s> {
     /// The path as field errors print it.
     pub(super) text: String,
-    /// The first step.
+    /// The first field of the path.
     pub(super) root: String,
-    /// Nothing below `additionalProperties: true`.
+    /// The schema at the path; `None` below `additionalProperties: true`.
     pub(super) schema: Option<&'s Props>,
 }
 
-/// Upstream's `ValidFieldPath`: the schema a path leads to, or why it leads nowhere.
+/// Resolves a path, as upstream's `ValidFieldPath`. `brackets` allows `['name']`. The error is upstream's text.
 pub(super) fn resolve<'s>(path: &str, schema: Option<&'s Props>, brackets: bool) -> Result<Resolved<'s>, String> {
     let mut tokens = Tokens { rest: path };
     let mut resolved = Resolved { text: String::new(), root: String::new(), schema };
@@ -46,6 +46,7 @@ pub(super) fn resolve<'s>(path: &str, schema: Option<&'s Props>, brackets: bool)
     Ok(resolved)
 }
 
+/// Appends one field to the resolved path. Declared properties hide `additionalProperties`.
 fn step(resolved: &mut Resolved<'_>, name: &str) -> Result<(), String> {
     let nowhere = || "does not refer to a valid field".to_owned();
     let schema = resolved.schema.ok_or_else(nowhere)?;
@@ -89,7 +90,7 @@ fn unescape(text: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// The delimiters `.`, `[` and `]`, quoted strings, and what stands between.
+/// Splits a path into the delimiters `.`, `[` and `]`, quoted strings, and the names between them.
 struct Tokens<'a> {
     rest: &'a str,
 }

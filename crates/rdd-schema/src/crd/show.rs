@@ -1,4 +1,4 @@
-//! Values as upstream's messages show them where it prints Go structs: internal field names, in the order of the struct.
+//! Renders values in errors where upstream prints Go structs: with Go's field names, in the order of the struct.
 
 use rdd_meta::{go_json, go_text};
 use serde_json::Value;
@@ -12,7 +12,7 @@ fn string(text: &str) -> String {
     out
 }
 
-/// A `*string`.
+/// Renders a `*string`.
 pub(super) fn optional_string(text: Option<&str>) -> String {
     text.map_or_else(|| "null".to_owned(), string)
 }
@@ -21,6 +21,7 @@ fn optional<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map_or_else(|| "null".to_owned(), show)
 }
 
+/// Renders a list; an empty one is `null`, as a nil slice in Go.
 fn list<T>(items: &[T], show: impl Fn(&T) -> String) -> String {
     if items.is_empty() {
         return "null".to_owned();
@@ -29,6 +30,7 @@ fn list<T>(items: &[T], show: impl Fn(&T) -> String) -> String {
     format!("[{}]", texts.join(","))
 }
 
+/// Renders a map; an empty one is `null`, as a nil map in Go.
 fn map<'a>(entries: impl ExactSizeIterator<Item = (&'a String, String)>) -> String {
     if entries.len() == 0 {
         return "null".to_owned();
@@ -50,7 +52,7 @@ fn float(number: f64) -> String {
     go_text::json_float(number)
 }
 
-/// `spec.versions`.
+/// Renders `spec.versions`.
 pub(super) fn versions(versions: &[Version]) -> String {
     list(versions, |version| {
         fields(&[
@@ -95,7 +97,7 @@ fn column(column: &Column) -> String {
     ])
 }
 
-/// `items` that is no single schema.
+/// Renders `items` that is not a single schema.
 pub(super) fn items(items: &Items) -> String {
     let (schema, schemas) = match items {
         Items::None => (None, &[][..]),
@@ -113,7 +115,7 @@ fn props_or_bool(either: &PropsOrBool) -> String {
     fields(&[("Allows", allows.to_string()), ("Schema", optional(schema, props))])
 }
 
-/// A rule.
+/// Renders a rule.
 pub fn rule(rule: &Rule) -> String {
     fields(&[
         ("Rule", string(&rule.rule)),
@@ -125,7 +127,7 @@ pub fn rule(rule: &Rule) -> String {
     ])
 }
 
-/// A whole schema.
+/// Renders a whole schema.
 pub(super) fn props(schema: &Props) -> String {
     let integer = |number: Option<i64>| optional(number, |number| number.to_string());
     let text = |value: &String| string(value);

@@ -1,7 +1,7 @@
-//! `spec` of a definition: group, names, versions and what each version brings.
+//! Validation of a CRD's `spec`: group, names, and the versions.
 //!
-//! What all versions have alike upstream moves to the top of the spec before it validates, so that errors of a definition with one
-//! version name `spec.validation` rather than `spec.versions[0].schema`.
+//! Before it validates, upstream moves what all versions share to the top of the spec. So the errors of a CRD with one version
+//! name `spec.validation` instead of `spec.versions[0].schema`.
 
 use rdd_meta::{go_json, names as name_rules};
 
@@ -18,7 +18,7 @@ use crate::{
     structural::Structural,
 };
 
-/// What all versions share, and the versions without it.
+/// The parts that all versions share, and the versions without these parts.
 struct Hoisted {
     schema: Option<Option<Props>>,
     subresources: Option<Subresources>,
@@ -27,6 +27,7 @@ struct Hoisted {
     versions: Vec<Version>,
 }
 
+/// Moves the parts that all versions share out of the versions.
 fn hoist(crd: &Crd) -> Hoisted {
     fn shared<T: PartialEq + Clone + Default>(versions: &mut [Version], part: fn(&mut Version) -> &mut T) -> T {
         let parts: Vec<T> = versions.iter_mut().map(|version| part(version).clone()).collect();
@@ -51,6 +52,7 @@ fn has_status(subresources: Option<&Subresources>) -> bool {
     subresources.is_some_and(|subresources| subresources.status)
 }
 
+/// Validates the whole `spec`, in upstream's order.
 pub(super) fn validate(crd: &Crd, demands: &Demands, rules: &mut dyn RuleChecker) -> Vec<Error> {
     let root = Path::Nil;
     let path = root.child("spec");
@@ -65,7 +67,7 @@ pub(super) fn validate(crd: &Crd, demands: &Demands, rules: &mut dyn RuleChecker
     let structural = demands.structural || !crd.preserve_unknown_fields || needs_structure(crd);
     let versions = path.child("versions");
     let per_version = hoisted.versions.iter().any(|version| version.subresources.is_some());
-    // By name, as upstream looks them up: of two versions with one name the first counts.
+    // Upstream looks up subresources by the version's name: of two versions with one name, the first counts.
     let mut by_name: HashMap<&str, &Version> = HashMap::new();
     for version in &hoisted.versions {
         by_name.entry(&version.name).or_insert(version);
@@ -109,7 +111,7 @@ pub(super) fn validate(crd: &Crd, demands: &Demands, rules: &mut dyn RuleChecker
         let place = path.child("conversion");
         if conversion.strategy != "None" && crd.preserve_unknown_fields {
             let detail = "must be None if spec.preserveUnknownFields is true";
-            // A string type of its own upstream: shown as JSON.
+            // Upstream's strategy is a string type of its own, so its error shows JSON instead of a Go string.
             let shown = go_json::to_string(&conversion.strategy.as_str().into());
             errors.push(Error::invalid_text(place.child("strategy"), shown, detail));
         }
@@ -118,7 +120,7 @@ pub(super) fn validate(crd: &Crd, demands: &Demands, rules: &mut dyn RuleChecker
     errors
 }
 
-/// Defaults and extensions only make sense in a structural schema.
+/// Whether a schema uses defaults or extensions, which only a structural schema can have.
 fn needs_structure(crd: &Crd) -> bool {
     let extended = |props: &Props| {
         props.default.is_some()
@@ -145,7 +147,7 @@ fn group(path: &Path<'_>, group: &str) -> Vec<Error> {
     }
 }
 
-/// Errors of a required value that must be one of a few.
+/// Validates a required value that must be one of `accepted`.
 pub(super) fn one_of(path: &Path<'_>, value: &str, accepted: &[&str]) -> Vec<Error> {
     match value {
         "" => vec![Error::required(path, "")],
@@ -154,6 +156,7 @@ pub(super) fn one_of(path: &Path<'_>, value: &str, accepted: &[&str]) -> Vec<Err
     }
 }
 
+/// Validates that every version has a schema, of its own or shared.
 fn schemas_present(path: &Path<'_>, crd: &Crd, hoisted: &Hoisted, demands: &Demands) -> Vec<Error> {
     let mut errors = Vec::new();
     if matches!(&hoisted.schema, Some(Some(_))) {
@@ -176,6 +179,7 @@ fn schemas_present(path: &Path<'_>, crd: &Crd, hoisted: &Hoisted, demands: &Dema
     errors
 }
 
+/// Validates that version names are unique and that there is exactly one storage version.
 fn version_set(path: &Path<'_>, versions: &[Version], present: bool) -> Vec<Error> {
     let shown = || if versions.is_empty() && present { "[]".to_owned() } else { show::versions(versions) };
     let mut errors = Vec::new();
@@ -188,7 +192,7 @@ fn version_set(path: &Path<'_>, versions: &[Version], present: bool) -> Vec<Erro
         let detail = "must have exactly one version marked as storage version";
         errors.push(Error::invalid_text(place, shown(), detail));
     }
-    // Upstream copies the first version to a field that is long gone from the API, and checks it there too.
+    // Upstream copies the first version to the former field `spec.version`, and validates it there too.
     if let Some(first) = versions.first().filter(|first| !first.name.is_empty()) {
         let objections = name_rules::dns_1035_label(&first.name);
         if !objections.is_empty() {
@@ -208,7 +212,7 @@ fn required_names(path: &Path<'_>, names: &Names) -> Vec<Error> {
     all.iter().filter(|(_, value)| value.is_empty()).map(|(name, _)| Error::required(path.child(name), "")).collect()
 }
 
-/// Errors of names that are set.
+/// Validates the names that are set.
 pub(super) fn names(names: &Names, path: &Path<'_>) -> Vec<Error> {
     let mut errors = Vec::new();
     let mut label = |place: Path<'_>, value: &str, mixed: bool| {
@@ -245,6 +249,7 @@ pub(super) fn names(names: &Names, path: &Path<'_>) -> Vec<Error> {
     errors
 }
 
+/// Validates one version, without the parts that all versions share.
 fn version_errors(
     path: &Path<'_>,
     version: &Version,
@@ -285,7 +290,8 @@ const ROOT_FIELDS: &str = "[Description Type Format Title Maximum ExclusiveMaxim
                            Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example \
                            XPreserveUnknownFields XValidations]";
 
-/// With a status subresource, the root may only have what does not touch the status.
+/// With a status subresource, only fields in this list are allowed at the root. Upstream's rule: the root must not restrict the
+/// status.
 fn root_fields(path: &Path<'_>, schema: &Props) -> Option<Error> {
     let refuse = || {
         let detail = format!(
@@ -293,7 +299,7 @@ fn root_fields(path: &Path<'_>, schema: &Props) -> Option<Error> {
         );
         Some(Error::invalid_text(path.child("openAPIV3Schema"), show::props(schema), detail))
     };
-    // In the order of upstream's struct, because the first finding ends the search.
+    // Upstream stops at the first finding, so the order of its struct's fields matters.
     if !schema.id.is_empty() || !schema.schema.is_empty() || schema.reference.is_some() {
         return refuse();
     }
@@ -324,6 +330,7 @@ fn root_fields(path: &Path<'_>, schema: &Props) -> Option<Error> {
     if other { refuse() } else { None }
 }
 
+/// Validates one schema: structure, defaults, the rest of the schema, then CEL rules.
 fn schema(
     path: &Path<'_>,
     schema: Option<&Option<Props>>,
@@ -365,6 +372,7 @@ fn schema(
     let found = openapi::validate(&place, schema, true, &context, rules);
     errors.extend(found.schema);
     errors.extend(found.rules);
+    // Upstream reports the compile error only when there is no other error.
     if errors.is_empty() {
         errors.extend(compile_error);
     }

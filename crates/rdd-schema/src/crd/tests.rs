@@ -1,4 +1,4 @@
-//! Definitions as people write them, and what is said of those that are wrong.
+//! Validation of complete CRDs, correct and incorrect ones.
 
 use serde_json::json;
 

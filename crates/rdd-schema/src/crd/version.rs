@@ -1,4 +1,4 @@
-//! What a version brings besides its schema: a deprecation, subresources, columns, selectable fields.
+//! Validation of a version apart from its schema: deprecation, subresources, printer columns and selectable fields.
 
 use rdd_meta::go_text;
 
@@ -19,6 +19,7 @@ const SELECTABLE_MAX: usize = 8;
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 
+/// Validates the deprecation warning.
 pub(super) fn deprecation(path: &Path<'_>, version: &Version) -> Vec<Error> {
     let Some(warning) = &version.deprecation_warning else { return Vec::new() };
     let mut objections = Vec::new();
@@ -40,7 +41,7 @@ pub(super) fn deprecation(path: &Path<'_>, version: &Version) -> Vec<Error> {
     objections.into_iter().map(|objection| Error::invalid_text(path, shown.clone(), objection)).collect()
 }
 
-/// A path under one of `roots`, in the dot notation.
+/// Validates a path in dot notation below one of `roots`.
 fn scale_path(path: &Path<'_>, value: &str, roots: &[&str], detail: &str) -> Option<Error> {
     if !value.starts_with('.') {
         return Some(Error::invalid(path, value, "must be a simple json path starting with ."));
@@ -66,7 +67,7 @@ pub(super) fn subresources(path: &Path<'_>, subresources: Option<&Subresources>)
         let detail = "should be a json path under either .spec or .status";
         let place = path.child("scale.labelSelectorPath");
         errors.extend(scale_path(&place, value, &[".spec.", ".status."], detail).map(|error| {
-            // Shown through a pointer in this one case, so as JSON.
+            // Upstream passes a pointer in this one case, so its error shows JSON.
             if error.detail == detail {
                 Error::invalid_text(place, show::optional_string(Some(value)), detail)
             } else {
@@ -77,6 +78,7 @@ pub(super) fn subresources(path: &Path<'_>, subresources: Option<&Subresources>)
     errors
 }
 
+/// Validates printer columns.
 pub(super) fn columns(path: &Path<'_>, columns: &[Column]) -> Vec<Error> {
     let mut errors = Vec::new();
     for (index, column) in columns.iter().enumerate() {
@@ -105,6 +107,7 @@ pub(super) fn columns(path: &Path<'_>, columns: &[Column]) -> Vec<Error> {
     errors
 }
 
+/// Validates selectable fields: each names a scalar field outside of metadata, none twice.
 pub(super) fn selectable(
     path: &Path<'_>,
     compile_path: &Path<'_>,

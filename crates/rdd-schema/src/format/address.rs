@@ -1,13 +1,13 @@
-//! Internet and hardware addresses as Go's `net` reads them, in the strict and the sloppy manner.
+//! Parses IP, CIDR and MAC addresses as Go's `net` does, strictly and in its older lenient way.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// `net.ParseIP`: no leading zeros in an IPv4 octet, no zone.
+/// Parses as `net.ParseIP`: no leading zeros in an IPv4 octet, and no zone.
 pub(crate) fn parse_ip(text: &str) -> Option<IpAddr> {
     text.parse().ok()
 }
 
-/// Kubernetes' `ParseIPSloppy`: as Go read addresses before 1.17, leading zeros in an octet allowed.
+/// Parses as Kubernetes' `ParseIPSloppy`, which is Go before 1.17: leading zeros in an octet are allowed.
 pub(crate) fn parse_ip_sloppy(text: &str) -> Option<IpAddr> {
     match text.bytes().find(|byte| matches!(byte, b'.' | b':')) {
         Some(b'.') => sloppy_ipv4(text).map(|octets| IpAddr::V4(octets.into())),
@@ -16,6 +16,7 @@ pub(crate) fn parse_ip_sloppy(text: &str) -> Option<IpAddr> {
     }
 }
 
+/// Parses four octets, each with leading zeros allowed.
 fn sloppy_ipv4(text: &str) -> Option<[u8; 4]> {
     let mut octets = [0; 4];
     let mut parts = text.split('.');
@@ -26,8 +27,8 @@ fn sloppy_ipv4(text: &str) -> Option<[u8; 4]> {
 }
 
 fn sloppy_ipv6(text: &str) -> Option<Ipv6Addr> {
-    // Only a trailing IPv4 part can have octets with leading zeros: rewrite it, then read strictly. Go's old reader also
-    // took groups of more than four hex digits while their value was small.
+    // Only a trailing IPv4 part can have octets with leading zeros: normalize it, then parse strictly. Go's old parser also
+    // accepted groups of more than four hex digits if their value was small.
     let (head, tail) = text.rsplit_once(':')?;
     let tail = if tail.contains('.') {
         let [a, b, c, d] = sloppy_ipv4(tail)?;
@@ -39,6 +40,7 @@ fn sloppy_ipv6(text: &str) -> Option<Ipv6Addr> {
     format!("{}:{tail}", groups?.join(":")).parse().ok()
 }
 
+/// Removes the leading zeros of an IPv6 group, so that the strict parser accepts it.
 fn short_group(group: &str) -> Option<String> {
     if group.is_empty() {
         return Some(String::new());
@@ -48,7 +50,7 @@ fn short_group(group: &str) -> Option<String> {
         .then(|| if digits.is_empty() { "0".to_owned() } else { digits.to_owned() })
 }
 
-/// Digits only, below Go's overflow guard.
+/// Parses a number of digits only, below the overflow limit of Go's parser.
 fn decimal(text: &str) -> Option<u32> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -68,7 +70,7 @@ pub(super) fn is_cidr_sloppy(text: &str) -> bool {
     decimal(mask).is_some_and(|length| length <= bits)
 }
 
-/// Six, eight or twenty octets: in pairs with `:` or `-`, in fours with `.`, or without anything between.
+/// Whether a text is 6, 8 or 20 octets: in pairs with `:` or `-`, in fours with `.`, or without a separator.
 pub(super) fn is_mac(text: &str) -> bool {
     let bytes = text.as_bytes();
     if bytes.len() < 12 {

@@ -1,8 +1,8 @@
-//! Whether a text is one mail address, as Go's `net/mail` parses RFC 5322.
+//! Validates a mail address as Go's `net/mail` parses RFC 5322.
 
 use super::parse_ip;
 
-/// One address: `a@b`, `"q"@b`, `Name <a@b>`, or a group of exactly one.
+/// Whether a text is one address: `a@b`, `"q"@b`, `Name <a@b>`, or a group of exactly one.
 pub(super) fn is_address(text: &str) -> bool {
     let mut parser = Parser { rest: text };
     match parser.address(true) {
@@ -29,7 +29,7 @@ fn is_space(character: char) -> bool {
 }
 
 impl Parser<'_> {
-    /// How many addresses were read.
+    /// Reads an address, or a group if `groups` allows it. Returns the number of addresses.
     fn address(&mut self, groups: bool) -> Option<usize> {
         self.skip_space();
         if self.rest.is_empty() {
@@ -52,6 +52,7 @@ impl Parser<'_> {
         (self.take('<') && self.specification() && self.take('>')).then_some(1)
     }
 
+    /// Reads the members of a group after its colon. Returns their number, which may be 0.
     fn group(&mut self) -> Option<usize> {
         self.skip_space();
         if self.take(';') {
@@ -73,7 +74,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `local@domain`; leaves everything where it was when there is none.
+    /// Reads `local@domain`. Without a match, the position does not change.
     fn specification(&mut self) -> bool {
         let start = self.rest;
         let found = self.local_part() && self.take('@') && self.domain();
@@ -101,7 +102,7 @@ impl Parser<'_> {
         }
     }
 
-    /// At least one word; what stops the words is left for the caller.
+    /// Reads at least one word. The caller handles what follows the words.
     fn phrase(&mut self) -> bool {
         let mut words = 0;
         loop {
@@ -110,7 +111,7 @@ impl Parser<'_> {
             }
             self.skip_space();
             if self.rest.is_empty() {
-                // Upstream goes on with an empty phrase here, and then misses the angle bracket.
+                // As upstream: the empty phrase is accepted here, and the caller misses the angle bracket.
                 return true;
             }
             let word = if self.rest.starts_with('"') {
@@ -126,7 +127,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The number of characters inside the quotes.
+    /// Reads a quoted string. Returns the number of characters in the quotes.
     fn quoted(&mut self) -> Option<usize> {
         let mut length = 0;
         let mut escaped = false;
@@ -151,6 +152,7 @@ impl Parser<'_> {
         None
     }
 
+    /// Reads an atom; unless it is `permissive`, its dots must separate non-empty parts.
     fn atom(&mut self, permissive: bool) -> bool {
         let end = self.rest.find(|character| !is_atom_text(character)).unwrap_or(self.rest.len());
         let (atom, rest) = self.rest.split_at(end);
@@ -161,6 +163,7 @@ impl Parser<'_> {
         permissive || !(atom.starts_with('.') || atom.ends_with('.') || atom.contains(".."))
     }
 
+    /// Reads one comment, whose words must be supported.
     fn one_comment(&mut self) -> bool {
         let Some(inside) = self.rest.strip_prefix('(') else { return false };
         match comment_end(inside) {
@@ -197,7 +200,7 @@ impl Parser<'_> {
     }
 }
 
-/// Where the parenthesis that is already open closes.
+/// Returns the position of the parenthesis that closes the one before the text.
 fn comment_end(text: &str) -> Option<usize> {
     let mut depth = 1;
     let mut escaped = false;
@@ -218,7 +221,7 @@ fn comment_end(text: &str) -> Option<usize> {
     None
 }
 
-/// An RFC 2047 word (`=?charset?q?text?=`) in a charset that Go does not know is the one thing it refuses.
+/// Whether Go can decode a word. It refuses only RFC 2047 words (`=?charset?q?text?=`) in an unknown charset.
 fn is_supported_word(word: &str) -> bool {
     let Some(inner) = word.strip_prefix("=?").and_then(|rest| rest.strip_suffix("?=")) else { return true };
     let parts: Vec<&str> = inner.splitn(3, '?').collect();

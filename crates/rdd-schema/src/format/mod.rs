@@ -1,4 +1,4 @@
-//! The string formats a schema may name, each as the Go code of kube-openapi's `strfmt` decides it.
+//! The string formats of OpenAPI, each validated as kube-openapi's `strfmt` does.
 
 mod address;
 mod mail;
@@ -20,7 +20,7 @@ pub fn is_absolute_url(text: &str) -> bool {
     parse_request_uri(text).is_some_and(|uri| uri.has_scheme && uri.has_host)
 }
 
-/// A format that is checked; any other is accepted and ignored.
+/// A string format that is validated. Any other format is accepted and ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     BsonObjectId,
@@ -52,7 +52,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format of this name; dashes do not count, case does.
+    /// Looks up a format by its name. Dashes are ignored; case is significant.
     pub fn of(name: &str) -> Option<Format> {
         Some(match name.replace('-', "").as_str() {
             "bsonobjectid" => Format::BsonObjectId,
@@ -85,7 +85,7 @@ impl Format {
         })
     }
 
-    /// Whether `text` is of this format.
+    /// Whether `text` has this format.
     pub fn accepts(self, text: &str) -> bool {
         match self {
             Format::BsonObjectId => text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
@@ -128,7 +128,8 @@ static RGB_COLOR: LazyLock<Regex> = LazyLock::new(|| {
         .expect("the pattern is a constant")
 });
 
-/// Letters, digits and symbols of any script, in labels of at most 63 bytes; the top label of a dotted name has letters only.
+/// Whether a text is a host name: letters, digits and symbols of any script, labels of at most 63 bytes, and, if it has dots,
+/// only letters in the top label.
 fn is_hostname(text: &str) -> bool {
     if text.len() > 255 || text.split('.').any(|label| label.len() > 63) {
         return false;
@@ -144,7 +145,7 @@ fn is_host_character(character: char) -> bool {
     character.is_ascii_alphanumeric() || HOST_CHARACTER.is_match(character.encode_utf8(&mut [0; 4]))
 }
 
-/// One character, then optionally a dash, then up to 62 more without a dash.
+/// Whether a text is one character, optionally a dash, and up to 62 more characters without a dash.
 fn is_bare_host(text: &str) -> bool {
     let mut rest = text.chars();
     if !rest.next().is_some_and(is_host_character) {
@@ -155,6 +156,7 @@ fn is_bare_host(text: &str) -> bool {
     rest.chars().count() <= 62 && rest.chars().all(is_host_character)
 }
 
+/// Whether a text is a host name with dots; each label begins and ends without a dash.
 fn is_dotted_host(text: &str) -> bool {
     let Some((head, top)) = text.rsplit_once('.') else { return false };
     let top_length = top.chars().count();
@@ -179,7 +181,8 @@ fn is_dotted_host(text: &str) -> bool {
     })
 }
 
-/// Five groups of hex digits, a dash between two groups optional; `version` opens the third, a variant digit the fourth.
+/// Whether a text is a UUID: five groups of hex digits, dashes between them optional. `version` is the first digit of the third
+/// group; with `variant`, the fourth begins with a variant digit.
 fn is_uuid(text: &str, version: Option<u8>, variant: bool) -> bool {
     let mut rest = text.as_bytes();
     for (group, length) in [8_usize, 4, 4, 4, 12].into_iter().enumerate() {
@@ -200,7 +203,7 @@ fn is_uuid(text: &str, version: Option<u8>, variant: bool) -> bool {
     rest.is_empty()
 }
 
-/// Standard base64 with padding, and not empty.
+/// Whether a text is standard base64 with padding and not empty.
 fn is_base64(text: &str) -> bool {
     let bytes = text.as_bytes();
     if bytes.is_empty() || !bytes.len().is_multiple_of(4) {

@@ -1,4 +1,4 @@
-//! Numbers with check digits: ISBN, credit cards, and the one without, social security numbers.
+//! Validates numbers with check digits (ISBN, credit cards), and social security numbers, which have none.
 
 fn without_spaces_and_dashes(text: &str) -> Vec<u8> {
     text.bytes().filter(|byte| !matches!(byte, b'\t' | b'\n' | 0x0c | b'\r' | b' ' | b'-')).collect()
@@ -32,7 +32,7 @@ pub(super) fn is_isbn13(text: &str) -> bool {
     digit(bytes[12]) == (10 - sum % 10) % 10
 }
 
-/// An issuer's prefix and length, then Luhn's check; anything that is no digit is passed over.
+/// Whether the digits of a text have a known issuer's prefix and length, and pass Luhn's check. Other characters are ignored.
 pub(super) fn is_credit_card(text: &str) -> bool {
     let digits: Vec<u32> = text.bytes().filter(u8::is_ascii_digit).map(digit).collect();
     let starts = |prefix: &[u32]| digits.starts_with(prefix);
@@ -59,7 +59,7 @@ pub(super) fn is_credit_card(text: &str) -> bool {
     known && sum.is_multiple_of(10)
 }
 
-/// Eleven characters: three, two and four digits, a dash or a space between.
+/// Whether a text has eleven characters: three, two and four digits, separated by a dash or a space.
 pub(super) fn is_social_security(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() == 11

@@ -1,4 +1,4 @@
-//! Dates, times and durations as Go's `time` and kube-openapi's `strfmt` read them.
+//! Parses dates, times and durations as Go's `time` and kube-openapi's `strfmt` do.
 
 use rdd_meta::go_text;
 
@@ -15,12 +15,13 @@ fn days_in(year: u32, month: u32) -> u32 {
     }
 }
 
+/// Reads exactly `count` digits, and returns the rest of the text.
 fn digits(text: &str, count: usize) -> Option<(u32, &str)> {
     let head = text.get(..count)?;
     head.bytes().all(|byte| byte.is_ascii_digit()).then(|| (head.parse().unwrap_or(0), &text[count..]))
 }
 
-/// `2006-01-02`, a day that exists.
+/// Whether a text is a date that exists, as `2006-01-02`.
 pub(super) fn is_date(text: &str) -> bool {
     let read = || {
         let (year, rest) = digits(text, 4)?;
@@ -31,7 +32,7 @@ pub(super) fn is_date(text: &str) -> bool {
     read().unwrap_or(false)
 }
 
-/// `strfmt`'s own reading: what stands after a second `t` does not matter, nor does the range of the zone.
+/// Whether a text is a date and time for `strfmt`: it ignores the text after a second `t` and the range of the zone.
 pub(super) fn is_date_time(text: &str) -> bool {
     let lower = text.to_lowercase();
     let mut parts = lower.split('t');
@@ -57,7 +58,8 @@ fn is_zone(text: &str) -> bool {
     text == "z" || numeric().unwrap_or(false)
 }
 
-/// The pattern has an unescaped dot: any one character but a line feed may open the fraction. All places where it may end.
+/// Returns the possible ends of a fraction. Upstream's pattern has an unescaped dot, so any character but a line feed may begin
+/// it.
 fn fraction(text: &str) -> Option<Vec<&str>> {
     let mut characters = text.chars();
     if characters.next()? == '\n' {
@@ -68,7 +70,7 @@ fn fraction(text: &str) -> Option<Vec<&str>> {
     Some((1..=length).map(|end| &rest[end..]).collect())
 }
 
-/// `time.ParseDuration`, or any text that holds numbers with Scala's units.
+/// Whether a text is a duration for `time.ParseDuration`, or contains a number with one of Scala's units.
 pub(super) fn is_duration(text: &str) -> bool {
     rdd_meta::go_duration::parse(text).is_ok() || is_scala_duration(text)
 }
@@ -84,7 +86,7 @@ const SCALA_UNITS: [&[&str]; 8] = [
     &["w", "wk", "week"],
 ];
 
-/// At least one number with a unit somewhere in the text, and no number of such a pair too large for an `int`.
+/// Whether a text contains a number with a unit, and no number of such a pair exceeds an `int64`.
 fn is_scala_duration(text: &str) -> bool {
     let bytes = text.as_bytes();
     let mut found = false;
@@ -117,7 +119,7 @@ fn is_scala_duration(text: &str) -> bool {
     found
 }
 
-/// An instant: seconds since the epoch, in UTC.
+/// A point in time: seconds since the epoch in UTC, and nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Instant {
     pub(crate) seconds: i64,
@@ -125,7 +127,7 @@ pub(crate) struct Instant {
 }
 
 impl Instant {
-    /// Go's zero time: the first second of the year 1.
+    /// Whether this is Go's zero time: the first second of the year 1.
     pub(crate) fn is_zero(self) -> bool {
         self.seconds == -62_135_596_800 && self.nanoseconds == 0
     }
@@ -133,7 +135,7 @@ impl Instant {
 
 const RFC3339: &str = "2006-01-02T15:04:05Z07:00";
 
-/// `time.Parse(time.RFC3339, text)`, its error text included.
+/// Parses as Go's `time.Parse(time.RFC3339, text)`, with its error texts.
 pub(crate) fn parse_rfc3339(text: &str) -> Result<Instant, String> {
     let mut rest = text;
     let fail = |rest: &str, element: &str| {
@@ -153,7 +155,7 @@ pub(crate) fn parse_rfc3339(text: &str) -> Result<Instant, String> {
             Some(after) => after,
             None => return fail(rest, separator),
         };
-        // Go takes one digit for an hour where one is all there is.
+        // As Go: an hour may have a single digit.
         let single = element == "15" && digits(rest, 2).is_none();
         match digits(rest, if single { 1 } else { width }) {
             Some((value, after)) => (values[at], rest) = (value, after),
@@ -171,6 +173,7 @@ pub(crate) fn parse_rfc3339(text: &str) -> Result<Instant, String> {
     }
     let mut nanoseconds = 0;
     if rest.starts_with(['.', ',']) && rest.as_bytes().get(1).is_some_and(u8::is_ascii_digit) {
+        // Go keeps nine digits of a fraction and ignores the rest.
         let length = rest.bytes().skip(1).take_while(u8::is_ascii_digit).count();
         let padded = format!("{:0<9}", &rest[1..=length.min(9)]);
         nanoseconds = padded.parse().unwrap_or(0);
@@ -220,6 +223,7 @@ pub(crate) fn parse_rfc3339(text: &str) -> Result<Instant, String> {
     Ok(Instant { seconds, nanoseconds })
 }
 
+/// Days since 1970-01-01 in the proleptic Gregorian calendar. Years begin in March, so that the leap day comes last.
 fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -229,7 +233,7 @@ fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
-/// `2006-01-02T15:04:05Z`: how an object's timestamps are written.
+/// Formats a point in time as `2006-01-02T15:04:05Z`, as timestamps of objects are written.
 pub(crate) fn format_time(instant: Instant) -> String {
     let days = instant.seconds.div_euclid(86_400);
     let second_of_day = instant.seconds.rem_euclid(86_400);

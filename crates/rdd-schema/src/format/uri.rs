@@ -1,15 +1,15 @@
-//! Whether a text is a request URI, as Go's `url.ParseRequestURI` decides it.
+//! Validates a request URI as Go's `url.ParseRequestURI` does.
 
 use std::net::Ipv6Addr;
 
-/// What of a URI is asked for elsewhere.
+/// The parts of a URI that callers use.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RequestUri {
     pub(crate) has_scheme: bool,
     pub(crate) has_host: bool,
 }
 
-/// An absolute URI or an absolute path.
+/// Parses an absolute URI or an absolute path.
 pub(crate) fn parse_request_uri(text: &str) -> Option<RequestUri> {
     if text.is_empty() || text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
         return None;
@@ -36,7 +36,7 @@ pub(crate) fn parse_request_uri(text: &str) -> Option<RequestUri> {
     escapes_are_whole(path).then_some(RequestUri { has_scheme: scheme.is_some(), has_host })
 }
 
-/// The scheme, if there is one, and the rest; `None` when a colon opens the text.
+/// Splits off the scheme, if there is one; `None` when the text begins with a colon.
 fn split_scheme(text: &str) -> Option<(Option<&str>, &str)> {
     for (at, byte) in text.bytes().enumerate() {
         match byte {
@@ -50,6 +50,7 @@ fn split_scheme(text: &str) -> Option<(Option<&str>, &str)> {
     Some((None, text))
 }
 
+/// Whether every percent sign begins an escape of two hex digits.
 fn escapes_are_whole(text: &str) -> bool {
     text.split('%').skip(1).all(|after| after.len() >= 2 && after.bytes().take(2).all(|byte| byte.is_ascii_hexdigit()))
 }
@@ -77,13 +78,13 @@ fn is_host(host: &str) -> bool {
         }
         Some(_) => false,
         None => {
-            // The colons of a host other than its last may mean anything, as with a list of hosts.
+            // Only the last colon of a host begins a port; Go accepts any text before it, such as a list of hosts.
             host.rfind(':').is_none_or(|colon| is_port(&host[colon..])) && is_host_text(host)
         }
     }
 }
 
-/// An IPv6 address, with a zone after `%25` if there is one.
+/// Whether a text is an IPv6 address, optionally with a zone after `%25`.
 fn is_ip_literal(literal: &str) -> bool {
     let (address, zone) = match literal.split_once("%25") {
         Some((address, zone)) => (address, Some(zone)),
@@ -93,12 +94,12 @@ fn is_ip_literal(literal: &str) -> bool {
     zone_is_good && is_host_text(address) && address.parse::<Ipv6Addr>().is_ok()
 }
 
-/// Which bytes a host may hold unescaped; non-ASCII bytes always.
+/// Whether a host may contain this byte unescaped. Non-ASCII bytes are always allowed.
 fn is_host_byte(byte: u8) -> bool {
     byte >= 0x80 || byte.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:[]<>\"".contains(&byte)
 }
 
-/// In a host only non-ASCII bytes (and a percent sign) may be escaped.
+/// Whether a text is a valid host. Only non-ASCII bytes and the percent sign may be escaped in it.
 fn is_host_text(text: &str) -> bool {
     escapes_are_whole(text)
         && text.bytes().all(|byte| byte == b'%' || is_host_byte(byte))

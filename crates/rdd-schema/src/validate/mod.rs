@@ -346,8 +346,7 @@ impl Walk {
                 outcome.fail(Code::TooMany(size, max), trail, None, message);
             }
         }
-        // `kind` and `apiVersion` of the root never ratchet: the old object is converted, so it does not have the client's
-        // version.
+        // `kind` and `apiVersion` of the root never ratchet: the old object does not show which version the client sent.
         let is_root = trail.is_empty();
         let earlier = |key: &str| {
             let hidden = is_root && matches!(key, "kind" | "apiVersion");

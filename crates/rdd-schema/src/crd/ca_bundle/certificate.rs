@@ -1,6 +1,6 @@
-//! Whether Go's `x509.ParseCertificate` reads a certificate, and its words when it does not.
+//! Validates a certificate as Go's `x509.ParseCertificate` does, with Go's error texts.
 //!
-//! Not checked: whether a key is a point on its curve, and the URIs of alternative names.
+//! Two checks are missing: that a key is a point on its curve, and the syntax of URIs in alternative names.
 
 use std::collections::HashSet;
 
@@ -11,11 +11,12 @@ use super::der::{
 
 type Checked<T = ()> = Result<T, String>;
 
-/// The error of a part that does not parse.
+/// The error of a part that cannot be parsed.
 fn fail<T>(why: &str) -> Checked<T> {
     Err(format!("x509: {why}"))
 }
 
+/// Turns an absent part into an error.
 trait Or<T> {
     fn or_fail(self, why: &str) -> Checked<T>;
 }
@@ -26,10 +27,10 @@ impl<T> Or<T> for Option<T> {
     }
 }
 
-/// Reads a certificate.
+/// Validates a certificate in DER.
 ///
 /// # Errors
-/// Go's words for the first thing that is wrong with it.
+/// Go's text for the first part that is invalid.
 pub(super) fn check(der: &[u8]) -> Checked {
     let mut rest = Der(der);
     let mut input = rest.read(SEQUENCE).or_fail("malformed certificate")?;
@@ -49,6 +50,7 @@ pub(super) fn check(der: &[u8]) -> Checked {
     let mut validity = body.read(SEQUENCE).or_fail("malformed validity")?;
     time(&mut validity)?;
     time(&mut validity)?;
+    // The subject; Go reports it as the issuer.
     name(body.read(SEQUENCE).or_fail("malformed issuer")?)?;
     public_key(body.read(SEQUENCE).or_fail("malformed spki")?)?;
     if version > 1 {
@@ -78,7 +80,7 @@ fn version(body: &mut Der<'_>) -> Checked<i64> {
     if version > 2 { fail("invalid version") } else { Ok(version + 1) }
 }
 
-/// The identifier, and its parameters with their header.
+/// Reads the object identifier of an algorithm, and its parameters including their header.
 fn algorithm_identifier<'a>(mut der: Der<'a>) -> Checked<(Vec<u32>, &'a [u8])> {
     let oid = der.read_oid().or_fail("malformed OID")?;
     if der.is_empty() {
@@ -88,6 +90,7 @@ fn algorithm_identifier<'a>(mut der: Der<'a>) -> Checked<(Vec<u32>, &'a [u8])> {
     Ok((oid, parameters.whole))
 }
 
+/// Validates a distinguished name.
 fn name(mut der: Der<'_>) -> Checked {
     while !der.is_empty() {
         let mut set = der.read(SET).or_fail("invalid RDNSequence")?;
@@ -103,7 +106,7 @@ fn name(mut der: Der<'_>) -> Checked {
     Ok(())
 }
 
-/// What is wrong with a text of this type.
+/// Validates a string of the type `tag`.
 fn text(tag: u8, bytes: &[u8]) -> Checked {
     let (is_good, kind) = match tag {
         T61_STRING => (true, ""),
@@ -120,12 +123,14 @@ fn text(tag: u8, bytes: &[u8]) -> Checked {
     if is_good { Ok(()) } else { Err(kind.to_owned()) }
 }
 
+/// Whether the bytes are UCS-2 without reserved code points; a terminating zero is allowed.
 fn is_bmp(bytes: &[u8]) -> bool {
     let points = bytes.strip_suffix(&[0, 0]).unwrap_or(bytes).chunks_exact(2);
     let is_reserved = |point: u16| point >= 0xfffe || matches!(point, 0xfdd0..=0xfdef | 0xd800..=0xdfff);
     bytes.len().is_multiple_of(2) && !points.map(|pair| u16::from_be_bytes([pair[0], pair[1]])).any(is_reserved)
 }
 
+/// Validates a time, in either of the two forms.
 fn time(der: &mut Der<'_>) -> Checked {
     if der.peeks(UTC_TIME) {
         let text = der.read(UTC_TIME).or_fail("malformed UTCTime")?.0;
@@ -139,7 +144,7 @@ fn time(der: &mut Der<'_>) -> Checked {
     fail("unsupported time format")
 }
 
-/// Whether a text is a date, a time and `Z` or an offset, all in digits.
+/// Whether a text is a date, a time and `Z` or an offset, in digits. Two-digit years from 69 on are 19xx.
 fn is_time(text: &[u8], year_digits: usize, has_seconds: bool) -> bool {
     let digits = year_digits + if has_seconds { 10 } else { 8 };
     let Some((date, zone)) = text.split_at_checked(digits) else { return false };
@@ -166,7 +171,7 @@ fn is_time(text: &[u8], year_digits: usize, has_seconds: bool) -> bool {
     let is_clock = pair(4) < 24 && pair(6) < 60 && (!has_seconds || pair(8) < 60);
     let is_zone = match zone {
         b"Z" => true,
-        // An offset of nothing is written Z.
+        // The offset zero must be written as Z.
         [b'+' | b'-', offset @ ..] if offset.len() == 4 && offset.iter().all(u8::is_ascii_digit) => {
             number(&offset[..2]) <= 24 && number(&offset[2..]) < 60 && offset != b"0000"
         }
@@ -175,6 +180,7 @@ fn is_time(text: &[u8], year_digits: usize, has_seconds: bool) -> bool {
     (1..=days).contains(&pair(2)) && is_clock && is_zone
 }
 
+/// Validates a public key by its algorithm; unknown algorithms are accepted.
 fn public_key(mut der: Der<'_>) -> Checked {
     let algorithm = der.read(SEQUENCE).or_fail("malformed public key algorithm identifier")?;
     let (oid, parameters) = algorithm_identifier(algorithm)?;
@@ -192,7 +198,7 @@ fn public_key(mut der: Der<'_>) -> Checked {
     }
 }
 
-/// The bits of a string moved to the end of its bytes.
+/// Shifts the bits of a bit string so that its padding is at the beginning.
 fn align(bits: &[u8], padding: u8) -> Vec<u8> {
     if padding == 0 {
         return bits.to_vec();
@@ -230,6 +236,7 @@ fn elliptic_key(key: &[u8], parameters: &[u8]) -> Checked {
         [1, 3, 132, 0, 35] => 66,
         _ => return fail("unsupported elliptic curve"),
     };
+    // Only uncompressed points, which begin with 4 and have two coordinates.
     if key.first() != Some(&4) || key.len() != 1 + 2 * field_bytes {
         return fail("failed to unmarshal elliptic curve point");
     }
@@ -270,6 +277,7 @@ fn extensions(mut der: Der<'_>) -> Checked {
     found.iter().try_for_each(process)
 }
 
+/// Reads one extension.
 fn extension(mut der: Der<'_>) -> Checked<Extension<'_>> {
     let oid = der.read_oid().or_fail("malformed extension OID field")?;
     let is_critical =
@@ -278,6 +286,7 @@ fn extension(mut der: Der<'_>) -> Checked<Extension<'_>> {
     Ok(Extension { oid, is_critical, value })
 }
 
+/// Validates the extensions that Go parses, by object identifier; others are accepted.
 fn process(extension: &Extension<'_>) -> Checked {
     let value = extension.value;
     match &*extension.oid {
@@ -371,7 +380,7 @@ fn name_constraints(mut value: Der<'_>) -> Checked {
     Ok(())
 }
 
-/// Whether all ones come before all zeros.
+/// Whether all ones precede all zeros.
 fn is_mask(mask: &[u8]) -> bool {
     let ones: u32 = mask.iter().map(|byte| byte.count_ones()).sum();
     let mut leading = 0;
@@ -407,7 +416,7 @@ fn policies(mut value: Der<'_>) -> Option<()> {
     let mut seen = HashSet::new();
     while !list.is_empty() {
         let oid = list.read(SEQUENCE)?.read(OBJECT_IDENTIFIER)?.0;
-        // Each number ends with a byte whose first bit is not set, and begins with no empty one.
+        // Each number ends with a byte whose high bit is clear, and must not begin with 0x80, a leading zero.
         let mut parts = oid.split_inclusive(|byte| byte & 0x80 == 0);
         let is_whole = oid.last().is_some_and(|last| last & 0x80 == 0);
         if !is_whole || parts.any(|part| part[0] == 0x80) || !seen.insert(oid) {

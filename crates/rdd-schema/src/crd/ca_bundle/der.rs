@@ -1,4 +1,4 @@
-//! Reading DER as strictly, and as leniently, as Go's `cryptobyte` does.
+//! Reads DER with exactly the strictness of Go's `cryptobyte`.
 
 pub(super) const BOOLEAN: u8 = 0x01;
 pub(super) const INTEGER: u8 = 0x02;
@@ -17,21 +17,21 @@ pub(super) const BMP_STRING: u8 = 0x1e;
 pub(super) const SEQUENCE: u8 = 0x30;
 pub(super) const SET: u8 = 0x31;
 
-/// A context-specific tag, primitive.
+/// The tag of a primitive, context-specific element.
 pub(super) const fn context(number: u8) -> u8 {
     0x80 | number
 }
 
-/// A context-specific tag, constructed.
+/// The tag of a constructed, context-specific element.
 pub(super) const fn constructed(number: u8) -> u8 {
     0xa0 | number
 }
 
-/// What is left of a text in DER. Each `read` that gives nothing leaves it in no state to go on with.
+/// The rest of a DER text. After a `read` that returned `None`, the position is undefined.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Der<'a>(pub(super) &'a [u8]);
 
-/// An element with its header and without it.
+/// An element, with and without its header.
 #[derive(Clone, Copy)]
 pub(super) struct Element<'a> {
     pub(super) tag: u8,
@@ -44,11 +44,12 @@ impl<'a> Der<'a> {
         self.0.is_empty()
     }
 
+    /// Whether the next element has this tag.
     pub(super) fn peeks(&self, tag: u8) -> bool {
         self.0.first() == Some(&tag)
     }
 
-    /// The next element of any tag below 31, with a length as short as can be.
+    /// Reads the next element with any tag below 31. Its length must be encoded in as few bytes as possible.
     pub(super) fn read_any(&mut self) -> Option<Element<'a>> {
         const LENGTH_BYTES_MAX: usize = 4;
         let (&tag, &first) = (self.0.first()?, self.0.get(1)?);
@@ -74,16 +75,17 @@ impl<'a> Der<'a> {
         Some(Element { tag, whole, content: &whole[header..] })
     }
 
+    /// Reads the next element, which must have this tag.
     pub(super) fn read_element(&mut self, tag: u8) -> Option<Element<'a>> {
         self.read_any().filter(|element| element.tag == tag)
     }
 
-    /// The content of the next element.
+    /// Reads the content of the next element, which must have this tag.
     pub(super) fn read(&mut self, tag: u8) -> Option<Der<'a>> {
         self.read_element(tag).map(|element| Der(element.content))
     }
 
-    /// The content of the next element if it has this tag.
+    /// Reads the content of the next element if it has this tag; the inner `None` means that it has another one.
     pub(super) fn read_optional(&mut self, tag: u8) -> Option<Option<Der<'a>>> {
         if self.peeks(tag) { self.read(tag).map(Some) } else { Some(None) }
     }
@@ -96,7 +98,7 @@ impl<'a> Der<'a> {
         }
     }
 
-    /// The bytes of an integer of any size, in as few bytes as can be.
+    /// Reads an integer of any size, which must be encoded in as few bytes as possible.
     pub(super) fn read_integer(&mut self, tag: u8) -> Option<&'a [u8]> {
         let bytes = self.read(tag)?.0;
         match bytes {
@@ -107,19 +109,19 @@ impl<'a> Der<'a> {
         }
     }
 
-    /// An integer of at most 64 bits with its sign.
+    /// Reads an integer of at most 64 bits, sign-extended.
     pub(super) fn read_i64(&mut self, tag: u8) -> Option<i64> {
         let bytes = self.read_integer(tag).filter(|bytes| bytes.len() <= 8)?;
         let sign = if bytes[0] & 0x80 == 0 { 0 } else { -1 };
         Some(bytes.iter().fold(sign, |value, byte| value << 8 | i64::from(*byte)))
     }
 
-    /// The numbers of an object identifier.
+    /// Reads the numbers of an object identifier.
     pub(super) fn read_oid(&mut self) -> Option<Vec<u32>> {
         parse_oid(self.read(OBJECT_IDENTIFIER)?.0)
     }
 
-    /// The bytes of a bit string, and how many bits of the last one are padding.
+    /// Reads the bytes of a bit string, and the number of padding bits in the last byte.
     pub(super) fn read_bits(&mut self) -> Option<(&'a [u8], u8)> {
         let (&padding, bytes) = self.read(BIT_STRING)?.0.split_first()?;
         let is_good = match bytes.last() {
@@ -144,6 +146,7 @@ fn parse_oid(bytes: &[u8]) -> Option<Vec<u32>> {
             .iter()
             .try_fold(0u32, |part, byte| (part < 1 << 24).then(|| part << 7 | u32::from(byte & 0x7f)))?;
         if parts.is_empty() {
+            // The first part encodes two numbers: 40 times the first, which is 0, 1 or 2, plus the second.
             let first = (part / 40).min(2);
             parts.push(first);
             parts.push(part - first * 40);

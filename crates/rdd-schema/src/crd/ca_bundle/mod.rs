@@ -1,4 +1,4 @@
-//! The CA bundle of a webhook: PEM with at least one certificate that Go reads.
+//! The CA bundle of a webhook: valid if its PEM has a certificate that Go parses.
 
 mod certificate;
 mod der;
@@ -10,14 +10,14 @@ use base64::{
 };
 use serde_json::Value;
 
-/// As Go's standard encoding, which does not look at the bits that a last character has too many.
+/// Base64 as Go's standard encoding, which ignores excess bits in the last character.
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
-/// Checks a bundle as upstream's `transport.TLSConfigFor` does. None is as good as a valid one.
+/// Validates a bundle, as upstream's `transport.TLSConfigFor`. An empty bundle is valid.
 ///
 /// # Errors
-/// In upstream's words.
+/// The text of upstream, when no certificate of the bundle can be used.
 pub fn check_ca_bundle(bundle: &[u8]) -> Result<(), String> {
     if bundle.is_empty() || pem::certificates(bundle).any(|der| certificate::check(&der).is_ok()) {
         return Ok(());
@@ -25,7 +25,7 @@ pub fn check_ca_bundle(bundle: &[u8]) -> Result<(), String> {
     Err(format!("unable to load root certificates: {}", explain(bundle)))
 }
 
-/// What is wrong with a bundle without any valid certificate: the first block that can be blamed.
+/// The error of a bundle without a valid certificate: that of its first block that cannot be parsed.
 fn explain(bundle: &[u8]) -> String {
     let mut rest = bundle;
     while !rest.is_empty() {
@@ -40,14 +40,13 @@ fn explain(bundle: &[u8]) -> String {
     "no valid certificate authority data seen".to_owned()
 }
 
-/// Whether a definition names a conversion webhook whose CA bundle no connection could be made with.
+/// Whether a CRD has a conversion webhook whose CA bundle is invalid, so that no connection to it can be made.
 pub fn has_invalid_ca_bundle(definition: &Value) -> bool {
     let bundle = definition.pointer("/spec/conversion/webhook/clientConfig/caBundle").and_then(Value::as_str);
     bundle.is_some_and(|bundle| check_ca_bundle(&decode_base64(bundle)).is_err())
 }
 
-/// The bytes of a field that JSON has as base64, line ends ignored as Go ignores them. What is no base64 was refused when the
-/// definition was decoded.
+/// Decodes a base64 field, ignoring line ends as Go does. Invalid base64 gives no bytes: the decoding of the CRD refuses it.
 pub(crate) fn decode_base64(text: &str) -> Vec<u8> {
     let plain: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
     BASE64.decode(plain).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! PEM blocks as Go's `encoding/pem` finds them in a text.
+//! Finds PEM blocks in a text, as Go's `encoding/pem`.
 
 use base64::Engine as _;
 use memchr::memmem;
@@ -9,7 +9,7 @@ const BEGIN: &[u8] = b"-----BEGIN ";
 const END: &[u8] = b"\n-----END ";
 const DASHES: &[u8] = b"-----";
 
-/// A block.
+/// A PEM block.
 pub(super) struct Block {
     is_certificate: bool,
     has_headers: bool,
@@ -17,13 +17,13 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// The DER of a certificate; other blocks, and those with headers, are none.
+    /// The DER of a certificate; `None` for other blocks and for blocks with headers.
     pub(super) fn into_certificate(self) -> Option<Vec<u8>> {
         (self.is_certificate && !self.has_headers).then_some(self.bytes)
     }
 }
 
-/// The certificates of a bundle, up to where it has no more blocks.
+/// Returns the certificates of a bundle, up to the end of its last block.
 pub(super) fn certificates(bundle: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let mut rest = bundle;
     let blocks = std::iter::from_fn(move || {
@@ -34,12 +34,12 @@ pub(super) fn certificates(bundle: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     blocks.filter_map(Block::into_certificate)
 }
 
-/// The next block, and what follows it.
+/// Returns the next block, and the text after it.
 pub(super) fn decode(data: &[u8]) -> Option<(Block, &[u8])> {
     let mut rest = data;
     loop {
         let end = memmem::find(rest, END)?;
-        // Where to go on when this end belongs to no block.
+        // Where the search continues if no block belongs to this end.
         let next = rest.get(end + END.len()..)?;
         match decode_at(rest, end) {
             Some(found) => return Some(found),
@@ -48,7 +48,7 @@ pub(super) fn decode(data: &[u8]) -> Option<(Block, &[u8])> {
     }
 }
 
-/// The block that ends at `end`, and begins at the last beginning before it.
+/// Returns the block that ends at `end`; it begins at the last beginning before it.
 fn decode_at(data: &[u8], end: usize) -> Option<(Block, &[u8])> {
     let begin = memmem::rfind(&data[..end], BEGIN)?;
     if begin > 0 && data[begin - 1] != b'\n' {
@@ -69,7 +69,7 @@ fn decode_at(data: &[u8], end: usize) -> Option<(Block, &[u8])> {
         has_headers = true;
         at = next;
     }
-    // Between headers and the end there is a line end of its own.
+    // Headers need a line end of their own before the end of the block.
     if has_headers && at > end {
         return None;
     }
@@ -85,7 +85,7 @@ fn decode_at(data: &[u8], end: usize) -> Option<(Block, &[u8])> {
     Some((block, &data[after..]))
 }
 
-/// The line that begins at `at`, without the white space at its end, and where the next one begins.
+/// Returns the line at `at` without trailing white space, and the position of the next line.
 fn line_at(data: &[u8], at: usize) -> (&[u8], usize) {
     let rest = data.get(at..).unwrap_or_default();
     let (line, length) = match memchr::memchr(b'\n', rest) {
