@@ -1,11 +1,11 @@
-//! The tree that the parser builds, the checker annotates and the planner turns into a program.
+//! The syntax tree: the parser builds it, the checker annotates it, and the planner compiles it to a program.
 
 use std::sync::Arc;
 
-/// Names a node; also the index of its position and of what the checker found out about it.
+/// Identifies a node. It is also the index into the positions, types and references of all nodes.
 pub(crate) type Id = u32;
 
-/// The variable that macros accumulate into. No user can name it.
+/// The variable that macros accumulate into. An expression cannot name it, because `@` does not begin an identifier.
 pub(crate) const ACCUMULATOR: &str = "@result";
 
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +27,7 @@ pub(crate) struct Expr {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Kind {
-    /// Stands where the source was wrong; never survives parsing.
+    /// A node in place of invalid source. The parser fails before such a node leaves it.
     Unspecified,
     Literal(Literal),
     Ident(String),
@@ -71,7 +71,7 @@ pub(crate) struct Field {
     pub(crate) optional: bool,
 }
 
-/// `for iteration in range { if !condition {break}; accumulator = step }; result`
+/// `for variable in range { if !condition { break }; accumulator = step }; result`
 #[derive(Debug, Clone)]
 pub(crate) struct Comprehension {
     pub(crate) range: Expr,
@@ -85,7 +85,7 @@ pub(crate) struct Comprehension {
 }
 
 impl Expr {
-    /// `a.b.c` as one name, where the expression is no more than that.
+    /// `a.b.c` as one name, if the expression consists only of names and field selections.
     pub(crate) fn qualified_name(&self) -> Option<String> {
         match &self.kind {
             Kind::Ident(name) => Some(name.clone()),
@@ -94,7 +94,7 @@ impl Expr {
         }
     }
 
-    /// Calls `visit` for every node, children first, with the node's ancestors (outermost first).
+    /// Calls `visit` for every node after its children, with the node's ancestors, outermost first.
     pub(crate) fn walk<'e>(&'e self, ancestors: &mut Vec<&'e Expr>, visit: &mut dyn FnMut(&'e Expr, &[&'e Expr])) {
         ancestors.push(self);
         match &self.kind {

@@ -1,31 +1,36 @@
-//! What calls cost when they run, in cel-go's units and with Kubernetes' prices. The static estimate will live here too.
+//! The cost of calls at run time, in cel-go's units and with the costs of Kubernetes' libraries.
 
 use crate::eval::go_type;
 use crate::libs::operators;
 use crate::value::{Outcome, Value};
 
-/// Per code point of text that is passed over.
+/// The cost of passing over one code point or octet of input.
 const TRAVERSAL: f64 = 0.1;
-/// Per code point of a pattern.
+/// The cost of one code point of a pattern.
 const PATTERN: f64 = 0.25;
+/// The cost of creating a list.
 pub(crate) const LIST: u64 = 10;
+/// The cost of creating a map.
 pub(crate) const MAP: u64 = 30;
+/// The cost of creating an object.
 pub(crate) const STRUCT: u64 = 40;
 
-/// How a call's cost follows from its arguments and result.
+/// How the cost of a call is computed from its arguments and its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Price {
+    /// One unit.
     One,
+    /// A fixed number of units.
     Fixed(u64),
-    /// A selector is parsed into requirements.
+    /// A selector, which is parsed into requirements.
     Selector,
-    /// One pass over a list or text, whatever is inside.
+    /// One pass over a list or a string, including what lists contain.
     Traverse,
     /// The size of the first argument, times a factor in tenths.
     First(u32),
     /// The size of the result, times a factor in tenths.
     Result(u32),
-    /// A pattern over a text.
+    /// A pattern applied to a string.
     Pattern,
     ContainsIp {
         text: bool,
@@ -33,20 +38,27 @@ pub(crate) enum Price {
     ContainsCidr {
         text: bool,
     },
+    /// A named format applied to a string.
     Validate,
-    /// The smaller of two sizes.
+    /// The smaller of the sizes of two arguments.
     Smaller,
-    /// The sum of two sizes.
+    /// The sum of the sizes of two arguments.
     Sum,
+    /// The product of the sizes of two arguments, as a substring search.
     Contains,
+    /// The size of the list.
     InList,
+    /// The size of the resulting list.
     ListResult,
+    /// The size of the list times the depth.
     Flatten,
-    /// All items of an argument against all.
+    /// The square of the size of the argument at this index, whose items are compared with each other.
     SelfCompare(usize),
+    /// The product of the sizes of two lists, times a factor.
     Sets(u64),
 }
 
+/// The price of an overload. The trackers of extension libraries and Kubernetes' prices override the standard library's.
 impl Price {
     pub(crate) fn of(function: &str, overload: &str) -> Self {
         Self::tracked(overload)
@@ -108,15 +120,15 @@ impl Price {
         }
     }
 
-    /// Whether the cost is known before the call is made.
+    /// Whether the cost can be computed before the call.
     pub(crate) fn follows_from_arguments(self) -> bool {
         !matches!(self, Price::Result(_) | Price::ListResult)
     }
 
-    /// The cost of a call that has been made; arguments may have failed.
+    /// The cost of a call that was made; its arguments may be errors.
     ///
     /// # Errors
-    /// What cel-go panics with where it takes for granted that an argument did not fail.
+    /// The text of cel-go's panic, where cel-go relies on an argument not being an error.
     pub(crate) fn cost(self, args: &[Outcome<'_>], result: &Outcome<'_>) -> Result<u64, String> {
         match (self, args) {
             (Price::SelfCompare(index), args) => match args.get(index) {
@@ -140,6 +152,7 @@ impl Price {
         Ok(self.units(args, result))
     }
 
+    /// Computes the units by cel-go's formulas, including their rounding.
     fn units(self, args: &[Outcome<'_>], result: &Outcome<'_>) -> u64 {
         let size = |index: usize| args.get(index).map_or(1, actual_size);
         let traversal = |size: u64, factor: f64| (size as f64 * factor).ceil() as u64;
@@ -200,7 +213,7 @@ impl Price {
     }
 }
 
-/// Both sides of `==` are passed over as far as the shorter goes; what Kubernetes adds compares in one step.
+/// The cost of `==`: the size of the smaller side. Kubernetes' own types cost one unit.
 pub(crate) fn equality(args: &[Outcome<'_>]) -> u64 {
     if let Ok(
         Value::Quantity(_)
@@ -217,11 +230,12 @@ pub(crate) fn equality(args: &[Outcome<'_>]) -> u64 {
     Price::Smaller.units(args, &Ok(Value::Null))
 }
 
-/// `!=` has the price of the standard library only.
+/// The cost of `!=`: always that of the standard library.
 pub(crate) fn inequality(args: &[Outcome<'_>]) -> u64 {
     Price::Smaller.units(args, &Ok(Value::Null))
 }
 
+/// The size of a value for costs; 1 for values without a size and for errors.
 fn actual_size(value: &Outcome<'_>) -> u64 {
     match value {
         Ok(Value::Optional(Some(inner))) => inner.size().unwrap_or(1),
@@ -230,6 +244,7 @@ fn actual_size(value: &Outcome<'_>) -> u64 {
     }
 }
 
+/// The cost of one pass over a value and everything in it.
 fn traversal_cost(value: &Value<'_>) -> u64 {
     match value {
         Value::String(text) => (text.len() as f64 * TRAVERSAL) as u64,

@@ -1,4 +1,4 @@
-//! The types of a schema: what the checker knows about `self` and everything below it.
+//! Declares the types of a schema for the checker: of `self` and everything below it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,22 +7,23 @@ use crate::escape::{escape, is_reserved};
 use crate::shape::Shape;
 use crate::types::Type;
 
-/// What a checker asks about objects: which fields they have.
+/// Declares object types and their fields to the checker.
 pub trait TypeProvider: Send + Sync {
-    /// Whether an object type of this name is declared.
+    /// Whether an object type of this name exists.
     fn is_declared(&self, object: &str) -> bool;
-    /// The type of a field, by the name that expressions use.
+    /// The type of a field, by its name in expressions. `None` if the object has no such field.
     fn field(&self, object: &str, field: &str) -> Option<Type>;
 }
 
-/// The object types of a schema, by the path at which they stand.
+/// The object types of a schema, by their paths in it.
 #[derive(Debug, Clone, Default)]
 pub struct Declarations {
     objects: BTreeMap<Arc<str>, BTreeMap<String, Type>>,
 }
 
 impl Declarations {
-    /// The type of values of `shape`, and the object types inside it, named from `name` on. None where CEL cannot see such values.
+    /// Declares the type of values of `shape`, and of all objects in it, with names that begin with `name`. The type is `None`
+    /// if CEL cannot access such values.
     #[must_use]
     pub fn of(shape: &Shape, name: &str) -> (Option<Type>, Self) {
         let mut declarations = Self::default();
@@ -41,6 +42,7 @@ impl Declarations {
                 None => {
                     let mut fields = BTreeMap::new();
                     for (property, child) in shape.visible() {
+                        // A property whose name cannot be escaped to an identifier is not accessible.
                         let Some(field) = escape(property) else { continue };
                         if let Some(field_type) = self.declare(child, &format!("{name}.{field}")) {
                             fields.insert(field, field_type);
@@ -72,6 +74,7 @@ impl TypeProvider for Declarations {
 
     fn field(&self, object: &str, field: &str) -> Option<Type> {
         let fields = self.objects.get(object)?;
+        // A property with the name of a CEL keyword is declared with underscores; the plain name finds it too.
         let keyword = || fields.get(&format!("__{field}__")).filter(|_| is_reserved(field));
         fields.get(field).or_else(keyword).cloned()
     }

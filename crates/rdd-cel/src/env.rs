@@ -1,4 +1,4 @@
-//! An environment: what expressions may name, and the way from text to a program.
+//! The environment of expressions: the variables and types that they may use, and their compilation to programs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,22 +13,22 @@ use crate::source::{Issues, Source};
 use crate::stack;
 use crate::types::Type;
 
-/// Text with more signs than this may be nested deeply.
+/// An expression with more punctuation than this may be nested deeply and is compiled on a stack of its own.
 const SIGNS_INLINE_MAX: usize = 60;
 
-/// Why text is no program.
+/// The expression does not compile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompileError {
-    /// It does not parse or does not check. The text is cel-go's, with places and carets.
+    /// The expression does not parse or its types are wrong. The text is cel-go's, with positions and carets.
     #[error("{0}")]
     Issues(#[from] Issues),
-    /// It checks, and a constant part of it has no value.
+    /// The expression is correct, but a constant part of it fails to evaluate.
     #[error("{0}")]
     Program(String),
 }
 
-/// Kubernetes' environment of version 1.35 (`environment/base.go`), with variables and object types added.
+/// Kubernetes' environment of version 1.35 (`environment/base.go`), which variables and object types can be added to.
 #[derive(Clone)]
 pub struct Environment {
     pub(crate) variables: BTreeMap<String, Type>,
@@ -69,14 +69,14 @@ impl Environment {
         self
     }
 
-    /// Lets fields be named in backticks, which Kubernetes does not.
+    /// Allows field names in backticks, which Kubernetes does not.
     #[must_use]
     pub fn with_escaped_identifiers(mut self) -> Self {
         self.syntax.escaped_identifiers = true;
         self
     }
 
-    /// Adds `cel.bind`, which Kubernetes does not have.
+    /// Adds the macro `cel.bind`, which Kubernetes does not have.
     #[must_use]
     pub fn with_bindings(mut self) -> Self {
         self.syntax.bindings = true;
@@ -85,10 +85,13 @@ impl Environment {
 
     /// Parses, checks and plans an expression.
     ///
+    /// Time and depth are bounded for every text.
+    ///
     /// # Errors
-    /// What is wrong with the text, in cel-go's words. Work and depth are bounded whatever the text.
+    /// [`CompileError::Issues`] with everything that is wrong with the text, [`CompileError::Program`] when a constant part
+    /// fails.
     pub fn compile(&self, text: &str) -> Result<Program, CompileError> {
-        // Every level of nesting takes a sign.
+        // Every level of nesting needs punctuation, so its count bounds the depth.
         let signs = text.bytes().filter(u8::is_ascii_punctuation).count();
         let made = stack::with_room(signs > SIGNS_INLINE_MAX, || {
             let source = Source::new(text);

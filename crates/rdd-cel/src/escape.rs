@@ -1,6 +1,6 @@
-//! Property names as identifiers: what cannot stand in an expression is written out (`my-name` is `my__dash__name`).
+//! Escapes property names as CEL identifiers: `my-name` becomes `my__dash__name`.
 
-/// Words that CEL keeps for itself.
+/// The keywords and reserved words of CEL.
 const RESERVED: [&str; 21] = [
     "true",
     "false",
@@ -25,13 +25,13 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// Whether CEL keeps a word for itself.
+/// Whether a word is a keyword or reserved in CEL.
 #[must_use]
 pub fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
 
-/// The identifier for a property, or nothing where there can be none.
+/// Escapes a property name as an identifier; `None` if that is impossible.
 #[must_use]
 pub fn escape(name: &str) -> Option<String> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
@@ -60,7 +60,7 @@ pub fn escape(name: &str) -> Option<String> {
     Some(escaped)
 }
 
-/// The property that an identifier stands for, or nothing where it stands for none.
+/// The property name of an identifier; `None` if the identifier has an invalid escape.
 #[must_use]
 pub fn unescape(identifier: &str) -> Option<String> {
     let mut plain = String::with_capacity(identifier.len());
@@ -85,7 +85,7 @@ pub fn unescape(identifier: &str) -> Option<String> {
     Some(plain)
 }
 
-/// `__word__` at the start, where `word` has no underscore: the word and the length of all of it.
+/// Finds `__word__` at the start, where `word` has no underscore. Returns the word and the length of the whole.
 fn escaped_word(text: &str) -> Option<(&str, usize)> {
     let inner = text.strip_prefix("__")?;
     let end = inner.find('_')?;

@@ -1,25 +1,27 @@
-//! Go's ways with numbers and text that show in results and messages.
+//! Go's conversions and formats of numbers, times and durations, which show in results and error texts.
 
 use std::cmp::Ordering;
 
 use crate::value::Timestamp;
 
-/// The integer a double is, if it is one.
+/// The integer that a double is equal to, if there is one.
 pub(crate) fn whole_int(value: f64) -> Option<i64> {
     let fits = value.is_finite() && value > i64::MIN as f64 && value < i64::MAX as f64;
     (fits && value.trunc() == value).then_some(value as i64)
 }
 
+/// The unsigned integer that a double is equal to, if there is one.
 pub(crate) fn whole_uint(value: f64) -> Option<u64> {
     let fits = (0.0..18_446_744_073_709_551_616.0).contains(&value);
     (fits && value.trunc() == value).then_some(value as u64)
 }
 
+/// Compares integers of different types without conversion losses.
 pub(crate) fn compare_int_uint(int: i64, uint: u64) -> Ordering {
     u64::try_from(int).map_or(Ordering::Less, |int| int.cmp(&uint))
 }
 
-/// Neither operand is NaN.
+/// Compares a double with an integer. The double must not be NaN.
 pub(crate) fn compare_double_int(double: f64, int: i64) -> Ordering {
     if double < i64::MIN as f64 {
         return Ordering::Less;
@@ -30,7 +32,7 @@ pub(crate) fn compare_double_int(double: f64, int: i64) -> Ordering {
     double.partial_cmp(&(int as f64)).unwrap_or(Ordering::Equal)
 }
 
-/// Neither operand is NaN.
+/// Compares a double with an unsigned integer. The double must not be NaN.
 pub(crate) fn compare_double_uint(double: f64, uint: u64) -> Ordering {
     if double < 0.0 {
         return Ordering::Less;
@@ -41,12 +43,12 @@ pub(crate) fn compare_double_uint(double: f64, uint: u64) -> Ordering {
     double.partial_cmp(&(uint as f64)).unwrap_or(Ordering::Equal)
 }
 
-/// `strconv.FormatFloat(x, 'f', -1, 64)`
+/// Formats as Go's `strconv.FormatFloat(x, 'f', -1, 64)`.
 pub(crate) fn float_f(value: f64) -> String {
     format!("{value}")
 }
 
-/// `time.RFC3339Nano`, in the moment's own offset.
+/// Formats as Go's `time.RFC3339Nano`, with the timestamp's own offset.
 pub(crate) fn timestamp_text(moment: Timestamp) -> String {
     let local = civil(moment.seconds + i64::from(moment.offset_seconds));
     let mut text = format!(
@@ -68,14 +70,14 @@ pub(crate) fn timestamp_text(moment: Timestamp) -> String {
     text
 }
 
-/// A duration as `string(duration)` writes it: seconds.
+/// Formats a duration as `string(duration)` does: in seconds.
 pub(crate) fn duration_text(nanos: i64) -> String {
-    // As time.Duration.Seconds computes it: whole seconds and the rest, added as doubles.
+    // As Go's `time.Duration.Seconds`: whole seconds plus the rest, added as doubles.
     let seconds = (nanos / 1_000_000_000) as f64 + (nanos % 1_000_000_000) as f64 / 1e9;
     format!("{}s", float_f(seconds))
 }
 
-/// A date and a time of day.
+/// A date and a time of day in the Gregorian calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Civil {
     pub(crate) year: i64,
@@ -84,17 +86,17 @@ pub(crate) struct Civil {
     pub(crate) hour: u32,
     pub(crate) minute: u32,
     pub(crate) second: u32,
-    /// From 0
+    /// 0 is the first of January
     pub(crate) day_of_year: u32,
-    /// From Sunday, 0
+    /// 0 is Sunday
     pub(crate) weekday: u32,
 }
 
-/// The Gregorian date of a number of seconds since 1970.
+/// Converts seconds since 1970 to a date and time of day.
 pub(crate) fn civil(seconds: i64) -> Civil {
     let days = seconds.div_euclid(86_400);
     let rest = seconds.rem_euclid(86_400) as u32;
-    // Days since 0000-03-01, so that the leap day ends a year.
+    // Days since 0000-03-01: in years that begin in March, the leap day comes last.
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let of_era = shifted.rem_euclid(146_097);
@@ -109,7 +111,7 @@ pub(crate) fn civil(seconds: i64) -> Civil {
     Civil { year, month, day, hour: rest / 3600, minute: rest / 60 % 60, second: rest % 60, day_of_year, weekday }
 }
 
-/// Days since 1970-01-01.
+/// Converts a date to days since 1970-01-01.
 pub(crate) fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -120,7 +122,7 @@ pub(crate) fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {
     era * 146_097 + of_era - 719_468
 }
 
-/// How many days a month has.
+/// The number of days of a month.
 pub(crate) fn days_in_month(year: i64, month: u32) -> u32 {
     match month {
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
@@ -130,12 +132,12 @@ pub(crate) fn days_in_month(year: i64, month: u32) -> u32 {
     }
 }
 
-/// `time.ParseDuration`, in nanoseconds.
+/// Parses as Go's `time.ParseDuration`. The result is in nanoseconds.
 pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     rdd_meta::go_duration::parse(text).ok()
 }
 
-/// `time.Parse(time.RFC3339, …)`: which also takes a comma before the fraction and one-digit hours.
+/// Parses as Go's `time.Parse(time.RFC3339, …)`, which also accepts a comma before the fraction and an hour of one digit.
 pub(crate) fn parse_rfc3339(text: &str) -> Option<Timestamp> {
     let octets = text.as_bytes();
     let number = |from: usize, count: usize| -> Option<u32> {

@@ -1,4 +1,4 @@
-//! Schemas that are kept as JSON (`JSONSchemaProps`), ready to be read.
+//! Schemas that are kept as JSON (`JSONSchemaProps`), for [`Shape`](crate::Shape) to read.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use serde_json::Value as Json;
 use crate::rules::Rule;
 use crate::shape::SchemaNode;
 
-/// An OpenAPI schema that is kept as JSON (`JSONSchemaProps`).
+/// An OpenAPI schema that was read from JSON (`JSONSchemaProps`).
 #[derive(Debug)]
 pub struct JsonSchema {
-    /// What the node says of itself, without the nodes below
+    /// The fields of this node that CEL uses, without nodes below
     own: BTreeMap<&'static str, Json>,
     properties: Vec<(String, JsonSchema)>,
     items: Option<Box<JsonSchema>>,
@@ -18,7 +18,7 @@ pub struct JsonSchema {
     all_of: Vec<JsonSchema>,
 }
 
-/// What CEL reads of a node.
+/// The fields that CEL uses.
 const OWN: [&str; 9] = [
     "type",
     "format",
@@ -32,7 +32,7 @@ const OWN: [&str; 9] = [
 ];
 
 impl JsonSchema {
-    /// Reads a schema; what does not belong into one is passed over.
+    /// Reads a schema. Fields that CEL does not use, and values of the wrong type, are ignored.
     #[must_use]
     pub fn new(json: &Json) -> Self {
         let schema =

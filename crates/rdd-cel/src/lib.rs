@@ -1,12 +1,17 @@
-//! CEL as Kubernetes speaks it in version 1.35: parser, type checker, evaluator under a cost budget, function libraries, and the
-//! rules of CustomResourceDefinitions.
+//! CEL as in Kubernetes 1.35: parser, type checker, evaluator with a cost budget, function libraries, and CRD validation rules.
 //!
-//! The way of an expression: [`Environment::compile`] makes a [`Program`]; [`Program::evaluate`] gives a [`Value`] or a [`Fault`]
-//! and what it cost. The way of a schema: [`Shape::new`] reads it, [`RuleSet::new`] compiles its rules, [`RuleSet::validate`]
-//! runs them. Everything here is pure and bounded: no input makes it panic, recurse without end or work without a price.
+//! # Flow
+//! - An expression: [`Environment::compile`] returns a [`Program`]; [`Program::evaluate`] returns a [`Value`] or a [`Fault`],
+//!   and the cost.
+//! - A schema: [`Shape::new`] reads it, [`RuleSet::new`] compiles its rules, and [`RuleSet::validate`] evaluates them for an
+//!   object.
 //!
-//! Later, and kept in mind: the static cost estimate (beside the prices, in `cost`), and the library `jsonpatch` (its signatures and
-//! bodies join the table in `libs`).
+//! # Guarantees
+//! Everything here is pure and bounded: no input causes a panic, unbounded recursion, or work that has no cost.
+//!
+//! # Not implemented
+//! The static cost estimate, which belongs into `cost`, and the library `jsonpatch`, whose functions belong into the table in
+//! `libs`.
 
 mod ast;
 mod check;

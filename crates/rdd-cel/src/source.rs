@@ -1,31 +1,31 @@
-//! Source text, positions in it, and the issues that compilation reports against them in cel-go's words.
+//! Source text, positions in it, and the issues that compilation reports, formatted as in cel-go.
 
 use std::fmt;
 
-/// More issues than this are counted, not shown.
+/// Further issues are counted, but not kept.
 const ISSUES_SHOWN_MAX: usize = 100;
-/// A line longer than this is not repeated under the message.
+/// A longer line is not shown under the message.
 const SNIPPET_BYTES_MAX: usize = 16384;
 
-/// A line (from 1) and a column (from 0), both counted in code points.
+/// A line and a column, counted in code points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Location {
-    /// The line, from 1; -1 where an issue has no place.
+    /// The line, from 1; -1 if an issue has no position.
     pub line: i32,
-    /// The column, from 0; -1 where an issue has no place.
+    /// The column, from 0; -1 if an issue has no position.
     pub column: i32,
 }
 
 impl Location {
-    /// The place of issues that have none.
+    /// For issues without a position.
     pub const NONE: Self = Self { line: -1, column: -1 };
 }
 
-/// An expression's text, with the offsets at which its lines begin.
+/// The text of an expression, and the offsets of its lines.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     text: Vec<char>,
-    /// The offset after each line break.
+    /// The offset after each line break, where the next line begins.
     line_starts: Vec<u32>,
 }
 
@@ -58,19 +58,19 @@ impl Source {
     }
 }
 
-/// One thing that is wrong with an expression.
+/// An error in an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issue {
-    /// Where.
+    /// Its position.
     pub location: Location,
-    /// What, in cel-go's words.
+    /// The text, as in cel-go.
     pub message: String,
 }
 
-/// All that is wrong with an expression; prints as cel-go does (`ERROR: <input>:1:5: …`, the line, a caret).
+/// All errors in an expression. It displays as in cel-go: `ERROR: <input>:1:5: …`, the line, and a caret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Issues {
-    /// In the order of their places.
+    /// Sorted by position.
     pub issues: Vec<Issue>,
     truncated: usize,
     text: String,
@@ -82,7 +82,7 @@ impl fmt::Display for Issues {
     }
 }
 
-/// Issues while they are being found.
+/// Collects issues while an expression is compiled.
 #[derive(Debug, Default)]
 pub(crate) struct Collector {
     issues: Vec<Issue>,
@@ -102,6 +102,7 @@ impl Collector {
         self.issues.is_empty()
     }
 
+    /// Succeeds without issues; otherwise sorts and formats them.
     pub(crate) fn finish(mut self, source: &Source) -> Result<(), Issues> {
         if self.issues.is_empty() {
             return Ok(());
@@ -125,6 +126,7 @@ fn display(issue: &Issue, source: &Source) -> String {
     shown.push_str("\n | ");
     let mut rest = snippet.chars();
     for c in rest.by_ref().take(column.max(0) as usize) {
+        // Wide characters get wide dots and a wide caret, so that the caret stands under its character.
         shown.push(if c.len_utf8() > 1 { '\u{ff0e}' } else { '.' });
     }
     shown.push(if rest.next().is_some_and(|c| c.len_utf8() > 1) { '\u{ff3e}' } else { '^' });

@@ -1,12 +1,12 @@
-//! Room for recursion: deep expressions run on a stack of their own, so that callers can live on small ones.
+//! Runs deep recursion on a thread with a large stack, so that callers can have small stacks.
 
 use std::panic;
 use std::thread;
 
-/// What the deepest expression the grammar allows needs, several times over. Untouched pages cost nothing.
+/// Several times what the deepest expression of the grammar needs. Untouched pages cost no memory.
 const STACK_BYTES: usize = 64 << 20;
 
-/// Does the work, on a larger stack if it is deep. None where no thread can be had for it.
+/// Runs `work`, on a large stack if `is_deep`. Returns `None` if no thread can be started.
 pub(crate) fn with_room<T: Send>(is_deep: bool, work: impl FnOnce() -> T + Send) -> Option<T> {
     if !is_deep {
         return Some(work());
@@ -15,6 +15,7 @@ pub(crate) fn with_room<T: Send>(is_deep: bool, work: impl FnOnce() -> T + Send)
         let started = thread::Builder::new().name("cel".into()).stack_size(STACK_BYTES).spawn_scoped(scope, work);
         match started.ok()?.join() {
             Ok(value) => Some(value),
+            // A panic on the other thread continues on this one, as if `work` had run here.
             Err(cause) => panic::resume_unwind(cause),
         }
     })

@@ -1,4 +1,4 @@
-//! CEL's types, as the checker reasons about them and as error messages spell them.
+//! CEL types, as the checker uses them and error texts display them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 /// A CEL type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Type {
-    /// Anything; checked when it runs.
+    /// Any type; checked at run time.
     Dyn,
-    /// The type of what did not check; assignable to everything, so that one mistake gives one message.
+    /// The type of an invalid node. It is assignable to every type, so that one mistake gives one message.
     Error,
     /// `null`
     Null,
@@ -22,23 +22,23 @@ pub enum Type {
     Double,
     /// Unicode text
     String,
-    /// Octets
+    /// Bytes
     Bytes,
-    /// A moment
+    /// A point in time
     Timestamp,
     /// A span of time
     Duration,
-    /// A list of one type
+    /// A list whose elements have one type
     List(Arc<Type>),
     /// A map from one type to another
     Map(Arc<Type>, Arc<Type>),
-    /// An object with declared fields, by name
+    /// An object with declared fields, by the name of its type
     Struct(Arc<str>),
-    /// A type that only functions understand, with parameters (`optional_type(int)`)
+    /// A type that only functions can use, with parameters, such as `optional_type(int)`
     Opaque(Arc<str>, Vec<Type>),
     /// The type of a type
     Type(Option<Arc<Type>>),
-    /// A type parameter or, inside the checker, a type variable
+    /// A type parameter of a signature or, in the checker, a type variable
     Param(Arc<str>),
 }
 
@@ -77,7 +77,7 @@ impl Type {
         matches!(self, Type::Dyn | Type::Error)
     }
 
-    /// The inner type of an optional, and whether it was one.
+    /// The inner type of an optional, or the type itself, and whether it was an optional.
     pub(crate) fn unwrap_optional(&self) -> (&Type, bool) {
         match self {
             Type::Opaque(name, params) if &**name == "optional_type" && params.len() == 1 => (&params[0], true),
@@ -85,13 +85,13 @@ impl Type {
         }
     }
 
-    /// The name that the type has when it runs, without its parameters.
+    /// The name of the type at run time, without parameters.
     #[must_use]
     pub fn name(&self) -> &str {
         self.runtime_name()
     }
 
-    /// The name that `type(x)` has when it runs.
+    /// The name of the type at run time, as `type(x)` has it.
     pub(crate) fn runtime_name(&self) -> &str {
         match self {
             Type::Dyn => "dyn",
@@ -112,7 +112,7 @@ impl Type {
         }
     }
 
-    /// Whether two types are the same once every type parameter counts as every other.
+    /// Whether two types are equal when all type parameters count as one.
     pub(crate) fn is_equivalent(&self, other: &Type) -> bool {
         match (self, other) {
             (Type::Param(_), Type::Param(_)) => true,
@@ -127,7 +127,7 @@ impl Type {
     }
 }
 
-/// As cel-go's messages spell a type.
+/// Displays the type as cel-go's error texts do.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,5 @@
-//! What Kubernetes demands of literals beyond types: durations, times, patterns and formats that can be read, lists of one type.
+//! Validates literals beyond their types, as Kubernetes does: durations, times, patterns, format strings, and lists of one
+//! type.
 
 use super::{Checked, Reference};
 use crate::ast::{Expr, Id, Kind, Literal};
@@ -8,7 +9,7 @@ use crate::libs::{convert, regexes};
 use crate::types::Type;
 use crate::value::Value;
 
-/// Reports, at a node, each literal that cannot be meant.
+/// Reports each invalid literal with the id of its node.
 pub(super) fn validate(checked: &Checked, mut report: impl FnMut(Id, String)) {
     let mut found: Vec<(Id, String)> = Vec::new();
     checked.root.walk(&mut Vec::new(), &mut |expr, ancestors| {
@@ -29,6 +30,7 @@ pub(super) fn validate(checked: &Checked, mut report: impl FnMut(Id, String)) {
     found.into_iter().for_each(|(id, message)| report(id, message));
 }
 
+/// Validates a literal argument of a function that parses it.
 fn argument(function: &str, args: &[Expr], report: &mut dyn FnMut(Id, String)) {
     let Some(Expr { id, kind: Kind::Literal(literal) }) = args.first() else { return };
     let valid = match (function, literal) {
@@ -44,11 +46,12 @@ fn argument(function: &str, args: &[Expr], report: &mut dyn FnMut(Id, String)) {
     }
 }
 
-/// Arguments of `format` may have different types, at any depth.
+/// Whether the node is inside a call of `format`, whose arguments may have different types at any depth.
 fn inside_format(ancestors: &[&Expr]) -> bool {
     ancestors.iter().any(|parent| matches!(&parent.kind, Kind::Call { function, .. } if function == "format"))
 }
 
+/// Validates that the elements of a list, or the keys and the values of a map, have one type.
 fn aggregate(checked: &Checked, expr: &Expr, report: &mut dyn FnMut(Id, String)) {
     let element_type = |expr: &Expr, optional: bool| {
         let found = checked.type_of(expr);
@@ -87,6 +90,7 @@ fn aggregate(checked: &Checked, expr: &Expr, report: &mut dyn FnMut(Id, String))
     }
 }
 
+/// Validates a call of `format` whose format string and list are literals.
 fn format_call(checked: &Checked, call: &Expr, target: &Expr, args: &[Expr], report: &mut dyn FnMut(Id, String)) {
     let is_format = match &checked.references[call.id as usize] {
         Some(Reference::Function { overloads, .. }) => overloads.contains(&"string_format"),
@@ -108,7 +112,7 @@ fn format_call(checked: &Checked, call: &Expr, target: &Expr, args: &[Expr], rep
         })
     });
     match outcome {
-        // The checker of format strings asks for arguments beyond the list before it notices.
+        // A mistake in the format string itself, such as a missing argument, is reported at the call.
         Err(message) => report(place, message),
         Ok(seen) if elements.len() > seen => {
             let message =
@@ -119,6 +123,7 @@ fn format_call(checked: &Checked, call: &Expr, target: &Expr, args: &[Expr], rep
     }
 }
 
+/// Validates that the type of an argument fits its clause.
 fn clause(checked: &Checked, kind: char, argument: &Expr) -> Result<(), (Id, String)> {
     use Type::{Bool, Bytes, Double, Dyn, Int, String, Uint};
     if kind == 's' {
@@ -134,7 +139,7 @@ fn clause(checked: &Checked, kind: char, argument: &Expr) -> Result<(), (Id, Str
     if fits || *found == Dyn { Ok(()) } else { Err((argument.id, string_format::mistake(kind, found.runtime_name()))) }
 }
 
-/// `%s` takes most things, and looks into literals.
+/// Validates an argument of `%s`, which accepts most types, and the elements of a list or map literal in it.
 fn plain(checked: &Checked, argument: &Expr) -> Result<(), (Id, String)> {
     let found = checked.type_of(argument);
     if matches!(found, Type::Struct(_) | Type::Opaque(..) | Type::Error | Type::Param(_)) {

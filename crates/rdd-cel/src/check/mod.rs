@@ -1,4 +1,4 @@
-//! The type checker: a type for every node, an overload for every call, or what is wrong.
+//! The type checker: finds a type for every node and the overloads for every call, or reports issues.
 
 mod literals;
 mod unify;
@@ -14,18 +14,18 @@ use crate::source::{Collector, Issues, Source};
 use crate::types::Type;
 use unify::{Substitutions, most_general};
 
-/// What a name or a call turned out to be.
+/// The meaning of a name or a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reference {
-    /// A variable, or a loop's variable
+    /// A variable of the environment or of a comprehension
     Variable(String),
-    /// A type
+    /// A type, with the name that the expression uses
     Type(Type, String),
-    /// A function, and the overloads that may run
+    /// A function, with the overloads that fit the argument types. `drops_target`: the target is part of the function's name
     Function { name: String, overloads: Vec<&'static str>, drops_target: bool },
 }
 
-/// An expression that makes sense.
+/// An expression without issues, with the types and references of its nodes.
 #[derive(Debug)]
 pub(crate) struct Checked {
     pub(crate) root: Expr,
@@ -39,6 +39,7 @@ impl Checked {
     }
 }
 
+/// Checks a parsed expression, then its literals; the latter only if everything else is correct.
 pub(crate) fn check(source: &Source, parsed: Parsed, environment: &Environment) -> Result<Checked, Issues> {
     let count = parsed.offsets.len();
     let mut checker = Checker {
@@ -55,6 +56,7 @@ pub(crate) fn check(source: &Source, parsed: Parsed, environment: &Environment) 
     let Checker { mut types, references, substitutions, issues, .. } = checker;
     issues.finish(source)?;
     for found in types.iter_mut().flatten() {
+        // Type variables without a meaning become `dyn`: the evaluator has no variables.
         *found = substitutions.substitute(found, true);
     }
     let checked = Checked { root: parsed.root, types, references };
@@ -72,7 +74,7 @@ struct Checker<'c> {
     types: Vec<Option<Type>>,
     references: Vec<Option<Reference>>,
     substitutions: Substitutions,
-    /// The variables of the loops around the current node, outermost first.
+    /// The variables of the comprehensions around the current node, outermost first.
     scopes: Vec<HashMap<String, Type>>,
 }
 
@@ -111,7 +113,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A variable or a type of this name.
+    /// Resolves a name: variables of comprehensions first, then those of the environment, then types.
     fn lookup(&self, name: &str) -> Option<(Type, Reference)> {
         let name = name.strip_prefix('.').unwrap_or(name);
         let local = self.scopes.iter().rev().find_map(|scope| scope.get(name));
@@ -148,6 +150,7 @@ impl Checker<'_> {
             self.refer(expr, reference);
             return;
         }
+        // A dotted name can be a variable or a type as a whole; only otherwise is it a field selection.
         let found = self.select_field(expr, operand, field, false);
         let found = if test_only { Type::Bool } else { found };
         let found = self.substitutions.substitute(&found, false);
@@ -157,6 +160,7 @@ impl Checker<'_> {
     fn select_field(&mut self, expr: &Expr, operand: &Expr, field: &str, optional: bool) -> Type {
         self.check(operand);
         let operand_type = self.substitutions.substitute(&self.get(operand), false);
+        // Selecting from an optional selects from its value, and the result is optional again.
         let (target, was_optional) = operand_type.unwrap_optional();
         let found = match target {
             Type::Map(_, value) => (**value).clone(),
@@ -189,6 +193,7 @@ impl Checker<'_> {
     fn check_call(&mut self, expr: &Expr, target: Option<&Expr>, function: &str, args: &[Expr]) {
         if function == "_?._"
             && let [operand, Expr { kind: Kind::Literal(Literal::String(field)), .. }] = args
+        // The planner evaluates this operator itself; the checker sees a field selection.
         {
             let found = self.select_field(expr, operand, field, true);
             let found = self.substitutions.substitute(&found, false);
@@ -213,6 +218,7 @@ impl Checker<'_> {
             return;
         };
         let qualified = target.qualified_name().map(|prefix| format!("{prefix}.{function}"));
+        // `target.function` can be the name of a function with a dot in it, such as `ip.isCanonical`; then there is no target.
         let qualified = qualified.as_deref().map(|name| name.strip_prefix('.').unwrap_or(name));
         if let Some((name, found)) = qualified.and_then(|name| FUNCTIONS.get_key_value(name)) {
             self.resolve(expr, name, found, None, args, true);
@@ -244,6 +250,7 @@ impl Checker<'_> {
         }
         let mut found: Option<Type> = None;
         let mut overloads = Vec::new();
+        // Several overloads may fit when an argument is `dyn`; the evaluator then chooses among them.
         for overload in function.overloads.iter().filter(|overload| overload.member == target.is_some()) {
             let (params, result) = self.instantiate(&overload.params, &overload.result);
             if !self.substitutions.assignable_all(&given, &params) {
@@ -292,7 +299,7 @@ impl Checker<'_> {
         self.refer(expr, Reference::Function { name: name.into(), overloads: vec![id], drops_target: false });
     }
 
-    /// A signature with variables of its own for its type parameters.
+    /// Replaces the type parameters of a signature by fresh type variables.
     fn instantiate(&mut self, params: &[Type], result: &Type) -> (Vec<Type>, Type) {
         let mut variables: BTreeMap<Arc<str>, Type> = BTreeMap::new();
         for part in params.iter().chain([result]) {
@@ -306,7 +313,7 @@ impl Checker<'_> {
         (params.iter().map(replace).collect(), replace(result))
     }
 
-    /// The type of an element that may be left out.
+    /// The type of an element. An optional element (`?x`) must be an optional or `dyn`.
     fn unwrap_element(&mut self, expr: &Expr, optional: bool) -> Type {
         let found = self.get(expr);
         if !optional {
@@ -320,7 +327,8 @@ impl Checker<'_> {
         inner
     }
 
-    /// What both fit; literals of mixed types are found afterwards, with the other literals.
+    /// The type of a list's elements so far and one more. Mixed types give `dyn`; the validation of literals reports them
+    /// later.
     fn join(&mut self, before: Option<Type>, current: Type) -> Type {
         match before {
             None => current,
@@ -390,6 +398,7 @@ impl Checker<'_> {
         self.check(&fold.init);
         let range = self.substitutions.substitute(&self.get(&fold.range), false);
         let accumulator = self.get(&fold.init);
+        // The accumulator has a scope of its own, because the result sees it but not the iteration variables.
         self.scopes.push(HashMap::from([(fold.accumulator.clone(), accumulator.clone())]));
         let two = fold.second_variable.is_some();
         let (first, second) = match &range {
@@ -444,7 +453,7 @@ fn literal_type(literal: &Literal) -> Type {
     }
 }
 
-/// Types that an expression can name.
+/// The types that an expression can name.
 fn type_by_name(name: &str) -> Option<Type> {
     Some(match name {
         "bool" => Type::Bool,
@@ -464,7 +473,7 @@ fn type_by_name(name: &str) -> Option<Type> {
     })
 }
 
-/// Names that pass the checker in Kubernetes and fail when the program is made.
+/// Names that the checker accepts in Kubernetes although planning then fails.
 fn scalar_of_schemas(name: &str) -> Option<Type> {
     match name {
         "duration" => Some(Type::Duration),

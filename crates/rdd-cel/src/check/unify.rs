@@ -1,26 +1,27 @@
-//! Type variables: what they stand for, and whether one type may stand where another is wanted.
+//! Type variables: their meanings, and whether a type is assignable to another.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::types::Type;
 
-/// Type variables and what is known about them. A failed attempt leaves no trace.
+/// Type variables with their meanings. A failed assignment leaves them unchanged.
 #[derive(Debug, Default)]
 pub(super) struct Substitutions {
     known: HashMap<Arc<str>, Type>,
-    /// What the current attempt has changed.
+    /// The changes of the current assignment, to undo them.
     trail: Vec<(Arc<str>, Option<Type>)>,
     fresh: usize,
 }
 
 impl Substitutions {
+    /// A new type variable.
     pub(super) fn fresh(&mut self) -> Type {
         self.fresh += 1;
         Type::Param(format!("_var{}", self.fresh - 1).into())
     }
 
-    /// Whether `actual` may stand where `wanted` is asked for, in each position; what that says about variables is kept.
+    /// Whether each type is assignable to the wanted type at its position. On success, the meanings of variables are kept.
     pub(super) fn assignable_all(&mut self, actual: &[Type], wanted: &[Type]) -> bool {
         self.trail.clear();
         let fits = actual.len() == wanted.len() && actual.iter().zip(wanted).all(|(a, w)| self.fits(a, w));
@@ -39,11 +40,13 @@ impl Substitutions {
         self.assignable_all(std::slice::from_ref(actual), std::slice::from_ref(wanted))
     }
 
+    /// Records a meaning of a variable, and how to undo it.
     fn learn(&mut self, name: &Arc<str>, meaning: Type) {
         let before = self.known.insert(Arc::clone(name), meaning);
         self.trail.push((Arc::clone(name), before));
     }
 
+    /// Whether one type is assignable to the other; both may contain variables.
     fn fits(&mut self, first: &Type, second: &Type) -> bool {
         if let Type::Param(name) = second {
             match self.stands_for(first, name, second) {
@@ -59,6 +62,7 @@ impl Substitutions {
             return true;
         }
         match (first, second) {
+            // `null` is assignable to objects, optionals, durations and timestamps.
             (Type::Null, other) | (other, Type::Null) => is_nullable(other),
             (Type::Type(_), Type::Type(_)) => true,
             (Type::List(a), Type::List(b)) => self.fits(a, b),
@@ -70,7 +74,7 @@ impl Substitutions {
         }
     }
 
-    /// Whether the variable may mean `meaning`, and whether it already meant something.
+    /// Whether the variable can have the meaning `meaning`, and whether it had one before.
     fn stands_for(&mut self, meaning: &Type, name: &Arc<str>, variable: &Type) -> (bool, bool) {
         if meaning == variable {
             return (true, true);
@@ -80,6 +84,7 @@ impl Substitutions {
                 return (true, true);
             }
             if self.fits(meaning, &known) {
+                // The more general of the two becomes the meaning.
                 let general = most_general(meaning, &known);
                 if self.is_free_of(variable, &general) {
                     self.learn(name, general);
@@ -95,7 +100,7 @@ impl Substitutions {
         (false, false)
     }
 
-    /// Whether the variable does not occur inside the type.
+    /// Whether the variable does not occur in the type. Otherwise the type would contain itself.
     fn is_free_of(&self, variable: &Type, within: &Type) -> bool {
         if variable == within {
             return false;
@@ -110,7 +115,7 @@ impl Substitutions {
         }
     }
 
-    /// The type with its variables replaced; those that mean nothing stay, or become `dyn`.
+    /// Replaces the variables in a type by their meanings. A variable without one stays, or becomes `dyn` with `free_to_dyn`.
     pub(super) fn substitute(&self, given: &Type, free_to_dyn: bool) -> Type {
         let inner = |part: &Type| self.substitute(part, free_to_dyn);
         match given {
@@ -128,12 +133,12 @@ impl Substitutions {
     }
 }
 
-/// What `null` may stand for.
+/// Whether `null` is assignable to the type.
 fn is_nullable(given: &Type) -> bool {
     matches!(given, Type::Null | Type::Opaque(..) | Type::Struct(_) | Type::Duration | Type::Timestamp)
 }
 
-/// The less specific of two types that fit each other.
+/// The less specific of two types that are assignable to each other.
 pub(super) fn most_general(first: &Type, second: &Type) -> Type {
     if is_equal_or_less_specific(first, second) { first.clone() } else { second.clone() }
 }
