@@ -1,4 +1,4 @@
-//! The evaluator: walks a program's nodes, counts what each costs, and stops when the budget is used up.
+//! The evaluator: walks the nodes of a program, counts their cost, and stops when the cost exceeds the limit.
 
 use std::sync::Arc;
 
@@ -7,25 +7,27 @@ use crate::libs::{self, lists, operators, regexes};
 use crate::program::{Attribute, Body, Call, Evaluation, Fold, Node, Program, Qualifier, QualifierKey, Root};
 use crate::value::{Fault, Key, List, ListKind, Map, MapValues, Outcome, Value, equal};
 
+/// Evaluates a program. `limit` bounds the cost.
 pub(crate) fn evaluate<'a>(program: &Program, variables: &[(&str, Outcome<'a>)], limit: u64) -> Evaluation<'a> {
     let mut run = Run { variables, slots: (0..program.slots).map(|_| Slot::Empty).collect(), cost: 0, limit };
     let outcome = run.eval(&program.root);
     Evaluation { outcome, cost: run.cost }
 }
 
-/// The value of a node that names nothing.
+/// Evaluates a node without variables, for constant folding.
 pub(crate) fn evaluate_constant(node: &Node) -> Result<Value<'static>, Fault> {
     Run { variables: &[], slots: Vec::new(), cost: 0, limit: u64::MAX }.eval(node)
 }
 
-/// A loop's variable.
+/// The variable of a comprehension.
 enum Slot<'p, 'a> {
     Empty,
-    /// Evaluated when it is first asked for
+    /// Evaluated on first use
     Pending(&'p Node),
     Ready(Outcome<'a>),
 }
 
+/// The state of one evaluation.
 struct Run<'p, 'v, 'a> {
     variables: &'v [(&'v str, Outcome<'a>)],
     slots: Vec<Slot<'p, 'a>>,
@@ -34,7 +36,9 @@ struct Run<'p, 'v, 'a> {
 }
 
 impl<'p, 'a> Run<'p, '_, 'a> {
+    /// Adds to the cost; fails when the cost exceeds the limit.
     fn charge(&mut self, cost: u64) -> Result<(), Fault> {
+        // Wrapping, because `attribute` may subtract a unit from a cost of 0, as cel-go does.
         self.cost = self.cost.wrapping_add(cost);
         if self.cost > self.limit { Err(Fault::CostLimit) } else { Ok(()) }
     }
@@ -69,7 +73,8 @@ impl<'p, 'a> Run<'p, '_, 'a> {
         }
     }
 
-    /// `&&` (decided by false) and `||` (decided by true): the deciding value wins over errors on the other side.
+    /// Evaluates `&&` (`decisive` is false) or `||` (`decisive` is true). A decisive operand wins over an error of the other
+    /// one.
     fn logic(&mut self, terms: &'p [Node; 2], decisive: bool) -> Outcome<'a> {
         let mut failed = None;
         for term in terms {
@@ -89,6 +94,7 @@ impl<'p, 'a> Run<'p, '_, 'a> {
         let result = match &args {
             [Ok(left), Ok(right)] => match equal(left, right) {
                 Ok(same) => Ok(Value::Bool(same != negated)),
+                // `!=` of values that cannot be compared is true; `==` is an error.
                 Err(_) if negated => Ok(Value::Bool(true)),
                 Err(fault) => Err(fault),
             },
@@ -98,7 +104,7 @@ impl<'p, 'a> Run<'p, '_, 'a> {
         result
     }
 
-    /// A value or an error of the language; only the budget ends the evaluation.
+    /// Evaluates a node to a value or an error. Only a final fault, such as the cost limit, ends the evaluation.
     fn eval_or_limit(&mut self, node: &'p Node) -> Result<Outcome<'a>, Fault> {
         match self.eval(node) {
             Err(fault) if fault.is_final() => Err(fault),
@@ -145,6 +151,7 @@ impl<'p, 'a> Run<'p, '_, 'a> {
                 value => values.insert(key, value),
             }
         });
+        // Creating the map costs also when an entry failed, but not after a final fault.
         if let Err(fault) = &result
             && fault.is_final()
         {
@@ -162,7 +169,7 @@ impl<'p, 'a> Run<'p, '_, 'a> {
             return resolved;
         }
         match (&attribute.root, attribute.test_only) {
-            // cel-go takes back what it never charged here; so do we.
+            // As cel-go, which subtracts a unit here that it never added.
             (Root::Conditional(_), true) => self.cost = self.cost.wrapping_sub(1),
             (Root::Conditional(_), false) | (_, true) => {}
             (_, false) => self.charge(1)?,
@@ -170,7 +177,7 @@ impl<'p, 'a> Run<'p, '_, 'a> {
         resolved
     }
 
-    /// The attribute's value, without the price of naming it.
+    /// Resolves an attribute, without the unit for the attribute itself.
     fn resolve(&mut self, attribute: &'p Attribute) -> Outcome<'a> {
         let root = match &attribute.root {
             Root::Variable(name) => match self.variables.iter().find(|(known, _)| known == name) {
@@ -191,6 +198,7 @@ impl<'p, 'a> Run<'p, '_, 'a> {
         self.qualify(root, attribute)
     }
 
+    /// The value of a comprehension's variable; a pending one is evaluated now and kept.
     fn slot(&mut self, slot: usize) -> Outcome<'a> {
         if let Slot::Pending(init) = self.slots[slot] {
             let value = self.eval(init);
@@ -205,6 +213,8 @@ impl<'p, 'a> Run<'p, '_, 'a> {
         }
     }
 
+    /// Applies the qualifiers to a value. Once an optional or an optional qualifier occurs, absence gives an optional without
+    /// value.
     fn qualify(&mut self, root: Value<'a>, attribute: &'p Attribute) -> Outcome<'a> {
         let (mut object, mut optional) = match root {
             Value::Optional(None) if attribute.test_only => return Ok(Value::Bool(false)),
@@ -227,7 +237,7 @@ impl<'p, 'a> Run<'p, '_, 'a> {
         if optional { Ok(Value::optional(Some(object))) } else { Ok(object) }
     }
 
-    /// One step of the way. Absence is an error unless it was asked about.
+    /// Applies one qualifier. Returns `None` for an absent part if absence is allowed; otherwise it is an error.
     fn step(
         &mut self,
         object: &Value<'a>,
@@ -259,7 +269,7 @@ impl<'p, 'a> Run<'p, '_, 'a> {
         let mut complete = true;
         for (index, arg) in call.args.iter().enumerate() {
             let value = match (&call.body, index) {
-                // The accumulator itself is taken at the end, so that it can be changed in place.
+                // `apply` takes the accumulator from its slot at the end: as the only reference, it can be changed in place.
                 (Body::Append(slot) | Body::Insert(slot), 0) => {
                     self.charge(1)?;
                     match self.slot_fault(*slot)? {
@@ -273,6 +283,7 @@ impl<'p, 'a> Run<'p, '_, 'a> {
             args.push(value);
             if failed && call.stops_early {
                 complete = args.len() == call.args.len();
+                // cel-go ends the arguments of variadic functions at the first error, and then charges nothing for the call.
                 break;
             }
         }
@@ -280,7 +291,7 @@ impl<'p, 'a> Run<'p, '_, 'a> {
             return self.apply(call, &mut args);
         }
         if call.price.follows_from_arguments() {
-            // Priced first, so that no work is done that the budget does not cover; only then can it fail.
+            // Charged before the call, so that no work is done that the budget does not cover.
             let cost = call.price.cost(&args, &Ok(Value::Null)).map_err(Fault::Internal)?;
             self.charge(cost)?;
             return self.apply(call, &mut args);
@@ -294,6 +305,7 @@ impl<'p, 'a> Run<'p, '_, 'a> {
         result
     }
 
+    /// The error of a comprehension's variable, if its value is one.
     fn slot_fault(&mut self, slot: usize) -> Result<Option<Fault>, Fault> {
         match self.slot(slot) {
             Ok(_) => Ok(None),
@@ -302,7 +314,9 @@ impl<'p, 'a> Run<'p, '_, 'a> {
         }
     }
 
+    /// Makes a call with evaluated arguments; an error in any of them is the result.
     fn apply(&mut self, call: &'p Call, args: &mut [Outcome<'a>]) -> Outcome<'a> {
+        // Turns everything but false into true, errors too: a macro's loop ends only when the result is certain.
         if let Body::NotStrictlyFalse = call.body {
             return Ok(match args.first() {
                 Some(Ok(Value::Bool(value))) => Value::Bool(*value),
@@ -330,6 +344,7 @@ impl<'p, 'a> Run<'p, '_, 'a> {
         }
     }
 
+    /// Takes a comprehension's variable out of its slot.
     fn take(&mut self, slot: usize) -> Outcome<'a> {
         match std::mem::replace(&mut self.slots[slot], Slot::Empty) {
             Slot::Ready(value) => value,
@@ -337,6 +352,7 @@ impl<'p, 'a> Run<'p, '_, 'a> {
         }
     }
 
+    /// Appends to the accumulator in place, instead of copying the list in every iteration.
     fn append(&mut self, slot: usize, mut values: Vec<Value<'a>>) -> Outcome<'a> {
         let accumulated = self.take(slot)?;
         match (accumulated, values.pop()) {
@@ -349,6 +365,7 @@ impl<'p, 'a> Run<'p, '_, 'a> {
         }
     }
 
+    /// Inserts into the accumulator in place.
     fn insert(&mut self, slot: usize, values: &[Value<'a>]) -> Outcome<'a> {
         match self.take(slot)? {
             Value::Map(Map::Values(mut map)) => {
@@ -361,6 +378,7 @@ impl<'p, 'a> Run<'p, '_, 'a> {
 
     // Loops.
 
+    /// Evaluates a comprehension.
     fn fold(&mut self, fold: &'p Fold) -> Outcome<'a> {
         let range = self.eval(&fold.range)?;
         self.slots[fold.accumulator] = Slot::Pending(&fold.init);
@@ -399,12 +417,13 @@ impl<'p, 'a> Run<'p, '_, 'a> {
             }
         }
         let result = self.eval(&fold.result);
+        // Releases the values; the next run of this comprehension assigns the slots again.
         self.slots[fold.accumulator] = Slot::Empty;
         self.slots[fold.variable] = Slot::Empty;
         result
     }
 
-    /// One turn of a loop; whether there may be another.
+    /// Runs one iteration. Returns whether the loop continues.
     fn turn(&mut self, fold: &'p Fold, first: Outcome<'a>, second: Option<Outcome<'a>>) -> Result<bool, Fault> {
         self.slots[fold.variable] = Slot::Ready(first);
         if let (Some(slot), Some(value)) = (fold.second_variable, second) {
@@ -423,7 +442,7 @@ fn is_final(outcome: &Outcome<'_>) -> bool {
     outcome.as_ref().is_err_and(Fault::is_final)
 }
 
-/// A part of a value by key or index.
+/// Returns a part of a value by its key or index. With `may_be_absent`, an absent part is `None` instead of an error.
 fn part<'a>(object: &Value<'a>, key: &Value<'a>, may_be_absent: bool) -> Result<Option<Value<'a>>, Fault> {
     if !matches!(key, Value::String(_) | Value::Int(_) | Value::Uint(_) | Value::Bool(_) | Value::Double(_)) {
         return Err(Fault::error(format!("invalid qualifier type: {}", go_type(key))));
@@ -450,6 +469,7 @@ fn part<'a>(object: &Value<'a>, key: &Value<'a>, may_be_absent: bool) -> Result<
             };
             match usize::try_from(index) {
                 Ok(at) if at < list.len() => {
+                    // A list of an object accepts only `int` indexes in Kubernetes, unlike a computed one.
                     if matches!(list, List::Json(_, Some(_))) && !matches!(key, Value::Int(_)) {
                         return Err(Fault::error(format!("unsupported index: {}", key.shown())));
                     }
@@ -462,7 +482,7 @@ fn part<'a>(object: &Value<'a>, key: &Value<'a>, may_be_absent: bool) -> Result<
     }
 }
 
-/// `%T` of a value.
+/// The value's type as Go's `%T` prints it.
 pub(crate) fn go_type(value: &Value<'_>) -> &'static str {
     match value {
         Value::Null => "types.Null",

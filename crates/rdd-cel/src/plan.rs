@@ -1,4 +1,4 @@
-//! From a checked tree to a program: names become slots, constants are folded, each call gets its body.
+//! The planner: compiles a checked expression to a program, with slots for variables, folded constants and resolved functions.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use crate::libs::{self, FUNCTIONS, Style, regexes};
 use crate::program::{Attribute, Body, Call, Fold, Node, Planned, Program, Qualifier, QualifierKey, Root};
 use crate::value::{Key, Text, Value};
 
+/// Plans a checked expression. The error is that of a constant part or of an invalid pattern.
 pub(crate) fn plan(checked: &Checked) -> Result<Program, String> {
     let mut planner = Planner { checked, scopes: Vec::new(), slots: 0, depth: 0, deepest: 0 };
     let root = planner.plan(&checked.root)?;
@@ -25,7 +26,7 @@ pub(crate) fn plan(checked: &Checked) -> Result<Program, String> {
 
 struct Planner<'c> {
     checked: &'c Checked,
-    /// The variables of the loops around the current node, with their slots.
+    /// The variables of the comprehensions around the current node, with their slots.
     scopes: Vec<(String, usize)>,
     slots: usize,
     depth: usize,
@@ -65,6 +66,7 @@ impl Planner<'_> {
             Kind::Select { operand, field, test_only } => {
                 let mut attribute = self.plan(operand)?.into_attribute();
                 let key = QualifierKey::Const(Value::String(Text::Shared(field.as_str().into())));
+                // A chain of selections becomes one attribute with many qualifiers.
                 attribute.qualifiers.push(Qualifier { key, optional: false });
                 attribute.test_only = *test_only;
                 Ok(Node::Attribute(Box::new(attribute)))
@@ -113,7 +115,7 @@ impl Planner<'_> {
         let (accumulator, variable) = (slot(), slot());
         let second_variable = fold.second_variable.as_ref().map(|_| slot());
         let depth = self.scopes.len();
-        // The accumulator hides an iteration variable of the same name, so it goes on top.
+        // The accumulator hides an iteration variable of the same name.
         self.scopes.push((fold.variable.clone(), variable));
         if let (Some(name), Some(slot)) = (&fold.second_variable, second_variable) {
             self.scopes.push((name.clone(), slot));
@@ -121,6 +123,7 @@ impl Planner<'_> {
         self.scopes.push((fold.accumulator.clone(), accumulator));
         let condition = self.plan(&fold.condition)?;
         let step = self.plan(&fold.step)?;
+        // The result sees the accumulator, but not the iteration variables.
         self.scopes.truncate(depth);
         self.scopes.push((fold.accumulator.clone(), accumulator));
         let result = self.plan(&fold.result)?;
@@ -141,6 +144,7 @@ impl Planner<'_> {
         for arg in target.into_iter().chain(args) {
             nodes.push(self.plan(arg)?);
         }
+        // With several overloads, the evaluator chooses by the types of the arguments.
         let overload = if let [one] = overloads.as_slice() { one } else { "" };
         let pair = |nodes: Vec<Node>| -> Result<Box<[Node; 2]>, String> {
             nodes.try_into().map(Box::new).map_err(|_| format!("no such overload: {name}"))
@@ -169,6 +173,7 @@ impl Planner<'_> {
         fold_constant(Node::Call(Box::new(call)), is_constant)
     }
 
+    /// The body of a call, and whether its arguments stop at the first error.
     fn body(&self, name: &str, overload: &str, args: &[Node]) -> Result<(Body, bool), String> {
         let missing = (Body::Missing, args.len() > 2);
         if name == "@not_strictly_false" {
@@ -181,6 +186,7 @@ impl Planner<'_> {
                 _ => {}
             }
         }
+        // A constant pattern is compiled once, with the program.
         if let Some(Value::String(pattern)) = args.get(1).and_then(Node::constant) {
             match name {
                 "matches" => return Ok((Body::Matches(regexes::compile(pattern)?), true)),
@@ -200,7 +206,7 @@ impl Planner<'_> {
         })
     }
 
-    /// The slot of the accumulator, where the first argument is just that.
+    /// The slot of the accumulator, if the first argument is the accumulator itself.
     fn accumulator(&self, args: &[Node]) -> Option<usize> {
         let Node::Attribute(attribute) = args.first()? else { return None };
         let Root::Slot(slot) = attribute.root else { return None };
@@ -221,6 +227,7 @@ fn constant(literal: &Literal) -> Value<'static> {
     }
 }
 
+/// Evaluates a node whose operands are constant.
 fn fold_constant(node: Node, is_constant: bool) -> Planned {
     if !is_constant {
         return Ok(node);
@@ -228,7 +235,7 @@ fn fold_constant(node: Node, is_constant: bool) -> Planned {
     eval::evaluate_constant(&node).map(Node::Const).map_err(|fault| fault.to_string())
 }
 
-/// Functions that are applied to constants once, when the program is made.
+/// Whether calls of a function with a constant argument are evaluated by the planner.
 fn converts(function: &str) -> bool {
     matches!(
         function,
@@ -257,11 +264,12 @@ fn index([operand, index]: [Node; 2], optional: bool) -> Planned {
     Ok(Node::Attribute(Box::new(attribute)))
 }
 
-/// How to test membership in a constant list, where a set can tell.
+/// If a hash set can represent a constant list, returns a function that builds the node for `in`.
 fn membership(nodes: &[Node]) -> Option<impl FnOnce(Vec<Node>) -> Node + use<>> {
     let Value::List(list) = nodes.get(1)?.constant()? else { return None };
     let mut keys = HashSet::new();
     for item in list.iter() {
+        // Numbers equal each other across types, so each is added under every type that can represent it.
         let item = item.ok()?;
         match &item {
             Value::Double(value) => {

@@ -1,4 +1,4 @@
-//! Programs: planned expressions, shared between threads, evaluated under a budget.
+//! Programs: planned expressions that threads can share, evaluated with a cost limit.
 
 use std::collections::HashSet;
 
@@ -11,43 +11,46 @@ use crate::stack;
 use crate::types::Type;
 use crate::value::{Fault, Key, Outcome, Value};
 
-/// A compiled expression.
+/// A compiled expression. It is immutable; any number of threads may evaluate it.
 #[derive(Debug)]
 pub struct Program {
     pub(crate) root: Node,
     pub(crate) slots: usize,
     pub(crate) output: Type,
     pub(crate) variables: HashSet<String>,
-    /// How deep its nodes are nested
+    /// The greatest nesting depth of its nodes
     pub(crate) depth: usize,
 }
 
-/// Programs that are nested deeper run on a stack of their own.
+/// Deeper programs are evaluated on a thread with a large stack.
 const DEPTH_INLINE_MAX: usize = 48;
 
-/// What an evaluation came to.
+/// The result of an evaluation.
 #[derive(Debug, Clone)]
 pub struct Evaluation<'a> {
-    /// The value, or why there is none
+    /// The value, or the fault
     pub outcome: Outcome<'a>,
-    /// What it cost, in cel-go's units; also where it failed
+    /// The cost in cel-go's units, also of a failed evaluation
     pub cost: u64,
 }
 
 impl Program {
-    /// The type of its values.
+    /// The type of the program's values.
     #[must_use]
     pub fn output_type(&self) -> &Type {
         &self.output
     }
 
-    /// Whether it names a variable of the environment.
+    /// Whether the program refers to a variable of the environment.
     #[must_use]
     pub fn uses(&self, variable: &str) -> bool {
         self.variables.contains(variable)
     }
 
-    /// Evaluates with values for variables; stops when the cost exceeds the limit.
+    /// Evaluates the program with these variables.
+    ///
+    /// The evaluation ends with [`Fault::CostLimit`] when its cost exceeds `cost_limit`. A variable that the program uses and
+    /// that is not given is an error of the expression.
     #[must_use]
     pub fn evaluate<'a>(&self, variables: &[(&str, Outcome<'a>)], cost_limit: u64) -> Evaluation<'a> {
         let made = stack::with_room(self.depth > DEPTH_INLINE_MAX, || eval::evaluate(self, variables, cost_limit));
@@ -64,26 +67,26 @@ pub(crate) enum Node {
     Attribute(Box<Attribute>),
     And(Box<[Node; 2]>),
     Or(Box<[Node; 2]>),
-    /// `==`, or `!=` where negated
+    /// `==`, or `!=` if true
     Equal(Box<[Node; 2]>, bool),
     Call(Box<Call>),
-    /// Membership in a list of constants
+    /// `in` with a list of constants
     InSet(Box<Node>, HashSet<Key>),
-    /// `or`, or `orValue`
+    /// `or`, or `orValue` if true
     OptionalOr(Box<[Node; 2]>, bool),
     List(Vec<(Node, bool)>),
     Map(Vec<(Node, Node, bool)>),
-    /// An object that no provider can make
+    /// An object literal: its values are evaluated, then it fails, because Kubernetes cannot create objects
     Struct(String, Vec<Node>),
     Fold(Box<Fold>),
 }
 
-/// A variable or a value, and the way from it to a part of it.
+/// A variable or value, and the path from it to a part of it.
 #[derive(Debug)]
 pub(crate) struct Attribute {
     pub(crate) root: Root,
     pub(crate) qualifiers: Vec<Qualifier>,
-    /// `has(…)`: only whether the last part is there
+    /// `has(…)`: only whether the last part is present
     pub(crate) test_only: bool,
 }
 
@@ -110,8 +113,9 @@ pub(crate) enum QualifierKey {
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) function: String,
+    /// The implementation of a call.
     pub(crate) body: Body,
-    /// Stops at the first argument that fails.
+    /// The arguments are evaluated up to the first error.
     pub(crate) stops_early: bool,
     pub(crate) price: Price,
     pub(crate) args: Vec<Node>,
@@ -126,10 +130,11 @@ pub(crate) enum Body {
     Find(Matcher),
     FindAll(Matcher),
     NotStrictlyFalse,
-    /// Adds to the accumulator, in place
+    /// Appends to the accumulator in this slot, in place
     Append(usize),
-    /// Inserts into the accumulator, in place
+    /// Inserts into the accumulator in this slot, in place
     Insert(usize),
+    /// No implementation; the call fails.
     Missing,
 }
 
@@ -153,7 +158,7 @@ impl Node {
         }
     }
 
-    /// The node as an attribute, to go on from.
+    /// Converts the node to an attribute, which qualifiers can be added to.
     pub(crate) fn into_attribute(self) -> Attribute {
         match self {
             Node::Attribute(attribute) => *attribute,
@@ -162,5 +167,5 @@ impl Node {
     }
 }
 
-/// A fault of a constant is a fault of the program.
+/// A planned node. The fault of a constant part is an error of the program.
 pub(crate) type Planned = Result<Node, String>;

@@ -1,4 +1,4 @@
-//! The part of a schema that CEL sees: which types its values have, how JSON becomes values, and which rules hold where.
+//! The part of a schema that CEL uses: the types of values, the conversion of JSON to values, and the rules.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -11,9 +11,9 @@ use crate::go;
 use crate::rules::Rule;
 use crate::value::{Fault, List, ListKind, Map, Outcome, Text, Value};
 
-/// A node of a structural schema, as its owner keeps it. [`Shape::new`] reads it once.
+/// A node of a structural schema, in the form in which its owner keeps it. [`Shape::new`] reads it once.
 ///
-/// The names are those of the OpenAPI schema; a method returns nothing where the schema says nothing.
+/// The methods are named after the fields of the OpenAPI schema. They return an empty value for an absent field.
 pub trait SchemaNode {
     /// `type`
     fn kind(&self) -> &str;
@@ -49,9 +49,9 @@ pub trait SchemaNode {
     fn properties(&self) -> Vec<(&str, &dyn SchemaNode)>;
     /// `items`
     fn items(&self) -> Option<&dyn SchemaNode>;
-    /// `additionalProperties`, where it is a schema
+    /// `additionalProperties`, if it is a schema
     fn additional_properties(&self) -> Option<&dyn SchemaNode>;
-    /// `allOf`, whose members may carry rules for the same value
+    /// `allOf`, whose members may have rules for the same value
     fn all_of(&self) -> Vec<&dyn SchemaNode> {
         Vec::new()
     }
@@ -61,7 +61,7 @@ pub trait SchemaNode {
     }
 }
 
-/// What CEL needs of a schema node. Built once per schema, shared by all programs and evaluations.
+/// The part of a schema node that CEL needs. It is built once per schema and shared by all programs and evaluations.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Shape {
     pub(crate) kind: String,
@@ -72,9 +72,10 @@ pub struct Shape {
     pub(crate) embedded_resource: bool,
     list_type: String,
     pub(crate) list_map_keys: Vec<String>,
-    /// As the schema has them; empty and absent are the same.
+    /// The declared properties; empty if absent.
     pub(crate) properties: BTreeMap<String, Arc<Shape>>,
-    /// With `apiVersion`, `kind` and `metadata`, where the node is a whole resource.
+    /// The properties including `apiVersion`, `kind` and `metadata`, if the node is a whole resource that does not declare
+    /// them.
     of_resource: Option<BTreeMap<String, Arc<Shape>>>,
     items: Option<Box<Shape>>,
     pub(crate) additional: Option<Box<Shape>>,
@@ -82,7 +83,7 @@ pub struct Shape {
     pub(crate) rules: Vec<Rule>,
 }
 
-/// Most nodes are one of these: they are the same everywhere.
+/// Common shapes that all schemas share, to save memory: most nodes are one of these.
 static PLAIN: LazyLock<Vec<Arc<Shape>>> = LazyLock::new(|| {
     let of = |kind: &str, format: &str| Shape { kind: kind.into(), format: format.into(), ..Shape::default() };
     let text = || Some(Box::new(of("string", "")));
@@ -108,7 +109,7 @@ fn text() -> Arc<Shape> {
 }
 
 impl Shape {
-    /// Reads a schema. `is_root`: the node is a whole object with `apiVersion`, `kind` and `metadata`.
+    /// Reads a schema. `is_root` means that the node is a whole object with `apiVersion`, `kind` and `metadata`.
     #[must_use]
     pub fn new(node: &dyn SchemaNode, is_root: bool) -> Self {
         let children = node.properties();
@@ -134,14 +135,15 @@ impl Shape {
         shape
     }
 
-    /// A node below others, which may be one that many have.
+    /// Reads a property; returns the shared shape if it is a common one.
     fn shared(node: &dyn SchemaNode) -> Arc<Self> {
         let shape = Shape::new(node, false);
         let plain = PLAIN.iter().find(|plain| ***plain == shape);
         plain.map_or_else(|| Arc::new(shape), Arc::clone)
     }
 
-    /// The properties of a resource: only two fields of its metadata can be seen.
+    /// The properties of a resource: of its metadata, rules may only use the name and the generate name. `None` if the schema
+    /// already declares all of them.
     fn with_type_and_object_meta(&self) -> Option<BTreeMap<String, Arc<Shape>>> {
         let is_text = |shape: Option<&Arc<Shape>>| shape.is_some_and(|shape| shape.kind == "string");
         let metadata = self.properties.get("metadata");
@@ -164,7 +166,7 @@ impl Shape {
         Some(properties)
     }
 
-    /// The properties an expression can see.
+    /// The properties that an expression can use.
     pub(crate) fn visible(&self) -> &BTreeMap<String, Arc<Shape>> {
         self.of_resource.as_ref().unwrap_or(&self.properties)
     }
@@ -181,20 +183,22 @@ impl Shape {
         if self.is_object() { self.visible().get(name).map(|shape| &**shape) } else { self.additional.as_deref() }
     }
 
-    /// Whether a key of the JSON is one that an expression can see.
+    /// Whether the schema declares this key of the JSON, so that an expression can use it.
     pub(crate) fn declares(&self, name: &str) -> bool {
         self.property(name).is_some()
     }
 
-    /// A field of an object or an entry of a map, by the name an expression uses.
+    /// Returns a field of an object, or an entry of a map, by its name in expressions.
     pub(crate) fn field<'a>(
         &'a self,
         object: &'a serde_json::Map<String, Json>,
         name: &str,
     ) -> Result<Option<Value<'a>>, Fault> {
         let is_object = self.is_object();
+        // Keys of a map are not escaped, because they are data and not names.
         let plain = if is_object { unescape(name) } else { Some(name.into()) };
         let Some(json) = plain.as_deref().and_then(|name| object.get(name)) else { return Ok(None) };
+        // A null field counts as absent, as in Kubernetes.
         if is_object && json.is_null() {
             return Ok(None);
         }
@@ -220,20 +224,20 @@ impl Shape {
         match self.list_type.as_str() {
             "set" => ListKind::Set,
             "map" => ListKind::Map(
-                // cel-go looks the keys up by their escaped names; so do we.
+                // As in cel-go, which looks up the keys by their escaped names.
                 self.list_map_keys.iter().map(|key| escape(key).unwrap_or_else(|| key.clone())).collect(),
             ),
             _ => ListKind::Plain,
         }
     }
 
-    /// The keys by which items of an old and a new list are the same; only lists of type map have them.
+    /// The keys that correlate items of an old and a new list. Only lists of type map have them.
     pub(crate) fn correlating_keys(&self) -> Option<&[String]> {
         let has_keys = self.kind == "array" && self.list_type == "map" && !self.list_map_keys.is_empty();
         has_keys.then_some(&self.list_map_keys)
     }
 
-    /// JSON as a value of this schema, or why it is none.
+    /// Converts JSON to a value of this schema, or returns the error that the JSON does not fit the schema.
     pub fn value<'a>(&'a self, json: &'a Json) -> Outcome<'a> {
         let refuse = |message: String| Err(Fault::error(message));
         if json.is_null() {
@@ -303,7 +307,7 @@ impl Shape {
     }
 }
 
-/// `%T` of decoded JSON.
+/// The type of decoded JSON as Go's `%T` prints it.
 fn go_type(json: &Json) -> &'static str {
     match json {
         Json::Null => "<nil>",
@@ -316,7 +320,7 @@ fn go_type(json: &Json) -> &'static str {
     }
 }
 
-/// The API's second syntax for durations: a number and a word (`3 days`).
+/// Parses the second syntax of durations in the API: a number and a word, such as `3 days`.
 fn spoken_duration(text: &str) -> Option<i64> {
     let split = text.find(|c: char| !c.is_ascii_digit())?;
     let amount: i64 = text[..split].parse().ok()?;
@@ -335,7 +339,7 @@ fn spoken_duration(text: &str) -> Option<i64> {
     amount.checked_mul(nanos)
 }
 
-/// RFC 3339; also without an offset, which is then UTC, and nothing at all, which is 1970.
+/// Parses RFC 3339. Without an offset the time is in UTC, and the empty text is the first second of 1970.
 fn date_time(text: &str) -> Option<crate::value::Timestamp> {
     match text {
         "" => go::parse_rfc3339("1970-01-01T00:00:00Z"),

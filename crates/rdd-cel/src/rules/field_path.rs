@@ -1,8 +1,8 @@
-//! `fieldPath`: a path to a field below the value, written as a small part of JSONPath.
+//! Resolves `fieldPath` of a rule, a small subset of JSONPath.
 
 use crate::shape::Shape;
 
-/// The path as failures show it, or nothing where it leads nowhere.
+/// Resolves a path in the schema. Returns it as failures show it, or `None` if the schema has no such field.
 pub(super) fn normalize(path: &str, schema: &Shape) -> Option<String> {
     let mut rest = path;
     let mut shown = String::new();
@@ -31,7 +31,7 @@ pub(super) fn normalize(path: &str, schema: &Shape) -> Option<String> {
     (!shown.is_empty()).then_some(shown)
 }
 
-/// The name up to `']`, with its escapes undone, and what follows.
+/// Reads a name up to `']` and resolves its escapes. Returns the name and the rest.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut chars = text.char_indices();

@@ -1,4 +1,4 @@
-//! The rules of a schema (`x-kubernetes-validations`): compiled once, run over an object and the one it replaces.
+//! Validation rules of a schema (`x-kubernetes-validations`): compiled once, evaluated for an object and its old state.
 
 mod field_path;
 mod report;
@@ -18,30 +18,30 @@ use crate::types::Type;
 pub use report::{BadValue, Failure, FailureKind};
 pub use run::{Limits, Verdict};
 
-/// What an evaluation may cost before it is ended: per expression, and per object.
+/// The cost limit of one expression, as in Kubernetes.
 pub const PER_CALL_LIMIT: u64 = 1_000_000;
-/// The budget of all rules of an object together.
+/// The cost budget of all rules of one object together, as in Kubernetes.
 pub const OBJECT_BUDGET: i64 = 10_000_000;
 
-/// One rule, as the schema has it.
+/// One validation rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rule {
-    /// The expression; `self` is the value, `oldSelf` the one it replaces
+    /// The expression; `self` is the value, `oldSelf` the value before the update
     pub rule: String,
-    /// What is said when it does not hold
+    /// The message of a failure; empty for a default one
     pub message: String,
-    /// An expression for what is said
+    /// An expression that computes the message; it overrides `message`
     pub message_expression: String,
-    /// The kind of failure, where it is not `FieldValueInvalid`
+    /// The kind of failure; empty for `FieldValueInvalid`
     pub reason: String,
-    /// The field that is blamed, where it is not the value itself
+    /// The path of the field that a failure names; empty for the value itself
     pub field_path: String,
-    /// Whether `oldSelf` is an optional, so that the rule also runs when there is none
+    /// Whether `oldSelf` is an optional, so that the rule also applies on create
     pub optional_old_self: bool,
 }
 
 impl Rule {
-    /// Reads a member of `x-kubernetes-validations`.
+    /// Reads an entry of `x-kubernetes-validations`.
     #[must_use]
     pub fn from_json(json: &Json) -> Self {
         let text = |key: &str| json.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
@@ -55,38 +55,46 @@ impl Rule {
         }
     }
 
-    /// How messages refer to the rule.
+    /// The text by which error messages refer to the rule.
     fn shown(&self) -> &str {
         if self.message.is_empty() { self.rule.trim() } else { self.message.trim() }
     }
 }
 
-/// A rule that was compiled, or why it could not be.
+/// A compiled rule, or its compile errors.
 #[derive(Debug)]
 pub struct CompiledRule {
-    /// As it was given
+    /// The rule
     pub rule: Rule,
-    /// The program; none for an empty rule
+    /// The program, `None` for an empty rule, or the compile error
     pub program: Result<Option<Program>, String>,
-    /// The program for the message, where there is one
+    /// The program of the message expression, `None` if there is none, or the compile error
     pub message: Result<Option<Program>, String>,
-    /// Whether the rule compares with the old value
+    /// Whether the rule uses `oldSelf` and so is a transition rule
     pub uses_old_self: bool,
     field_path: String,
 }
 
-/// The rules of a schema and of all its parts.
+/// The rules of a schema and of all its nodes.
+///
+/// # Flow
+/// Create it once per schema by [`RuleSet::new`]. Check [`RuleSet::compile_errors`] when a CRD is created or updated. Call
+/// [`RuleSet::validate`] for each create and update of an object.
+///
+/// # Guarantees
+/// An expression ends at [`Limits::per_call`], and none starts after [`Limits::budget`] is spent. A rule set without rules
+/// costs nothing.
 #[derive(Debug)]
 pub struct RuleSet {
     shape: Arc<Shape>,
     root: Option<Node>,
 }
 
-/// The rules at one node of a schema.
+/// The rules at one node of a schema, and the nodes below it that have rules.
 #[derive(Debug, Default)]
 struct Node {
     rules: Vec<CompiledRule>,
-    /// Why no rule of the node could be compiled
+    /// The reason why CEL cannot access values of this node
     broken: Option<String>,
     properties: BTreeMap<String, Node>,
     items: Option<Box<Node>>,
@@ -95,21 +103,23 @@ struct Node {
 }
 
 impl RuleSet {
-    /// Compiles all rules of a schema. A rule that does not compile fails every object, as it does upstream; whoever
-    /// accepts schemas asks [`RuleSet::compile_errors`] first.
+    /// Compiles all rules of a schema.
+    ///
+    /// A rule that does not compile fails for every object, as upstream. A caller that accepts schemas must check
+    /// [`RuleSet::compile_errors`] first.
     #[must_use]
     pub fn new(shape: Arc<Shape>) -> Self {
         let root = if has_rules(&shape) { compile_node(&shape, &shape) } else { None };
         Self { shape, root }
     }
 
-    /// Whether there is nothing to check.
+    /// Whether the schema has no rules.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.root.is_none()
     }
 
-    /// How many rules there are.
+    /// The number of rules.
     #[must_use]
     pub fn len(&self) -> usize {
         let mut count = 0;
@@ -117,7 +127,7 @@ impl RuleSet {
         count
     }
 
-    /// What does not compile: the path in the schema, and why (`compilation failed: ERROR: …`).
+    /// The rules that do not compile: each path in the schema with its error (`compilation failed: ERROR: …`).
     #[must_use]
     pub fn compile_errors(&self) -> Vec<(String, String)> {
         let mut errors = Vec::new();
@@ -128,15 +138,17 @@ impl RuleSet {
         errors
     }
 
-    /// Calls `each` for every rule, with its path in the schema.
+    /// Calls `each` for every rule with its path in the schema.
     pub fn visit(&self, each: &mut dyn FnMut(&str, &CompiledRule)) {
         if let Some(root) = &self.root {
             root.visit("", each);
         }
     }
 
-    /// Runs the rules over a value. `path` is where the value stands (empty for a whole object); `old` the value it
-    /// replaces, if any.
+    /// Evaluates the rules for a value.
+    ///
+    /// `path` is the path of the value, empty for a whole object. `old` is the value before the update, `None` on create. Rules
+    /// that use `oldSelf` are skipped, unless it is optional, for values without a correlated old value.
     #[must_use]
     pub fn validate(&self, path: &str, value: &Json, old: Option<&Json>, limits: Limits) -> Verdict {
         match &self.root {
@@ -182,7 +194,8 @@ fn has_rules(shape: &Shape) -> bool {
         || shape.properties.values().any(|child| has_rules(child))
 }
 
-/// The rules of `with`, for values of `shape`: the same, except inside `allOf`.
+/// Compiles the rules of `with`, for values of `shape`. The two differ only inside `allOf`, whose members restrict the same
+/// value.
 fn compile_node(with: &Shape, shape: &Shape) -> Option<Node> {
     let mut node = Node::default();
     if !with.rules.is_empty() {
@@ -222,6 +235,7 @@ fn compile_rule(rule: &Rule, shape: &Shape, base: &Environment, self_type: &Type
         ),
     };
     let message = match (rule.message_expression.as_str(), &program) {
+        // Without a program for the rule, its message is never needed.
         ("", _) | (_, Err(_) | Ok(None)) => Ok(None),
         (expression, Ok(Some(_))) => compile(
             &environment,

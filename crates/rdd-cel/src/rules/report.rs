@@ -1,11 +1,11 @@
-//! What rules say about a value, in the words of Kubernetes' field errors.
+//! Failures of rules, formatted as Kubernetes' field errors.
 
 use std::fmt;
 
 use rdd_meta::go_text;
 use serde_json::Value as Json;
 
-/// The kind of a failure.
+/// The kind of a failure, from the rule's `reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
     /// `FieldValueInvalid`
@@ -16,7 +16,7 @@ pub enum FailureKind {
     Required,
     /// `FieldValueDuplicate`
     Duplicate,
-    /// The rule could not be run
+    /// The rule could not be evaluated
     Internal,
 }
 
@@ -30,7 +30,7 @@ impl FailureKind {
         }
     }
 
-    /// The cause's reason in a Status.
+    /// The reason of the cause in a Status.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
@@ -53,32 +53,32 @@ impl FailureKind {
     }
 }
 
-/// What a failure shows of the value.
+/// The value that a failure shows.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BadValue {
-    /// Nothing: objects and lists
+    /// None, for objects and lists
     Omitted,
-    /// The name of its type, where a rule could not be run
+    /// The name of the value's type, for a rule that could not be evaluated
     TypeName(String),
-    /// The value itself
+    /// The value
     Json(Json),
 }
 
-/// A rule that does not hold, or that could not be run.
+/// A rule that is not satisfied or could not be evaluated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
-    /// The field; empty for the whole object
+    /// The path of the field; empty for the whole object
     pub path: String,
-    /// What kind of failure
+    /// The kind of failure
     pub kind: FailureKind,
-    /// What is shown of the value
+    /// The value that is shown
     pub value: BadValue,
-    /// What is said
+    /// The message
     pub detail: String,
 }
 
 impl Failure {
-    /// The failure without its path (`Invalid value: "object": …`), as a Status carries it in a cause.
+    /// Formats the failure without its path (`Invalid value: "object": …`), as in a cause of a Status.
     #[must_use]
     pub fn body(&self) -> String {
         let kind = self.kind.shown();

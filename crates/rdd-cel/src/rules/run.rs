@@ -1,4 +1,4 @@
-//! Running rules: which values they see, what old values these correlate with, and what becomes of the results.
+//! Evaluates rules: walks the value, correlates it with the old one, and turns results into failures.
 
 use std::collections::HashMap;
 
@@ -11,17 +11,17 @@ use crate::program::Program;
 use crate::shape::Shape;
 use crate::value::{Fault, Outcome, Value};
 
-/// Messages that are computed may not be longer.
+/// A longer computed message is discarded.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
 
-/// What a validation may cost, and how it treats what was already wrong.
+/// The cost limits of a validation, and whether it ratchets.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Per expression
+    /// The limit of one expression
     pub per_call: u64,
-    /// For all rules together
+    /// The budget of all rules together
     pub budget: i64,
-    /// On an update, let pass what did not change: such failures are only warned about
+    /// Whether a failure in a value that an update does not change is only a warning
     pub ratcheting: bool,
 }
 
@@ -31,21 +31,21 @@ impl Default for Limits {
     }
 }
 
-/// What a validation came to.
+/// The result of a validation.
 #[derive(Debug, Clone)]
 pub struct Verdict {
-    /// What must be refused
+    /// The failures that refuse the object
     pub failures: Vec<Failure>,
-    /// What is wrong as it was before, to be warned about
+    /// The failures in unchanged values, which are only warnings
     pub ratcheted: Vec<Failure>,
-    /// What is left of the budget; negative where it did not suffice
+    /// The rest of the budget; negative if a cost limit ended the validation
     pub remaining_budget: i64,
 }
 
-/// The budget is used up: no further rule runs.
+/// The budget is exceeded, so no further rule is evaluated.
 struct Exhausted;
 
-/// Pairs of new and old values, for ratcheting.
+/// The new and old value of the current node and of its parent, for ratcheting.
 #[derive(Clone, Copy, Default)]
 struct Correlation<'a> {
     current: Option<(&'a Json, &'a Json)>,
@@ -58,7 +58,9 @@ impl<'a> Correlation<'a> {
     }
 
     fn key(self, name: &str) -> Self {
+        // A value without a correlated old value passes its parent on.
         let Some(current) = self.current else { return self };
+        // The old object does not show which version the client sent, so these two fields never ratchet.
         if self.parent.is_none() && matches!(name, "apiVersion" | "kind") {
             return Self::default();
         }
@@ -77,6 +79,7 @@ struct Run {
     verdict: Verdict,
 }
 
+/// Evaluates the rules of `root` and below for a value.
 pub(super) fn validate(
     root: &Node,
     shape: &Shape,
@@ -95,6 +98,7 @@ pub(super) fn validate(
     run.verdict
 }
 
+/// Each method stops the walk by an error when the budget is exceeded.
 impl Run {
     fn node(
         &mut self,
@@ -105,12 +109,14 @@ impl Run {
         old: Option<&Json>,
         correlation: Correlation<'_>,
     ) -> Result<(), Exhausted> {
+        // Rules do not apply to a null, nor is a null an old value.
         if value.is_null() {
             return Ok(());
         }
         let old = old.filter(|old| !old.is_null());
         self.expressions(node, shape, path, value, old, correlation)?;
         for member in &node.all_of {
+            // As upstream, members of `allOf` do not correlate by themselves; only the parent counts.
             let above = Correlation { current: None, parent: correlation.parent };
             self.node(member, shape, path, value, old, above)?;
         }
@@ -136,6 +142,7 @@ impl Run {
         let mut by_key: HashMap<Vec<String>, &Json> = HashMap::new();
         for old in old_items {
             if let Some(key) = item_key(old, keys) {
+                // Of old items with equal keys, the first counts.
                 by_key.entry(key).or_insert(old);
             }
         }
@@ -173,6 +180,7 @@ impl Run {
         Ok(())
     }
 
+    /// Evaluates the rules of one node.
     fn expressions(
         &mut self,
         node: &Node,
@@ -201,6 +209,7 @@ impl Run {
             self.verdict.failures.push(cannot_run(OUT_OF_BUDGET.into()));
             return Err(Exhausted);
         }
+        // `oldSelf` is only converted if a rule uses it.
         let values = Values::new(shape, value, old.filter(|_| node.uses_old_self()), node.uses_old_self());
         for rule in &node.rules {
             let program = match &rule.program {
@@ -211,6 +220,7 @@ impl Run {
                 Ok(None) => continue,
                 Ok(Some(program)) => program,
             };
+            // A transition rule needs an old value, unless `oldSelf` is optional.
             if rule.uses_old_self && old.is_none() && !rule.rule.optional_old_self {
                 continue;
             }
@@ -242,7 +252,7 @@ impl Run {
         Ok(())
     }
 
-    /// Takes a cost from the budget, if it is there.
+    /// Subtracts a cost from the budget. Returns false, without subtracting, if the budget is too small.
     fn spend(&mut self, cost: u64) -> bool {
         match i64::try_from(cost) {
             Ok(cost) if cost <= self.verdict.remaining_budget => {
@@ -253,6 +263,7 @@ impl Run {
         }
     }
 
+    /// Adds the failure of a rule that evaluated to false.
     fn broken_rule(
         &mut self,
         rule: &CompiledRule,
@@ -267,6 +278,7 @@ impl Run {
             ("", below) => below.to_owned(),
             (path, below) => format!("{path}.{below}"),
         };
+        // As upstream, transition rules never ratchet: they judge the change itself.
         let is_ratcheted = !rule.uses_old_self && correlation.is_unchanged();
         let mut detail = None;
         if let Ok(Some(message)) = &rule.message {
@@ -297,7 +309,8 @@ impl Run {
         if is_ratcheted { self.verdict.ratcheted.push(failure) } else { self.verdict.failures.push(failure) }
     }
 
-    /// The computed message; none where it cannot be used; an error where the budget does not suffice for it.
+    /// Evaluates the message expression. Returns `None` if the result cannot be used as a message, and an error if the budget
+    /// is exceeded.
     fn message(&mut self, program: &Program, source: &str, values: &Values<'_>) -> Result<Option<String>, String> {
         let evaluation = program.evaluate(&values.plain, self.limits.per_call);
         if !self.spend(evaluation.cost) {
@@ -321,7 +334,7 @@ impl Run {
     }
 }
 
-/// `self` and `oldSelf`, as plain rules and as rules with an optional `oldSelf` see them.
+/// The variables `self` and `oldSelf`, for rules with a plain and with an optional `oldSelf`.
 struct Values<'a> {
     plain: Vec<(&'static str, Outcome<'a>)>,
     with_optional_old: Vec<(&'static str, Outcome<'a>)>,
@@ -342,7 +355,8 @@ impl<'a> Values<'a> {
     }
 }
 
-/// What makes items of two lists the same item; only scalars do. Without keys nothing is the same.
+/// The list map keys of an item, which correlate it with an old item. `None` without keys, or if a key is absent or is not a
+/// scalar.
 fn item_key(item: &Json, keys: &[String]) -> Option<Vec<String>> {
     let object = item.as_object().filter(|_| !keys.is_empty())?;
     let scalar = |value: &&Json| !value.is_null() && !value.is_array() && !value.is_object();

@@ -1,4 +1,4 @@
-//! Lists and maps: of an object, seen through its schema, or computed.
+//! Lists and maps: either parts of an object, with their schema, or computed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::{Fault, Outcome, Text, Value};
 use crate::go;
 use crate::shape::Shape;
 
-/// How a list compares and concatenates (`x-kubernetes-list-type`).
+/// How a list compares and concatenates, by its `x-kubernetes-list-type`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ListKind {
     Plain,
@@ -17,10 +17,10 @@ pub(crate) enum ListKind {
     Map(Vec<String>),
 }
 
-/// A list of an object or one that was computed.
+/// A list, either of an object or computed.
 #[derive(Debug, Clone)]
 pub enum List<'a> {
-    /// An array of the object; without a shape its items are taken as they are
+    /// An array of the object; without a shape, its items are converted without a schema
     Json(&'a [Json], Option<&'a Shape>),
     /// Computed
     Values(Arc<ListValues<'a>>),
@@ -38,7 +38,7 @@ impl<'a> List<'a> {
         List::Values(Arc::new(ListValues { items, kind: ListKind::Plain }))
     }
 
-    /// How many items.
+    /// The number of items.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -47,13 +47,16 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether it has no items.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The item at `index`, which must be in range.
+    /// Returns the item at `index`, or the error of its conversion.
+    ///
+    /// # Panics
+    /// If `index` is out of range.
     pub fn get(&self, index: usize) -> Outcome<'a> {
         match self {
             List::Json(items, Some(shape)) => match shape.items() {
@@ -82,23 +85,23 @@ impl<'a> List<'a> {
     }
 }
 
-/// A map of an object or one that was computed.
+/// A map, either of an object or computed.
 #[derive(Debug, Clone)]
 pub enum Map<'a> {
-    /// An object; without a shape its values are taken as they are
+    /// An object of the JSON; without a shape, its values are converted without a schema
     Json(&'a serde_json::Map<String, Json>, Option<&'a Shape>),
     /// Computed
     Values(Arc<MapValues<'a>>),
 }
 
-/// A computed map, in the order in which it was built.
+/// A computed map, in order of insertion.
 #[derive(Debug, Clone, Default)]
 pub struct MapValues<'a> {
     entries: Vec<(Value<'a>, Value<'a>)>,
     index: HashMap<Key, usize>,
 }
 
-/// What two keys must share to be one; `1`, `1u` and `1.0` are three.
+/// The identity of a map key; `1`, `1u` and `1.0` are three different keys.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     Null,
@@ -118,6 +121,7 @@ impl Key {
             Value::Bool(value) => Key::Bool(*value),
             Value::Int(value) => Key::Int(*value),
             Value::Uint(value) => Key::Uint(*value),
+            // -0.0 equals 0.0, so the two are one key.
             Value::Double(value) => Key::Double(if *value == 0.0 { 0 } else { value.to_bits() }),
             Value::String(Text::Shared(text)) => Key::String(Arc::clone(text)),
             Value::String(text) => Key::String(Arc::from(&**text)),
@@ -132,7 +136,7 @@ impl Key {
 }
 
 impl<'a> MapValues<'a> {
-    /// Sets an entry; a second one with the same key replaces the first.
+    /// Sets an entry. It replaces an entry with the same key.
     pub(crate) fn insert(&mut self, key: Value<'a>, value: Value<'a>) -> Result<(), Fault> {
         let id = Key::of(&key)?;
         match self.index.get(&id) {
@@ -149,12 +153,13 @@ impl<'a> MapValues<'a> {
         let id = Key::of(key)?;
         if let Some(at) = self.index.remove(&id) {
             self.entries.remove(at);
+            // Removal keeps the order of entries, so the later ones move up.
             self.index.values_mut().filter(|index| **index > at).for_each(|index| *index -= 1);
         }
         Ok(())
     }
 
-    /// Numbers find each other across their types.
+    /// Finds a value. Numeric keys that are equal match across their types.
     pub(crate) fn find(&self, key: &Value<'_>) -> Option<&Value<'a>> {
         let at = |id: Key| self.index.get(&id).map(|at| &self.entries[*at].1);
         let found = Key::of(key).ok().and_then(at);
@@ -177,7 +182,7 @@ impl<'a> Map<'a> {
         Map::Values(Arc::new(values))
     }
 
-    /// How many entries; of an object all, declared or not.
+    /// The number of entries. Of an object, undeclared fields count too, as upstream.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -186,13 +191,13 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether it has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The value of a key, or an error of the key or of the value.
+    /// Returns the value of a key, `None` if it is absent, or an error if the key's type or the value is invalid.
     pub fn find(&self, key: &Value<'_>) -> Result<Option<Value<'a>>, Fault> {
         match self {
             Map::Values(values) => Ok(values.find(key).cloned()),
@@ -205,7 +210,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The keys a loop sees.
+    /// The keys that a comprehension iterates over: of an object, only the declared ones.
     #[must_use]
     pub fn keys(&self) -> Vec<Value<'a>> {
         match self {

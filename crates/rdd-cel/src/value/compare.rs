@@ -1,4 +1,4 @@
-//! Order and equality, across numbers and between what an object holds and what was computed.
+//! Order and equality of values, across number types and between values of an object and computed ones.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::{Fault, Key, List, ListKind, Map, Text, Value};
 use crate::go;
 
-/// The order of two values; only values of one kind, and numbers among themselves, have one.
+/// Compares two values. Only values of one type are ordered, and numbers of all types among each other.
 pub(crate) fn compare(left: &Value<'_>, right: &Value<'_>) -> Result<Ordering, Fault> {
     let nan = || Fault::error("NaN values cannot be ordered");
     Ok(match (left, right) {
@@ -32,7 +32,7 @@ pub(crate) fn compare(left: &Value<'_>, right: &Value<'_>) -> Result<Ordering, F
     })
 }
 
-/// Equality, as `==` sees it. Values that come from an object refuse to be compared with what they cannot equal.
+/// Equality as `==`. A value of an object fails if it is compared with a value that it can never equal.
 pub(crate) fn equal(left: &Value<'_>, right: &Value<'_>) -> Result<bool, Fault> {
     Ok(match (left, right) {
         (Value::Null, Value::Null) => true,
@@ -51,7 +51,7 @@ pub(crate) fn equal(left: &Value<'_>, right: &Value<'_>) -> Result<bool, Fault> 
         (Value::List(a), _) => return equal_list(a, right),
         (Value::Map(a), _) => return equal_map(a, right),
         (Value::Quantity(a), Value::Quantity(b)) => {
-            // cel-go compares sums by reference on the right side, where the type does not match.
+            // As cel-go, where the sum of two quantities is a pointer, which does not match as the right operand.
             if b.is_computed() {
                 return Err(Fault::no_such_overload());
             }
@@ -95,7 +95,7 @@ fn equal_list(left: &List<'_>, right: &Value<'_>) -> Result<bool, Fault> {
                 match same {
                     Ok(true) => {}
                     Ok(false) => return Ok(false),
-                    // Computed lists take an error for equality; cel-go does.
+                    // As cel-go: in computed lists, an error counts as equal.
                     Err(Fault::Error(_)) if !is_typed => {}
                     Err(fault) => return Err(fault),
                 }
@@ -124,7 +124,7 @@ fn equal_list(left: &List<'_>, right: &Value<'_>) -> Result<bool, Fault> {
     }
 }
 
-/// The keys of a set as its JSON has them: `1` in a list of numbers stays an integer.
+/// The keys of a set from its JSON: `1` in a list of numbers stays an integer.
 fn raw_keys(list: &List<'_>) -> Result<Vec<Key>, Fault> {
     match list {
         List::Json(items, _) => items.iter().map(|item| Key::of(&Value::from_json(item))).collect(),
@@ -132,7 +132,7 @@ fn raw_keys(list: &List<'_>) -> Result<Vec<Key>, Fault> {
     }
 }
 
-/// The key of an item of a list of type map; only items that come from an object have one.
+/// The list map keys of an item. `None` for computed items, which have none.
 pub(crate) fn list_map_key(item: &Value<'_>, keys: &[String]) -> Option<Vec<String>> {
     let Value::Map(Map::Json(object, _)) = item else { return None };
     Some(keys.iter().map(|key| object.get(key).map_or_else(|| "null".into(), Json::to_string)).collect())
@@ -160,6 +160,7 @@ fn equal_map(left: &Map<'_>, right: &Value<'_>) -> Result<bool, Fault> {
         return Ok(true);
     };
     for (name, json) in *object {
+        // Fields that the schema does not declare can only be compared with those of another object.
         if !shape.declares(name) {
             let Map::Json(theirs, Some(_)) = other else { return Err(Fault::no_such_overload()) };
             if theirs.get(name).is_some_and(|value| value != json) {
@@ -181,7 +182,7 @@ fn equal_map(left: &Map<'_>, right: &Value<'_>) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// Whether `list` has an item that equals `item`.
+/// Whether `list` contains `item`.
 pub(crate) fn list_contains(list: &List<'_>, item: &Value<'_>) -> Result<bool, Fault> {
     let is_typed = matches!(list, List::Json(_, Some(_)));
     let mut refused = None;
@@ -192,6 +193,7 @@ pub(crate) fn list_contains(list: &List<'_>, item: &Value<'_>) -> Result<bool, F
             Ok(true) => return Ok(true),
             Ok(false) => {}
             Err(fault) if fault.is_final() => return Err(fault),
+            // An error counts only if no item is equal, and only in a list of an object.
             Err(fault) => refused = refused.or(Some(fault)),
         }
     }

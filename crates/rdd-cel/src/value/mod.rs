@@ -1,4 +1,4 @@
-//! Values: what expressions compute with, either their own or borrowed from the JSON of an object.
+//! Values of expressions: computed, or borrowed from the JSON of an object.
 
 mod collection;
 mod compare;
@@ -18,16 +18,16 @@ pub(crate) use collection::{Key, ListKind};
 pub use collection::{List, ListValues, Map, MapValues};
 pub(crate) use compare::{compare, equal, list_contains, list_map_key};
 
-/// Why an expression has no value.
+/// The reason why an expression has no value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// An error of the language: `&&`, `||` and their like may absorb it. The text is cel-go's.
+    /// An error of the expression. `&&`, `||` and similar functions may ignore it. The text is cel-go's.
     #[error("{0}")]
     Error(String),
-    /// The budget is used up; nothing absorbs this.
+    /// The cost exceeds the limit. Nothing ignores this.
     #[error("operation cancelled: actual cost limit exceeded")]
     CostLimit,
-    /// Where cel-go panics while it prices a call, the evaluation ends there too; nothing absorbs this either.
+    /// cel-go panics while it computes the cost of a call, which ends the evaluation. Nothing ignores this.
     #[error("internal error: {0}")]
     Internal(String),
 }
@@ -41,24 +41,25 @@ impl Fault {
         Fault::Error("no such overload".into())
     }
 
-    /// Whether the evaluation cannot go on.
+    /// Whether the fault ends the evaluation.
     pub(crate) fn is_final(&self) -> bool {
         !matches!(self, Fault::Error(_))
     }
 }
 
-/// No function makes longer text: what would cost more than any budget is not made first and priced afterwards.
+/// No function creates a longer string, because its work would exceed any budget before it is charged. Such a call ends with
+/// the cost limit.
 pub(crate) const TEXT_BYTES_MAX: usize = 64 << 20;
 
-/// A value, or why there is none.
+/// A value, or the reason why there is none.
 pub type Outcome<'a> = Result<Value<'a>, Fault>;
 
-/// Text of an object or text that was computed.
+/// A string, either of an object or computed.
 #[derive(Debug, Clone)]
 pub enum Text<'a> {
-    /// Part of the object
+    /// A string of the object
     Borrowed(&'a str),
-    /// Computed, or part of the program
+    /// A computed string, or a string of the program
     Shared(Arc<str>),
 }
 
@@ -79,14 +80,14 @@ impl From<String> for Text<'_> {
     }
 }
 
-/// A moment, with the offset from UTC that its text had.
+/// A point in time, with the UTC offset that its text had.
 #[derive(Debug, Clone, Copy)]
 pub struct Timestamp {
-    /// Since 1970, UTC
+    /// Seconds since 1970 in UTC
     pub seconds: i64,
-    /// Of the second
+    /// Nanoseconds of the second
     pub nanos: u32,
-    /// East of UTC; only the text form shows it
+    /// Seconds east of UTC; it only affects the text form
     pub offset_seconds: i32,
 }
 
@@ -133,7 +134,7 @@ pub enum Value<'a> {
     Format(&'static NamedFormat),
     /// The types of `kubernetes.authorization`
     Authorization(Authorization),
-    /// What a schema keeps without describing it; it can only be compared
+    /// A value that the schema preserves without describing it; expressions can only compare it
     Unknown(&'a Json),
 }
 
@@ -146,7 +147,7 @@ impl<'a> Value<'a> {
         Value::List(List::new(texts.into_iter().map(Value::text).collect()))
     }
 
-    /// JSON without a schema.
+    /// Converts JSON without a schema.
     #[must_use]
     pub fn from_json(json: &'a Json) -> Self {
         match json {
@@ -162,7 +163,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as cel-go hands it on when it takes it out of an optional variable: without its schema.
+    /// The value without its schema, as cel-go passes it on when it takes it out of an optional variable.
     pub(crate) fn without_shape(self) -> Self {
         match self {
             Value::List(List::Json(items, _)) => Value::List(List::Json(items, None)),
@@ -176,7 +177,7 @@ impl<'a> Value<'a> {
         Value::Optional(value.map(Arc::new))
     }
 
-    /// The runtime type's name.
+    /// The name of the value's type at run time.
     #[must_use]
     pub fn type_name(&self) -> &str {
         match self {
@@ -204,7 +205,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value's type, as `type(x)` gives it.
+    /// The type of the value, as `type(x)` returns it.
     pub(crate) fn type_value(&self) -> Type {
         match self {
             Value::Null => Type::Null,
@@ -223,7 +224,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether the value may be an argument of type `expected`; of lists and maps the first entry decides.
+    /// Whether the value is accepted as an argument of type `expected`. For lists and maps, only the first entry is checked.
     pub(crate) fn fits(&self, expected: &Type) -> bool {
         if matches!(expected, Type::Dyn | Type::Param(_)) {
             return true;
@@ -241,7 +242,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// As `%v` shows the value inside messages.
+    /// Formats the value as Go's `%v` does in error texts.
     pub(crate) fn shown(&self) -> String {
         match self {
             Value::Null => "NULL_VALUE".into(),
@@ -285,7 +286,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The size that costs are computed from, where the value has one.
+    /// The size for costs; `None` if the value has none.
     pub(crate) fn size(&self) -> Option<u64> {
         match self {
             Value::String(text) => Some(text.chars().count() as u64),
