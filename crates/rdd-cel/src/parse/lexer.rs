@@ -1,4 +1,4 @@
-//! Text into tokens, with ANTLR's longest-match rules and its words for what is no token.
+//! The lexer: splits text into tokens by ANTLR's longest-match rules, and reports other text in ANTLR's words.
 
 use crate::source::{Collector, Source};
 
@@ -43,7 +43,7 @@ pub(super) enum Token {
 }
 
 impl Token {
-    /// As the generated parser names the token in an expectation.
+    /// The name of the token in error texts of the generated parser.
     pub(super) fn name(self) -> &'static str {
         match self {
             Token::Equal => "'=='",
@@ -93,7 +93,7 @@ pub(super) struct Lexeme {
     pub(super) end: u32,
 }
 
-/// All tokens, the last being `End`. What is no token is reported and left out.
+/// Returns all tokens, the last being `End`. Text that is not a token is reported and left out.
 pub(super) fn tokens(source: &Source, issues: &mut Collector) -> Vec<Lexeme> {
     let text = source.chars();
     let mut found = Vec::new();
@@ -121,6 +121,7 @@ pub(super) fn tokens(source: &Source, issues: &mut Collector) -> Vec<Lexeme> {
     found
 }
 
+/// The length of white space or of a comment at the start.
 fn blank(text: &[char]) -> Option<usize> {
     let spaces = text.iter().take_while(|c| matches!(c, '\t' | ' ' | '\r' | '\n' | '\u{c}')).count();
     if spaces > 0 {
@@ -129,7 +130,7 @@ fn blank(text: &[char]) -> Option<usize> {
     (text.starts_with(&['/', '/'])).then(|| text.iter().take_while(|c| **c != '\n').count())
 }
 
-/// The longest token at the start of `text`, or the index at which the attempt failed.
+/// Returns the longest token at the start of `text` and its length, or the index at which no token can match.
 fn token(text: &[char]) -> Result<(Token, usize), usize> {
     let first = text[0];
     let second = text.get(1).copied();
@@ -171,6 +172,7 @@ fn digits(text: &[char]) -> usize {
     text.iter().take_while(|c| c.is_ascii_digit()).count()
 }
 
+/// Reads a number; a point or an exponent without digits is not part of it.
 fn number(text: &[char]) -> (Token, usize) {
     let is_unsigned = |at: usize| matches!(text.get(at), Some('u' | 'U'));
     if text.len() > 2 && text[0] == '0' && text[1] == 'x' {
@@ -206,6 +208,7 @@ fn number(text: &[char]) -> (Token, usize) {
 
 fn word(text: &[char]) -> (Token, usize) {
     let length = text.iter().take_while(|c| c.is_ascii_alphanumeric() || **c == '_').count();
+    // A prefix such as `b` also begins an identifier; the longest match wins.
     if let Some((token, prefixed)) = prefixed_string(text)
         && prefixed > length
     {
@@ -222,7 +225,7 @@ fn word(text: &[char]) -> (Token, usize) {
     (token, length)
 }
 
-/// `r'…'`, `b'…'`, `br'…'` and their other spellings.
+/// Reads a string or bytes literal with a prefix: `r'…'`, `b'…'`, `br'…'` and their other spellings.
 fn prefixed_string(text: &[char]) -> Option<(Token, usize)> {
     let is_bytes = matches!(text[0], 'b' | 'B');
     let after_bytes = usize::from(is_bytes);
@@ -236,6 +239,7 @@ fn prefixed_string(text: &[char]) -> Option<(Token, usize)> {
     Some((if is_bytes { Token::Bytes } else { Token::String }, prefix + length))
 }
 
+/// The length of a raw string, in which a backslash is an ordinary character.
 fn raw_string(text: &[char]) -> Option<usize> {
     let quote = text[0];
     if text.starts_with(&[quote; 3])
@@ -249,6 +253,7 @@ fn raw_string(text: &[char]) -> Option<usize> {
 
 fn string(text: &[char]) -> Result<usize, usize> {
     let quote = text[0];
+    // Without an end of three quotes, `''` is an empty string and the third quote begins another.
     if text.starts_with(&[quote; 3])
         && let Some(length) = triple_quoted(text, quote)
     {
@@ -277,7 +282,7 @@ fn triple_quoted(text: &[char], quote: char) -> Option<usize> {
     None
 }
 
-/// The length of an escape sequence, or the index of what does not belong to one.
+/// Returns the length of an escape sequence, or the index of the first character that does not fit.
 fn escape(text: &[char]) -> Result<usize, usize> {
     let run = |from: usize, count: usize, fits: fn(&char) -> bool| -> Result<usize, usize> {
         for index in from..from + count {

@@ -1,17 +1,18 @@
-//! Macros: calls that stand for loops, presence tests and bindings, expanded while parsing.
+//! Macros: calls that the parser expands to comprehensions, presence tests and bindings.
 
 use super::{NODES_MAX, Parser};
 use crate::ast::{ACCUMULATOR, Comprehension, Element, Entry, Expr, Field, Id, Kind, Literal};
 
-/// The accumulator's old name, which no iteration variable may take either.
+/// The former name of the accumulator, which an iteration variable must not have either.
 const OLD_ACCUMULATOR: &str = "__result__";
-/// The iteration variable of a loop that never runs.
+/// The iteration variable of a comprehension that never iterates.
 const UNUSED: &str = "#unused";
 
-/// What is wrong with a macro's argument: which, and in what words.
+/// An invalid argument of a macro: its node and the error text.
 type Refusal = (Id, String);
 
 impl Parser<'_> {
+    /// Builds a call, or the expansion of a macro.
     pub(super) fn call_or_macro(&mut self, id: Id, target: Option<Expr>, function: String, args: Vec<Expr>) -> Expr {
         let is_macro = match (&target, function.as_str(), args.len()) {
             (None, "has", 1) => true,
@@ -54,6 +55,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Expands `has(operand.field)`.
     fn presence(&mut self, at: u32, mut args: Vec<Expr>) -> Result<Expr, Refusal> {
         let argument = args.remove(0);
         match argument.kind {
@@ -62,6 +64,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Expands `all`, `exists` and `exists_one`.
     fn quantifier(
         &mut self,
         at: u32,
@@ -76,6 +79,7 @@ impl Parser<'_> {
         match which {
             Quantifier::All => {
                 init = self.literal_node(at, Literal::Bool(true));
+                // The loop ends when the accumulator is certainly false; an error does not end it, because a later false wins.
                 let accumulator = self.accumulator(at);
                 condition = self.call(at, "@not_strictly_false", vec![accumulator]);
                 let accumulator = self.accumulator(at);
@@ -121,6 +125,7 @@ impl Parser<'_> {
         Ok(self.collect(at, range, variables, filter, "_+_", vec![element], Kind::List(Vec::new())))
     }
 
+    /// Expands `transformList`, `transformMap` and `transformMapEntry`.
     fn transform(&mut self, at: u32, range: Expr, mut args: Vec<Expr>, which: Transform) -> Result<Expr, Refusal> {
         let variables = variables(&args, true, "argument must be a simple name")?;
         let value = args.pop().expect("transforms have three or four arguments");
@@ -139,7 +144,7 @@ impl Parser<'_> {
         Ok(self.collect(at, range, variables, filter, function, operands, init))
     }
 
-    /// A loop whose step is `function(accumulator, operands…)` where the filter holds.
+    /// Builds a comprehension whose step is `function(accumulator, operands…)` for elements that pass the filter.
     #[allow(clippy::too_many_arguments, reason = "the parts of one loop; a struct would only rename them")]
     fn collect(
         &mut self,
@@ -164,6 +169,7 @@ impl Parser<'_> {
         self.fold(at, range, variables, init, condition, step, result)
     }
 
+    /// Expands `optMap` and `optFlatMap` to `target.hasValue() ? …target.value()… : optional.none()`.
     fn optional_map(
         &mut self,
         at: u32,
@@ -177,6 +183,7 @@ impl Parser<'_> {
         };
         let variable = variable.clone();
         let body = args.pop().expect("optMap has two arguments");
+        // The target is copied, so chained macros double it each time.
         let mut size = 0;
         target.walk(&mut Vec::new(), &mut |_, _| size += 1);
         if self.offsets.len() + size > NODES_MAX {
@@ -193,6 +200,7 @@ impl Parser<'_> {
         Ok(self.call(at, "_?_:_", vec![present, bound, none]))
     }
 
+    /// Expands `sortBy` to a binding of the list and a list of keys, by which the list is sorted.
     fn sort_by(&mut self, at: u32, target: Expr, args: Vec<Expr>) -> Result<Expr, Refusal> {
         if matches!(target.kind, Kind::Literal(_) | Kind::Map(_) | Kind::Struct { .. } | Kind::Unspecified) {
             let message = "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
@@ -206,6 +214,7 @@ impl Parser<'_> {
         Ok(self.binding(at, INPUT.into(), target, sorted))
     }
 
+    /// Expands `cel.bind(variable, value, body)`.
     fn bind(&mut self, at: u32, mut args: Vec<Expr>) -> Result<Expr, Refusal> {
         let Kind::Ident(variable) = &args[0].kind else {
             return Err((args[0].id, "cel.bind() variable names must be simple identifiers".into()));
@@ -216,7 +225,7 @@ impl Parser<'_> {
         Ok(self.binding(at, variable, value, body))
     }
 
-    /// A loop over nothing, whose accumulator is the bound variable.
+    /// Builds a binding: a comprehension over an empty list, whose accumulator is the bound variable.
     fn binding(&mut self, at: u32, variable: String, value: Expr, body: Expr) -> Expr {
         let range = self.node(at, Kind::List(Vec::new()));
         let condition = self.literal_node(at, Literal::Bool(false));
@@ -268,7 +277,7 @@ impl Parser<'_> {
         self.node(at, Kind::Call { target: Some(Box::new(target)), function: function.into(), args })
     }
 
-    /// The same tree under new ids, at the same places.
+    /// Copies a tree with new ids and the same positions.
     fn copy(&mut self, expr: &Expr) -> Expr {
         let kind = match &expr.kind {
             Kind::Select { operand, field, test_only } => {
@@ -333,7 +342,7 @@ enum Transform {
     Entry,
 }
 
-/// The iteration variables: the first argument, or the first two.
+/// The iteration variables: the names in the first argument, or in the first two.
 fn variables(args: &[Expr], two: bool, not_a_name: &str) -> Result<(String, Option<String>), Refusal> {
     let name = |expr: &Expr| match &expr.kind {
         Kind::Ident(name) => Ok(name.clone()),

@@ -1,4 +1,4 @@
-//! The grammar: tokens into a tree, by recursive descent, with the generated parser's words for what does not fit.
+//! The parser: builds the syntax tree by recursive descent, with the error texts of cel-go's generated parser.
 
 mod lexer;
 mod macros;
@@ -10,14 +10,14 @@ use crate::ast::{Expr, Id, Kind, Literal};
 use crate::source::{Collector, Issues, Location, Source};
 use lexer::{Lexeme, Token};
 
-/// cel-go's limits. Depth counts each grammar rule on its own.
+/// The limits of cel-go. The depth counts each recursive grammar rule.
 const DEPTH_MAX: u32 = 250;
 const CODE_POINTS_MAX: usize = 100_000;
 const RECOVERIES_MAX: u32 = 30;
-/// Ours: macros that repeat their target double it each time they are chained, and cel-go lets them.
+/// Our own limit: macros that copy their target double it each time they are chained, which cel-go does not limit.
 const NODES_MAX: usize = 200_000;
 
-/// Words that are no identifiers although the grammar lets them be.
+/// Words that the grammar accepts as identifiers, but that are reserved.
 const RESERVED: [&str; 21] = [
     "as",
     "break",
@@ -42,7 +42,7 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// What may begin an expression.
+/// The tokens that can begin an expression, in the order of error texts.
 const EXPRESSION: [Token; 15] = [
     Token::LeftBracket,
     Token::LeftBrace,
@@ -61,7 +61,7 @@ const EXPRESSION: [Token; 15] = [
     Token::Identifier,
 ];
 
-/// What may follow a complete operand, besides what closes the construct around it.
+/// The tokens that can follow an operand, in addition to those that close the surrounding construct.
 const AFTER_OPERAND: [Token; 17] = [
     Token::Equal,
     Token::NotEqual,
@@ -82,10 +82,10 @@ const AFTER_OPERAND: [Token; 17] = [
     Token::Percent,
 ];
 
-/// What an environment lets the grammar accept.
+/// Extensions of the grammar that an environment can enable.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Syntax {
-    /// `` a.`b-c` ``
+    /// Field names in backticks: `` a.`b-c` ``
     pub(crate) escaped_identifiers: bool,
     /// `cel.bind(x, value, expression)`
     pub(crate) bindings: bool,
@@ -95,14 +95,15 @@ pub(crate) struct Syntax {
 #[derive(Debug)]
 pub(crate) struct Parsed {
     pub(crate) root: Expr,
-    /// Where each node is, by its id.
+    /// The offset of each node in the text, by its id.
     pub(crate) offsets: Vec<u32>,
 }
 
-/// Something did not fit; it has been reported.
+/// The text did not match the grammar. It is already reported.
 struct Abandoned;
 type Attempt<T> = Result<T, Abandoned>;
 
+/// Parses an expression. The issues are those of the lexer and the parser, sorted by position.
 pub(crate) fn parse(source: &Source, syntax: Syntax) -> Result<Parsed, Issues> {
     let mut issues = Collector::default();
     if source.chars().len() > CODE_POINTS_MAX {
@@ -141,15 +142,16 @@ struct Parser<'s> {
     at: usize,
     issues: Collector,
     offsets: Vec<u32>,
-    /// How many constructs are open around the current token.
+    /// The number of open constructs around the current token.
     depth: u32,
-    /// What closes each of them.
+    /// The tokens that close or continue each of them.
     closers: Vec<&'static [Token]>,
-    /// A mistake was reported, and nothing fitted since.
+    /// An error was reported, and no token matched since. Further errors are not reported.
     recovering: bool,
+    /// Where the last recovery began; a second one there must skip a token to make progress.
     last_mistake: Option<usize>,
     attempts: u32,
-    /// A limit is exceeded: nothing more is attempted.
+    /// A limit is exceeded, so the parser gives up.
     hopeless: bool,
 }
 
@@ -173,7 +175,7 @@ impl Parser<'_> {
     fn advance(&mut self) -> Lexeme {
         let lexeme = self.tokens[self.at];
         self.skip();
-        // What fits ends the silence after a mistake.
+        // A token that matches ends the error recovery.
         self.recovering = false;
         lexeme
     }
@@ -192,6 +194,7 @@ impl Parser<'_> {
         self.source.chars()[lexeme.start as usize..lexeme.end as usize].iter().collect()
     }
 
+    /// The current token in an error text.
     fn shown(&self) -> String {
         if self.peek() == Token::End { "<EOF>".to_owned() } else { self.text(self.tokens[self.at]) }
     }
@@ -202,7 +205,7 @@ impl Parser<'_> {
         if self.source.chars().is_empty() { Location { line: 1, column: -1 } } else { self.source.location(offset) }
     }
 
-    /// Reports, unless the parser is still looking for its way after the last mistake.
+    /// Reports a syntax error, unless the parser is recovering from another one.
     fn syntax_error(&mut self, message: &str) {
         if self.recovering {
             return;
@@ -219,7 +222,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Goes on at a token of `wanted`, dropping one that does not belong, or gives up.
+    /// Ensures that the current token is one of `wanted`: skips one token if the next one fits, otherwise fails.
     fn sync(&mut self, wanted: &[Token]) -> Attempt<()> {
         if wanted.contains(&self.peek()) {
             return Ok(());
@@ -234,7 +237,7 @@ impl Parser<'_> {
         Err(Abandoned)
     }
 
-    /// Takes `token`; drops one that does not belong, or goes on as if it had been there.
+    /// Takes `token`. If it is missing, skips one extra token, or continues as if `token` was there.
     fn match_token(&mut self, token: Token) -> Attempt<Lexeme> {
         if let Some(lexeme) = self.accept(token) {
             return Ok(lexeme);
@@ -250,20 +253,21 @@ impl Parser<'_> {
         Ok(self.advance())
     }
 
+    /// The tokens that can follow `token` if it is missing here.
     fn follows(&self, token: Token) -> Vec<Token> {
         match token {
             Token::Colon => EXPRESSION.to_vec(),
             Token::End => Vec::new(),
             _ => {
                 let mut follows = AFTER_OPERAND.to_vec();
-                // The construct that `token` closes is the innermost; what may follow it closes the next.
+                // The innermost construct is the one that `token` closes, so its continuation may follow.
                 follows.extend(self.closers.last().copied().unwrap_or(&[Token::End]));
                 follows
             }
         }
     }
 
-    /// Goes on after a mistake as the generated parser does: behind what nothing around the mistake can follow on.
+    /// Recovers as the generated parser: skips to a token that some construct around the error can continue with.
     fn recover(&mut self, mistaken: Abandoned, among_operators: bool) -> Attempt<Expr> {
         if self.hopeless {
             return Err(mistaken);
@@ -307,6 +311,7 @@ impl Parser<'_> {
         Expr { id: self.id(offset), kind }
     }
 
+    /// Parses the inside of a construct that one of the tokens in `closer` closes or continues.
     fn within<T>(&mut self, closer: &'static [Token], inner: fn(&mut Self) -> Attempt<T>) -> Attempt<T> {
         self.enter(1)?;
         self.closers.push(closer);
@@ -316,6 +321,7 @@ impl Parser<'_> {
         result
     }
 
+    /// Enters nested grammar rules; fails at the depth limit.
     fn enter(&mut self, levels: u32) -> Attempt<()> {
         self.depth += levels;
         if self.depth > DEPTH_MAX {
@@ -326,7 +332,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Chains of one operator nest to the left; the grammar's limit holds for them too.
+    /// Counts a link in a chain of one operator, which nests to the left. The depth limit applies to chains too.
     fn check_chain(&mut self, length: &mut u32) -> Attempt<()> {
         *length += 1;
         if *length + self.depth > DEPTH_MAX {
@@ -337,6 +343,7 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// Parses a conditional or anything that binds tighter.
     fn expression(&mut self) -> Attempt<Expr> {
         let condition = self.disjunction()?;
         let Some(question) = self.accept(Token::Question) else { return Ok(condition) };
@@ -364,13 +371,14 @@ impl Parser<'_> {
         self.sync(&EXPRESSION)?;
         match self.peek() {
             Token::Not => self.repeated(Token::Not, "!_"),
-            // A sign in front of a number belongs to the number.
+            // The sign before a number literal is part of the literal.
             Token::Minus if matches!(self.peek_at(1), Token::Int | Token::Float) => self.member(),
             Token::Minus => self.repeated(Token::Minus, "-_"),
             _ => self.member(),
         }
     }
 
+    /// Parses a run of `!` or `-`; two of them cancel out.
     fn repeated(&mut self, operator: Token, function: &str) -> Attempt<Expr> {
         let first = self.advance();
         let mut count = 1;
@@ -453,7 +461,7 @@ impl Parser<'_> {
         Ok(self.node(dot.start, Kind::Select { operand: Box::new(operand), field, test_only: false }))
     }
 
-    /// What begins at `from` and ends at the current token is the beginning of nothing.
+    /// Reports that no rule matches the text from `from` to the current token.
     fn no_viable_alternative<T>(&mut self, from: Lexeme) -> Attempt<T> {
         let end = if self.peek() == Token::End { from.end } else { self.tokens[self.at].end };
         let shown = self.text(Lexeme { end, ..from });
@@ -478,6 +486,7 @@ impl Parser<'_> {
         let optional = self.accept(Token::Question).is_some();
         if !optional && !EXPRESSION.contains(&self.peek()) {
             let mut wanted = EXPRESSION.to_vec();
+            // The place in the list follows the order in the generated parser's error text.
             wanted.insert(6, Token::Question);
             self.sync(&wanted)?;
         }

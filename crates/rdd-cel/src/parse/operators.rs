@@ -1,11 +1,11 @@
-//! Binary operators: a flat sequence first, a tree by precedence afterwards, so that operators do not nest the parser.
+//! Binary operators: parsed as a flat sequence, then combined by precedence, so that long expressions do not nest the parser.
 
 use super::lexer::Token;
 use super::{Attempt, Parser};
 use crate::ast::{Expr, Id, Kind};
 
 impl Parser<'_> {
-    /// Operands with operators between them, put together by precedence.
+    /// Parses operands and the operators between them, and combines them by precedence.
     pub(super) fn disjunction(&mut self) -> Attempt<Expr> {
         let mut operands = vec![self.unary()?];
         let mut operators: Vec<(u8, &'static str, Id)> = Vec::new();
@@ -24,7 +24,7 @@ impl Parser<'_> {
         Ok(operands.swap_remove(0))
     }
 
-    /// Applies the operators of one level from left to right. Chains nest to the left, and the grammar's limit holds for them.
+    /// Combines the operators of one level from left to right. The result nests to the left, and the depth limit applies to it.
     fn reduce_left(
         &mut self,
         operands: Vec<Expr>,
@@ -37,6 +37,7 @@ impl Parser<'_> {
         let mut length = 0;
         for ((found, function, id), right) in operators.into_iter().zip(operands) {
             if found != level {
+                // An operator of a lower precedence ends the chain.
                 length = 0;
                 rest.push((found, function, id));
                 kept.push(right);
@@ -53,15 +54,17 @@ impl Parser<'_> {
     }
 }
 
-/// Operands, and the operators between them.
+/// Operands and the operators between them; there is one operand more.
 type Sequence = (Vec<Expr>, Vec<(u8, &'static str, Id)>);
 
+/// The levels of precedence; the lowest number binds tightest.
 const PRODUCT: u8 = 0;
 const SUM: u8 = 1;
 const RELATION: u8 = 2;
 const CONJUNCTION: u8 = 3;
 const DISJUNCTION: u8 = 4;
 
+/// The level and the function of a binary operator.
 fn binary(token: Token) -> Option<(u8, &'static str)> {
     Some(match token {
         Token::Star => (PRODUCT, "_*_"),
@@ -82,7 +85,7 @@ fn binary(token: Token) -> Option<(u8, &'static str)> {
     })
 }
 
-/// `a && b && c …` becomes a balanced tree, as cel-go builds it: it decides what is evaluated first.
+/// Combines `a && b && c …` to a balanced tree as cel-go does, which decides the order of evaluation.
 fn reduce_balanced(operands: Vec<Expr>, operators: Vec<(u8, &'static str, Id)>, level: u8) -> Sequence {
     let mut operands = operands.into_iter();
     let mut kept = Vec::new();
@@ -111,6 +114,7 @@ fn reduce_balanced(operands: Vec<Expr>, operators: Vec<(u8, &'static str, Id)>, 
     (kept, rest)
 }
 
+/// Builds the tree of the terms around the operators from `low` to `high`.
 fn balance(terms: &mut [Option<Expr>], operators: &[Id], low: usize, high: usize, function: &str) -> Expr {
     let middle = (low + high).div_ceil(2);
     let mut side = |is_leaf: bool, leaf: usize, low: usize, high: usize| match is_leaf {

@@ -1,4 +1,4 @@
-//! What operators apply to: names, calls, literals, lists, maps and structs.
+//! Parses primary expressions: names, calls, literals, lists, maps and structs.
 
 use std::sync::Arc;
 
@@ -31,6 +31,7 @@ impl Parser<'_> {
                 parser.accept(Token::Comma);
                 return Ok(elements);
             }
+            // The inserted places follow the order in the generated parser's error text.
             if !EXPRESSION.contains(&parser.peek()) && parser.peek() != Token::Question {
                 let mut wanted = EXPRESSION.to_vec();
                 wanted.insert(1, Token::RightBracket);
@@ -97,7 +98,7 @@ impl Parser<'_> {
         Ok(Expr { id, kind: Kind::Map(entries) })
     }
 
-    /// After an entry of a map or struct: whether it was the last. `next` may begin another.
+    /// After an entry of a map or struct, whether it was the last one. The tokens in `next` can begin another.
     fn entry_ends(&mut self, next: &[Token]) -> Attempt<bool> {
         self.sync(&[Token::RightBrace, Token::Comma])?;
         if self.accept(Token::Comma).is_some() {
@@ -122,6 +123,7 @@ impl Parser<'_> {
         }
         if RESERVED.contains(&text.as_str()) {
             let id = self.id(start);
+            // A reserved word may still be the name of a function, so that a call continues.
             self.report(id, &format!("reserved identifier: {text}"));
             if self.peek() != Token::LeftParen {
                 return Ok(Expr { id, kind: Kind::Unspecified });
@@ -136,7 +138,7 @@ impl Parser<'_> {
         Ok(self.call_or_macro(id, None, full, args))
     }
 
-    /// Whether the names from here on end in `{`: then they name the type of a struct.
+    /// Whether the names from here on are followed by `{`, so that they name the type of a struct.
     fn struct_follows(&self) -> bool {
         let mut ahead = 0;
         while self.peek_at(ahead) == Token::Dot && self.peek_at(ahead + 1) == Token::Identifier {
@@ -214,6 +216,7 @@ impl Parser<'_> {
 
 fn int_literal(text: &str, negative: bool) -> Option<i64> {
     let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |hex| (hex, 16));
+    // Parsed with its sign, because the smallest integer has no positive counterpart.
     let signed = if negative { format!("-{digits}") } else { digits.to_owned() };
     i64::from_str_radix(&signed, radix).ok()
 }

@@ -1,7 +1,8 @@
-//! What a string or bytes literal stands for, once its quotes and escapes are gone.
+//! Removes the quotes of a string or bytes literal and resolves its escapes.
 
-/// The literal's octets, or cel-go's words for what is wrong with it. `literal` may begin with `r`; a leading `b` is already off.
+/// Returns the octets of a literal; the error is cel-go's text. `literal` may begin with `r`, but not with `b`.
 pub(super) fn unescape(literal: &str, is_bytes: bool) -> Result<Vec<u8>, &'static str> {
+    // As in cel-go, every line end inside of a literal becomes a line feed.
     let normalized = literal.replace("\r\n", "\n").replace('\r', "\n");
     let (body, is_raw) = match normalized.strip_prefix(['r', 'R']) {
         Some(rest) => (rest, true),
@@ -30,6 +31,7 @@ fn push(c: char, octets: &mut Vec<u8>) {
     octets.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
+/// Resolves the escape after a backslash.
 fn escaped(rest: &mut std::str::Chars<'_>, is_bytes: bool, octets: &mut Vec<u8>) -> Result<(), &'static str> {
     let Some(kind) = rest.next() else { return Err("unable to unescape string, found '\\' as last character") };
     let octet = match kind {
@@ -67,6 +69,7 @@ fn hexadecimal(rest: &mut std::str::Chars<'_>, count: usize) -> Result<u32, &'st
     Ok(value)
 }
 
+/// Appends an escape's value: as one octet, or as a code point in UTF-8.
 fn emit(value: u32, as_octet: bool, octets: &mut Vec<u8>) -> Result<(), &'static str> {
     if as_octet {
         octets.push(value as u8);

@@ -1,4 +1,4 @@
-//! Character classes and escapes of Go's syntax, written for the `regex` crate.
+//! Translates character classes and escapes of Go's syntax for the `regex` crate.
 
 use super::{PatternError, append_literal, error};
 
@@ -19,7 +19,7 @@ const POSIX: [(&str, &str); 14] = [
     ("xdigit", "0-9A-Fa-f"),
 ];
 
-/// A class in brackets at the start of `text`, and what follows it.
+/// Translates the class in brackets at the start of `text`. Returns it and the rest.
 pub(super) fn bracket(text: &str) -> Result<(String, &str), PatternError> {
     let mut out = String::from("[");
     let mut rest = &text[1..];
@@ -28,6 +28,7 @@ pub(super) fn bracket(text: &str) -> Result<(String, &str), PatternError> {
         rest = after;
     }
     let mut first = true;
+    // A bracket directly after the opening one is a member and does not close the class.
     while first || !rest.starts_with(']') {
         first = false;
         if let Some((set, after)) = named(rest)? {
@@ -60,6 +61,7 @@ pub(super) fn bracket(text: &str) -> Result<(String, &str), PatternError> {
     Ok((out, &rest[1..]))
 }
 
+/// Reads one character of a class.
 fn member<'a>(text: &'a str, class: &str) -> Result<(char, &'a str), PatternError> {
     match text.chars().next() {
         None => error("missing closing ]", class),
@@ -68,7 +70,7 @@ fn member<'a>(text: &'a str, class: &str) -> Result<(char, &'a str), PatternErro
     }
 }
 
-/// `[:alpha:]` and its like.
+/// Translates a POSIX class such as `[:alpha:]`.
 fn named(text: &str) -> Result<Option<(String, &str)>, PatternError> {
     let Some(inner) = text.strip_prefix("[:") else { return Ok(None) };
     let Some(end) = inner.find(":]") else { return Ok(None) };
@@ -83,7 +85,7 @@ fn named(text: &str) -> Result<Option<(String, &str)>, PatternError> {
     }
 }
 
-/// `\d`, `\pL` and their like; `None` when the text opens with no such escape.
+/// Translates an escape for a class, such as `\d` or `\pL`; `None` if the text does not begin with one.
 pub(super) fn escape(text: &str) -> Result<Option<(String, &str)>, PatternError> {
     if !text.starts_with('\\') {
         return Ok(None);
@@ -101,10 +103,11 @@ pub(super) fn escape(text: &str) -> Result<Option<(String, &str)>, PatternError>
     Ok(Some((set.to_owned(), &text[2..])))
 }
 
+/// Translates a Unicode property. `text` begins with `\p` or `\P`.
 fn property(text: &str) -> Result<(String, &str), PatternError> {
     let mut negated = text.as_bytes()[1] == b'P';
     let (name, whole) = match text[2..].chars().next() {
-        // Go complains about the bytes that are missing here; there is nothing to quote.
+        // Go's error quotes the missing bytes, of which there are none.
         None => return error("invalid character class range", text),
         Some('{') => match text.find('}') {
             Some(end) => (&text[3..end], &text[..=end]),
@@ -121,6 +124,7 @@ fn property(text: &str) -> Result<(String, &str), PatternError> {
     };
     let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' '));
     let letter = if negated { 'P' } else { 'p' };
+    // In Go a name is a general category or a script; the `regex` crate also knows others.
     let candidates = ["gc", "sc"].map(|kind| format!("\\{letter}{{{kind}={name}}}"));
     let special = matches!(name.to_ascii_lowercase().as_str(), "any" | "assigned" | "ascii");
     let found = if special {
@@ -134,12 +138,13 @@ fn property(text: &str) -> Result<(String, &str), PatternError> {
     }
 }
 
-/// One escaped character.
+/// Reads one escaped character.
 pub(super) fn character(text: &str) -> Result<(char, &str), PatternError> {
     let body = &text[1..];
     let Some(first) = body.chars().next() else { return error("trailing backslash at end of expression", "") };
     let rest = &body[first.len_utf8()..];
     let simple = |character: char| Ok((character, rest));
+    // A single digit other than 0 would be a back reference, which RE2 does not have.
     let octal_follows = rest.starts_with(|c: char| matches!(c, '0'..='7'));
     match first {
         '1'..='7' if !octal_follows => {}
@@ -161,7 +166,7 @@ pub(super) fn character(text: &str) -> Result<(char, &str), PatternError> {
     error("invalid escape sequence", &text[..text.len() - rest.len()])
 }
 
-/// `\x41` or `\x{1F600}`; `rest` is what follows the `x`.
+/// Reads `\x41` or `\x{1F600}`; `rest` is the text after the `x`.
 fn hexadecimal<'a>(text: &'a str, rest: &'a str) -> Result<(char, &'a str), PatternError> {
     let refuse = |rest: &str| error("invalid escape sequence", &text[..text.len() - rest.len()]);
     if let Some(mut inner) = rest.strip_prefix('{') {

@@ -1,12 +1,13 @@
-//! Patterns of schemas and expressions: Go's RE2 syntax, errors included, run by the `regex` crate.
+//! Regular expressions of schemas and CEL: Go's RE2 syntax and error texts, executed by the `regex` crate.
 //!
-//! [`translate`] reads a pattern as Go's `regexp/syntax` does and writes what means the same to the `regex` crate. The two
-//! differ in: `\d \s \w \b` (ASCII in Go), `\Q…\E`, octal escapes, `\<`, a brace that is no repetition, set operations and
-//! nested brackets in classes, repeated repetition, and the repetition limit of 1000. What stays different: the Unicode
-//! version of property names, and that the work of a match has a bound.
+//! [`translate`] parses a pattern as Go's `regexp/syntax` does and writes the equivalent pattern for the `regex` crate. The
+//! syntaxes differ in: `\d \s \w \b` (ASCII in Go), `\Q…\E`, octal escapes, `\<`, a brace that does not begin a repetition, set
+//! operations and nested brackets in classes, repeated repetition, and the repetition limit of 1000.
 //!
-//! A pattern that is too large for the `regex` crate, which spells classes out in bytes once for each repetition, is run by
-//! `nfa`, as large as Go allows.
+//! Two differences remain: the Unicode version of property names, and that the work of a match is bounded.
+//!
+//! The `regex` crate expands classes to bytes, once for each repetition. A pattern that is too large for it runs in `nfa`,
+//! which accepts patterns as large as Go does.
 
 mod class;
 mod nfa;
@@ -27,17 +28,17 @@ use regex_syntax::ParserBuilder;
 pub use self::nfa::STEPS_MAX;
 use crate::stack;
 
-/// What one compiled pattern of a schema may weigh to be run by the `regex` crate.
+/// How large one compiled pattern of a schema may be to run in the `regex` crate.
 const SIZE_MAX_BYTES: usize = 8 << 20;
 /// How deep groups may nest, as in Go.
 const DEPTH_MAX: usize = 1000;
-/// How deep groups may nest to be compiled on the stack of whoever asks.
+/// How deep groups may nest to be compiled on the caller's stack.
 const DEPTH_ON_ANY_STACK: usize = 8;
 const REPEAT_MAX: u32 = 1000;
-/// How deep what [`translate`] writes may nest.
+/// How deep the output of [`translate`] may nest.
 const NEST_LIMIT: u32 = 2 * DEPTH_MAX as u32 + 100;
 
-/// Why a pattern is none, in Go's words.
+/// A pattern is invalid. The text is Go's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("error parsing regexp: {reason}: `{part}`")]
 pub struct PatternError {
@@ -49,39 +50,40 @@ fn error<T>(reason: &'static str, part: &str) -> Result<T, PatternError> {
     Err(PatternError { reason, part: part.to_owned() })
 }
 
-/// How much memory the patterns of one schema may take once they are compiled.
+/// How much memory all compiled patterns of one schema may use.
 pub const SCHEMA_BYTES_MAX: usize = 256 << 20;
-/// Sizes that are tried for the `regex` crate, which does not tell the size of what it has compiled.
+/// Size limits to try with the `regex` crate, which does not report the size of a compiled pattern.
 const SIZES_BYTES: [usize; 3] = [16 << 10, 256 << 10, SIZE_MAX_BYTES];
-/// How many classes of Unicode a pattern may name. Go refuses a pattern with more than 2^25 characters in ranges, of which `\pL` alone has some 1,300.
+/// How many Unicode classes a pattern may name. Go refuses a pattern with more than 2^25 characters in ranges, and `\pL` alone
+/// has about 1,300.
 const UNICODE_CLASSES_MAX: usize = 25_000;
 
-/// Why it is not known whether a text matches.
+/// The reason why a match has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MatchError {
-    /// In Go's words.
+    /// The pattern is invalid. The text is Go's.
     #[error("{0}")]
     Invalid(String),
-    /// Many texts, or one long one, under a large pattern.
+    /// The steps are used up: by many texts, or a long one, and a large pattern.
     #[error("the patterns of one object may take {STEPS_MAX} steps together to match, and take more")]
     Steps,
-    /// Many large patterns, all of them in use.
+    /// The memory is used up: by many large patterns that are all in use.
     #[error("the patterns of one schema may take {} MiB of memory together, and take more", SCHEMA_BYTES_MAX >> 20)]
     Memory,
 }
 
-/// How many steps the patterns of one object may still take to match, all of its values together.
+/// The steps that matches of patterns may still take, for all values of one object together.
 #[derive(Debug)]
 pub struct StepBudget(Cell<u64>);
 
 impl StepBudget {
-    /// A budget of so many steps.
+    /// A budget of this many steps.
     pub fn new(steps: u64) -> Self {
         Self(Cell::new(steps))
     }
 
-    /// Whether a match has failed for the lack of steps.
+    /// Whether a match has failed because the steps were used up.
     pub fn is_exhausted(&self) -> bool {
         self.0.get() == 0
     }
@@ -93,16 +95,17 @@ impl Default for StepBudget {
     }
 }
 
-/// How much memory the patterns of one schema may still take; clones share it.
+/// The memory that compiled patterns of one schema may still use. Clones share the budget.
 #[derive(Clone, Debug)]
 pub struct MemoryBudget(Arc<AtomicUsize>);
 
 impl MemoryBudget {
-    /// A budget of so many bytes.
+    /// A budget of this many bytes.
     pub fn new(bytes: usize) -> Self {
         Self(Arc::new(AtomicUsize::new(bytes)))
     }
 
+    /// Takes memory from the budget, or fails and leaves it unchanged.
     fn take(&self, bytes: usize) -> Result<(), MatchError> {
         let left = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
         left.map(|_| ()).map_err(|_| MatchError::Memory)
@@ -115,7 +118,7 @@ impl Default for MemoryBudget {
     }
 }
 
-/// A pattern that compiles when it is first used; clones share the result.
+/// A pattern that is compiled on first use. Clones share the compiled form.
 #[derive(Clone)]
 pub struct Pattern(Arc<Inner>);
 
@@ -132,17 +135,17 @@ impl fmt::Debug for Pattern {
 }
 
 impl Pattern {
-    /// Takes any text; what is wrong with it shows in [`Pattern::is_match`].
+    /// Creates a pattern from any text. [`Pattern::is_match`] reports an invalid one.
     pub fn new(source: &str) -> Pattern {
         Self::in_schema(source, &MemoryBudget::default())
     }
 
-    /// The same for one of several patterns which share their memory.
+    /// As [`Pattern::new`], for one of several patterns that share a memory budget.
     pub fn in_schema(source: &str, memory: &MemoryBudget) -> Pattern {
         Pattern(Arc::new(Inner { source: source.into(), memory: memory.clone(), compiled: OnceLock::new() }))
     }
 
-    /// The pattern as it was written.
+    /// The source of the pattern.
     pub fn source(&self) -> &str {
         &self.0.source
     }
@@ -155,10 +158,11 @@ impl Pattern {
         self.compiled().map_err(|error| Cow::from(error.to_string()))?.is_match(text)
     }
 
-    /// The same for one of several texts which share their steps.
+    /// As [`Pattern::is_match`], for one of several texts that share a step budget.
     ///
     /// # Errors
-    /// When the pattern does not parse or is larger than Go allows, when the steps that are left do not suffice, or the memory of the schema.
+    /// [`MatchError::Invalid`] when the pattern does not parse or is larger than Go allows, [`MatchError::Steps`] when the rest
+    /// of the budget does not suffice, [`MatchError::Memory`] when the memory of the schema does not.
     pub fn is_match_within(&self, text: &str, steps: &StepBudget) -> Result<bool, MatchError> {
         match &self.compiled().map_err(Clone::clone)?.0 {
             Engine::Regex(regex) => Ok(regex.is_match(text)),
@@ -195,7 +199,7 @@ impl Matcher {
     /// Whether `text` contains a match.
     ///
     /// # Errors
-    /// When it takes more than [`STEPS_MAX`] steps.
+    /// When the match takes more than [`STEPS_MAX`] steps.
     pub fn is_match(&self, text: &str) -> Result<bool, Cow<'static, str>> {
         match &self.0 {
             Engine::Regex(regex) => Ok(regex.is_match(text)),
@@ -203,18 +207,19 @@ impl Matcher {
         }
     }
 
-    /// The first match in `text`.
+    /// Returns the first match in `text`.
     ///
     /// # Errors
-    /// When it takes more than [`STEPS_MAX`] steps.
+    /// When the match takes more than [`STEPS_MAX`] steps.
     pub fn find<'t>(&self, text: &'t str) -> Result<Option<&'t str>, Cow<'static, str>> {
         self.find_all(text, 1).map(|found| found.first().copied())
     }
 
-    /// The first matches in `text`, which do not overlap, at most `limit`. An empty one does not follow another at once.
+    /// Returns the first matches in `text`, without overlaps, at most `limit`. An empty match directly after another match is
+    /// skipped.
     ///
     /// # Errors
-    /// When one of them takes more than [`STEPS_MAX`] steps.
+    /// When a match takes more than [`STEPS_MAX`] steps.
     pub fn find_all<'t>(&self, text: &'t str, limit: usize) -> Result<Vec<&'t str>, Cow<'static, str>> {
         let program = match &self.0 {
             Engine::Regex(regex) => return Ok(regex.find_iter(text).take(limit).map(|found| found.as_str()).collect()),
@@ -226,6 +231,7 @@ impl Matcher {
             && at <= text.len()
             && let Some((begin, end)) = program.find_at(text, at)?
         {
+            // An empty match must not be found again, so the search continues after the next character.
             if begin == end {
                 at = end + text[end..].chars().next().map_or(1, char::len_utf8);
                 if last_end == Some(end) {
@@ -241,15 +247,15 @@ impl Matcher {
     }
 }
 
-/// Compiles a pattern in Go's syntax, for the `regex` crate if that takes at most so many bytes.
+/// Compiles a pattern in Go's syntax, for the `regex` crate if that takes at most `size_max_bytes`.
 ///
 /// # Errors
-/// Go's words for what is wrong with it, or for its size.
+/// Go's text, when the pattern is invalid or too large.
 pub fn compile(source: &str, size_max_bytes: usize) -> Result<Matcher, String> {
     compile_measured(source, &[size_max_bytes]).map(|(matcher, _)| matcher)
 }
 
-/// The same, for the `regex` crate with the first of these sizes that suffices; with about the bytes that it takes.
+/// Compiles for the `regex` crate with the first of the sizes that suffices. Also returns about how many bytes the result uses.
 fn compile_measured(source: &str, sizes_bytes: &[usize]) -> Result<(Matcher, usize), String> {
     let translated = Translator::read(source).map_err(|error| error.to_string())?;
     let build = || {
@@ -263,13 +269,13 @@ fn compile_measured(source: &str, sizes_bytes: &[usize]) -> Result<(Matcher, usi
         let size = program.size_bytes();
         Some((Engine::Program(program), size))
     };
-    // The compilers recurse, and need some 20 kB for each level where nothing is optimised.
+    // The compilers recurse and need about 20 kB for each level in unoptimized builds.
     let compiled = stack::with_room(translated.deepest > DEPTH_ON_ANY_STACK, build).flatten();
     let compiled = compiled.map(|(engine, size)| (Matcher(engine), size));
     compiled.ok_or_else(|| format!("error parsing regexp: expression too large: `{source}`"))
 }
 
-/// Whether a pattern may take long to compile, or to match even a short text: it repeats something many times.
+/// Whether a pattern may take long to compile, or to match even a short text, because it repeats something many times.
 pub fn may_be_slow(source: &str) -> bool {
     const REPETITIONS_OF_A_FAST_PATTERN: u32 = 64;
     let counts = source.split(['{', ',']).skip(1).map(|rest| {
@@ -279,13 +285,13 @@ pub fn may_be_slow(source: &str) -> bool {
     counts.max().is_some_and(|count| count > REPETITIONS_OF_A_FAST_PATTERN) || source.matches('{').count() > 8
 }
 
-/// Checks that Go would compile `source`.
+/// Checks that Go compiles `source`.
 ///
 /// # Errors
-/// With Go's text.
+/// Go's text, when it does not.
 pub fn check(source: &str) -> Result<(), PatternError> {
     let translated = Translator::read(source)?;
-    // No character stands for more than that many instructions.
+    // A character compiles to at most that many instructions, so a short pattern is never too large.
     if source.len() * REPEAT_MAX as usize <= nfa::PROGRAM_MAX {
         return Ok(());
     }
@@ -318,39 +324,40 @@ impl Flags {
     }
 }
 
-/// The last thing that a repetition can apply to.
+/// The last part of the pattern that a repetition can apply to.
 #[derive(Clone, Copy)]
 struct Atom {
     start: usize,
     end: usize,
-    /// How often it is repeated already.
+    /// How many repetition operators apply to it already.
     repetitions: usize,
-    /// The product of the repetitions nested in it.
+    /// The product of the repetition counts nested in it.
     weight: u32,
 }
 
 struct Group {
     start: usize,
     flags: Flags,
-    /// The heaviest atom so far.
+    /// The greatest weight of an atom so far.
     weight: u32,
 }
 
+/// Reads a pattern of Go and writes one for the `regex` crate.
 struct Translator<'a> {
     whole: &'a str,
     out: String,
     flags: Flags,
     groups: Vec<Group>,
-    /// How deep groups have been nested so far.
+    /// The deepest nesting of groups so far.
     deepest: usize,
     weight: u32,
     atom: Option<Atom>,
 }
 
-/// The same pattern in the syntax of the `regex` crate.
+/// Translates a pattern of Go to the syntax of the `regex` crate.
 ///
 /// # Errors
-/// Where Go refuses the pattern, with its text.
+/// Go's text, when Go refuses the pattern.
 pub fn translate(source: &str) -> Result<String, PatternError> {
     Translator::read(source).map(|translated| translated.out)
 }
@@ -366,7 +373,7 @@ impl<'a> Translator<'a> {
             weight: 1,
             atom: None,
         };
-        // Parsing spells each of them out.
+        // Each class is expanded while the pattern is parsed, so their number is bounded first.
         let classes = source.match_indices(['p', 'P']).filter(|(at, _)| source[..*at].ends_with('\\')).count();
         if classes > UNICODE_CLASSES_MAX {
             return error("expression too large", source);
@@ -377,7 +384,7 @@ impl<'a> Translator<'a> {
 
     fn run(&mut self) -> Result<(), PatternError> {
         let mut rest = self.whole;
-        // Where the previous token was a repetition: the text from its start on.
+        // If the previous token was a repetition: the text from its start.
         let mut last_repeat: Option<&str> = None;
         while let Some(first) = rest.chars().next() {
             let before = rest;
@@ -411,6 +418,7 @@ impl<'a> Translator<'a> {
                     repeat = Some(before);
                 }
                 '{' => match parse_repeat(rest) {
+                    // A brace that does not begin a repetition is a literal in Go.
                     None => {
                         self.push("\\{");
                         rest = &rest[1..];
@@ -434,6 +442,7 @@ impl<'a> Translator<'a> {
         if self.groups.is_empty() { Ok(()) } else { error("missing closing )", self.whole) }
     }
 
+    /// Writes a part that a repetition can apply to.
     fn push(&mut self, text: &str) {
         self.settle();
         let start = self.out.len();
@@ -447,7 +456,7 @@ impl<'a> Translator<'a> {
         self.push(&text);
     }
 
-    /// The last atom is complete: its weight counts for the group.
+    /// Completes the last atom: its weight counts for the group.
     fn settle(&mut self) {
         if let Some(atom) = self.atom.take() {
             self.weight = self.weight.max(atom.weight);
@@ -476,6 +485,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
+    /// Writes a repetition of the last atom; `bounds` are those of `{n,m}`.
     fn repeat(
         &mut self,
         before: &'a str,
@@ -487,6 +497,7 @@ impl<'a> Translator<'a> {
             Some(rest) => (rest, "?"),
             None => (after, ""),
         };
+        // Go allows several repetition operators only with something between them, such as flags.
         if let Some(last) = last {
             return error("invalid nested repetition operator", &last[..last.len() - after.len()]);
         }
@@ -495,6 +506,7 @@ impl<'a> Translator<'a> {
             return error("missing argument to repetition operator", operator);
         };
         if let Some(bounds) = bounds {
+            // As in Go, a repetition of zero drops the weight of its operand.
             if bounds.max == Some(0) {
                 atom.weight = 1;
             }
@@ -509,8 +521,9 @@ impl<'a> Translator<'a> {
             None => format!("{}{lazy}", &before[..1]),
             Some(bounds) => format!("{}{lazy}", bounds.text()),
         };
-        // Flag changes may stand between the atom and its repetition; they stay behind it.
+        // Changes of flags may stand between the atom and its repetition; they stay after it.
         let tail = self.out.split_off(atom.end);
+        // The `regex` crate needs a group around a repetition that is repeated.
         if atom.repetitions > 0 {
             self.deepest = self.deepest.max(self.groups.len() + atom.repetitions);
             if self.deepest > DEPTH_MAX {
@@ -527,7 +540,7 @@ impl<'a> Translator<'a> {
         Ok(after)
     }
 
-    /// Everything that opens with `(?`.
+    /// Reads a group or flags that begin with `(?`.
     fn flags_or_group(&mut self, text: &'a str) -> Result<&'a str, PatternError> {
         let named = (text.len() > 4 && text.starts_with("(?P<")) || (text.len() > 3 && text.starts_with("(?<"));
         if named {
@@ -566,6 +579,7 @@ impl<'a> Translator<'a> {
         error("invalid or unsupported Perl syntax", &text[..text.len() - rest.len()])
     }
 
+    /// Reads an escape outside of a class.
     fn escape(&mut self, text: &'a str) -> Result<&'a str, PatternError> {
         match text.as_bytes().get(1) {
             Some(b'A') => self.push("\\A"),
@@ -592,7 +606,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// A literal that means itself inside and outside of a class.
+/// Writes a literal that means itself, inside and outside of a class.
 fn append_literal(character: char, out: &mut String) {
     if character.is_ascii() && !character.is_ascii_alphanumeric() {
         out.push_str(&format!("\\x{:02X}", character as u32));
@@ -604,7 +618,7 @@ fn append_literal(character: char, out: &mut String) {
 #[derive(Clone, Copy)]
 struct Bounds {
     min: i64,
-    /// None: without an upper bound.
+    /// `None` without an upper bound.
     max: Option<i64>,
 }
 
@@ -613,7 +627,7 @@ impl Bounds {
         (0..=1000).contains(&self.min) && self.max.is_none_or(|max| max <= 1000 && self.min <= max)
     }
 
-    /// What one nesting level multiplies the repetitions by.
+    /// The factor by which it multiplies the repetitions nested in it.
     fn factor(self) -> u32 {
         u32::try_from(self.max.unwrap_or(self.min)).unwrap_or(0).max(1)
     }
@@ -626,7 +640,8 @@ impl Bounds {
     }
 }
 
-/// `{n}`, `{n,}` or `{n,m}` at the start of `text`; anything else makes the brace a literal. Too large is -1.
+/// Reads `{n}`, `{n,}` or `{n,m}` at the start of `text`; `None` if the brace is a literal. A number that is too large reads as
+/// -1.
 fn parse_repeat(text: &str) -> Option<(Bounds, &str)> {
     let (mut min, rest) = parse_count(text.strip_prefix('{')?)?;
     let (max, rest) = match rest.strip_prefix(',') {

@@ -1,5 +1,5 @@
-//! Patterns that are too large for the `regex` crate, run as Go runs them: a program over characters, all threads of which go
-//! through the text together. A class is one instruction here, however many characters it has, so programs stay as small as Go's.
+//! Runs patterns that are too large for the `regex` crate, as Go does: a program over characters whose threads advance through
+//! the text in parallel. A class is one instruction however many characters it has, so programs stay as small as Go's.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
 
 /// How many instructions a program may have, as in Go.
 pub(super) const PROGRAM_MAX: usize = (128 << 20) / 40;
-/// How many steps one search may take. Go has no such limit: a search there takes as long as text times program.
+/// How many steps one search may take. Go has no such limit; there, a search takes up to the product of text and program size.
 pub const STEPS_MAX: u64 = 1 << 27;
 
 /// A compiled pattern.
@@ -15,7 +15,7 @@ pub const STEPS_MAX: u64 = 1 << 27;
 pub(super) struct Program {
     steps: Vec<Step>,
     classes: Vec<Box<[(char, char)]>>,
-    /// How many steps a search may take.
+    /// How many steps a search may take; tests lower it.
     steps_max: u64,
 }
 
@@ -24,12 +24,12 @@ enum Step {
     Character(char),
     Class(u32),
     Look(Look),
-    /// Both, the first one first.
+    /// Continues at both instructions; the first is preferred.
     Split(u32, u32),
     Match,
 }
 
-/// A pattern with more instructions than Go allows.
+/// The pattern needs more instructions than Go allows.
 pub(super) struct TooLarge;
 
 impl Program {
@@ -52,7 +52,7 @@ impl Program {
         u32::try_from(self.steps.len()).unwrap_or(u32::MAX)
     }
 
-    /// Appends what matches `hir` and goes on with what follows.
+    /// Appends the instructions that match `hir` and then continue with the next instruction.
     fn emit(&mut self, hir: &Hir) -> Result<(), TooLarge> {
         match hir.kind() {
             HirKind::Empty => Ok(()),
@@ -72,10 +72,12 @@ impl Program {
         }
     }
 
+    /// Appends alternatives, of which earlier ones are preferred.
     fn alternate(&mut self, parts: &[Hir]) -> Result<(), TooLarge> {
         let mut exits = Vec::new();
         for (index, part) in parts.iter().enumerate() {
             let is_last = index + 1 == parts.len();
+            // Where to jump is known only after the alternative was appended.
             let fork = self.steps.len();
             if !is_last {
                 self.push(Step::Split(self.next() + 1, 0))?;
@@ -106,13 +108,13 @@ impl Program {
         let start = self.steps.len();
         self.emit(sub)?;
         let body = start..self.steps.len();
-        // The first of them is there already.
+        // The first copy is the one that was just appended.
         for _ in 1..*min {
             self.copy(body.clone())?;
         }
         match max {
             None => {
-                // Back to the last one.
+                // Jumps back to the last copy.
                 let last = u32::try_from(self.steps.len() - body.len()).unwrap_or(u32::MAX);
                 let out = self.next() + 1;
                 self.push(fork(*greedy, last, out))?;
@@ -132,7 +134,7 @@ impl Program {
         Ok(())
     }
 
-    /// Appends a copy of some steps, which lead nowhere but to each other and to what follows them.
+    /// Appends a copy of instructions whose jumps stay within them or lead to the instruction after them.
     fn copy(&mut self, body: std::ops::Range<usize>) -> Result<(), TooLarge> {
         if self.steps.len() + body.len() > PROGRAM_MAX {
             return Err(TooLarge);
@@ -152,7 +154,8 @@ impl Program {
         self.search(text, 0, true).map(|found| found.is_some())
     }
 
-    /// The same within the steps that are left, which become fewer. `None` when they do not suffice; then none are left.
+    /// As `is_match`, with the steps in `steps_left`, which it reduces. `None` when they do not suffice; then `steps_left` is
+    /// 0.
     pub(super) fn is_match_within(&self, text: &str, steps_left: &mut u64) -> Option<bool> {
         let mut search = Search { program: self, text, steps_left: *steps_left, stack: Vec::new() };
         let found = search.run(0, true);
@@ -160,13 +163,13 @@ impl Program {
         found.ok().map(|found| found.is_some())
     }
 
-    /// About how much memory this takes.
+    /// About how much memory the program uses.
     pub(super) fn size_bytes(&self) -> usize {
         let ranges: usize = self.classes.iter().map(|class| size_of_val(&**class)).sum();
         ranges + size_of_val(&*self.steps)
     }
 
-    /// The first match that begins at a place or after it; of several that begin there the one that the pattern prefers.
+    /// Returns the first match that begins at `from` or later. Of several that begin at one place, the preferred one counts.
     pub(super) fn find_at(&self, text: &str, from: usize) -> Result<Option<(usize, usize)>, Cow<'static, str>> {
         self.search(text, from, false)
     }
@@ -178,6 +181,7 @@ impl Program {
     }
 }
 
+/// A fork that enters a repetition or passes it; a greedy one prefers to enter.
 fn fork(greedy: bool, into: u32, past: u32) -> Step {
     if greedy { Step::Split(into, past) } else { Step::Split(past, into) }
 }
@@ -193,12 +197,12 @@ fn is_in(ranges: &[(char, char)], character: char) -> bool {
     ranges.get(at).is_some_and(|(first, _)| *first <= character)
 }
 
-/// Threads in the order in which the pattern prefers them, at most one at each step.
+/// Threads in order of preference, at most one at each instruction.
 struct Threads {
     list: Vec<(u32, usize)>,
-    /// Where in the list a step may be.
+    /// For each instruction, its possible index in `passed`: a sparse set, which is cleared without touching this.
     places: Vec<u32>,
-    /// Steps that only lead on, to which it has been.
+    /// The instructions that were reached at the current position.
     passed: Vec<u32>,
 }
 
@@ -207,7 +211,7 @@ impl Threads {
         Self { list: Vec::new(), places: vec![0; steps], passed: Vec::new() }
     }
 
-    /// Takes note that a step was reached; false if it was before.
+    /// Records that an instruction is reached. Returns false if it already was.
     fn visit(&mut self, step: u32) -> bool {
         let place = self.places[step as usize] as usize;
         if self.passed.get(place) == Some(&step) {
@@ -231,18 +235,18 @@ struct Search<'a> {
     stack: Vec<u32>,
 }
 
-/// A search that takes more steps than it has.
+/// The search needs more steps than it has left.
 struct OutOfSteps;
 
 impl Search<'_> {
-    /// The first match that begins at `from` or after it, or any at all if that will do.
+    /// Returns the first match that begins at `from` or later, or, with `any_will_do`, any match.
     fn run(&mut self, from: usize, any_will_do: bool) -> Result<Option<(usize, usize)>, OutOfSteps> {
         let steps = self.program.steps.len();
         let (mut now, mut next) = (Threads::new(steps), Threads::new(steps));
         let mut found: Option<(usize, usize)> = None;
         let mut at = from;
         loop {
-            // A match that begins later is none while there is one.
+            // Once a match is found, one that begins later cannot replace it.
             if found.is_none() {
                 self.add(&mut now, 0, at, at)?;
             }
@@ -260,7 +264,7 @@ impl Search<'_> {
                         if any_will_do {
                             return Ok(found);
                         }
-                        // The threads behind are what the pattern prefers less.
+                        // The pattern prefers this match to those of the remaining threads.
                         break;
                     }
                     Step::Character(wanted) => character == Some(wanted),
@@ -288,7 +292,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Adds a thread at a step, and at all that it leads to without a character.
+    /// Adds a thread at an instruction, and at all instructions that it reaches without a character.
     fn add(&mut self, threads: &mut Threads, step: u32, at: usize, begin: usize) -> Result<(), OutOfSteps> {
         self.stack.push(step);
         while let Some(step) = self.stack.pop() {
@@ -297,6 +301,7 @@ impl Search<'_> {
                 continue;
             }
             match self.program.steps[step as usize] {
+                // The preferred branch is pushed last, so that it is visited first.
                 Step::Split(first, second) => self.stack.extend([second, first]),
                 Step::Look(look) => {
                     if holds(look, self.text, at) {
@@ -310,7 +315,7 @@ impl Search<'_> {
     }
 }
 
-/// Whether what is looked for is at a place. Words are of ASCII, as in Go.
+/// Whether an assertion holds at a position. Words are ASCII, as in Go.
 fn holds(look: Look, text: &str, at: usize) -> bool {
     let bytes = text.as_bytes();
     let (before, after) = (at.checked_sub(1).map(|before| bytes[before]), bytes.get(at).copied());
@@ -322,7 +327,7 @@ fn holds(look: Look, text: &str, at: usize) -> bool {
         Look::EndLF => after.is_none_or(|byte| byte == b'\n'),
         Look::WordAscii => is_word(before) != is_word(after),
         Look::WordAsciiNegate => is_word(before) == is_word(after),
-        // No translated pattern has others.
+        // Translated patterns do not contain other assertions.
         _ => false,
     }
 }
