@@ -1,22 +1,22 @@
-//! `kubernetes.authz`: whether somebody may do something. Here everybody may do everything, so a check knows its answer before it is
-//! made, and none of its values has to remember what was asked.
+//! `kubernetes.authz`: authorization checks in expressions. Here every user may do everything, so every check allows, and its
+//! values carry no request.
 
 use rdd_meta::names;
 
 use crate::value::{Fault, Outcome, Value};
 
-/// The steps of a check. Nothing can be done with one but to call its functions; they are not even equal to themselves.
+/// The state of a check. Expressions can only call its functions; comparing it is an error, also with itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Authorization {
-    /// Who is asked; the variable `authorizer`
+    /// The authorizer; the variable `authorizer`
     Authorizer,
-    /// About a path
+    /// A check of a path
     PathCheck,
-    /// About a group, of which the resource is still to be said
+    /// A check of a group, whose resource is not set yet
     GroupCheck,
-    /// About a resource; the variable `authorizer.requestResource`
+    /// A check of a resource; the variable `authorizer.requestResource`
     ResourceCheck,
-    /// What the authorizer says: yes, and nothing more
+    /// The decision, which is always to allow
     Decision,
 }
 
@@ -42,7 +42,7 @@ impl Authorization {
     }
 }
 
-/// A text that says something, or why it must.
+/// Continues with `next` if the argument is a string that is not blank; otherwise an error that names `what`.
 fn said<'a>(args: &[Value<'a>], what: &str, next: Authorization) -> Outcome<'a> {
     match args {
         [_, Value::String(text)] if !text.trim().is_empty() => Ok(Value::Authorization(next)),
@@ -55,7 +55,7 @@ pub(super) fn path<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     said(args, "path", Authorization::PathCheck)
 }
 
-/// The core has the empty name, so any text is a group.
+/// Any string is a group, also the empty one, which is the core group.
 pub(super) fn group<'a>(_: &[Value<'a>]) -> Outcome<'a> {
     Ok(Value::Authorization(Authorization::GroupCheck))
 }
@@ -75,7 +75,7 @@ pub(super) fn resource<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     said(args, "resource", Authorization::ResourceCheck)
 }
 
-/// Subresource, namespace, name and selectors. A selector that cannot be read is no error until an authorizer looks at it.
+/// Subresource, namespace, name and selectors. An invalid selector is not an error until an authorizer evaluates it.
 pub(super) fn narrowed<'a>(_: &[Value<'a>]) -> Outcome<'a> {
     Ok(Value::Authorization(Authorization::ResourceCheck))
 }
@@ -92,7 +92,7 @@ pub(super) fn errored<'a>(_: &[Value<'a>]) -> Outcome<'a> {
     Ok(Value::Bool(false))
 }
 
-/// The reason, and the error: there is none of either.
+/// The reason and the error of a decision, which are always empty.
 pub(super) fn nothing<'a>(_: &[Value<'a>]) -> Outcome<'a> {
     Ok(Value::text(""))
 }

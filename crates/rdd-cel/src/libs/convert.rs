@@ -6,6 +6,7 @@ use crate::go;
 use crate::libs::time::{SECONDS_MAX, SECONDS_MIN};
 use crate::value::{Fault, Outcome, Text, Timestamp, Value};
 
+/// The error of a conversion that is not possible.
 fn refused<'a>(value: &Value<'_>, to: &str) -> Outcome<'a> {
     Err(Fault::error(format!("type conversion error from '{}' to '{to}'", value.type_name())))
 }
@@ -52,7 +53,8 @@ pub(crate) fn to_double<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     }
 }
 
-/// `strconv.ParseFloat`: decimal, hexadecimal, underscores nowhere, infinities and NaN by name; what is too large is refused.
+/// Parses as Go's `strconv.ParseFloat`: decimal and hexadecimal numbers, infinities and NaN by name, no underscores. A number
+/// that is too large is an error.
 pub(crate) fn parse_double(text: &str) -> Option<f64> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let negative = text.starts_with('-');
@@ -114,7 +116,7 @@ pub(crate) fn to_int<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     }
 }
 
-/// A decimal number as `strconv` takes it: digits after at most one sign.
+/// Checks a decimal number as Go's `strconv` does: digits after at most one sign.
 fn parse_digits(text: &str, signed: bool) -> Option<&str> {
     let digits = if signed { text.strip_prefix(['+', '-']).unwrap_or(text) } else { text };
     (!digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit())).then_some(text)

@@ -1,4 +1,4 @@
-//! Functions on lists: Kubernetes' own and cel-go's list library.
+//! Functions on lists: those of Kubernetes, and the list library of cel-go.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::libs::operators;
 use crate::value::{Fault, List, Map, MapValues, Outcome, Value, compare, equal};
 
-/// `lists.range` and its like make no longer list: a number of items that no budget pays for.
+/// The most items that `lists.range` and similar functions create. The cost of more exceeds every budget.
 const ITEMS_MAX: i64 = 1_000_000;
 
 fn list<'v, 'a>(value: &'v Value<'a>) -> Result<&'v List<'a>, Fault> {
@@ -23,7 +23,7 @@ fn int(value: &Value<'_>) -> Result<i64, Fault> {
     }
 }
 
-/// The items, each of which must have an order.
+/// The items, all of which must be comparable.
 fn comparable<'a>(value: &Value<'a>) -> Result<Vec<Value<'a>>, Fault> {
     let items = list(value)?.to_vec()?;
     if items.iter().all(operators::can_compare) { Ok(items) } else { Err(Fault::no_such_overload()) }
@@ -31,10 +31,11 @@ fn comparable<'a>(value: &Value<'a>) -> Result<Vec<Value<'a>>, Fault> {
 
 pub(crate) fn is_sorted<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let items = comparable(&args[0])?;
-    // A pair without an order is not out of order.
+    // Two items that cannot be compared count as sorted.
     Ok(Value::Bool(!items.windows(2).any(|pair| compare(&pair[0], &pair[1]) == Ok(Ordering::Greater))))
 }
 
+/// The smallest or greatest item; the first of equal ones.
 fn extreme<'a>(args: &[Value<'a>], name: &str, replaced_when: Ordering) -> Outcome<'a> {
     let mut best: Option<Value<'a>> = None;
     for item in comparable(&args[0])? {
@@ -151,6 +152,7 @@ pub(crate) fn sort_by_keys<'a>(args: &[Value<'a>]) -> Outcome<'a> {
         return Err(Fault::error("list elements must have the same type"));
     }
     let mut order: Vec<usize> = (0..keys.len()).collect();
+    // The sort is stable, and values that cannot be compared, such as NaN, count as equal.
     order.sort_by(|a, b| compare(&keys[*a], &keys[*b]).unwrap_or(Ordering::Equal));
     let sorted: Result<Vec<_>, _> = order.into_iter().map(|index| items.get(index)).collect();
     Ok(Value::List(List::new(sorted?)))
@@ -181,7 +183,7 @@ pub(crate) fn distinct<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     Ok(Value::List(List::new(unique)))
 }
 
-/// `cel.@mapInsert(map, key, value)` and `cel.@mapInsert(map, entries)`: a key may be inserted once.
+/// `cel.@mapInsert(map, key, value)` and `cel.@mapInsert(map, entries)`. A key that exists already is an error.
 pub(crate) fn map_insert<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let Value::Map(Map::Values(target)) = &args[0] else { return Err(Fault::no_such_overload()) };
     let mut target = Arc::clone(target);

@@ -1,4 +1,4 @@
-//! The functions of the environment: their signatures for the checker, their bodies for the evaluator.
+//! The function libraries: signatures for the checker, implementations for the evaluator.
 
 pub(crate) mod authz;
 pub(crate) mod convert;
@@ -24,19 +24,21 @@ use std::sync::LazyLock;
 use crate::types::Type;
 use crate::value::{Fault, Outcome, Value};
 
-/// The body of a function: all arguments, the receiver first.
+/// The implementation of a function. It gets all arguments, the receiver first.
 pub(crate) type Native = for<'a> fn(&[Value<'a>]) -> Outcome<'a>;
 
-/// How a call evaluates its arguments: cel-go evaluates both of a pair, but stops a longer list at the first error.
+/// How a call evaluates its arguments. cel-go evaluates both arguments of a binary function, but stops at the first error of a
+/// variadic one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     Unary,
     Binary,
     Variadic,
-    /// The planner has its own node for it.
+    /// The planner compiles it to a node of its own.
     Planned,
 }
 
+/// One signature of a function with its implementation.
 #[derive(Debug, Clone)]
 pub(crate) struct Overload {
     pub(crate) id: String,
@@ -45,11 +47,11 @@ pub(crate) struct Overload {
     pub(crate) result: Type,
     pub(crate) style: Style,
     pub(crate) native: Native,
-    /// Whether the arguments' types are checked before the body runs.
+    /// Whether the types of the arguments are checked before the call.
     pub(crate) guarded: bool,
 }
 
-/// One body for all overloads, for operands that can do what it asks.
+/// One implementation for all overloads of a function, for operands that `accepts` allows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Singleton {
     pub(crate) style: Style,
@@ -57,33 +59,35 @@ pub(crate) struct Singleton {
     pub(crate) accepts: fn(&Value<'_>) -> bool,
 }
 
+/// A function with its overloads.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Function {
     pub(crate) overloads: Vec<Overload>,
     pub(crate) singleton: Option<Singleton>,
 }
 
-/// All functions, by name.
+/// All functions by name.
 pub(crate) static FUNCTIONS: LazyLock<HashMap<&'static str, Function>> = LazyLock::new(table::functions);
 
-/// An overload by its id and function.
+/// Finds an overload by its function and its id.
 pub(crate) fn overload(function: &str, id: &str) -> Option<&'static Overload> {
     FUNCTIONS.get(function)?.overloads.iter().find(|overload| overload.id == id)
 }
 
 impl Overload {
-    /// Runs the body if the arguments fit.
+    /// Calls the implementation if the arguments match.
     pub(crate) fn call<'a>(&self, function: &str, args: &[Value<'a>]) -> Outcome<'a> {
         if self.matches(args) { (self.native)(args) } else { Err(no_such_overload(function, args)) }
     }
 
+    /// Whether the arguments match the parameters in number and, unless the overload is unguarded, in type.
     pub(crate) fn matches(&self, args: &[Value<'_>]) -> bool {
         args.len() == self.params.len()
             && (!self.guarded || args.iter().zip(&self.params).all(|(arg, param)| arg.fits(param)))
     }
 }
 
-/// Runs the first overload that fits the arguments.
+/// Calls the first overload that matches the arguments.
 pub(crate) fn dispatch<'a>(name: &str, function: &Function, args: &[Value<'a>]) -> Outcome<'a> {
     match function.overloads.iter().find(|overload| overload.style != Style::Planned && overload.matches(args)) {
         Some(overload) => (overload.native)(args),

@@ -1,4 +1,4 @@
-//! Named formats: `format.dns1123Label().validate(text)` and its like.
+//! Named formats: `format.dns1123Label().validate(text)` and similar.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -10,12 +10,12 @@ use crate::go;
 use crate::libs::url::Url;
 use crate::value::{Fault, Outcome, Value};
 
-/// A format that text can be checked against.
+/// A format that strings can be validated against.
 pub struct NamedFormat {
-    /// As upstream calls it
+    /// Its name upstream
     pub name: &'static str,
     key: &'static str,
-    /// What the cost of a check is computed from
+    /// The pattern length that the cost of a validation is computed from
     pub(crate) pattern_length: usize,
     check: fn(&str) -> Vec<String>,
 }
@@ -76,7 +76,7 @@ static FORMATS: [NamedFormat; 13] = [
     NamedFormat { name: "datetime", key: "datetime", pattern_length: DATE_TIME.len(), check: date_time },
 ];
 
-/// A function without arguments per format.
+/// For each format, a function without arguments that returns it.
 pub(super) const CONSTANTS: [(&str, Native); 13] = [
     ("format.dns1123Label", |_| Ok(Value::Format(&FORMATS[0]))),
     ("format.dns1123Subdomain", |_| Ok(Value::Format(&FORMATS[1]))),
@@ -120,7 +120,7 @@ fn too_long(most: usize, unit: &str) -> String {
     format!("must be no more than {most} {unit}")
 }
 
-/// A name that something will be appended to may end in a dash.
+/// As upstream, replaces the last two bytes of a prefix that ends in a dash: such a prefix is valid, because a suffix follows it.
 fn prefix(text: &str) -> String {
     match text.len() > 1 && text.ends_with('-') {
         true => {

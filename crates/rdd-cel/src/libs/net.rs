@@ -1,4 +1,4 @@
-//! IP addresses and networks, as Go's `net/netip` reads them.
+//! IP addresses and networks, parsed as Go's `net/netip` does.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -7,12 +7,12 @@ use rdd_meta::go_text;
 
 use crate::value::{Fault, Outcome, Value};
 
-/// An address and how many of its bits name the network.
+/// An address and the length of its network prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cidr {
-    /// The address, host bits included
+    /// The address, including the host bits
     pub address: IpAddr,
-    /// The prefix length
+    /// The length of the prefix in bits
     pub bits: u8,
 }
 
@@ -50,7 +50,7 @@ impl Cidr {
     }
 }
 
-/// `netip.ParseAddr`: the address and its zone, or the error's text.
+/// Parses as Go's `netip.ParseAddr`. Returns the address and its zone; the error is Go's text.
 pub(crate) fn parse_address(text: &str) -> Result<(IpAddr, String), String> {
     let fail = |message: &str| format!("ParseAddr({}): {message}", go_text::quote(text));
     for octet in text.bytes() {
@@ -67,6 +67,7 @@ pub(crate) fn parse_address(text: &str) -> Result<(IpAddr, String), String> {
     Err(fail("unable to parse IP"))
 }
 
+/// Parses the four fields of an IPv4 address; `whole` is the text that errors show.
 fn v4_fields(whole: &str, text: &str) -> Result<[u8; 4], String> {
     let fail = |message: &str| format!("ParseAddr({}): {message}", go_text::quote(whole));
     let fail_at = |message: &str, at: &str| {
@@ -107,6 +108,7 @@ fn v4_fields(whole: &str, text: &str) -> Result<[u8; 4], String> {
     Ok(fields)
 }
 
+/// Parses an IPv6 address, which may end with an IPv4 address and a zone.
 fn v6(whole: &str) -> Result<(IpAddr, String), String> {
     let fail = |message: &str| Err(format!("ParseAddr({}): {message}", go_text::quote(whole)));
     let fail_at = |message: &str, at: &str| {
@@ -184,6 +186,7 @@ fn v6(whole: &str) -> Result<(IpAddr, String), String> {
     }
     match (at < 16, ellipsis) {
         (true, None) => return fail("address string too short"),
+        // The octets after the `::` move to the end, and zeros fill the gap.
         (true, Some(start)) => {
             let gap = 16 - at;
             octets.copy_within(start..at, start + gap);
@@ -195,7 +198,7 @@ fn v6(whole: &str) -> Result<(IpAddr, String), String> {
     Ok((IpAddr::V6(octets.into()), zone.into()))
 }
 
-/// An address without a zone that is no IPv4 address in IPv6 clothing.
+/// Parses an address for an expression: it must not have a zone or be an IPv4-mapped IPv6 address.
 fn address_of(text: &str) -> Result<IpAddr, String> {
     let quoted = go_text::quote(text);
     let (address, zone) = parse_address(text)
@@ -336,7 +339,7 @@ pub(crate) fn contains_ip<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let network = cidr(&args[0])?;
     let address = match &args[1] {
         Value::Ip(address) => *address,
-        // cel-go forgets why the text is no address.
+        // As cel-go, which discards the reason why the text is not an address.
         Value::String(text) => address_of(text).map_err(|_| Fault::no_such_overload())?,
         _ => return Err(Fault::no_such_overload()),
     };

@@ -1,4 +1,4 @@
-//! Arithmetic, order, membership and size.
+//! Operators: arithmetic, comparison, membership and size.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -66,7 +66,8 @@ pub(crate) fn add<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     }
 }
 
-/// Lists of an object keep to their kind: a set stays one, and in a list of type map a later item replaces an earlier one.
+/// Concatenates lists. The left list keeps its kind: a set adds no duplicates, and in a list of type map, a later item replaces
+/// an earlier one with its keys.
 fn concatenate<'a>(left: &List<'a>, right: &List<'a>) -> Outcome<'a> {
     let kind = left.kind();
     let mut items = left.to_vec()?;
@@ -111,6 +112,7 @@ pub(crate) fn subtract<'a>(args: &[Value<'a>]) -> Outcome<'a> {
         (Value::Double(a), Value::Double(b)) => Ok(Value::Double(a - b)),
         (Value::Duration(a), Value::Duration(b)) => a.checked_sub(*b).map(Value::Duration).ok_or_else(overflow),
         (Value::Timestamp(moment), Value::Duration(nanos)) => {
+            // The smallest duration has no positive counterpart.
             let back = nanos.checked_neg().ok_or_else(overflow)?;
             time::shift(*moment, i128::from(back)).map(Value::Timestamp)
         }

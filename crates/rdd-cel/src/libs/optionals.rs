@@ -1,4 +1,4 @@
-//! Values that may be absent.
+//! Optional values.
 
 use crate::value::{Fault, List, Outcome, Value};
 
@@ -16,7 +16,7 @@ pub(crate) fn of_non_zero<'a>(args: &[Value<'a>]) -> Outcome<'a> {
         Value::String(text) => text.is_empty(),
         Value::Bytes(octets) => octets.is_empty(),
         Value::Timestamp(moment) => moment.seconds == crate::libs::time::SECONDS_MIN && moment.nanos == 0,
-        // Lists and maps of an object never count as zero in cel-go, even when they are empty.
+        // In cel-go, lists and maps of an object never count as zero, even if they are empty.
         Value::List(list @ List::Values(_)) => list.is_empty(),
         Value::Map(map @ crate::value::Map::Values(_)) => map.is_empty(),
         _ => false,

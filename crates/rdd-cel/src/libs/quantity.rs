@@ -1,4 +1,4 @@
-//! Quantities: decimal numbers with suffixes, as `resource.Quantity` keeps them.
+//! Quantities: decimal numbers with suffixes, as Go's `resource.Quantity`.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,18 +10,19 @@ const FORMAT_WRONG: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 const NUMERIC: &str = "unable to parse numeric part of quantity";
 const SUFFIX: &str = "unable to parse quantity's suffix";
-/// The finest part of a quantity, as a power of ten.
+/// The finest precision of a quantity, as a power of ten.
 const NANO: i32 = -9;
-/// Larger powers of ten than this count as this.
+/// Exponents are limited to this value.
 const SCALE_MAX: i32 = 400;
 
-/// A number times a power of ten.
+/// A number times a power of ten. Its arithmetic follows Go's, which has a fast form for small integers.
 #[derive(Debug, Clone, Copy)]
 pub struct Quantity {
     value: i128,
     scale: i32,
-    /// Whether it is kept as a small integer; only then can it be asked for as one.
+    /// Whether Go keeps it as a small integer; only then can it convert to an integer.
     small: bool,
+    /// Whether it is a sum or a difference.
     computed: bool,
 }
 
@@ -64,6 +65,7 @@ impl Quantity {
         exponent: i32,
     ) -> Result<Self, &'static str> {
         let length = (whole.len() + fraction.len()) as i32;
+        // How many more digits fit Go's fast form, an `int64` with a decimal exponent; negative if there are too many.
         let mut mantissa: i64 = 1;
         let precision = match base {
             10 => 18 - length,
@@ -91,12 +93,13 @@ impl Quantity {
         if base == 2 {
             value = value.checked_mul(1i128 << exponent).unwrap_or(i128::MAX);
         }
-        // Rounded away from zero to nanos.
+        // Rounds away from zero to nanos, as Go does.
         while scale < NANO && value != 0 {
             let step = 10i128.pow(((NANO - scale) as u32).min(38));
             value = value / step + i128::from(value % step != 0);
             scale += (NANO - scale).min(38);
         }
+        // Go caps binary quantities at the largest `int64`.
         if base == 2 && scale <= 0 {
             let most = i128::from(i64::MAX).checked_mul(10i128.pow(scale.unsigned_abs())).unwrap_or(i128::MAX);
             value = value.min(most);
@@ -104,7 +107,7 @@ impl Quantity {
         Ok(Self { value: sign(value), scale, small: false, computed: false })
     }
 
-    /// Whether it is a sum or a difference.
+    /// Whether it is the result of an addition or a subtraction.
     pub(crate) fn is_computed(&self) -> bool {
         self.computed
     }
@@ -116,6 +119,7 @@ impl Quantity {
             10i128.checked_pow(steps).and_then(|factor| quantity.value.checked_mul(factor))
         };
         match (scaled(self), scaled(other)) {
+            // Numbers that exceed 128 bits are compared as doubles.
             (Some(a), Some(b)) => a.cmp(&b),
             _ => self.as_float().partial_cmp(&other.as_float()).unwrap_or(Ordering::Equal),
         }
@@ -126,7 +130,7 @@ impl Quantity {
         if self.scale == 0 { base } else { base * 10f64.powi(self.scale) }
     }
 
-    /// The exact integer, where it is kept as one.
+    /// The exact integer, if Go keeps the quantity as a small integer.
     fn as_int(&self) -> Option<i64> {
         if !self.small || self.scale < 0 {
             return None;
@@ -158,7 +162,7 @@ impl Quantity {
     }
 }
 
-/// The number in plain digits.
+/// Formats the number as plain digits without a suffix.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.value < 0 { "-" } else { "" };

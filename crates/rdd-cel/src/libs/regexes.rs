@@ -1,18 +1,18 @@
-//! Regular expressions in RE2's syntax.
+//! Regular expressions in RE2 syntax.
 
 use crate::{
     pattern::{self, Matcher},
     value::{Fault, Outcome, Value},
 };
 
-/// What a compiled pattern may take to be run by the `regex` crate. Less than in schemas, for an expression may make a new
-/// pattern in each round of a loop.
+/// How large a compiled pattern may be to run in the `regex` crate. It is less than in schemas, because an expression may
+/// compile a new pattern in every iteration of a comprehension.
 const SIZE_BYTES_MAX: usize = 4 << 20;
 
 /// Compiles a pattern of an expression.
 ///
 /// # Errors
-/// Go's words for what is wrong with it.
+/// Go's text, when the pattern is invalid or too large.
 pub fn compile(source: &str) -> Result<Matcher, String> {
     pattern::compile(source, SIZE_BYTES_MAX)
 }

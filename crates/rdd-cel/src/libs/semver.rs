@@ -1,4 +1,4 @@
-//! Semantic versions.
+//! Semantic versions, as in Kubernetes' `semver` library.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -18,7 +18,7 @@ pub struct Semver {
     build: Vec<String>,
 }
 
-/// Part of a prerelease; numbers come before words.
+/// A part of a prerelease. Numbers precede words.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Identifier {
     Number(u64),
@@ -44,7 +44,7 @@ impl Semver {
         Ok(Self { major, minor, patch, prerelease, build })
     }
 
-    /// Adds what is missing and drops what is too much: `v1.02` is `1.2.0`.
+    /// Parses after normalization: adds missing parts, drops a leading `v` and leading zeros. `v1.02` is `1.2.0`.
     fn parse_normalized(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let mut parts: Vec<String> = text.splitn(3, '.').map(without_leading_zeros).collect();
@@ -62,6 +62,7 @@ impl Semver {
         numbers(self).cmp(&numbers(other)).then_with(|| {
             match (self.prerelease.is_empty(), other.prerelease.is_empty()) {
                 (true, true) => Ordering::Equal,
+                // A prerelease precedes its release.
                 (true, false) => Ordering::Greater,
                 (false, true) => Ordering::Less,
                 (false, false) => self.prerelease.cmp(&other.prerelease),

@@ -1,4 +1,4 @@
-//! Lists as sets.
+//! Functions that treat lists as sets.
 
 use crate::value::{Fault, List, Outcome, Value, list_contains};
 

@@ -1,4 +1,5 @@
-//! Signatures in one line: `id: (int, string) -> bool`, or `id: string.(int) -> bool` for a method.
+//! Signatures of the function table, each as a line of text: `id: (int, string) -> bool`, or `id: string.(int) -> bool` for a
+//! method.
 
 use crate::types::Type;
 
@@ -10,7 +11,7 @@ pub(super) struct Signature {
     pub(super) result: Type,
 }
 
-/// Reads a signature of the table; a mistake in it is a mistake of this crate, and every test finds it.
+/// Parses a signature of the table. It panics on a mistake, which every test that loads the table detects.
 pub(super) fn parse(text: &str) -> Signature {
     let (id, rest) = text.split_once(": ").expect("a signature has an id");
     let (params, result) = rest.rsplit_once(" -> ").expect("a signature has a result");
@@ -23,7 +24,7 @@ pub(super) fn parse(text: &str) -> Signature {
     Signature { id: id.into(), member: receiver.is_some(), params: types, result: parse_type(result) }
 }
 
-/// Splits at the commas that are inside no bracket.
+/// Splits at the commas that are not in brackets.
 fn split(text: &str) -> Vec<&str> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0, 0);
     for (at, c) in text.char_indices() {

@@ -1,21 +1,22 @@
-//! `string.format(list)`: text with clauses, as version 2 of cel-go's strings library fills them.
+//! `string.format(list)`, as in version 2 of cel-go's strings library.
 
 use rdd_meta::go_text;
 
 use crate::libs::convert;
 use crate::value::{Fault, Outcome, TEXT_BYTES_MAX, Value};
 
-/// One piece of a format string.
+/// A part of a format string.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
     Text(String),
     Clause(char, Option<usize>),
 }
 
-/// How a format string goes wrong, with the index of the argument that was asked for before.
+/// The error of an invalid format string, in cel-go's words.
 pub(crate) type Malformed = String;
 
-/// Calls `take` for each piece, in order; stops at the first mistake, as cel-go does.
+/// Calls `take` for each piece in order, with the index of its argument. Returns the number of arguments used, or the first
+/// error, as cel-go does.
 pub(crate) fn pieces(
     format: &str,
     arguments: usize,
@@ -93,6 +94,7 @@ pub(crate) fn format<'a>(args: &[Value<'a>]) -> Outcome<'a> {
                 text.push_str(&clause_text(kind, precision, &value)?);
                 if text.len() > TEXT_BYTES_MAX {
                     too_long = true;
+                    // The error text is replaced by the cost limit below.
                     return Err(String::new());
                 }
             }
@@ -127,7 +129,7 @@ fn clause_text(kind: char, precision: Option<usize>, value: &Value<'_>) -> Resul
     }
 }
 
-/// What is said about a value that a clause cannot take.
+/// The error for a value that a clause does not accept.
 pub(crate) fn mistake(kind: char, given: &str) -> String {
     let rule = match kind {
         's' => {
@@ -182,7 +184,7 @@ fn plain(value: &Value<'_>) -> Result<String, String> {
     }
 }
 
-/// A value inside a list or map: quoted where its text could be taken for something else.
+/// Formats a value inside of a list or map: quoted where the plain text would be ambiguous.
 fn nested(value: &Value<'_>) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(go_text::quote(text)),
@@ -209,7 +211,7 @@ fn decimal(value: &Value<'_>) -> Result<String, String> {
     }
 }
 
-/// The number of a clause that takes doubles, and the names of those that have no digits.
+/// The number for a clause that takes doubles. A string may name a number that has no digits.
 fn number(value: &Value<'_>, kind: char) -> Result<f64, String> {
     match value {
         Value::Double(number) => Ok(*number),
@@ -223,7 +225,7 @@ fn number(value: &Value<'_>, kind: char) -> Result<f64, String> {
     }
 }
 
-/// What the American locale calls numbers without digits.
+/// The names of numbers without digits in the American locale.
 fn unusual(number: f64) -> Option<String> {
     if number.is_nan() {
         return Some("NaN".into());
@@ -250,7 +252,8 @@ fn fixed(value: &Value<'_>, precision: usize) -> Result<String, String> {
     Ok(format!("{sign}{grouped}{point}{fraction}"))
 }
 
-/// The American locale's scientific notation: `1.052033×10⁰³`. cel-go passes the precision as a width; so it pads.
+/// Scientific notation in the American locale: `1.052033×10⁰³`. cel-go passes the precision as a width, so the result is
+/// padded.
 fn scientific(value: &Value<'_>, width: usize) -> Result<String, String> {
     let number = number(value, 'e')?;
     let text = unusual(number).unwrap_or_else(|| raised(number));

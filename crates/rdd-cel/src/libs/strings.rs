@@ -1,4 +1,4 @@
-//! Functions on text; positions count code points.
+//! Functions on strings. Positions count code points.
 
 use crate::value::{Fault, Outcome, TEXT_BYTES_MAX, Value};
 
@@ -94,6 +94,7 @@ pub(crate) fn upper_ascii<'a>(args: &[Value<'a>]) -> Outcome<'a> {
 pub(crate) fn replace<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let (text, old, new) = (text(&args[0])?, text(&args[1])?, text(&args[2])?);
     let limit = args.get(3).map_or(Ok(-1), int)?;
+    // The length of the result is computed first, so that a result that is too long is never built.
     let count = text.matches(old).count().min(usize::try_from(limit).unwrap_or(usize::MAX));
     if text.len().saturating_add(count.saturating_mul(new.len())) > TEXT_BYTES_MAX {
         return Err(Fault::CostLimit);
@@ -114,7 +115,7 @@ pub(crate) fn split<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     if !separator.is_empty() {
         return Ok(Value::texts(text.splitn(limit, separator).map(str::to_owned)));
     }
-    // An empty separator splits into code points; the last part takes the rest.
+    // An empty separator splits into code points. At the limit, the last part is the rest.
     let mut parts: Vec<String> = Vec::new();
     for (at, c) in text.char_indices() {
         if parts.len() + 1 == limit {

@@ -1,4 +1,4 @@
-//! The table of all functions, in the order in which Kubernetes' environment declares their overloads.
+//! The table of all functions, in the order in which Kubernetes' environment declares the overloads.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use crate::value::{Fault, Outcome, Value};
 
 use Style::{Binary as B, Planned as P, Unary as U, Variadic as V};
 
-/// A function, an overload's signature, how it is called, and its body.
+/// The name of a function, the signature of an overload, its style, and its implementation.
 type Row = (&'static str, &'static str, Style, Native);
 
-/// For what the planner evaluates itself, and for types that only other libraries make.
+/// The implementation of functions that the planner replaces, and of functions whose types only other libraries create.
 fn refused<'a>(_: &[Value<'a>]) -> Outcome<'a> {
     Err(Fault::no_such_overload())
 }
@@ -28,7 +28,7 @@ pub(super) fn functions() -> HashMap<&'static str, Function> {
     }
     comparisons(&mut functions);
     for kind in COMPARABLE {
-        // cel-go names overloads by the types' full names, K8s' library by the short ones.
+        // cel-go names overloads by the full names of types, Kubernetes' library by the short ones.
         let full = match kind {
             "duration" => "google.protobuf.Duration",
             "timestamp" => "google.protobuf.Timestamp",
@@ -54,6 +54,7 @@ pub(super) fn functions() -> HashMap<&'static str, Function> {
         let function = functions.get_mut(name).expect("a singleton has overloads");
         function.singleton = Some(Singleton { style: *style, native: *native, accepts: *accepts });
     }
+    // cel-go does not check the argument types of these; their implementations report the mismatch.
     for unguarded in ["contains", "endsWith", "startsWith", "flatten"] {
         let function = functions.get_mut(unguarded).expect("the function is in the table");
         function.overloads.iter_mut().for_each(|overload| overload.guarded = false);
@@ -94,7 +95,7 @@ fn comparisons(functions: &mut HashMap<&'static str, Function>) {
 
 type Accepts = fn(&Value<'_>) -> bool;
 
-/// Functions with one body for all overloads; it runs for first operands that have the trait.
+/// Functions with one implementation for all overloads. It runs for first operands that have the required trait.
 const SINGLETONS: &[(&str, Style, Accepts, Native)] = &[
     ("!_", U, |_| true, operators::not),
     (

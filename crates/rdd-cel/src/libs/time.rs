@@ -15,7 +15,7 @@ pub(crate) const SECONDS_MIN: i64 = -62_135_596_800;
 pub(crate) const SECONDS_MAX: i64 = 253_402_300_799;
 const NANOS: i128 = 1_000_000_000;
 
-/// A moment some nanoseconds later.
+/// Adds nanoseconds to a timestamp.
 pub(crate) fn shift(moment: Timestamp, nanos: i128) -> Result<Timestamp, Fault> {
     let total = i128::from(moment.seconds) * NANOS + i128::from(moment.nanos) + nanos;
     let seconds = total.div_euclid(NANOS);
@@ -25,13 +25,14 @@ pub(crate) fn shift(moment: Timestamp, nanos: i128) -> Result<Timestamp, Fault> 
     Ok(Timestamp { seconds: seconds as i64, nanos: total.rem_euclid(NANOS) as u32, ..moment })
 }
 
-/// From `earlier` to `later` in nanoseconds, where they fit. Whole seconds must fit on their own, as in cel-go.
+/// The nanoseconds from `earlier` to `later`; `None` if they overflow. As in cel-go, the whole seconds alone must not overflow
+/// either.
 pub(crate) fn between(later: Timestamp, earlier: Timestamp) -> Option<i64> {
     let seconds = later.seconds.checked_sub(earlier.seconds)?.checked_mul(1_000_000_000)?;
     seconds.checked_add(i64::from(later.nanos) - i64::from(earlier.nanos))
 }
 
-/// The parts of the first argument, in the zone of the second or in UTC.
+/// The parts of the timestamp in the first argument, in the time zone of the second or in UTC.
 fn parts(args: &[Value<'_>]) -> Result<(Civil, u32), Fault> {
     let Value::Timestamp(moment) = &args[0] else { return Err(Fault::no_such_overload()) };
     let offset = match args.get(1) {
@@ -42,6 +43,7 @@ fn parts(args: &[Value<'_>]) -> Result<(Civil, u32), Fault> {
     Ok((go::civil(moment.seconds + offset), moment.nanos))
 }
 
+/// The offset of a time zone in seconds: `hours:minutes`, or a name.
 fn offset_of(zone: &str, moment: Timestamp) -> Result<i64, Fault> {
     let Some((hours, minutes)) = zone.split_once(':') else { return named_offset(zone, moment) };
     let number = |text: &str| {
@@ -51,12 +53,12 @@ fn offset_of(zone: &str, moment: Timestamp) -> Result<i64, Fault> {
     let (hours, minutes) = (number(hours)?, number(minutes)?);
     let total = hours.saturating_mul(60);
     let total = if zone.starts_with('-') { total.saturating_sub(minutes) } else { total.saturating_add(minutes) };
-    // Beyond any calendar; the bound keeps the sum of seconds in range.
+    // Far beyond any calendar. The limit keeps sums of seconds from overflowing.
     Ok(total.clamp(-1_000_000_000, 1_000_000_000) * 60)
 }
 
 fn named_offset(zone: &str, moment: Timestamp) -> Result<i64, Fault> {
-    // The table is part of the program: what a rule means does not depend on the machine.
+    // The time zones are part of the binary, so that a rule has the same meaning on every machine.
     static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
     if matches!(zone, "" | "UTC" | "Local") {
         return Ok(0);
@@ -66,7 +68,7 @@ fn named_offset(zone: &str, moment: Timestamp) -> Result<i64, Fault> {
     }
     let unknown = || Fault::error(format!("unknown time zone {zone}"));
     let found = ZONES.get(zone).map_err(|_| unknown())?;
-    // Go's names are files, whose case counts.
+    // Go reads time zones from files, so their names are case-sensitive.
     let zone = if found.iana_name() == Some(zone) { found } else { return Err(unknown()) };
     let at = jiff::Timestamp::from_second(moment.seconds).map_err(|_| unknown())?;
     Ok(i64::from(zone.to_offset(at).seconds()))

@@ -1,4 +1,4 @@
-//! URLs, as Go's `net/url` reads and writes them.
+//! URLs, parsed and formatted as Go's `net/url` does.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +24,7 @@ pub struct Url {
     fragment: String,
 }
 
-/// Which part of a URL is being written; each lets other signs stand.
+/// A part of a URL; each allows other characters without an escape.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Path,
@@ -95,17 +95,18 @@ fn unescape(text: &str, part: Part) -> Result<Vec<u8>, String> {
     Ok(plain)
 }
 
+/// Decodes UTF-8 and replaces invalid bytes.
 fn lossy(octets: Vec<u8>) -> String {
     String::from_utf8(octets).unwrap_or_else(|wrong| String::from_utf8_lossy(wrong.as_bytes()).into_owned())
 }
 
 impl Url {
-    /// `url.ParseRequestURI`: absolute, or a path.
+    /// Parses as Go's `url.ParseRequestURI`: an absolute URL or a path.
     pub(crate) fn parse_request(text: &str) -> Result<Self, String> {
         parse_rest(text, true).map_err(|problem| format!("parse {}: {problem}", go_text::quote(text)))
     }
 
-    /// `url.Parse`
+    /// Parses as Go's `url.Parse`.
     fn parse(text: &str) -> Result<Self, String> {
         let wrap = |text: &str, problem: String| format!("parse {}: {problem}", go_text::quote(text));
         let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
@@ -114,6 +115,7 @@ impl Url {
         Ok(url)
     }
 
+    /// The escaped path: as it was written, if that is a valid encoding.
     fn escaped_path(&self) -> String {
         let valid = |octet: u8| b"!$&'()*+,;=:@[]%".contains(&octet) || !must_escape(octet, Part::Path);
         if !self.raw_path.is_empty()
@@ -125,6 +127,7 @@ impl Url {
         if self.path == b"*" { "*".into() } else { escape(&self.path, Part::Path) }
     }
 
+    /// Splits the host and the port; brackets around an IPv6 address are removed.
     fn host_and_port(&self) -> (&str, &str) {
         let (host, port) = match self.host.rfind(':').filter(|at| is_optional_port(&self.host[*at..])) {
             Some(at) => (&self.host[..at], &self.host[at + 1..]),
@@ -159,6 +162,7 @@ impl fmt::Display for Url {
             if !path.is_empty() && !path.starts_with('/') && !self.host.is_empty() {
                 text.push('/');
             }
+            // Without `./`, the first segment would read as a scheme.
             if text.is_empty() && path.split('/').next().is_some_and(|segment| segment.contains(':')) {
                 text.push_str("./");
             }
@@ -176,6 +180,7 @@ impl fmt::Display for Url {
     }
 }
 
+/// Parses a URL without its fragment; `via_request` refuses relative paths.
 fn parse_rest(text: &str, via_request: bool) -> Result<Url, String> {
     if text.bytes().any(|octet| octet < 0x20 || octet == 0x7f) {
         return Err("net/url: invalid control character in URL".into());
@@ -219,6 +224,7 @@ fn parse_rest(text: &str, via_request: bool) -> Result<Url, String> {
         url.omit_host = true;
     }
     url.path = unescape(rest, Part::Path)?;
+    // The original is kept only if escaping does not reproduce it.
     if escape(&url.path, Part::Path) != rest {
         url.raw_path = rest.into();
     }
@@ -252,6 +258,7 @@ fn authority(url: &mut Url, text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Parses the host, which may be an IPv6 address in brackets, with its port.
 fn host_of(scheme: &str, host: &str) -> Result<String, String> {
     match host.rfind('[') {
         Some(0) => {
@@ -335,6 +342,7 @@ pub(crate) fn escaped_path<'a>(args: &[Value<'a>]) -> Outcome<'a> {
 pub(crate) fn query<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let Value::Url(url) = &args[0] else { return Err(Fault::no_such_overload()) };
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    // As in Go, pairs with a semicolon or an invalid escape are dropped.
     for pair in url.raw_query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         if let (Ok(key), Ok(value)) = (unescape(key, Part::Query), unescape(value, Part::Query)) {
