@@ -1,8 +1,8 @@
-//! The language and its libraries, row by row: what holds, and what fails in which words.
+//! The language and its libraries: expressions that are true, and expressions that fail with a certain text.
 
 use rdd_cel::{Environment, Type, Value};
 
-/// Each expression is true.
+/// Asserts that each expression evaluates to true.
 #[track_caller]
 fn holds(expressions: &[&str]) {
     let environment = Environment::new().with_variable("d", Type::Dyn);
@@ -13,7 +13,7 @@ fn holds(expressions: &[&str]) {
     }
 }
 
-/// Each expression compiles and fails in these words.
+/// Asserts that each expression compiles and fails with this error.
 #[track_caller]
 fn fails(rows: &[(&str, &str)]) {
     let environment = Environment::new().with_variable("d", Type::Dyn);

@@ -1,4 +1,4 @@
-//! What is said about expressions that cannot be programs, in cel-go's words and with its carets.
+//! The errors of expressions that do not compile, with cel-go's texts and carets.
 
 use std::sync::Arc;
 

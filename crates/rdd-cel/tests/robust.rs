@@ -1,4 +1,4 @@
-//! Whatever the text and the data: no panic, and an end.
+//! Property tests: no expression and no data cause a panic or endless work.
 
 use proptest::prelude::*;
 use rdd_cel::{Declarations, Environment, JsonSchema, Shape, Type, compile_pattern};
@@ -144,7 +144,7 @@ fn depth_and_length_are_bounded() {
     ] {
         assert!(environment.compile(&text).is_err() || text.starts_with(['-', '!']), "{}…", &text[..20]);
     }
-    // What the grammar allows at its deepest still fits on the stack of a thread of a server.
+    // The deepest expressions of the grammar still fit on the stack of a server's thread.
     let deepest = |open: &str, inner: &str, close: &str| open.repeat(240) + inner + &close.repeat(240);
     let texts = [
         deepest("[", "1", "]"),

@@ -1,4 +1,4 @@
-//! Rules of a schema: where they run, what they see, what they say.
+//! Rules of a schema: when they are evaluated, which values they get, and which failures they give.
 
 use std::sync::Arc;
 
@@ -134,7 +134,7 @@ fn the_budget_of_an_object_ends_all_rules() {
     );
 }
 
-/// The cost of one rule is what is missing from the budget afterwards.
+/// The cost of one rule, computed from the budget that is left.
 fn cost_of(schema: &Json) -> i64 {
     let limits = Limits::default();
     let budget = limits.budget;

@@ -1,4 +1,4 @@
-//! The CustomResourceDefinitions of projects that many people run: every one is accepted, and compiles to little memory.
+//! The CustomResourceDefinitions of well-known projects: each one is accepted and compiles to a small structure.
 
 use rdd_schema::{
     Structural,
@@ -7,7 +7,7 @@ use rdd_schema::{
 };
 use rdd_testkit::oracle::{definitions, go_module};
 
-/// Modules on the Go proxy, and how many definitions each has at least.
+/// Modules of the Go proxy, each with the minimum number of its definitions.
 const MODULES: [(&str, usize); 4] = [
     ("github.com/cert-manager/cert-manager@v1.21.2", 6),
     ("sigs.k8s.io/gateway-api@v1.4.1", 12),

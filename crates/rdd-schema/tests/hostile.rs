@@ -1,4 +1,4 @@
-//! The largest objects and schemas that a server takes, made to be as slow as can be: each ends in the time of a request.
+//! Worst-case inputs: the largest objects and schemas that a server accepts are processed within the time of a request.
 
 use std::{
     sync::Arc,
@@ -14,7 +14,7 @@ use rdd_schema::{
 };
 use serde_json::{Map, Value, json};
 
-/// Ample for a build without optimisation on a busy machine, and out of reach for anything quadratic.
+/// Ample for an unoptimized build on a busy machine, and too short for anything quadratic.
 const BOUND: Duration = Duration::from_secs(10);
 
 fn in_time<T>(what: &str, work: impl FnOnce() -> T) -> T {

@@ -1,4 +1,4 @@
-//! Whatever comes in, nothing panics, nothing runs away, and what was done once is not undone by doing it again.
+//! Property tests: no input causes a panic or endless work, and pruning, coercion and defaulting are idempotent.
 
 use proptest::prelude::*;
 use rdd_meta::go_json;
@@ -16,7 +16,7 @@ use rdd_schema::{
 };
 use serde_json::{Map, Value, json};
 
-/// Texts that schemas give a meaning to, among any other.
+/// Strings, most of which have a meaning in schemas.
 fn word() -> impl Strategy<Value = String> {
     let known = [
         "type",
@@ -88,7 +88,7 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Something a schema reader takes, however odd.
+/// A schema that parses, however odd it is.
 fn schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         prop::sample::select(vec!["string", "integer", "number", "boolean"]).prop_map(|kind| json!({"type": kind})),
@@ -172,7 +172,7 @@ proptest! {
         let text = go_json::to_string(&value);
         let document = strict::read(text.as_bytes()).unwrap();
         prop_assert!(document.findings.is_empty());
-        // Go writes the float minus zero as -0, and reads that as the integer 0: so it is the second time that nothing changes.
+        // Go writes the float -0.0 as -0 and reads that as the integer 0, so only the second round trip changes nothing.
         let written = go_json::to_string(&document.value);
         prop_assert!(written == text || text.contains("-0"), "{} became {}", text, written);
         prop_assert_eq!(go_json::to_string(&strict::read(written.as_bytes()).unwrap().value), written);

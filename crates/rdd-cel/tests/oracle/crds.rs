@@ -1,4 +1,4 @@
-//! Real CustomResourceDefinitions: every rule compiles, and says the same about generated objects as it does upstream.
+//! Rules of real CustomResourceDefinitions: every rule compiles, and gives the same failures for generated objects as upstream.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const MODULES: [&str; 4] = [
 ];
 const OBJECTS_PER_SCHEMA: u64 = 8;
 
-/// A value that a schema describes, more or less.
+/// A value that is mostly valid for a schema.
 fn object(schema: &Json, random: &mut Random, depth: usize) -> Json {
     if let Some(choices) = schema.get("enum").and_then(Json::as_array) {
         return choices[random.below(choices.len())].clone();
@@ -74,7 +74,7 @@ fn object(schema: &Json, random: &mut Random, depth: usize) -> Json {
     }
 }
 
-/// The object with some of its parts made anew.
+/// The object with some parts removed or replaced by those of another one.
 fn changed(value: &Json, other: &Json, random: &mut Random) -> Json {
     match (value, other) {
         (Json::Object(mine), Json::Object(theirs)) => {
@@ -100,7 +100,7 @@ fn changed(value: &Json, other: &Json, random: &mut Random) -> Json {
 fn every_rule_of_real_definitions_compiles_and_judges_objects_as_upstream_does() {
     let Some(oracle) = GoOracle::build("oracle-cel") else { return };
     let mut schemas: BTreeMap<String, Json> = BTreeMap::new();
-    // More definitions can be had for the asking: ORACLE_MODULES="example.com/module@v1.2.3 …".
+    // More modules to test: ORACLE_MODULES="example.com/module@v1.2.3 …".
     let more = std::env::var("ORACLE_MODULES").unwrap_or_default();
     for module in MODULES.into_iter().chain(more.split_whitespace()) {
         let Some(folder) = go_module(module) else { continue };

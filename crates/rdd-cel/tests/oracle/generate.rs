@@ -1,8 +1,8 @@
-//! Expressions and data, generated from a seed: mostly well typed, sometimes not.
+//! Generates expressions and data from a seed; most of them are well typed.
 
 use serde_json::{Value as Json, json};
 
-/// A small generator of numbers (xorshift), so that a failure can be had again.
+/// A small random number generator (xorshift) with a seed, so that a failure can be reproduced.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -75,7 +75,7 @@ pub(crate) fn any_kind(random: &mut Random) -> Kind {
     ALL[random.below(ALL.len())]
 }
 
-/// What the generated expressions and data are about.
+/// The schema of the generated data, which the expressions refer to.
 pub(crate) fn schema() -> Json {
     let object = json!({"type": "object", "properties": {
         "x": {"type": "integer"}, "y": {"type": "string"}, "my-name": {"type": "string"}, "namespace": {"type": "string"},
@@ -181,7 +181,7 @@ pub(crate) fn data(random: &mut Random) -> Json {
     Json::Object(object)
 }
 
-/// An expression of a kind, with the loop variables (all integers) that may be named in it.
+/// Generates an expression of a kind. It may use the iteration variables in scope, which are integers.
 pub(crate) fn expression(random: &mut Random, kind: Kind, depth: usize, scope: &mut Vec<String>) -> String {
     let kind = if random.one_in(40) { any_kind(random) } else { kind };
     if depth == 0 {

@@ -1,4 +1,4 @@
-//! Thousands of generated expressions over generated data: the same text, value, error and cost on both sides.
+//! Compares thousands of generated expressions on generated data: types, values, errors and costs are the same as upstream.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ fn generated_expressions_get_the_same_answers() {
             .find(|key| theirs.get(key).is_some());
         *kinds.entry(kind.unwrap_or("none")).or_default() += 1;
         let ours = ground.answer(text, own, old.as_ref(), *limit);
-        // Known to differ: where cel-go fails inside Go's runtime, and maps with keys that are neither scalar nor text.
+        // Known differences: where cel-go fails inside Go's runtime, and maps with keys that are neither scalars nor strings.
         let is_odd = |answer: &Json, words: &str| answer["error"].as_str().is_some_and(|text| text.contains(words));
         if is_odd(theirs, "runtime error") || is_odd(&ours, "unsupported map key type") {
             continue;

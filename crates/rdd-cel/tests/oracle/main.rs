@@ -1,4 +1,4 @@
-//! Compares this crate with Kubernetes' own CEL: generated expressions, the vectors of the CEL specification, the rules of real CRDs.
+//! Compares this crate with CEL in Kubernetes: generated expressions, the vectors of the CEL specification, and rules of real CRDs.
 
 mod crds;
 mod generate;

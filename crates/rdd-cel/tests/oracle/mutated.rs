@@ -1,4 +1,4 @@
-//! Expressions with a slip of the pen: refused on both sides or on neither, and for the same first reason.
+//! Compares expressions with typing errors: both sides refuse them for the same first reason, or neither does.
 
 use crate::generate::{self, Random};
 use crate::ours::Ground;
@@ -27,7 +27,7 @@ fn slip(text: &str, random: &mut Random) -> String {
     chars.into_iter().collect()
 }
 
-/// The first complaint.
+/// The first error of an answer.
 fn first(answer: &Json) -> Option<String> {
     let text = answer.get("compile")?.as_str()?;
     Some(text.split("\n | ").next().unwrap_or_default().to_owned())
@@ -71,7 +71,7 @@ fn expressions_with_a_slip_are_refused_for_the_same_first_reason() {
         "mutated: {CASES} compared, {refused} refused; {undecided} judged differently, {other_reason} for another first reason, {other_text} with other further complaints"
     );
     assert_eq!(undecided, 0, "expressions that only one side refuses");
-    // Known to differ: how the generated parser goes on after some mistakes, and what it then finds, sometimes in front of the first.
+    // Known differences: how the generated parser recovers from some errors, and what it then reports, also before the first.
     assert!(other_reason <= CASES as usize / 1000, "{other_reason} refused for another first reason");
     assert!(other_text * 40 <= refused, "{other_text} of {refused} with other further complaints");
 }

@@ -1,11 +1,11 @@
-//! Our answers, in the oracle's form.
+//! Our answers, in the format of the oracle.
 
 use base64::Engine as _;
 use rdd_cel::{CompileError, Declarations, Environment, Fault, JsonSchema, Outcome, Shape, Type, Value};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 
-/// A schema to evaluate against.
+/// A schema, and the environment to evaluate expressions with it.
 pub(crate) struct Ground {
     pub(crate) schema: Json,
     pub(crate) shape: Shape,
@@ -93,7 +93,7 @@ fn encode(value: &Value<'_>) -> Json {
             entries.sort_by(|a, b| a.0.cmp(&b.0));
             json!({"m": entries.into_iter().map(|(_, entry)| entry).collect::<Vec<_>>()})
         }
-        // No schema has one, so no rule that is asked about gives one.
+        // No schema has one, so no compared expression returns one.
         Value::Authorization(_) => json!({"other": value.type_name()}),
         Value::Unknown(_) => json!({"other": "unknown"}),
     }

@@ -1,4 +1,4 @@
-//! Regular expressions: Go's engine and ours say the same, also about what is no pattern.
+//! Compares regular expressions with Go's engine: matches, and errors of invalid patterns.
 
 use crate::generate::Random;
 use crate::ours::Ground;
@@ -81,7 +81,7 @@ fn patterns_match_the_same_text() {
         .map(|index| {
             let mut random = Random::new(5_000_000 + index);
             let pattern: String = (0..1 + random.below(5)).map(|_| PARTS[random.below(PARTS.len())]).collect();
-            // Known to differ: Go repeats what stands before a flag.
+            // Known difference: Go applies a repetition after a flag to the part before the flag.
             let pattern =
                 ["(?i)*", "(?i)+", "(?i)?", "(?i){"].iter().fold(pattern, |text, odd| text.replace(odd, "(?i)"));
             json!({"p": pattern, "s": INPUTS[random.below(INPUTS.len())]})

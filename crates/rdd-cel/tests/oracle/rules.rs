@@ -1,4 +1,4 @@
-//! Generated schemas with rules at every level: the same failures, messages, paths and costs as the custom resource handler.
+//! Compares generated schemas with rules at every level: failures, messages, paths and costs are those of Kubernetes.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 const SCHEMAS: u64 = 60;
 const OBJECTS: u64 = 12;
 
-/// Rules for nodes of a kind; `{}` is a number.
+/// Rules for nodes of a kind; `{}` is replaced by a number.
 fn candidates(kind: &str) -> &'static [&'static str] {
     match kind {
         "integer" => &["self > {}", "self == oldSelf", "oldSelf <= self", "self % {} == 0", "self < 'a'"],
@@ -139,14 +139,14 @@ fn generated_rules_judge_objects_as_upstream_does() {
         sets.push((RuleSet::new(Arc::new(Shape::new(&JsonSchema::new(&schema), false))), schema));
         for object in 0..OBJECTS {
             let mut old = (object % 2 == 1).then(|| generate::data(&mut random));
-            // Known to differ: old data that never was valid, inside an optional.
+            // Known difference: old data that was never valid, inside of an optional.
             if let Some(old) = old.as_mut().filter(|old| old["i"].is_string()) {
                 old["i"] = json!(3);
             }
             let budget = if object == 5 { 40 + random.below(400) as i64 } else { 10_000_000 };
-            // On every third update much stays as it was, and what stays is let pass.
+            // On every third update most values are unchanged, and their failures are ratcheted.
             let ratchet = object % 3 == 0;
-            // Old data may have two items of one key, from before the list was keyed: the first is the one that counts.
+            // Old data may have two items with one key, from before the list got its type; the first one counts.
             let keyed =
                 old.as_mut().filter(|_| !ratchet).and_then(|old| old.get_mut("ml")).and_then(Json::as_array_mut);
             if let Some(keyed) = keyed {
@@ -183,13 +183,13 @@ fn generated_rules_judge_objects_as_upstream_does() {
             Limits { budget: *budget, ratcheting: *ratchet, ..Limits::default() },
         );
         let Some(errors) = theirs["errors"].as_array() else { panic!("{theirs}") };
-        // Go walks maps in no order, so that where a budget ends is anyone's.
+        // Go walks maps in random order, so the place where the budget ends is random.
         if theirs["remaining"] == json!(-1) {
             exhausted += 1;
             assert_eq!(verdict.remaining_budget, -1, "{new}");
             continue;
         }
-        // Upstream's type names carry the time of day.
+        // Upstream's type names contain the time of day.
         let unnamed = |text: &str| {
             let mut parts = text.split("selfType");
             let first = parts.next().unwrap_or_default().to_owned();

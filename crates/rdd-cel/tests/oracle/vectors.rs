@@ -1,10 +1,10 @@
-//! The conformance vectors of the CEL specification, through the Go module cache.
+//! Runs the conformance vectors of the CEL specification, which come from the Go module cache.
 
 use crate::ours::Ground;
 use rdd_testkit::oracle::{GoOracle, go_module};
 use serde_json::{Value as Json, json};
 
-/// What the answers of both are compared by; costs and values and texts alike.
+/// The first part in which two answers differ; `None` also where cel-go panics.
 pub(crate) fn differences(ours: &Json, theirs: &Json) -> Option<String> {
     for key in ["panic", "fault"] {
         if theirs.get(key).is_some() {
@@ -40,13 +40,13 @@ fn the_vectors_of_the_specification_get_the_same_answers() {
     let mut by_kind = std::collections::BTreeMap::<String, usize>::new();
     for (case, theirs) in cases.iter().zip(&answers) {
         let expression = case["expr"].as_str().expect("text");
-        // Known to differ: messages of protocol buffers, which no rule of Kubernetes has a use for.
+        // Known difference: messages of protocol buffers, which rules of Kubernetes cannot use.
         if expression.contains("google.protobuf.") && expression.contains('{') {
             skipped += 1;
             continue;
         }
         let mut ours = ground.answer(expression, &own, None, 1_000_000);
-        // Go's maps have no order, so that the cost of a loop that ends early is anyone's.
+        // Go's maps have no order, so the cost of a loop that ends early is random.
         let file = case["file"].as_str().unwrap_or_default();
         if file.starts_with("macros") && expression.contains('{') && theirs.get("cost").is_some() {
             ours["cost"] = theirs["cost"].clone();

@@ -169,7 +169,7 @@ impl Crd {
                 if string && !props.format.is_empty() && Format::of(&props.format).is_none() {
                     found.push(props.format.clone());
                 }
-                // False lets `any` visit every node.
+                // With false, `any` goes on to every node.
                 false
             });
         }

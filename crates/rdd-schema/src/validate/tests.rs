@@ -1,4 +1,4 @@
-//! Objects against schemas: every validation, its text and its path.
+//! Validation of objects: the error of every restriction, with its text and its path.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! The Go oracle as a child process, and the comparison of answers.
+//! Runs the Go oracle as a child process and compares its answers with ours.
 #![allow(clippy::print_stdout, reason = "coverage is printed for whoever runs the test")]
 
 use rdd_meta::go_json;
@@ -9,17 +9,17 @@ use serde_json::Value;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
     Kept,
-    /// Upstream walks Go maps: lists of errors come in any order.
+    /// Upstream walks Go maps, so its errors come in any order.
     Ignored,
-    /// As ignored, and the text of a failed search does not matter.
+    /// As `Ignored`; in addition, the error text of a failed search does not matter.
     Found,
-    /// Upstream stops at a random first error: it lists what it may answer.
+    /// Upstream stops at a random first error. The oracle lists all possible answers.
     AnyOf,
-    /// Kept where upstream keeps it: it lists one order then, and several where it has none.
+    /// The order counts if upstream has one: the oracle lists a single answer then, otherwise several.
     Stable,
 }
 
-/// A question and our answer to it.
+/// A request and our answer to it.
 pub(crate) struct Case {
     request: Value,
     ours: Value,
@@ -39,12 +39,12 @@ impl Case {
         Case { request, ours, order: Order::Found }
     }
 
-    /// Upstream gives one of several answers; ours must be among them.
+    /// Upstream returns one of several answers; ours must be among them.
     pub(crate) fn any_of(request: Value, ours: Value) -> Case {
         Case { request, ours, order: Order::AnyOf }
     }
 
-    /// Where upstream's order is fixed, ours is the same.
+    /// If upstream's order is fixed, ours must be the same.
     pub(crate) fn stable(request: Value, ours: Value) -> Case {
         Case { request, ours, order: Order::Stable }
     }
@@ -77,7 +77,7 @@ impl Case {
     }
 }
 
-/// Go writes a whole float as an integer, which is then read as one.
+/// The value after Go has written and read it: a whole float becomes an integer.
 pub(crate) fn as_go_writes(value: &Value) -> Value {
     let text = go_json::to_string(value);
     rdd_schema::strict::read(text.as_bytes()).expect("we write JSON").value
@@ -97,12 +97,12 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
-    /// The judge, or nothing where there is no Go.
+    /// Starts the oracle; `None` without Go.
     pub(crate) fn start() -> Option<Judge> {
         GoOracle::build("oracle").map(|oracle| Judge { oracle })
     }
 
-    /// Asks about all cases, prints how many there were, and fails with the first few on which we disagree.
+    /// Sends all cases to the oracle, prints how many agree, and fails with the first few that differ.
     pub(crate) fn compare(&self, name: &str, cases: Vec<Case>) {
         let answers = self.ask(&cases);
         assert_eq!(answers.len(), cases.len(), "the oracle stopped early");
@@ -111,7 +111,7 @@ impl Judge {
         let mut refused = 0;
         let mut shown = Vec::new();
         for (case, answer) in cases.iter().zip(&answers) {
-            // What upstream cannot decode or compile, we must not accept either.
+            // We must refuse what upstream cannot decode or compile.
             let theirs = if answer.get("broken").is_some() { &Value::Null } else { answer };
             refused += usize::from(theirs.is_null());
             let crash = answer.get("panic").is_some();
@@ -129,7 +129,7 @@ impl Judge {
 
     fn ask(&self, cases: &[Case]) -> Vec<Value> {
         let questions: Vec<Value> = cases.iter().map(|case| case.request.clone()).collect();
-        // Numbers as upstream holds them.
+        // Reads numbers as upstream represents them.
         let read = |line: &String| rdd_schema::strict::read(line.as_bytes()).expect("the oracle writes JSON").value;
         self.oracle.ask_lines(&questions).iter().map(read).collect()
     }

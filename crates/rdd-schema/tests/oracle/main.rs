@@ -1,7 +1,7 @@
-//! Our answers against upstream's own functions, on thousands of generated cases.
+//! Compares this crate with the functions of Kubernetes, on thousands of generated cases.
 //!
-//! The judge is `conformance/oracle`, a Go program that calls the Kubernetes modules. Without Go the test says so and passes,
-//! except under `CI=true`.
+//! The oracle is `conformance/oracle`, a Go program that calls the Kubernetes modules. Without Go, the tests print that and pass,
+//! except if `CI=true`.
 
 mod generate;
 mod judge;
@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use generate::Random;
 use judge::{Case, Judge};
 
-/// How many cases each operation gets; `ORACLE_CASES` overrides it for a longer hunt.
+/// How many cases each operation gets; `ORACLE_CASES` overrides it for a longer search.
 fn cases() -> usize {
     env::var("ORACLE_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(2000)
 }
@@ -55,7 +55,7 @@ fn errors(list: &[field::Error]) -> Value {
     list.iter().map(show).collect()
 }
 
-/// A panic of ours is an answer too: a wrong one.
+/// Turns a panic into a wrong answer, so that the comparison reports the case.
 fn ours(answer: impl FnOnce() -> Value) -> Value {
     std::panic::catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| json!("panicked"))
 }
@@ -252,7 +252,7 @@ fn whole_resources_have_upstreams_errors() {
                     None => resource.validate_create(&object),
                     Some(old) => resource.validate_update(&object, old),
                 };
-                // The judge is only asked whether the replicas can be read.
+                // The oracle only checks whether the replicas can be read.
                 found.retain(|error| !error.path.starts_with('.') || error.detail.contains("accessor error"));
                 errors(&found)
             }
@@ -291,7 +291,7 @@ fn objects_are_decoded_as_the_server_decodes_them() {
                         let unknown: Vec<String> = findings.iter().map(ToString::to_string).collect();
                         json!({"object": object, "unknown": unknown})
                     }
-                    // Of several embedded resources that are malformed upstream names a random one.
+                    // If several embedded resources are malformed, upstream names a random one.
                     Err(error) if error.to_string().contains(": Invalid value: ") => json!({"failed": true}),
                     Err(error) => json!({"error": error.to_string()}),
                 }
@@ -301,7 +301,7 @@ fn objects_are_decoded_as_the_server_decodes_them() {
     });
 }
 
-/// What becomes of a request after it was stored and read again, through a version with one schema where another is stored.
+/// An object is stored and read again; the version of the request may have another schema than the storage version.
 // Findings E-10, E-17
 #[test]
 fn objects_are_stored_and_read_again_as_upstream_does() {
@@ -311,12 +311,12 @@ fn objects_are_stored_and_read_again_as_upstream_does() {
             random.add_status(&mut schema);
         }
         let mut stored = random.one_in(2).then(|| random.variant(&schema));
-        // A definition whose defaults its schema would prune or coerce is refused.
+        // Validation refuses a CRD whose defaults pruning or coercion would change.
         prune_defaults(&mut schema);
         stored.as_mut().into_iter().for_each(prune_defaults);
         let mut object = random.resource(&schema);
         if object.to_string().contains("0001-01-01T00:00:00Z") {
-            // In an embedded resource upstream makes it null when it is sent, and nothing when it is read again.
+            // In an embedded resource, upstream writes the zero time as null and drops it on the next read.
             object = json!({});
         }
         object["metadata"] = json!({"name": "x"});
@@ -366,7 +366,7 @@ fn store(schema: &Value, stored: Option<&Value>, mut object: Value, has_status: 
         None => default::fill(&mut object, Some(&schema)),
         Some(None) => return Value::Null,
         Some(Some(storage)) => {
-            // Upstream fails where the metadata of an embedded resource is malformed to the other schema alone; we drop it.
+            // Upstream fails if the metadata of an embedded resource is malformed only in the other schema; we drop it.
             let mut copy = object.clone();
             prune::prune(&mut copy, &storage, true);
             default::prune_nulls(&mut copy, Some(&storage));

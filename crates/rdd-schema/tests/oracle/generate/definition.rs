@@ -1,11 +1,11 @@
-//! CustomResourceDefinitions, mostly good, with one or two things wrong.
+//! Generates CustomResourceDefinitions, mostly valid ones, with one or two mistakes.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
 use super::Random;
 
-/// Upstream coerces defaults in place, which shows in a message that it printed before: left out here.
+/// Removes defaults that are objects: upstream coerces them in place, which shows in errors that it built before.
 fn strip_metadata_defaults(schema: &mut Value) {
     if let Value::Object(entries) = schema {
         entries.retain(|key, value| key != "default" || !value.is_object());
@@ -125,8 +125,8 @@ impl Random {
         json!({"strategy": self.pick(&["Webhook", "Webhook", "None", "", "Other"]), "webhook": {"clientConfig": config, "conversionReviewVersions": versions}})
     }
 
-    /// PEM, mostly with something wrong: in its text, or in a certificate. That with an elliptic curve key is left alone:
-    /// whether a key is a point on its curve is not checked here, and Go's words for it differ between its releases.
+    /// PEM, mostly with a mistake in its text or in a certificate. The certificate with an elliptic curve key is not changed:
+    /// this crate does not check that a key is a point on its curve, and Go's text for it differs between releases.
     pub(crate) fn ca_bundle(&mut self) -> String {
         const ELLIPTIC: &str = include_str!("../../../src/crd/ca_bundle/testdata/authority.pem");
         const RSA: &str = include_str!("../../../src/crd/ca_bundle/testdata/rsa.pem");
@@ -214,7 +214,7 @@ impl Random {
                 let count = if self.one_in(4) { 12 } else { 2 };
                 version["selectableFields"] = (0..count).map(|_| json!({"jsonPath": self.pick(&paths)})).collect();
                 if count > 2 && self.one_in(2) {
-                    // As many as there may be, and one more.
+                    // The most that are allowed, and one more.
                     let names: Vec<String> = (0..8 + self.below(2)).map(|index| format!("p{index}")).collect();
                     let properties: Map<String, Value> =
                         names.iter().map(|name| (name.clone(), json!({"type": "string"}))).collect();
@@ -228,7 +228,7 @@ impl Random {
         }
     }
 
-    /// Adds something to a random node of the schema that may not belong there.
+    /// Adds a field to a random node of the schema, which may be invalid there.
     fn spoil(&mut self, schema: &mut Value) {
         for _ in 0..self.below(4) {
             self.spoil_one(schema, 4);

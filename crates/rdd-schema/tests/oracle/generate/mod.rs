@@ -1,10 +1,10 @@
-//! Random schemas, objects, definitions and texts that come near to what matters.
+//! Generates random schemas, objects, definitions and texts that are close to the interesting cases.
 
 mod definition;
 mod schema;
 mod text;
 
-/// A small generator with a seed, so that a failing case can be had again.
+/// A small random number generator with a seed, so that a failing case can be reproduced.
 pub(crate) struct Random {
     state: u64,
 }

@@ -1,4 +1,4 @@
-//! Structural schemas, and values that nearly fit them.
+//! Generates structural schemas, and values that are nearly valid for them.
 
 use serde_json::{Map, Value, json};
 
@@ -160,7 +160,7 @@ impl Random {
         json!({"type": self.pick(&["string", "integer", "number", "boolean"])})
     }
 
-    /// Value validations only, on what the schema specifies.
+    /// A schema for `allOf` and the like: restrictions of values that `schema` specifies.
     fn restriction(&mut self, schema: &Value) -> Value {
         let mut out = json!({});
         match schema["type"].as_str() {
@@ -205,7 +205,7 @@ impl Random {
         schema[name] = if name == "not" { parts[0].clone() } else { parts.into() };
     }
 
-    /// A value for `schema`: fitting more often than not.
+    /// A value for `schema`, mostly a valid one.
     pub(crate) fn value(&mut self, schema: &Value) -> Value {
         if self.one_in(12) {
             return self.any_value(2);
@@ -286,7 +286,7 @@ impl Random {
         json!(self.pick(&[0.5, 1.5, -2.25, 0.30000000000000004, 1e21, 1.0000000001, 1e-7, 123456789.5, -0.1]))
     }
 
-    /// Anything at all.
+    /// Any JSON value.
     pub(crate) fn any_value(&mut self, depth: usize) -> Value {
         match self.below(if depth == 0 { 5 } else { 7 }) {
             0 => Value::Null,
@@ -303,7 +303,7 @@ impl Random {
         }
     }
 
-    /// Changes little of `value`, so that most of it stays what it was.
+    /// Changes small parts of `value`, so that most of it is unchanged.
     pub(crate) fn change(&mut self, value: &mut Value, schema: &Value) {
         if self.one_in(8) {
             return;
@@ -341,7 +341,7 @@ impl Random {
         }
     }
 
-    /// Marks some lists of a schema as keeping what they do not know.
+    /// Lets some lists of a schema preserve unknown fields.
     pub(crate) fn preserve_lists(&mut self, schema: &mut Value) {
         if schema["type"] == "array" && self.one_in(2) {
             schema["x-kubernetes-preserve-unknown-fields"] = json!(true);
@@ -358,7 +358,7 @@ impl Random {
         }
     }
 
-    /// Adds items to keyed lists whose keys are there already, as lists from before they were keyed have them.
+    /// Adds items with duplicate keys to lists of type map, as in lists from before the type was set.
     pub(crate) fn repeat_keys(&mut self, value: &mut Value, schema: &Value) {
         match value {
             Value::Object(entries) => {
@@ -384,7 +384,7 @@ impl Random {
         }
     }
 
-    /// Gives an object a type and metadata, good or bad.
+    /// Gives an object a type and metadata, valid or invalid.
     pub(crate) fn add_metadata(&mut self, value: &mut Value) {
         let Some(entries) = value.as_object_mut() else { return };
         if !self.one_in(5) {
@@ -460,8 +460,7 @@ impl Random {
         out.into()
     }
 
-    /// A whole object whose metadata the server's accessors can read.
-    /// A status, often with a default for all of it.
+    /// Adds a status to a schema, often with a default for all of it.
     pub(crate) fn add_status(&mut self, schema: &mut Value) {
         let mut status = self.object_schema(2);
         if self.one_in(2) {
@@ -490,6 +489,7 @@ impl Random {
         other
     }
 
+    /// A whole object whose metadata the server's accessors can read.
     pub(crate) fn resource(&mut self, schema: &Value) -> Value {
         let mut object = self.value(schema);
         if !object.is_object() {

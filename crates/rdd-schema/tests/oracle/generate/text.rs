@@ -1,11 +1,11 @@
-//! JSON texts, paths, patterns and strings of the known formats.
+//! Generates JSON texts, paths, patterns and strings of the known formats.
 
 use serde_json::{Value, json};
 
 use super::Random;
 
 impl Random {
-    /// A short text with characters that escaping cares about.
+    /// A short string with characters that need escapes.
     pub(crate) fn text(&mut self) -> String {
         let parts = [
             "a", "b", "\"", "\\", "\n", "\t", "é", "<", "&", "\u{2028}", "\u{7f}", "\u{200b}", "😀", "\u{301}", " ",
@@ -14,7 +14,7 @@ impl Random {
         (0..self.below(6)).map(|_| *self.pick(&parts)).collect()
     }
 
-    /// An object with keys that may occur twice.
+    /// An object whose keys may repeat.
     pub(crate) fn duplicated_json(&mut self) -> String {
         self.duplicated_object(3)
     }
@@ -168,8 +168,8 @@ impl Random {
         ];
         let count = 1 + self.below(4);
         let mut path: String = (0..count).map(|_| *self.pick(&parts)).collect();
-        // A loop over what follows its action is for templates; columns are one action.
-        // Where a walk over a map in random order ends early, upstream's answer is random too.
+        // A `range` is for templates with several actions; a column is one action.
+        // If a walk over a map in random order ends early, upstream's answer is random too.
         let random = path.contains(".*") && path.contains('[');
         if self.one_in(3) || random || (path.contains("range") && path.contains('}')) {
             path = (*self.pick(&[
@@ -190,7 +190,7 @@ impl Random {
         path
     }
 
-    /// A format and a text that may be of it.
+    /// A format, and a text that may have it.
     pub(crate) fn formatted(&mut self) -> (&'static str, String) {
         let samples: [(&'static str, &[&str]); 26] = [
             ("bsonobjectid", &["507f1f77bcf86cd799439011", "507F1F77BCF86CD79943901", "xx"]),
