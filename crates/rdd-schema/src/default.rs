@@ -15,6 +15,7 @@ pub fn prune_nulls(value: &mut Value, schema: Option<&Structural>) {
     match value {
         Value::Object(entries) => entries.retain(|key, entry| {
             let below = schema.and_then(|schema| schema.field(key));
+            // A null with a default stays: `fill` replaces it.
             let doomed = entry.is_null() && below.is_some_and(|below| !below.nullable && below.default.is_none());
             if !doomed {
                 prune_nulls(entry, below);
@@ -39,6 +40,7 @@ pub fn fill(value: &mut Value, schema: Option<&Structural>) {
         Value::Object(entries) => {
             for (name, property) in schema.properties() {
                 let Some(default) = &property.default else { continue };
+                // A null that is not allowed counts as absent, so the default applies.
                 let missing = match entries.get(name) {
                     None => true,
                     Some(present) => present.is_null() && !property.nullable,

@@ -190,6 +190,7 @@ impl Reader {
 
     fn props(&mut self, value: &Value) -> Result<Props, PropsError> {
         let map = match value {
+            // Go decodes a null schema as an empty one.
             Value::Null => return Ok(Props::default()),
             Value::Object(map) => map,
             _ => return self.wrong("", "object"),
@@ -227,6 +228,7 @@ impl Reader {
                 None => None,
             },
             properties: self.map(map, "properties")?.unwrap_or_default(),
+            // Read apart from the map, because an empty map and an absent one look the same there.
             properties_present: present(map, "properties").is_some(),
             additional_properties: self.props_or_bool(map, "additionalProperties")?,
             pattern_properties: self.map(map, "patternProperties")?.unwrap_or_default(),

@@ -78,6 +78,7 @@ impl Pruner {
                 self.at_key(key, |pruner| pruner.below(entry, below));
                 true
             }),
+            // Items without a schema are pruned too: they lose all fields.
             (Value::Array(items), schema) => {
                 let below = schema.and_then(|schema| schema.items.as_deref());
                 for (index, item) in items.iter_mut().enumerate() {

@@ -57,6 +57,7 @@ pub fn validate_status_update(new: &Crd, old: &Crd) -> Vec<Error> {
 /// Derives the checks that apply to `new` from those that `old` passes.
 fn demands(new: &Crd, old: &Crd) -> Demands {
     let any = |broken: &mut dyn FnMut(&Props) -> bool| old.schemas().any(|schema| schema.any(broken));
+    // An old CRD without any supported version may stay without one.
     let reviews = old.conversion.as_ref().map_or(&[][..], |conversion| &conversion.review_versions);
     Demands {
         recognized_review_version: crd::has_recognized_version(reviews),
@@ -86,6 +87,7 @@ fn too_many_selectable(new: &Crd, old: &Crd) -> HashSet<String> {
     if old_shared.is_some_and(too_many) && new_shared == old_shared {
         allowed.insert(String::new());
     }
+    // Versions are compared one by one only if neither CRD shares its fields.
     if new_shared.is_none() && old_shared.is_none() {
         let before: HashMap<&str, &[String]> =
             old.versions.iter().map(|version| (version.name.as_str(), version.selectable_fields.as_slice())).collect();

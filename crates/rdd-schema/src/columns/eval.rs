@@ -186,6 +186,7 @@ fn filter<'v>(left: &[Node], operator: &str, right: &[Node], input: Found<'v>) -
             match compare(&left, operator, &right) {
                 Ok(true) => out.push(item),
                 Ok(false) => {}
+                // The items that matched so far count for an enclosing `exists`.
                 Err(message) => return fail(out, message),
             }
         }

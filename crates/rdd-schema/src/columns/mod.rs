@@ -52,6 +52,7 @@ impl JsonPath {
     pub fn cell(&self, kind: &str, object: &Value, now: i64) -> Value {
         match self.find(object).ok().and_then(|found| found.into_iter().next()) {
             None => Value::Null,
+            // A column of type string shows any value; other types need a value of their type.
             Some(value) if kind == "string" => printed(&value).into(),
             Some(value) => cell_of(kind, &value, now),
         }
@@ -88,6 +89,7 @@ fn age_of(text: &str, now: i64) -> String {
     }
     match format::parse_rfc3339(text) {
         Err(_) => "<invalid>".to_owned(),
+        // Go's zero time means that there is no time.
         Ok(instant) if instant.is_zero() => "<unknown>".to_owned(),
         Ok(instant) => Timestamp::new(instant.seconds, 0).age(Timestamp::new(now, 0)),
     }

@@ -261,6 +261,7 @@ impl<'a> Parser<'a> {
             "" if operator.len() > 1 => rest.split_at(operator.len() - 1),
             _ => (operator, right),
         };
+        // Upstream's expression needs all three parts; otherwise the filter tests existence.
         let compared = !left.is_empty() && !operator.is_empty() && !right.is_empty() && !right.contains('\n');
         nodes.push(if compared {
             let left = action(left, self.depth + 1)?;
@@ -310,6 +311,7 @@ fn slice(text: &str) -> Result<[Bound; 3], String> {
 /// Removes the quotes and resolves Go's escapes.
 fn unquote(text: &str, quote: char) -> Option<String> {
     let inner = text.strip_prefix(quote)?.strip_suffix(quote)?;
+    // Bytes, because `\x` and octal escapes may form invalid UTF-8.
     let mut out: Vec<u8> = Vec::with_capacity(inner.len());
     let mut characters = inner.chars();
     while let Some(character) = characters.next() {

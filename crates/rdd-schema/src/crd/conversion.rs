@@ -35,6 +35,7 @@ pub(super) fn validate(path: &Path<'_>, conversion: &Conversion, demands: &Deman
     }
     match &conversion.client_config {
         None => errors.push(Error::required(client, "required when strategy is set to Webhook")),
+        // Exactly one of the two names the webhook.
         Some(ClientConfig { url: Some(url), service: None, .. }) => {
             errors.extend(webhook_url(&client.child("url"), url))
         }

@@ -150,6 +150,7 @@ impl Crd {
             stored_versions_present: present(status, "storedVersions").is_some(),
             established: conditions
                 .iter()
+                // Only the first condition of the type counts, as upstream looks it up.
                 .find(|condition| is(condition, "type", "Established"))
                 .is_some_and(|condition| is(condition, "status", "True")),
         })
@@ -165,6 +166,7 @@ impl Crd {
         let mut found = Vec::new();
         for schema in self.schemas() {
             schema.any(&mut |props| {
+                // Upstream warns only about formats of strings.
                 let string = props.kind == "string" && !props.int_or_string;
                 if string && !props.format.is_empty() && Format::of(&props.format).is_none() {
                     found.push(props.format.clone());
@@ -192,6 +194,7 @@ fn wrong<T>(path: &'static str, wanted: &'static str) -> Result<T, CrdError> {
 }
 
 fn object<'v>(value: Option<&'v Value>, path: &'static str) -> Result<&'v Map<String, Value>, CrdError> {
+    // An absent object reads like an empty one, as a zero struct in Go.
     static EMPTY: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
     match value {
         None | Some(Value::Null) => Ok(&EMPTY),
@@ -332,6 +335,7 @@ fn conversion(map: &Map<String, Value>) -> Result<Conversion, CrdError> {
                     })
                 }
             };
+            // The API has bytes here; JSON carries them as base64.
             let ca_bundle = ca_bundle::decode_base64(&text(config, "caBundle", path)?);
             Some(ClientConfig { url: optional_text(config, "url", path)?, service, ca_bundle })
         }

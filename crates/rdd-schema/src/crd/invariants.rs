@@ -19,6 +19,7 @@ enum Level {
 pub(super) fn validate(path: &Path<'_>, schema: &Props) -> Vec<Error> {
     let mut errors = Vec::new();
     node(path, schema, Level::Root, &mut errors);
+    // At the root, the schema is its own structural counterpart.
     complete_junctors(schema, Some(schema), path, path, &mut errors);
     errors.sort_by_cached_key(Error::to_string);
     errors
@@ -78,6 +79,7 @@ fn types(path: &Path<'_>, schema: &Props, level: Level, errors: &mut Vec<Error>)
     if schema.embedded_resource && kind != "object" {
         let detail = "must be object if x-kubernetes-embedded-resource is true";
         errors.push(if kind.is_empty() { Error::required(place, detail) } else { Error::invalid(place, kind, detail) });
+    // Two extensions replace the type: int-or-string, and preserving unknown fields.
     } else if kind.is_empty() && !schema.int_or_string && schema.preserve_unknown_fields.is_none() {
         let detail = match level {
             Level::Root => "must not be empty at the root",
@@ -129,6 +131,7 @@ fn restricts_names_only(metadata: &Props) -> bool {
     let names_only = !metadata.properties.is_empty()
         && metadata.properties.keys().all(|name| matches!(name.as_str(), "name" | "generateName"));
     let mut rest = bare(metadata);
+    // The type is checked above and the default with all others; neither counts as a restriction.
     rest.kind.clear();
     rest.default = None;
     rest.properties_present = false;
@@ -153,6 +156,7 @@ fn bare(props: &Props) -> Props {
 fn is_int_or_string(alternatives: &[Props]) -> bool {
     let only = |props: &Props, kind: &str| {
         let mut rest = bare(props);
+        // A plain `false` counts as absent.
         if rest.additional_properties == Some(PropsOrBool::Bool(false)) {
             rest.additional_properties = None;
         }
@@ -195,6 +199,7 @@ fn nested(path: &Path<'_>, schema: &Props, skip_any_of: bool, errors: &mut Vec<E
     for (name, property) in &schema.properties {
         nested(&properties.key(name), property, false, errors);
     }
+    // As upstream, a plain `false` is allowed.
     let additional = matches!(schema.additional_properties, Some(PropsOrBool::Schema(_) | PropsOrBool::Bool(true)));
     let forbidden = [
         (!schema.kind.is_empty(), "type", "empty"),
@@ -214,6 +219,7 @@ fn nested(path: &Path<'_>, schema: &Props, skip_any_of: bool, errors: &mut Vec<E
     for (_, name, wanted) in forbidden.iter().filter(|(set, _, _)| *set) {
         errors.push(Error::forbidden(path.child(name), format!("must be {wanted} to be structural")));
     }
+    // Only the schema outside of `allOf` and the like may restrict metadata.
     if schema.properties.contains_key("metadata") {
         errors.push(Error::forbidden(properties.key("metadata"), "must not be specified in a nested context"));
     }

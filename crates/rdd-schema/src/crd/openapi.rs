@@ -183,6 +183,7 @@ fn unsupported(path: &Path<'_>, schema: &Props, context: &Context) -> Vec<Error>
     if matches!(&schema.items, Some(Items::Many(many)) if !many.is_empty()) {
         errors.push(Error::forbidden(path.child("items"), "items must be a schema object and not an array"));
     }
+    // ObjectMeta has no field that is a resource.
     if context.inside_metadata && schema.embedded_resource {
         let place = path.child("x-kubernetes-embedded-resource");
         errors.push(Error::forbidden(place, "must not be used inside of resource meta"));
@@ -218,6 +219,7 @@ fn items(path: &Path<'_>, schema: &Props, context: &Context, checker: &mut dyn R
         Some("map") => context.clone(),
         _ => context.without_correlation(path),
     };
+    // Each item evaluates the rules below it again.
     let context = context.repeated(schema.max_items);
     let place = path.child("items");
     match &schema.items {

@@ -110,6 +110,7 @@ pub(super) fn items(items: &Items) -> String {
 fn props_or_bool(either: &PropsOrBool) -> String {
     let (allows, schema) = match either {
         PropsOrBool::Bool(flag) => (*flag, None),
+        // In Go, a schema implies `Allows: true`.
         PropsOrBool::Schema(schema) => (true, Some(&**schema)),
     };
     fields(&[("Allows", allows.to_string()), ("Schema", optional(schema, props))])
@@ -131,16 +132,19 @@ pub fn rule(rule: &Rule) -> String {
 pub(super) fn props(schema: &Props) -> String {
     let integer = |number: Option<i64>| optional(number, |number| number.to_string());
     let text = |value: &String| string(value);
+    // `externalDocs` is kept as JSON, because nothing but this display reads it.
     let docs = |docs: &Value| {
         let part = |key: &str| string(docs.get(key).and_then(Value::as_str).unwrap_or_default());
         fields(&[("Description", part("description")), ("URL", part("url"))])
     };
+    // The one map whose presence upstream shows even if it is empty.
     let properties = match schema.properties_present && schema.properties.is_empty() {
         true => "{}".to_owned(),
         false => map(schema.properties.iter().map(|(name, schema)| (name, props(schema)))),
     };
     let dependencies = schema.dependencies.as_ref().map(|dependencies| {
         map(dependencies.iter().map(|(name, one)| {
+            // As in Go: the field of a dependency's names is called `Property`.
             (name, fields(&[("Schema", optional(one.schema.as_ref(), props)), ("Property", list(&one.names, text))]))
         }))
     });

@@ -64,6 +64,7 @@ pub(super) fn validate(crd: &Crd, demands: &Demands, rules: &mut dyn RuleChecker
         let detail = "must be false in order to use defaults in the schema";
         errors.push(Error::invalid(path.child("preserveUnknownFields"), true, detail));
     }
+    // An old CRD that is not structural may stay so only if it prunes nothing and uses no extension.
     let structural = demands.structural || !crd.preserve_unknown_fields || needs_structure(crd);
     let versions = path.child("versions");
     let per_version = hoisted.versions.iter().any(|version| version.subresources.is_some());
@@ -78,6 +79,7 @@ pub(super) fn validate(crd: &Crd, demands: &Demands, rules: &mut dyn RuleChecker
         if !objections.is_empty() {
             errors.push(Error::invalid(place.child("name"), version.name.as_str(), objections.join(",")));
         }
+        // Upstream looks at the versions or at the top of the spec, never at both.
         let own = by_name.get(version.name.as_str()).and_then(|version| version.subresources.as_ref());
         let subresources = if per_version { own } else { hoisted.subresources.as_ref() };
         errors.extend(version_errors(&place, version, has_status(subresources), structural, demands, rules));
@@ -159,6 +161,7 @@ pub(super) fn one_of(path: &Path<'_>, value: &str, accepted: &[&str]) -> Vec<Err
 /// Validates that every version has a schema, of its own or shared.
 fn schemas_present(path: &Path<'_>, crd: &Crd, hoisted: &Hoisted, demands: &Demands) -> Vec<Error> {
     let mut errors = Vec::new();
+    // A shared schema is the schema of every version.
     if matches!(&hoisted.schema, Some(Some(_))) {
         return errors;
     }
@@ -376,6 +379,7 @@ fn schema(
     if errors.is_empty() {
         errors.extend(compile_error);
     }
+    // The total cost is checked even if the schema has other errors.
     if runs_rules {
         errors.extend(rules.finish(&place));
     }

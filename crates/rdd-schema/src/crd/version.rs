@@ -30,6 +30,7 @@ pub(super) fn deprecation(path: &Path<'_>, version: &Version) -> Vec<Error> {
         if warning.is_empty() {
             objections.push("must not be an empty string".to_owned());
         }
+        // The server sends the warning in a header, so it must be printable.
         if let Some((at, _)) = warning.char_indices().find(|(_, character)| !go_text::is_print(*character)) {
             let detail = "must only contain printable UTF-8 characters; non-printable character found at index";
             objections.push(format!("{detail} {at}"));
@@ -118,6 +119,7 @@ pub(super) fn selectable(
 ) -> Vec<Error> {
     let mut errors = Vec::new();
     let mut schema = schema;
+    // Without a compiled schema, every path below is invalid, too.
     if let Some(Err(error)) = schema.map(Structural::compile) {
         errors.push(Error::invalid(compile_path, "", error.to_string()));
         schema = None;
@@ -130,6 +132,7 @@ pub(super) fn selectable(
             errors.push(Error::required(place, ""));
             continue;
         }
+        // Brackets are not allowed: a selectable field is a plain path.
         let resolved = match field_path::resolve(field, schema, false) {
             Ok(resolved) => resolved,
             Err(error) => {
@@ -137,6 +140,7 @@ pub(super) fn selectable(
                 continue;
             }
         };
+        // Name and namespace are selectable anyway, and no other metadata is.
         if resolved.root == "metadata" {
             errors.push(Error::invalid(place, field.as_str(), "must not point to fields in metadata"));
         }

@@ -35,6 +35,7 @@ impl Parser<'_> {
         if self.rest.is_empty() {
             return None;
         }
+        // A bare address is tried first; anything else begins with a display name.
         if self.specification() {
             self.skip_space();
             if self.rest.starts_with('(') && !self.one_comment() {
@@ -42,6 +43,7 @@ impl Parser<'_> {
             }
             return Some(1);
         }
+        // The display name is optional: `<a@b>` is an address, too.
         if !self.rest.starts_with('<') && !self.phrase() {
             return None;
         }
@@ -56,6 +58,7 @@ impl Parser<'_> {
     fn group(&mut self) -> Option<usize> {
         self.skip_space();
         if self.take(';') {
+            // An empty group is valid, but it is not exactly one address.
             return self.skip_comments().then_some(0);
         }
         let mut count = 0;
@@ -97,6 +100,7 @@ impl Parser<'_> {
                 let Some((literal, after)) = rest.split_once(']') else { return false };
                 let plain = |character: char| !matches!(character, '[' | '\\') && is_visible(character);
                 self.rest = after;
+                // Go accepts only IP addresses as domain literals.
                 literal.chars().all(plain) && parse_ip(literal).is_some()
             }
         }
@@ -131,6 +135,7 @@ impl Parser<'_> {
     fn quoted(&mut self) -> Option<usize> {
         let mut length = 0;
         let mut escaped = false;
+        // The first character is the opening quote.
         for (at, character) in self.rest.char_indices().skip(1) {
             match character {
                 _ if escaped => {
@@ -160,6 +165,7 @@ impl Parser<'_> {
             return false;
         }
         self.rest = rest;
+        // Display names may have dots anywhere, addresses only between atoms.
         permissive || !(atom.starts_with('.') || atom.ends_with('.') || atom.contains(".."))
     }
 

@@ -54,6 +54,7 @@ pub enum Format {
 impl Format {
     /// Looks up a format by its name. Dashes are ignored; case is significant.
     pub fn of(name: &str) -> Option<Format> {
+        // `strfmt` normalizes names in the same way, so `date-time` and `datetime` are one format.
         Some(match name.replace('-', "").as_str() {
             "bsonobjectid" => Format::BsonObjectId,
             "uri" => Format::Uri,
@@ -92,6 +93,7 @@ impl Format {
             Format::Uri => parse_request_uri(text).is_some(),
             Format::Email => mail::is_address(text),
             Format::Hostname => is_hostname(text),
+            // The parsers accept both families; the separator decides which one it is.
             Format::Ipv4 => parse_ip_sloppy(text).is_some() && text.contains('.'),
             Format::Ipv6 => parse_ip(text).is_some() && text.contains(':'),
             Format::Cidr => address::is_cidr_sloppy(text),
@@ -111,6 +113,7 @@ impl Format {
             }
             Format::RgbColor => RGB_COLOR.is_match(text),
             Format::Byte => is_base64(text),
+            // The format only hides input in user interfaces.
             Format::Password => true,
             Format::Date => time::is_date(text),
             Format::Duration => time::is_duration(text),
@@ -152,6 +155,7 @@ fn is_bare_host(text: &str) -> bool {
         return false;
     }
     let rest = rest.as_str();
+    // Only the second character may be a dash, as in upstream's expression.
     let rest = rest.strip_prefix('-').unwrap_or(rest);
     rest.chars().count() <= 62 && rest.chars().all(is_host_character)
 }
@@ -170,6 +174,7 @@ fn is_dotted_host(text: &str) -> bool {
         if !is_host_character(first) {
             return false;
         }
+        // A label of one character has no last one.
         match characters.next_back() {
             None => true,
             Some(last) => {
@@ -186,6 +191,7 @@ fn is_dotted_host(text: &str) -> bool {
 fn is_uuid(text: &str, version: Option<u8>, variant: bool) -> bool {
     let mut rest = text.as_bytes();
     for (group, length) in [8_usize, 4, 4, 4, 12].into_iter().enumerate() {
+        // Upstream's expression makes each dash optional on its own.
         if group > 0 && rest.first() == Some(&b'-') {
             rest = &rest[1..];
         }
@@ -209,6 +215,7 @@ fn is_base64(text: &str) -> bool {
     if bytes.is_empty() || !bytes.len().is_multiple_of(4) {
         return false;
     }
+    // Go's decoder accepts at most two padding characters, and only at the end.
     let padding = bytes.iter().rev().take_while(|byte| **byte == b'=').count();
     padding <= 2
         && bytes[..bytes.len() - padding].iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))

@@ -34,6 +34,7 @@ pub(super) fn is_date(text: &str) -> bool {
 
 /// Whether a text is a date and time for `strfmt`: it ignores the text after a second `t` and the range of the zone.
 pub(super) fn is_date_time(text: &str) -> bool {
+    // `strfmt` accepts `t` and `z` in either case.
     let lower = text.to_lowercase();
     let mut parts = lower.split('t');
     let (Some(date), Some(time)) = (parts.next(), parts.next()) else { return false };
@@ -107,11 +108,13 @@ fn is_scala_duration(text: &str) -> bool {
             at = digits_end;
             continue;
         }
+        // Upstream fails here instead of trying the next pair.
         if text[at..digits_end].parse::<i64>().is_err() {
             return false;
         }
         let name = unit_text[..unit_length].to_lowercase();
         found |= SCALA_UNITS.iter().any(|variants| {
+            // The last name of a unit also matches with any suffix, such as its plural.
             variants.contains(&name.as_str()) || variants.last().is_some_and(|last| name.starts_with(last))
         });
         at = unit_start + unit_length;
@@ -147,6 +150,7 @@ pub(crate) fn parse_rfc3339(text: &str) -> Result<Instant, String> {
             go_text::quote(rest)
         ))
     };
+    // Go checks ranges while it parses, so that an earlier field is reported first.
     let range = |name: &str| Err(format!("parsing time {}: {name} out of range", go_text::quote(text)));
     let mut values = [0_u32; 6];
     let elements = [("2006", 4, ""), ("01", 2, "-"), ("02", 2, "-"), ("15", 2, "T"), ("04", 2, ":"), ("05", 2, ":")];
@@ -192,6 +196,7 @@ pub(crate) fn parse_rfc3339(text: &str) -> Result<Instant, String> {
                 (Some((hours, _)), Some((minutes, _))) => (i64::from(hours), i64::from(minutes)),
                 _ => return fail(rest, "Z07:00"),
             };
+            // Go's limits of an offset, which are one too large.
             if hours > 24 {
                 return range("time zone offset hour");
             }

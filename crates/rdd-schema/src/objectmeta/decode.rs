@@ -88,6 +88,7 @@ impl Place<'_> {
     }
 
     fn refuse_as<T>(self, found: &str, wanted: &str) -> Result<T, Complaint> {
+        // At the root there is no struct field that the text could name.
         if self.owner.is_empty() {
             return Err(Complaint::Type(format!("json: cannot unmarshal {found} into Go value of type {wanted}")));
         }
@@ -241,6 +242,7 @@ fn time_value(instant: Instant) -> Value {
 
 impl Decoded {
     fn is_unknown(&mut self, path: String) {
+        // Upstream keeps decoding, but drops further fields.
         if self.unknown.len() < UNKNOWN_MAX {
             self.unknown.push(path);
         }
@@ -252,6 +254,7 @@ impl Decoded {
             Ok(value) => Ok(value),
             Err(Complaint::Time(text)) => Err(text),
             Err(Complaint::Type(text)) => {
+                // Go's decoder reports only the first type error.
                 self.complaint.get_or_insert(text);
                 Ok(T::default())
             }
@@ -325,6 +328,7 @@ impl Decoded {
                 "apiVersion" => entry.api_version = self.keep(place.string(value, "string"))?,
                 "time" => entry.time = self.keep(place.time(value))?,
                 "fieldsType" => entry.fields_type = self.keep(place.string(value, "string"))?,
+                // Raw JSON in Go: any value is accepted, and null is absent.
                 "fieldsV1" => entry.fields = Some(value.clone()).filter(|value| !value.is_null()),
                 "subresource" => entry.subresource = self.keep(place.string(value, "string"))?,
                 _ => self.is_unknown(format!("managedFields[{index}].{key}")),

@@ -54,6 +54,7 @@ fn coerce_node(
             for (key, entry) in entries.iter_mut() {
                 let mut replacement = None;
                 match key.as_str() {
+                    // Collected first, because the map cannot shrink while it is iterated.
                     "apiVersion" | "kind" if embedded && !entry.is_string() => {
                         if malformed == Malformed::Refuse {
                             return Err(Error::invalid(path.child(key), &*entry, "must be a string"));
@@ -122,6 +123,7 @@ pub(crate) fn decode_root(metadata: &Value, malformed: Malformed) -> Result<(Val
     let decoded = match (ObjectMeta::decode(metadata), malformed, metadata) {
         (Ok(decoded), _, _) => decoded,
         (Err(_), Malformed::Drop, Value::Object(entries)) => ObjectMeta::decode_good_fields(entries),
+        // Without an object there is no field to keep.
         (Err(_), Malformed::Drop, other) => {
             return Err(format!("invalid metadata: expected object, got {}", go_text::type_name(other)));
         }
@@ -172,6 +174,7 @@ fn validate_resource(path: &Path<'_>, entries: &Map<String, Value>, errors: &mut
         let Some(value) = entries.get(name) else { continue };
         let detail = match value {
             Value::String(text) if text.is_empty() => Some("must not be empty".to_owned()),
+            // A group and a version have one slash at most.
             Value::String(text) if name == "apiVersion" => {
                 (text.matches('/').count() > 1).then(|| format!("unexpected GroupVersion string: {text}"))
             }

@@ -64,6 +64,7 @@ impl Compiler {
         Ok(Structural {
             kind: Type::parse(&props.kind),
             nullable: props.nullable,
+            // Only `true` is left: `refuse_unsupported` refuses `false`.
             preserve_unknown_fields: props.preserve_unknown_fields.is_some(),
             embedded_resource: props.embedded_resource,
             int_or_string: props.int_or_string,
@@ -94,9 +95,11 @@ impl Compiler {
     /// Compiles what restricts a value; `None` if nothing does, as for most nodes.
     fn validation(&mut self, props: &Props) -> Result<Option<Validation>, StructuralError> {
         let pattern = (!props.pattern.is_empty()).then(|| {
+            // All patterns of a schema share one memory budget, so that many large ones cannot exhaust the memory.
             let make = || Pattern::in_schema(&props.pattern, &self.pattern_memory);
             self.patterns.entry(props.pattern.clone()).or_insert_with(make).clone()
         });
+        // Most nodes restrict nothing; they skip the allocation and the checks.
         let restricted = pattern.is_some()
             || !props.format.is_empty()
             || [props.maximum, props.minimum, props.multiple_of].iter().any(Option::is_some)
@@ -153,6 +156,7 @@ fn refuse_unsupported(props: &Props) -> Result<(), StructuralError> {
     if let Some((_, name)) = unsupported.iter().find(|(set, _)| *set) {
         return Err(StructuralError::Unsupported(name));
     }
+    // The validation of CRDs refuses an explicit `false` as well.
     if props.preserve_unknown_fields == Some(false) {
         return Err(StructuralError::PreserveFalse);
     }

@@ -185,6 +185,7 @@ impl Structural {
 
     /// The schema of the property `name`, if it is declared.
     pub fn property(&self, name: &str) -> Option<&Structural> {
+        // The compiler keeps the properties sorted.
         let at = self.properties.binary_search_by(|(known, _)| (**known).cmp(name)).ok()?;
         Some(&self.properties[at].1)
     }
@@ -237,6 +238,7 @@ impl Structural {
 
     fn heap_bytes(&self) -> usize {
         let boxed = |one: Option<&Structural>| one.map_or(0, Structural::size_bytes);
+        // A shared name counts at each use, so this is an upper estimate.
         let entry = std::mem::size_of::<Arc<str>>();
         boxed(self.items.as_deref())
             + boxed(self.additional_schema())

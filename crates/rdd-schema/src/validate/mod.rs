@@ -145,6 +145,7 @@ impl Walk {
     /// The format as far as this interpretation regards it.
     fn format<'s>(&self, schema: &'s Structural) -> Option<&'s str> {
         let validation = schema.validation.as_deref()?;
+        // Upstream removes unsupported formats from the schemas of objects before it validates.
         let hidden = self.reading == Reading::Object && validation.known_format.is_none();
         if hidden { None } else { validation.format.as_deref() }
     }
@@ -174,6 +175,7 @@ impl Walk {
             return None;
         }
         let (actual, actual_format) = type_of(value);
+        // A float such as 1.0 is an integer for OpenAPI.
         let whole = || value.as_f64().is_some_and(number::is_json_integer);
         let fits = types.contains(&actual)
             || (actual == "number" && types.contains(&"integer") && whole())
@@ -387,6 +389,7 @@ impl Walk {
     fn string(&self, schema: &Structural, text: &str, trail: &Trail<'_>) -> Outcome {
         let mut outcome = Outcome::default();
         let Some(validation) = schema.validation.as_deref() else { return outcome };
+        // Counted only if a limit exists; Go counts code points, too.
         let length = || i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
         if let Some(max) = validation.max_length.filter(|max| length() > *max) {
             outcome.fail(

@@ -37,11 +37,13 @@ pub(super) fn check(der: &[u8]) -> Checked {
     let mut body = input.read(SEQUENCE).or_fail("malformed tbs certificate")?;
     let version = version(&mut body)?;
     let serial = body.read_integer(INTEGER).or_fail("malformed serial number")?;
+    // The high bit is the sign of an integer in DER.
     if serial[0] & 0x80 != 0 {
         return fail("negative serial number");
     }
     let algorithm = body.read(SEQUENCE).or_fail("malformed signature algorithm identifier")?;
     let outer = input.read(SEQUENCE).or_fail("malformed algorithm identifier")?;
+    // The signed algorithm must be the one that is used; otherwise an attacker could replace it.
     if outer.0 != algorithm.0 {
         return fail("inner and outer signature algorithm identifiers don't match");
     }
@@ -126,6 +128,7 @@ fn text(tag: u8, bytes: &[u8]) -> Checked {
 /// Whether the bytes are UCS-2 without reserved code points; a terminating zero is allowed.
 fn is_bmp(bytes: &[u8]) -> bool {
     let points = bytes.strip_suffix(&[0, 0]).unwrap_or(bytes).chunks_exact(2);
+    // Surrogates and noncharacters are not valid in UCS-2.
     let is_reserved = |point: u16| point >= 0xfffe || matches!(point, 0xfdd0..=0xfdef | 0xd800..=0xdfff);
     bytes.len().is_multiple_of(2) && !points.map(|pair| u16::from_be_bytes([pair[0], pair[1]])).any(is_reserved)
 }
@@ -134,6 +137,7 @@ fn is_bmp(bytes: &[u8]) -> bool {
 fn time(der: &mut Der<'_>) -> Checked {
     if der.peeks(UTC_TIME) {
         let text = der.read(UTC_TIME).or_fail("malformed UTCTime")?.0;
+        // Go accepts UTCTime with and without seconds.
         let is_good = is_time(text, 2, true) || is_time(text, 2, false);
         return is_good.then_some(()).or_fail("malformed UTCTime");
     }
@@ -192,6 +196,7 @@ fn public_key(mut der: Der<'_>) -> Checked {
         [1, 3, 101, 112] if !parameters.is_empty() => fail("Ed25519 key encoded with illegal parameters"),
         [1, 3, 101, 112] if key.len() != 32 => fail("wrong Ed25519 public key size"),
         [1, 3, 101, 110] if !parameters.is_empty() => fail("X25519 key encoded with illegal parameters"),
+        // This error comes from another package of Go.
         [1, 3, 101, 110] if key.len() != 32 => Err("crypto/ecdh: invalid public key".to_owned()),
         [1, 2, 840, 10_040, 4, 1] => dsa_key(&key, parameters),
         _ => Ok(()),
@@ -268,12 +273,14 @@ fn extensions(mut der: Der<'_>) -> Checked {
     let mut found = Vec::new();
     while !list.is_empty() {
         let extension = extension(list.read(SEQUENCE).or_fail("malformed extension")?)?;
+        // RFC 5280 forbids a second extension of one kind.
         if !seen.insert(extension.oid.clone()) {
             let oid: Vec<String> = extension.oid.iter().map(u32::to_string).collect();
             return fail(&format!("certificate contains duplicate extension with OID \"{}\"", oid.join(".")));
         }
         found.push(extension);
     }
+    // Only now: Go reads all extensions before it looks into any.
     found.iter().try_for_each(process)
 }
 
@@ -331,6 +338,7 @@ fn alternative_names(mut value: Der<'_>) -> Checked {
             0x81 => "SAN rfc822Name is malformed",
             0x82 => "SAN dNSName is malformed",
             0x86 => "SAN uniformResourceIdentifier is malformed",
+            // An IPv4 or IPv6 address.
             0x87 if !matches!(name.content.len(), 4 | 16) => {
                 return fail(&format!("cannot parse IP address of length {}", name.content.len()));
             }
@@ -365,6 +373,7 @@ fn name_constraints(mut value: Der<'_>) -> Checked {
                         String::from_utf8_lossy(text)
                     ));
                 }
+                // An address and a mask of the same length.
                 (0x87, address) if matches!(address.len(), 8 | 32) => {
                     let mask = &address[address.len() / 2..];
                     if !is_mask(mask) {

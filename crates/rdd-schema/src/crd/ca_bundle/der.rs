@@ -53,6 +53,7 @@ impl<'a> Der<'a> {
     pub(super) fn read_any(&mut self) -> Option<Element<'a>> {
         const LENGTH_BYTES_MAX: usize = 4;
         let (&tag, &first) = (self.0.first()?, self.0.get(1)?);
+        // Tags of several bytes do not occur in certificates, and `cryptobyte` refuses them.
         if tag & 0x1f == 0x1f {
             return None;
         }
@@ -60,11 +61,13 @@ impl<'a> Der<'a> {
             (2, usize::from(first))
         } else {
             let count = usize::from(first & 0x7f);
+            // DER has no indefinite lengths.
             if count == 0 || count > LENGTH_BYTES_MAX {
                 return None;
             }
             let bytes = self.0.get(2..2 + count)?;
             let length = bytes.iter().fold(0u64, |length, byte| length << 8 | u64::from(*byte));
+            // A shorter encoding exists, so this one is not DER.
             if length < 128 || length >> ((count - 1) * 8) == 0 {
                 return None;
             }
@@ -103,6 +106,7 @@ impl<'a> Der<'a> {
         let bytes = self.read(tag)?.0;
         match bytes {
             [] => None,
+            // A leading byte that only repeats the sign is not minimal.
             [0, second, ..] if second & 0x80 == 0 => None,
             [0xff, second, ..] if second & 0x80 != 0 => None,
             bytes => Some(bytes),
@@ -127,6 +131,7 @@ impl<'a> Der<'a> {
         let is_good = match bytes.last() {
             _ if padding > 7 => false,
             None => padding == 0,
+            // In DER, padding bits are zero.
             Some(last) => last & ((1 << padding) - 1) == 0,
         };
         is_good.then_some((bytes, padding))
@@ -139,6 +144,7 @@ fn parse_oid(bytes: &[u8]) -> Option<Vec<u32>> {
     let mut rest = bytes;
     while !rest.is_empty() {
         let length = rest.iter().position(|byte| byte & 0x80 == 0)? + 1;
+        // 0x80 at the start is a leading zero, which DER forbids.
         if length > PART_BYTES_MAX || rest[0] == 0x80 {
             return None;
         }
