@@ -144,6 +144,7 @@ impl Price {
                     return Err("interface conversion: *types.Err is not traits.Lister: missing method Add".into());
                 }
             },
+            // cel-go reads the depth without a check.
             (Price::Flatten, [_, Err(_)]) => {
                 return Err("interface conversion: ref.Val is *types.Err, not types.Int".into());
             }
@@ -155,6 +156,7 @@ impl Price {
     /// Computes the units by cel-go's formulas, including their rounding.
     fn units(self, args: &[Outcome<'_>], result: &Outcome<'_>) -> u64 {
         let size = |index: usize| args.get(index).map_or(1, actual_size);
+        // Rounded up, so that no call with input is free.
         let traversal = |size: u64, factor: f64| (size as f64 * factor).ceil() as u64;
         match self {
             Price::One => 1,
@@ -195,6 +197,7 @@ impl Price {
                 (size(0) as f64 * depth) as u64 + 1 + LIST
             }
             Price::SelfCompare(index) => {
+                // Only the first item decides, as in cel-go.
                 let is_text = match args.get(index) {
                     Some(Ok(Value::List(list))) if !list.is_empty() => {
                         matches!(list.get(0), Ok(Value::String(_) | Value::Bytes(_)))
@@ -208,6 +211,7 @@ impl Price {
                 let factor = if is_text { 2.0 + TRAVERSAL } else { 2.0 };
                 (items.saturating_mul(items) as f64 * factor) as u64 + 1 + LIST
             }
+            // Equivalence compares in both directions, hence the factor.
             Price::Sets(factor) => 1 + size(0).saturating_mul(size(1)) * factor,
         }
     }
@@ -247,6 +251,7 @@ fn actual_size(value: &Outcome<'_>) -> u64 {
 /// The cost of one pass over a value and everything in it.
 fn traversal_cost(value: &Value<'_>) -> u64 {
     match value {
+        // Rounded down, unlike the other formulas, and by octets: so does Kubernetes.
         Value::String(text) => (text.len() as f64 * TRAVERSAL) as u64,
         Value::Bytes(octets) => (octets.len() as f64 * TRAVERSAL) as u64,
         Value::List(list) => list.iter().map(|item| item.as_ref().map_or(1, traversal_cost)).sum(),

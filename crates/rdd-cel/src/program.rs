@@ -53,6 +53,7 @@ impl Program {
     /// that is not given is an error of the expression.
     #[must_use]
     pub fn evaluate<'a>(&self, variables: &[(&str, Outcome<'a>)], cost_limit: u64) -> Evaluation<'a> {
+        // The evaluator recurses once for each level of the program.
         let made = stack::with_room(self.depth > DEPTH_INLINE_MAX, || eval::evaluate(self, variables, cost_limit));
         made.unwrap_or_else(|| Evaluation {
             outcome: Err(Fault::Internal("no thread for a deep expression".into())),

@@ -138,6 +138,7 @@ impl Shape {
     /// Reads a property; returns the shared shape if it is a common one.
     fn shared(node: &dyn SchemaNode) -> Arc<Self> {
         let shape = Shape::new(node, false);
+        // A linear search is enough for a dozen shapes, once per schema node.
         let plain = PLAIN.iter().find(|plain| ***plain == shape);
         plain.map_or_else(|| Arc::new(shape), Arc::clone)
     }
@@ -212,6 +213,7 @@ impl Shape {
         let is_object = self.is_object();
         object
             .keys()
+            // Undeclared fields are invisible to expressions.
             .filter(|name| self.declares(name))
             .map(|name| match escape(name).filter(|escaped| is_object && escaped != name) {
                 Some(escaped) => Value::text(escaped),
@@ -270,6 +272,7 @@ impl Shape {
             ("string", Json::String(text)) => self.text(text),
             ("string", other) => refuse(format!("invalid data, expected string, got {}", go_type(other))),
             ("number", Json::Number(number)) => Ok(Value::Double(match number.as_i64() {
+                // JSON may write a number of type `number` as an integer.
                 Some(whole) => whole as f64,
                 None => number.as_f64().unwrap_or(f64::NAN),
             })),
@@ -278,6 +281,7 @@ impl Shape {
             ("integer", other) => refuse(format!("invalid data, expected int, got {}", go_type(other))),
             ("boolean", Json::Bool(value)) => Ok(Value::Bool(*value)),
             ("boolean", other) => refuse(format!("invalid data, expected bool, got {}", go_type(other))),
+            // Without a type only the JSON itself is known.
             _ if self.preserves_unknown_fields => Ok(Value::Unknown(json)),
             (kind, _) => refuse(format!(
                 "invalid type, expected object, array, number, integer, boolean or string, or no type with x-kubernetes-int-or-string or x-kubernetes-preserve-unknown-fields is true, got {kind}"
@@ -292,6 +296,7 @@ impl Shape {
                 .map(Value::Duration)
                 .ok_or_else(|| Fault::error(format!("Invalid duration {text}: unable to parse {text} as duration"))),
             "date" => go::parse_rfc3339(&format!("{text}T00:00:00Z"))
+                // Otherwise the text could bring its own time.
                 .filter(|_| text.len() == 10)
                 .map(Value::Timestamp)
                 .ok_or_else(|| Fault::error(format!("Invalid date formatted string {text}: cannot parse"))),
@@ -299,6 +304,7 @@ impl Shape {
                 .map(Value::Timestamp)
                 .ok_or_else(|| Fault::error(format!("Invalid date-time formatted string {text}: cannot parse"))),
             "byte" => base64::engine::general_purpose::STANDARD
+                // Go's decoder ignores line ends.
                 .decode(text.replace(['\r', '\n'], ""))
                 .map(|octets| Value::Bytes(octets.into()))
                 .map_err(|_| Fault::error(format!("Invalid byte formatted string {text}: illegal base64 data"))),

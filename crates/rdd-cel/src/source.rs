@@ -42,6 +42,7 @@ impl Source {
     }
 
     pub(crate) fn location(&self, offset: u32) -> Location {
+        // The lines are in order, so the number of starts before the offset is the line.
         let line = self.line_starts.partition_point(|start| *start <= offset);
         let start = if line == 0 { 0 } else { self.line_starts[line - 1] };
         Location { line: line as i32 + 1, column: (offset - start) as i32 }

@@ -37,6 +37,7 @@ fn argument(function: &str, args: &[Expr], report: &mut dyn FnMut(Id, String)) {
         ("duration", Literal::String(text)) => go::parse_duration(text).is_some(),
         ("timestamp", Literal::String(text)) => convert::to_timestamp(&[Value::text(&**text)]).is_ok(),
         ("timestamp", Literal::Int(seconds)) => convert::to_timestamp(&[Value::Int(*seconds)]).is_ok(),
+        // Literals of other types have no conversion.
         ("duration" | "timestamp", _) => false,
         ("matches", Literal::String(pattern)) => regexes::compile(pattern).is_ok(),
         _ => true,
@@ -105,6 +106,7 @@ fn format_call(checked: &Checked, call: &Expr, target: &Expr, args: &[Expr], rep
     }
     let mut place = call.id;
     let outcome = string_format::pieces(format, elements.len(), |piece, argument| {
+        // The text between clauses has no argument.
         let Piece::Clause(kind, _) = piece else { return Ok(()) };
         clause(checked, kind, &elements[argument].value).map_err(|(id, message)| {
             place = id;
@@ -142,6 +144,7 @@ fn clause(checked: &Checked, kind: char, argument: &Expr) -> Result<(), (Id, Str
 /// Validates an argument of `%s`, which accepts most types, and the elements of a list or map literal in it.
 fn plain(checked: &Checked, argument: &Expr) -> Result<(), (Id, String)> {
     let found = checked.type_of(argument);
+    // These have no text form.
     if matches!(found, Type::Struct(_) | Type::Opaque(..) | Type::Error | Type::Param(_)) {
         return Err((argument.id, string_format::mistake('s', found.runtime_name())));
     }

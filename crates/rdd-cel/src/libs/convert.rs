@@ -60,6 +60,7 @@ pub(crate) fn parse_double(text: &str) -> Option<f64> {
     let negative = text.starts_with('-');
     match unsigned.to_ascii_lowercase().as_str() {
         "inf" | "infinity" => return Some(if negative { f64::NEG_INFINITY } else { f64::INFINITY }),
+        // Go does not accept a sign before NaN.
         "nan" if unsigned.len() == text.len() => return Some(f64::NAN),
         lower if lower.starts_with("0x") => {
             let value = parse_hex_double(&lower[2..])?;
@@ -74,6 +75,7 @@ pub(crate) fn parse_double(text: &str) -> Option<f64> {
 }
 
 fn parse_hex_double(digits: &str) -> Option<f64> {
+    // Go requires an exponent in hexadecimal numbers.
     let (mantissa, exponent) = digits.split_once('p')?;
     let exponent: i32 = exponent.parse().ok()?;
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -84,6 +86,7 @@ fn parse_hex_double(digits: &str) -> Option<f64> {
     for digit in whole.chars().chain(fraction.chars()) {
         value = value * 16.0 + f64::from(digit.to_digit(16)?);
     }
+    // Each digit after the point is worth four bits; the limit only keeps the exponent in range.
     let value = value * 2f64.powi(exponent.clamp(-4000, 4000) - 4 * fraction.len() as i32);
     value.is_finite().then_some(value)
 }
@@ -103,6 +106,7 @@ pub(crate) fn to_int<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     match &args[0] {
         Value::Uint(value) => i64::try_from(*value).map(Value::Int).map_err(|_| overflow()),
         Value::Double(value) => {
+            // Both bounds are excluded, as in cel-go: `i64::MAX` as a double is already too large.
             let fits = value.is_finite() && *value > i64::MIN as f64 && *value < i64::MAX as f64;
             if fits { Ok(Value::Int(*value as i64)) } else { Err(overflow()) }
         }
@@ -110,6 +114,7 @@ pub(crate) fn to_int<'a>(args: &[Value<'a>]) -> Outcome<'a> {
             Some(value) => Ok(Value::Int(value)),
             None => refused(&args[0], "int"),
         },
+        // In cel-go a duration is its nanoseconds, a timestamp its seconds.
         Value::Duration(nanos) => Ok(Value::Int(*nanos)),
         Value::Timestamp(moment) => Ok(Value::Int(moment.seconds)),
         other => refused(other, "int"),

@@ -112,6 +112,7 @@ pub(crate) fn flatten<'a>(args: &[Value<'a>]) -> Outcome<'a> {
         let more = args.get(1).map_or("", Value::type_name);
         return Err(Fault::error(format!("no such overload: {}.flatten({more})", args[0].type_name())));
     };
+    // Without a depth, one level is flattened.
     let depth = args.get(1).map_or(Ok(1), int)?;
     if depth < 0 {
         return Err(Fault::error("level must be non-negative"));
@@ -144,6 +145,7 @@ pub(crate) fn sort_by_keys<'a>(args: &[Value<'a>]) -> Outcome<'a> {
             keys.len()
         )));
     }
+    // An empty list has no key whose type could be checked.
     let Some(first) = keys.first() else { return Ok(args[0].clone()) };
     if !operators::can_compare(first) {
         return Err(Fault::error("list elements must be comparable"));
@@ -176,6 +178,7 @@ pub(crate) fn distinct<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let mut unique: Vec<Value<'a>> = Vec::new();
     for item in list(&args[0])?.iter() {
         let item = item?;
+        // Quadratic, because equality across types has no hash; the cost accounts for it.
         if !unique.iter().any(|seen| equal(&item, seen) == Ok(true)) {
             unique.push(item);
         }

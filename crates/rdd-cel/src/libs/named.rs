@@ -35,6 +35,7 @@ const LABEL_KEY: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const LABEL_VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 const SUBDOMAIN_MESSAGE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
 
+// Most pattern lengths are upstream's estimates, not the lengths of these patterns.
 static FORMATS: [NamedFormat; 13] = [
     NamedFormat { name: "DNS1123Label", key: "dns1123Label", pattern_length: 30, check: dns1123_label },
     NamedFormat {
@@ -257,6 +258,7 @@ fn date_time(text: &str) -> Vec<String> {
         && is_date(date)
         && time
             .and_then(|time| DATE_TIME_PATTERN.captures(time))
+            // Digits of the same length compare as numbers do.
             .is_some_and(|found| &found[1] <= "23" && &found[2] <= "59" && &found[3] <= "59");
     unless(valid, "invalid datetime")
 }
@@ -265,6 +267,7 @@ pub(crate) fn validate<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let (Value::Format(format), Value::String(text)) = (&args[0], &args[1]) else {
         return Err(Fault::no_such_overload());
     };
+    // An optional without a value means that the text is valid.
     let problems = (format.check)(text);
     Ok(Value::optional((!problems.is_empty()).then(|| Value::texts(problems))))
 }

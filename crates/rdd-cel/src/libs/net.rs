@@ -28,6 +28,7 @@ impl Cidr {
             IpAddr::V4(address) => (u128::from(u32::from(address)), 32),
             IpAddr::V6(address) => (u128::from(address), 128),
         };
+        // With a prefix of length 0 the network contains every address: a shift by the whole width gives 0.
         value.checked_shr(width - u32::from(self.bits)).unwrap_or(0)
     }
 
@@ -78,6 +79,7 @@ fn v4_fields(whole: &str, text: &str) -> Result<[u8; 4], String> {
     for (at, octet) in octets.iter().enumerate() {
         match octet {
             b'0'..=b'9' => {
+                // A leading zero could mean an octal number, so Go refuses it.
                 if digits == 1 && value == 0 {
                     return Err(fail("IPv4 field has octet with leading zero"));
                 }
@@ -223,6 +225,7 @@ fn network_of(text: &str) -> Result<Cidr, String> {
         return Err(fail("IPv6 zones cannot be present in a prefix".into()));
     }
     let bad = || fail(format!("bad bits after slash: {}", go_text::quote(bits)));
+    // Neither a sign nor a leading zero is allowed.
     if bits.len() > 1 && !bits.starts_with(|c: char| ('1'..='9').contains(&c)) {
         return Err(bad());
     }
@@ -299,6 +302,7 @@ pub(crate) fn is_link_local_unicast<'a>(args: &[Value<'a>]) -> Outcome<'a> {
 
 pub(crate) fn is_global_unicast<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     of_ip(args, |address| {
+        // As in Go, private addresses count as global unicast.
         let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
         !(is_broadcast
             || address.is_unspecified()
@@ -318,6 +322,7 @@ pub(crate) fn to_string<'a>(args: &[Value<'a>]) -> Outcome<'a> {
 fn cidr(value: &Value<'_>) -> Result<Cidr, Fault> {
     match value {
         Value::Cidr(cidr) => Ok(*cidr),
+        // The functions of networks also accept text.
         Value::String(text) => network_of(text).map_err(wrapped),
         _ => Err(Fault::no_such_overload()),
     }

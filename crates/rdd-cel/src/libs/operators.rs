@@ -73,6 +73,7 @@ fn concatenate<'a>(left: &List<'a>, right: &List<'a>) -> Outcome<'a> {
     let mut items = left.to_vec()?;
     match &kind {
         ListKind::Plain => {
+            // An empty computed list gives the right one unchanged, with its kind.
             if left.is_empty() && matches!(left, List::Values(_)) {
                 return Ok(Value::List(right.clone()));
             }
@@ -93,6 +94,7 @@ fn concatenate<'a>(left: &List<'a>, right: &List<'a>) -> Outcome<'a> {
             for item in right.iter() {
                 let item = item?;
                 match list_map_key(&item, keys) {
+                    // The item keeps its place, as in a merge.
                     Some(key) if places.contains_key(&key) => items[places[&key]] = item,
                     key => {
                         places.extend(key.map(|key| (key, items.len())));
@@ -168,6 +170,7 @@ pub(crate) fn greater_equals<'a>(args: &[Value<'a>]) -> Outcome<'a> {
 pub(crate) fn is_in<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     match &args[1] {
         Value::List(list) => list_contains(list, &args[0]).map(Value::Bool),
+        // `in` tests the keys of a map.
         Value::Map(map) => map.find(&args[0]).map(|found| Value::Bool(found.is_some())),
         _ => Err(Fault::no_such_overload()),
     }

@@ -15,6 +15,7 @@ pub(crate) fn of_non_zero<'a>(args: &[Value<'a>]) -> Outcome<'a> {
         Value::Double(value) => *value == 0.0,
         Value::String(text) => text.is_empty(),
         Value::Bytes(octets) => octets.is_empty(),
+        // Go's zero time is the first second of the year 1.
         Value::Timestamp(moment) => moment.seconds == crate::libs::time::SECONDS_MIN && moment.nanos == 0,
         // In cel-go, lists and maps of an object never count as zero, even if they are empty.
         Value::List(list @ List::Values(_)) => list.is_empty(),

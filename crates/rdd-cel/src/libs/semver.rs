@@ -35,6 +35,7 @@ impl Semver {
             return Err("No Major.Minor.Patch elements found".into());
         };
         let (major, minor) = (number(major, "Major", "major")?, number(minor, "Minor", "minor")?);
+        // Build metadata first: it may contain dashes, and a prerelease may not contain a plus.
         let (rest, build) = rest.split_once('+').map_or((rest, None), |(rest, build)| (rest, Some(build)));
         let (patch, prerelease) = rest.split_once('-').map_or((rest, None), |(patch, pre)| (patch, Some(pre)));
         let patch = number(patch, "Patch", "patch")?;
@@ -49,6 +50,7 @@ impl Semver {
         let text = text.strip_prefix('v').unwrap_or(text);
         let mut parts: Vec<String> = text.splitn(3, '.').map(without_leading_zeros).collect();
         if parts.len() < 3 {
+            // Parts can only be added at the end of a version without a suffix.
             if parts.last().is_some_and(|last| last.contains(['+', '-'])) {
                 return Err("short version cannot contain PreRelease/Build meta data".into());
             }
@@ -76,6 +78,7 @@ fn without_leading_zeros(part: &str) -> String {
         return part.into();
     }
     let trimmed = part.trim_start_matches('0');
+    // A part of zeros keeps one, also before a suffix.
     if trimmed.starts_with(|c: char| c.is_ascii_digit()) { trimmed.into() } else { format!("0{trimmed}") }
 }
 

@@ -31,6 +31,7 @@ pub(crate) fn equivalent<'a>(args: &[Value<'a>]) -> Outcome<'a> {
 pub(crate) fn intersects<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let (left, right) = both(args)?;
     for item in left.iter() {
+        // As in cel-go, a failed comparison counts as different.
         if list_contains(right, &item?) == Ok(true) {
             return Ok(Value::Bool(true));
         }

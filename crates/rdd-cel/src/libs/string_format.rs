@@ -32,6 +32,7 @@ pub(crate) fn pieces(
         if plain < at {
             take(Piece::Text(format[plain..at].to_owned()), argument)?;
         }
+        // An escaped percent sign uses no argument.
         if octets.get(at + 1) == Some(&b'%') {
             take(Piece::Text("%".into()), argument)?;
             at += 2;
@@ -163,6 +164,7 @@ fn plain(value: &Value<'_>) -> Result<String, String> {
                 };
                 entries.push((key, nested(&value)?));
             }
+            // Sorted by the formatted keys, so that the result does not depend on the order of the map.
             entries.sort_by(|a, b| a.0.cmp(&b.0));
             let entries: Vec<String> = entries.into_iter().map(|(key, value)| format!("{key}:{value}")).collect();
             Ok(format!("{{{}}}", entries.join(", ")))
@@ -238,11 +240,13 @@ fn fixed(value: &Value<'_>, precision: usize) -> Result<String, String> {
     if let Some(name) = unusual(number) {
         return Ok(name);
     }
+    // The limit bounds the length of the result.
     let text = format!("{number:.precision$}", precision = precision.min(1000));
     let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |digits| ("-", digits));
     let (whole, fraction) = digits.split_once('.').map_or((digits, ""), |(whole, fraction)| (whole, fraction));
     let mut grouped = String::new();
     for (index, digit) in whole.chars().enumerate() {
+        // The American locale groups digits by three.
         if index > 0 && (whole.len() - index) % 3 == 0 {
             grouped.push(',');
         }

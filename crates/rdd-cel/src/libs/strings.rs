@@ -37,6 +37,7 @@ pub(crate) fn char_at<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let at = usize::try_from(index).map_err(|_| out_of_range(index))?;
     match text.chars().nth(at) {
         Some(c) => Ok(Value::text(c.to_string())),
+        // As in cel-go, the index after the last character gives an empty string.
         None if text.chars().count() == at => Ok(Value::text("")),
         None => Err(out_of_range(index)),
     }
@@ -49,6 +50,7 @@ pub(crate) fn index_of<'a>(args: &[Value<'a>]) -> Outcome<'a> {
         return Ok(Value::Int(offset));
     }
     let from = usize::try_from(offset).map_err(|_| out_of_range(offset))?;
+    // An offset after the end finds nothing; only a negative one is an error.
     let Some((start, _)) = text.char_indices().nth(from) else { return Ok(Value::Int(-1)) };
     Ok(Value::Int(match text[start..].find(wanted) {
         Some(at) => (from + text[start..start + at].chars().count()) as i64,

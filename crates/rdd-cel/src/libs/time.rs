@@ -60,6 +60,7 @@ fn offset_of(zone: &str, moment: Timestamp) -> Result<i64, Fault> {
 fn named_offset(zone: &str, moment: Timestamp) -> Result<i64, Fault> {
     // The time zones are part of the binary, so that a rule has the same meaning on every machine.
     static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
+    // The server's own zone must not influence a rule, so `Local` is UTC.
     if matches!(zone, "" | "UTC" | "Local") {
         return Ok(0);
     }
@@ -83,6 +84,7 @@ pub(crate) fn year<'a>(args: &[Value<'a>]) -> Outcome<'a> {
 }
 
 pub(crate) fn month<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    // CEL counts months from 0.
     part(args, |civil| i64::from(civil.month) - 1)
 }
 
@@ -91,6 +93,7 @@ pub(crate) fn day_of_year<'a>(args: &[Value<'a>]) -> Outcome<'a> {
 }
 
 pub(crate) fn day_of_month<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    // `getDayOfMonth` counts from 0, `getDate` from 1.
     part(args, |civil| i64::from(civil.day) - 1)
 }
 

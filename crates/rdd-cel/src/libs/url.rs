@@ -84,6 +84,7 @@ fn unescape(text: &str, part: Part) -> Result<Vec<u8>, String> {
                 at += 3;
                 continue;
             }
+            // Only in a query does a plus sign mean a space.
             b'+' if part == Part::Query => plain.push(b' '),
             octet if matches!(part, Part::Host | Part::Zone) && octet < 0x80 && must_escape(octet, part) => {
                 return Err(format!("invalid character {} in host name", go_text::quote(&(octet as char).to_string())));
@@ -195,6 +196,7 @@ fn parse_rest(text: &str, via_request: bool) -> Result<Url, String> {
     }
     let (scheme, mut rest) = scheme(text)?;
     url.scheme = scheme.to_ascii_lowercase();
+    // A lone question mark at the end is kept, although there is no query.
     if rest.ends_with('?') && rest.matches('?').count() == 1 {
         url.force_query = true;
         rest = &rest[..rest.len() - 1];
@@ -210,6 +212,7 @@ fn parse_rest(text: &str, via_request: bool) -> Result<Url, String> {
         if via_request {
             return Err("invalid URI for request".into());
         }
+        // Otherwise a relative path could be confused with a scheme.
         if rest.split('/').next().is_some_and(|segment| segment.contains(':')) {
             return Err("first path segment in URL cannot contain colon".into());
         }
@@ -245,6 +248,7 @@ fn scheme(text: &str) -> Result<(&str, &str), String> {
 }
 
 fn authority(url: &mut Url, text: &str) -> Result<(), String> {
+    // The last `@` separates the host: a password may contain others.
     let (user, host_text) = text.rsplit_once('@').map_or((None, text), |(user, host)| (Some(user), host));
     url.host = host_of(&url.scheme, host_text)?;
     let Some(user) = user else { return Ok(()) };
@@ -286,6 +290,7 @@ fn host_of(scheme: &str, host: &str) -> Result<String, String> {
         None => {}
     }
     if let (Some(first), Some(last)) = (host.find(':'), host.rfind(':')) {
+        // For these schemes, everything after the first colon is the port.
         let strict = matches!(scheme, "http" | "https");
         let port = &host[if first != last && !strict { last } else { first }..];
         if !is_optional_port(port) {
@@ -302,6 +307,7 @@ fn is_optional_port(text: &str) -> bool {
 pub(crate) fn parse<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let Value::String(text) = &args[0] else { return Err(Fault::no_such_overload()) };
     Url::parse_request(text)
+        // Kubernetes parses twice: first strictly, then with the fragment.
         .and_then(|_| Url::parse(text))
         .map(|url| Value::Url(Arc::new(url)))
         .map_err(|problem| Fault::error(format!("URL parse error during conversion from string: {problem}")))

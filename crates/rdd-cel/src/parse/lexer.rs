@@ -108,6 +108,7 @@ pub(super) fn tokens(source: &Source, issues: &mut Collector) -> Vec<Lexeme> {
                 found.push(Lexeme { token, start: at as u32, end: (at + length) as u32 });
                 at += length;
             }
+            // Skips what was read, so that one mistake gives one message.
             Err(failed) => {
                 let end = (at + failed + 1).min(text.len());
                 let shown: String = text[at..end].iter().collect();
@@ -127,6 +128,7 @@ fn blank(text: &[char]) -> Option<usize> {
     if spaces > 0 {
         return Some(spaces);
     }
+    // A comment ends at the line end, which is white space itself.
     (text.starts_with(&['/', '/'])).then(|| text.iter().take_while(|c| **c != '\n').count())
 }
 
@@ -160,6 +162,7 @@ fn token(text: &[char]) -> Result<(Token, usize), usize> {
         '/' => Ok((Token::Slash, 1)),
         '%' => Ok((Token::Percent, 1)),
         '.' if !second.is_some_and(|c| c.is_ascii_digit()) => Ok((Token::Dot, 1)),
+        // A point before a digit begins a number: `.5`.
         '.' | '0'..='9' => Ok(number(text)),
         '"' | '\'' => string(text).map(|length| (Token::String, length)),
         '`' => escaped_identifier(text),
@@ -175,6 +178,7 @@ fn digits(text: &[char]) -> usize {
 /// Reads a number; a point or an exponent without digits is not part of it.
 fn number(text: &[char]) -> (Token, usize) {
     let is_unsigned = |at: usize| matches!(text.get(at), Some('u' | 'U'));
+    // Only a lower-case `x` begins a hexadecimal number.
     if text.len() > 2 && text[0] == '0' && text[1] == 'x' {
         let hex = text[2..].iter().take_while(|c| c.is_ascii_hexdigit()).count();
         if hex > 0 {
@@ -263,6 +267,7 @@ fn string(text: &[char]) -> Result<usize, usize> {
     loop {
         match text.get(at) {
             None => return Err(text.len()),
+            // Only triple-quoted strings may span lines.
             Some('\n' | '\r') => return Err(at),
             Some(c) if *c == quote => return Ok(at + 1),
             Some('\\') => at += escape(&text[at..]).map_err(|failed| at + failed)?,

@@ -24,6 +24,7 @@ impl Parser<'_> {
             (Some(_), "transformList" | "transformMap" | "transformMapEntry", 3 | 4) => true,
             _ => false,
         };
+        // Macros match by name and number of arguments; any other call is a function call.
         if !is_macro {
             return Expr { id, kind: Kind::Call { target: target.map(Box::new), function, args } };
         }
@@ -112,6 +113,7 @@ impl Parser<'_> {
     fn map_macro(&mut self, at: u32, range: Expr, mut args: Vec<Expr>) -> Result<Expr, Refusal> {
         let variables = variables(&args, false, "argument is not an identifier")?;
         let value = args.pop().expect("map has two or three arguments");
+        // `map(x, filter, value)` has the filter before the value, which is popped already.
         let filter = (args.len() == 2).then(|| args.pop()).flatten();
         let element = self.node(at, Kind::List(vec![Element { value, optional: false }]));
         Ok(self.collect(at, range, variables, filter, "_+_", vec![element], Kind::List(Vec::new())))
@@ -120,6 +122,7 @@ impl Parser<'_> {
     fn filter(&mut self, at: u32, range: Expr, mut args: Vec<Expr>) -> Result<Expr, Refusal> {
         let variables = variables(&args, false, "argument is not an identifier")?;
         let filter = args.pop();
+        // The value is the iteration variable itself.
         let value = args.pop().expect("filter has two arguments");
         let element = self.node(at, Kind::List(vec![Element { value, optional: false }]));
         Ok(self.collect(at, range, variables, filter, "_+_", vec![element], Kind::List(Vec::new())))
@@ -207,6 +210,7 @@ impl Parser<'_> {
             return Err((target.id, message.into()));
         }
         const INPUT: &str = "@__sortBy_input__";
+        // The list is bound to a variable, so that it is evaluated once.
         let range = self.node(at, Kind::Ident(INPUT.into()));
         let keys = self.map_macro(at, range, args)?;
         let input = self.node(at, Kind::Ident(INPUT.into()));

@@ -18,6 +18,7 @@ impl Parser<'_> {
         for level in [PRODUCT, SUM, RELATION] {
             (operands, operators) = self.reduce_left(operands, operators, level)?;
         }
+        // These may be long chains of conditions, so they do not nest to the left.
         for level in [CONJUNCTION, DISJUNCTION] {
             (operands, operators) = reduce_balanced(operands, operators, level);
         }
@@ -116,6 +117,7 @@ fn reduce_balanced(operands: Vec<Expr>, operators: Vec<(u8, &'static str, Id)>, 
 
 /// Builds the tree of the terms around the operators from `low` to `high`.
 fn balance(terms: &mut [Option<Expr>], operators: &[Id], low: usize, high: usize, function: &str) -> Expr {
+    // Rounded up, as in cel-go: the left side gets more terms.
     let middle = (low + high).div_ceil(2);
     let mut side = |is_leaf: bool, leaf: usize, low: usize, high: usize| match is_leaf {
         true => terms[leaf].take().expect("each term has one place in the tree"),

@@ -109,6 +109,7 @@ impl RuleSet {
     /// [`RuleSet::compile_errors`] first.
     #[must_use]
     pub fn new(shape: Arc<Shape>) -> Self {
+        // Most schemas have no rules and need no environments.
         let root = if has_rules(&shape) { compile_node(&shape, &shape) } else { None };
         Self { shape, root }
     }
@@ -202,6 +203,7 @@ fn compile_node(with: &Shape, shape: &Shape) -> Option<Node> {
         let (self_type, declarations) = Declarations::of(shape, "selfType");
         match self_type {
             Some(self_type) => {
+                // One environment for all rules of the node: they declare the same types.
                 let environment = Environment::new().with_types(Arc::new(declarations));
                 node.rules =
                     with.rules.iter().map(|rule| compile_rule(rule, shape, &environment, &self_type)).collect();
@@ -246,6 +248,7 @@ fn compile_rule(rule: &Rule, shape: &Shape, base: &Environment, self_type: &Type
             "messageExpression",
         ),
     };
+    // Only the rule counts; a message expression may use `oldSelf` without making it a transition rule.
     let uses_old_self = matches!(&program, Ok(Some(program)) if program.uses("oldSelf"));
     let field_path = field_path::normalize(&rule.field_path, shape).unwrap_or_default();
     CompiledRule { rule: rule.clone(), program, message, uses_old_self, field_path }
@@ -263,6 +266,7 @@ fn compile(
         CompileError::Issues(issues) => format!("{step} failed: {issues}"),
         CompileError::Program(problem) => format!("{instance} instantiation failed: {problem}"),
     })?;
+    // `dyn` is refused too, as upstream.
     if program.output_type() != wanted {
         return Err(wrong_type.into());
     }

@@ -123,6 +123,7 @@ impl Key {
             Value::Uint(value) => Key::Uint(*value),
             // -0.0 equals 0.0, so the two are one key.
             Value::Double(value) => Key::Double(if *value == 0.0 { 0 } else { value.to_bits() }),
+            // Shared strings are not copied.
             Value::String(Text::Shared(text)) => Key::String(Arc::clone(text)),
             Value::String(text) => Key::String(Arc::from(&**text)),
             Value::Timestamp(moment) => Key::Timestamp(moment.seconds, moment.nanos),
@@ -204,6 +205,7 @@ impl<'a> Map<'a> {
             Map::Json(object, shape) => match (key, shape) {
                 (Value::String(text), Some(shape)) => shape.field(object, text),
                 (Value::String(text), None) => Ok(object.get(&**text).map(Value::from_json)),
+                // An object has only string keys, so another key is an error; in a map without a schema it is just absent.
                 (_, Some(_)) => Err(Fault::no_such_overload()),
                 (_, None) => Ok(None),
             },

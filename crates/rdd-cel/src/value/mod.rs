@@ -154,6 +154,7 @@ impl<'a> Value<'a> {
             Json::Null => Value::Null,
             Json::Bool(value) => Value::Bool(*value),
             Json::Number(number) => match number.as_i64() {
+                // JSON has one type of numbers; as in Go, those that fit are integers.
                 Some(whole) => Value::Int(whole),
                 None => Value::Double(number.as_f64().unwrap_or(f64::NAN)),
             },
@@ -229,6 +230,7 @@ impl<'a> Value<'a> {
         if matches!(expected, Type::Dyn | Type::Param(_)) {
             return true;
         }
+        // Only the names are compared: parameters are checked by the first entry below.
         if expected.runtime_name() != self.type_name() {
             return false;
         }
@@ -272,6 +274,7 @@ impl<'a> Value<'a> {
                     .collect();
                 format!("{{{}}}", entries.join(", "))
             }
+            // As the expression that creates it.
             Value::Optional(None) => "optional.none()".into(),
             Value::Optional(Some(value)) => format!("optional({})", value.shown()),
             Value::Type(value) => value.runtime_name().to_owned(),
@@ -289,6 +292,7 @@ impl<'a> Value<'a> {
     /// The size for costs; `None` if the value has none.
     pub(crate) fn size(&self) -> Option<u64> {
         match self {
+            // cel-go measures strings in code points.
             Value::String(text) => Some(text.chars().count() as u64),
             Value::Bytes(octets) => Some(octets.len() as u64),
             Value::List(list) => Some(list.len() as u64),
