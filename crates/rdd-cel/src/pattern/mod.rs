@@ -640,8 +640,8 @@ impl Bounds {
     }
 }
 
-/// Reads `{n}`, `{n,}` or `{n,m}` at the start of `text`; `None` if the brace is a literal. A number that is too large reads as
-/// -1.
+/// Reads `{n}`, `{n,}` or `{n,m}` at the start of `text`; `None` if the brace is a literal. A number that is too large
+/// reads as -1.
 fn parse_repeat(text: &str) -> Option<(Bounds, &str)> {
     let (mut min, rest) = parse_count(text.strip_prefix('{')?)?;
     let (max, rest) = match rest.strip_prefix(',') {

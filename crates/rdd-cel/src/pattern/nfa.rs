@@ -154,8 +154,8 @@ impl Program {
         self.search(text, 0, true).map(|found| found.is_some())
     }
 
-    /// As `is_match`, with the steps in `steps_left`, which it reduces. `None` when they do not suffice; then `steps_left` is
-    /// 0.
+    /// As `is_match`, with the steps in `steps_left`, which it reduces. `None` when they do not suffice; then `steps_left`
+    /// is 0.
     pub(super) fn is_match_within(&self, text: &str, steps_left: &mut u64) -> Option<bool> {
         let mut search = Search { program: self, text, steps_left: *steps_left, stack: Vec::new() };
         let found = search.run(0, true);

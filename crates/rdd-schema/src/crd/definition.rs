@@ -160,8 +160,8 @@ impl Crd {
         self.metadata.get("annotations")?.get(name)?.as_str()
     }
 
-    /// The formats of strings that are not checked, one entry for each use. Upstream warns about each: `unrecognized format
-    /// "x"`.
+    /// The formats of strings that are not checked, one entry for each use. Upstream warns about each:
+    /// `unrecognized format "x"`.
     pub fn unrecognized_formats(&self) -> Vec<String> {
         let mut found = Vec::new();
         for schema in self.schemas() {
