@@ -153,11 +153,33 @@ pub(crate) fn sort_by_keys<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     if keys.iter().any(|key| key.type_name() != first.type_name()) {
         return Err(Fault::error("list elements must have the same type"));
     }
-    let mut order: Vec<usize> = (0..keys.len()).collect();
-    // The sort is stable, and values that cannot be compared, such as NaN, count as equal.
-    order.sort_by(|a, b| compare(&keys[*a], &keys[*b]).unwrap_or(Ordering::Equal));
+    let order = sort_indices(keys.len(), |a, b| compare(&keys[a], &keys[b]) == Ok(Ordering::Less));
     let sorted: Result<Vec<_>, _> = order.into_iter().map(|index| items.get(index)).collect();
     Ok(Value::List(List::new(sorted?)))
+}
+
+/// Sorts the indices below `length` by a stable merge sort.
+///
+/// The sort of std panics when the order is not total, and NaN, which is neither less nor greater than anything, makes it so.
+fn sort_indices(length: usize, is_less: impl Fn(usize, usize) -> bool) -> Vec<usize> {
+    let mut sorted: Vec<usize> = (0..length).collect();
+    let mut width = 1;
+    while width < length {
+        let mut merged = Vec::with_capacity(length);
+        for run in sorted.chunks(2 * width) {
+            let (left, right) = run.split_at(width.min(run.len()));
+            let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
+            while let (Some(first), Some(second)) = (left.peek(), right.peek()) {
+                // Only a smaller item overtakes, so equal ones keep their order.
+                let next = if is_less(**second, **first) { right.next() } else { left.next() };
+                merged.extend(next);
+            }
+            merged.extend(left.chain(right));
+        }
+        sorted = merged;
+        width *= 2;
+    }
+    sorted
 }
 
 pub(crate) fn range<'a>(args: &[Value<'a>]) -> Outcome<'a> {
@@ -207,4 +229,31 @@ pub(crate) fn insert_into<'a>(target: &mut MapValues<'a>, operands: &[Value<'a>]
         target.insert(key, value)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_without_an_order_are_sorted_without_a_panic() {
+        // NaN at every third place: with the sort of std, this panics.
+        let keys: Vec<Value<'_>> = (0..500_u32)
+            .map(|at| {
+                Value::Double(if at % 3 == 0 { f64::NAN } else { f64::from(at.wrapping_mul(2_654_435_761) % 1000) })
+            })
+            .collect();
+        let sorted = sort(&[Value::List(List::new(keys.into()))]);
+        assert!(matches!(sorted, Ok(Value::List(list)) if list.len() == 500));
+    }
+
+    #[test]
+    fn indices_are_sorted_and_equal_items_keep_their_order() {
+        for length in 0..70 {
+            let keys: Vec<usize> = (0..length).map(|at| at * 7 % 10).collect();
+            let mut expected: Vec<usize> = (0..length).collect();
+            expected.sort_by_key(|at| keys[*at]);
+            assert_eq!(sort_indices(length, |a, b| keys[a] < keys[b]), expected, "{length}");
+        }
+    }
 }
