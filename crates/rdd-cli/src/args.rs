@@ -1,4 +1,4 @@
-//! The command line as clap types: names, flags, defaults and help texts. Nothing here runs a command.
+//! The command line as clap types: names, flags, defaults and help texts. It contains no behaviour.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -13,7 +13,7 @@ use crate::{
 #[derive(Debug, Parser)]
 #[command(
     name = "rdd",
-    // Scripts and tests of the original look for the first sentence.
+    // Scripts and tests of the original search for the first sentence.
     about = "RDD manages the Rancher Desktop 2 background services.\n\nRun containers and Kubernetes on this machine, \
              through a Kubernetes API of your own.",
     disable_help_subcommand = true,

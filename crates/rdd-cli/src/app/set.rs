@@ -1,4 +1,4 @@
-//! `rdd set`, `rdd start` and `rdd stop`: write the App, then wait until it is so.
+//! `rdd set`, `rdd start` and `rdd stop`: write the App's settings, then wait until the App has settled.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::{
     service::ControlPlane,
 };
 
-/// How often a write is tried that another writer comes in between of.
+/// How many times a write is tried when another client creates or deletes the App at the same time.
 const TRIES: usize = 5;
 
 /// `rdd set PROPERTY=VALUE…`.
@@ -45,7 +45,7 @@ pub fn start(context: &Context<'_>, waiting: &Waiting) -> Outcome {
     wait(&api, &app, waiting)
 }
 
-/// `rdd stop`: the same as `rdd set running=false`, but what does not exist is not made.
+/// `rdd stop`: the same as `rdd set running=false`, except that it never creates the App.
 pub fn stop(context: &Context<'_>, waiting: &Waiting) -> Outcome {
     let plane = ControlPlane::of(context)?;
     let api = Api::ensure(&plane)?;
@@ -57,7 +57,7 @@ pub fn stop(context: &Context<'_>, waiting: &Waiting) -> Outcome {
     wait(&api, &app, waiting)
 }
 
-/// Switches the App on or off, with further settings, and gives it as it then is.
+/// Sets `spec.running` and further settings of the App, creating it if it does not exist. Returns the App as written.
 pub(super) fn write_running(api: &Api<'_>, running: bool, further: &Assignments) -> Outcome<Value> {
     let root = definition(api)?;
     let mut assignments = further.clone();
@@ -65,12 +65,12 @@ pub(super) fn write_running(api: &Api<'_>, running: bool, further: &Assignments)
     write(api, &property::change(&assignments, &root)?, &root, false)
 }
 
-/// The App, if there is one.
+/// Gets the App; `None` if it does not exist.
 pub(super) fn find(api: &Api<'_>) -> Outcome<Option<Value>> {
     api.find(&path()).map_err(|error| Failure::caused("failed to get App", error))
 }
 
-/// Where the App is.
+/// The API path of the App.
 pub(super) fn path() -> String {
     names::object(names::APPS, names::APP)
 }
@@ -82,7 +82,9 @@ fn wait(api: &Api<'_>, app: &Value, waiting: &Waiting) -> Outcome {
     wait_up_to(api, app, waiting.timeout.as_bound())
 }
 
-/// Waits until what was written is so. Until here Ctrl-C ends the program as any other: one request was sent, or none.
+/// Waits until the App has settled at the written generation.
+///
+/// Ctrl-C is handled from here on. Earlier it ends the process as usual: at most one request was sent, so nothing is left half-done.
 pub(super) fn wait_up_to(api: &Api<'_>, app: &Value, bound: Option<Duration>) -> Outcome {
     settle::wait(api, &Written::of(app), bound, &mut api.interrupt()?)
 }
@@ -95,7 +97,11 @@ fn definition(api: &Api<'_>) -> Outcome<Field> {
     Ok(schema::read(&definition)?)
 }
 
-/// Makes the App, or changes the one that is there: one request, so that all of it is done or nothing.
+/// Creates the App, or updates it if it exists, with a single request, so that either all settings are written or none.
+///
+/// # Errors
+///
+/// A failure if the App is being deleted, if the API server rejects the settings, or if other clients interfere on every try.
 fn write(api: &Api<'_>, change: &Map<String, Value>, root: &Field, dry_run: bool) -> Outcome<Value> {
     let create = json!({
         "apiVersion": names::APP_VERSION,
@@ -122,7 +128,7 @@ fn write(api: &Api<'_>, change: &Map<String, Value>, root: &Field, dry_run: bool
                 }
                 return Ok(app);
             }
-            // Somebody else made it, or removed it, since we looked.
+            // Another client created or deleted the App after it was read.
             Err(error) if error.is(Reason::AlreadyExists) || error.is_absent() => {
                 failure = Some(error.while_writing(attempt));
             }
@@ -132,26 +138,27 @@ fn write(api: &Api<'_>, change: &Map<String, Value>, root: &Field, dry_run: bool
     Err(failure.expect("there was at least one try, and each that goes on leaves its failure"))
 }
 
-/// Where the App's objects are, or would be.
+/// The namespace of the App's objects; the default if the App does not exist.
 fn namespace_of(app: Option<&Value>) -> String {
     let said = app.and_then(|app| app["spec"]["namespace"].as_str()).filter(|said| !said.is_empty());
     said.unwrap_or(names::APP_NAMESPACE).to_owned()
 }
 
-/// Where a version of Kubernetes was refused, what there is to choose from: the refusal names a file that nobody has.
+/// Adds the available Kubernetes versions to a rejected `kubernetes.version`; the server's message names a file that users do not have.
 fn with_versions(api: &Api<'_>, namespace: &str, change: &Map<String, Value>, failure: Failure) -> Failure {
+    // The server has no reason or cause for this error, so its text is the only mark of it.
     let asked = change.get("kubernetes").and_then(|kubernetes| kubernetes.get("version")).is_some();
     if !asked || !failure.text().contains("is not supported") {
         return failure;
     }
     let path = format!("/api/v1/namespaces/{namespace}/configmaps/{}", names::K3S_VERSIONS);
-    // Before there is an App there is no list, and the words in brackets have to do.
+    // The controllers publish the list once there is an App; without it, the fallback text must do.
     let map = api.find(&path).ok().flatten().unwrap_or_default();
     let channels = map["data"]["channels"].as_str().and_then(|text| serde_json::from_str(text).ok());
     failure.hint(choices(&channels.unwrap_or_default()))
 }
 
-/// What a person can set as the version, by what each channel stands for.
+/// The versions that a user can set, with what each channel stands for.
 fn choices(channels: &Map<String, Value>) -> String {
     let named = |(channel, version): (&String, &Value)| format!("{channel} ({})", version.as_str().unwrap_or_default());
     match channels.is_empty() {

@@ -1,4 +1,4 @@
-//! Waiting until the App is as it should be, and telling how far it is.
+//! Waits until the App has settled, and reports progress.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,48 +25,50 @@ use crate::{
     service::deadline::Deadline,
 };
 
-/// What the App was when it was written: older news is not about that.
+/// Identifies the write that the wait is for: conditions of older generations are ignored.
 #[derive(Debug, Clone)]
 pub struct Written {
-    /// Which App; another one of the same name is another App.
+    /// The App's UID; an App that was deleted and created again has another.
     pub uid: String,
-    /// The generation that the write made.
+    /// The generation that the write produced.
     pub generation: i64,
 }
 
 impl Written {
-    /// From what the server answered to the write.
+    /// Takes UID and generation from the server's reply to the write.
     pub fn of(app: &Value) -> Self {
         Self { uid: condition::text(app, "/metadata/uid").to_owned(), generation: condition::generation(app) }
     }
 }
 
-/// What one look at the App adds to what is known. Pure: the whole policy of the wait.
+/// The conditions that were reported so far, and the policy of the wait: which are new, which block, which end it. It does no I/O.
 #[derive(Debug, Default)]
 pub struct Conditions {
     told: BTreeMap<String, Condition>,
 }
 
-/// What changed.
+/// The difference that one observation of the App makes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Conditions that say something new about the written generation, in the order of the object.
+    /// Conditions of the written generation that are new or changed, in the order of the object.
     pub news: Vec<Condition>,
-    /// Whether the App is as it should be.
+    /// Whether the App has settled.
     pub settled: bool,
-    /// Why it never will be, unless somebody changes something.
+    /// The condition that keeps the App from settling until a user changes something.
     pub refusal: Option<Condition>,
 }
 
 impl Conditions {
-    /// Takes in the App as it is now.
+    /// Compares the App's conditions with those seen before, and keeps them.
     pub fn update(&mut self, app: &Value, written: &Written) -> Change {
         let mut change = Change::default();
         for condition in condition::conditions(app) {
+            // Conditions of older generations describe older settings.
             if !condition.is_of(written.generation) {
                 continue;
             }
             change.settled |= condition.kind == conditions::SETTLED && condition.is_true();
+            // A new transition time alone is not worth a line.
             let words = |of: &Condition| (of.status.clone(), of.reason.clone(), of.message.clone());
             if self.told.get(&condition.kind).map(words) != Some(words(&condition)) {
                 self.told.insert(condition.kind.clone(), condition.clone());
@@ -77,7 +79,7 @@ impl Conditions {
         change
     }
 
-    /// What is being waited for: the condition that is not True and changed last, or Settled.
+    /// The condition that the wait is for: `Settled` if it failed, otherwise the open condition that changed last, otherwise `Settled`.
     pub fn holding_up(&self) -> Option<&Condition> {
         let open = || self.told.values().filter(|condition| !condition.is_true());
         let parts = open().filter(|condition| condition.kind != conditions::SETTLED && !is_unwanted(condition));
@@ -88,12 +90,13 @@ impl Conditions {
     }
 }
 
-/// What is not True and will not be, because nobody wants it to be.
+/// Whether a condition is not True because the settings do not ask for it.
 fn is_unwanted(condition: &Condition) -> bool {
     remedy::outlook(condition) == Outlook::Unwanted
 }
 
-/// What stands in the way for good, once nothing else does: `Settled` waits for it, and the part that it is about still says so.
+/// The condition that blocks the App for good. It is reported once `Settled` has a final reason and the part that the reason is about still
+/// has it too.
 fn refusal(app: &Value, written: &Written) -> Option<Condition> {
     let all = condition::conditions(app);
     let is_final =
@@ -103,7 +106,12 @@ fn refusal(app: &Value, written: &Written) -> Option<Condition> {
     all.iter().filter(is_final).find(is_meant).cloned()
 }
 
-/// Waits until the App has settled at what was written.
+/// Waits until the App has settled at the written generation.
+///
+/// # Errors
+///
+/// A failure with the code `Denied` if the App cannot settle without a change, a deadline failure after `bound`, a failure with the code
+/// `Interrupted` after Ctrl-C, and a failure if the App is deleted. In none of these cases is the write undone.
 pub fn wait(api: &Api<'_>, written: &Written, bound: Option<Duration>, interrupt: &mut Interrupt) -> Outcome {
     let target = Target { collection: names::APPS.to_owned(), name: names::APP.to_owned() };
     let mut waiting = Waiting::begin(api, written);
@@ -112,6 +120,7 @@ pub fn wait(api: &Api<'_>, written: &Written, bound: Option<Duration>, interrupt
     let elapsed = waiting.began.elapsed();
     let drawn = waiting.teller.progress.is_some();
     let places = Places { is_host: waiting.is_host, ..facts::places(api.plane) };
+    // Removes the progress line before anything else is printed.
     drop(waiting);
     match end {
         End::Found(Some(why)) => Err(refused(&why, &places)),
@@ -126,7 +135,7 @@ pub fn wait(api: &Api<'_>, written: &Written, bound: Option<Duration>, interrupt
     }
 }
 
-/// As if the API had refused it: only another value, or what the hints name, makes it true.
+/// The failure of an App that cannot settle, with the exit code of rejected writes: only another value, or what the hints name, helps.
 fn refused(why: &Condition, places: &Places) -> Failure {
     let failure = Failure::message(format!("App cannot reach the desired state: {why}"))
         .code(ExitCode::Denied)
@@ -135,7 +144,7 @@ fn refused(why: &Condition, places: &Places) -> Failure {
     failure.hint("the change is stored, and is tried again when something of this has changed; see how it goes: rdd status --watch")
 }
 
-/// Whatever it was waiting for, the exit code is the same.
+/// The failure after the timeout. The exit code does not depend on the condition that was open.
 fn timed_out(holding_up: Option<String>) -> Failure {
     let what = holding_up.unwrap_or_else(|| "no condition of the change has been reported yet".to_owned());
     Failure::deadline(format!("timed out waiting for App state: {what}"))
@@ -143,7 +152,7 @@ fn timed_out(holding_up: Option<String>) -> Failure {
         .hint("or wait longer: --timeout=15m")
 }
 
-/// For a user who did not want to wait: nothing is undone, and nothing is left half-done.
+/// The failure after Ctrl-C. The write is complete, and the controllers continue to work on it.
 pub fn interrupted(what: &str) -> Failure {
     Failure::message(what)
         .code(ExitCode::Interrupted)
@@ -155,7 +164,7 @@ struct Waiting<'a> {
     conditions: Conditions,
     teller: Teller<'a>,
     began: Instant,
-    /// Whether the machine is this one, where its logs are.
+    /// Whether the App runs on the host; then logs are files on this machine.
     is_host: bool,
 }
 
@@ -169,7 +178,7 @@ impl<'a> Waiting<'a> {
 }
 
 impl Observer for Waiting<'_> {
-    /// Why it never will, if it has not settled.
+    /// The blocking condition; `None` if the App has settled.
     type Found = Option<Condition>;
 
     fn see(&mut self, app: Option<&Value>) -> Outcome<Option<Self::Found>> {
@@ -196,14 +205,14 @@ impl Observer for Waiting<'_> {
     }
 }
 
-/// Records for scripts; for people a line that is drawn over, and one that stays for each thing that is done.
+/// Reports progress: log records for scripts; for people, a progress line and a permanent line for each finished part.
 struct Teller<'a> {
     record: &'a Recorder,
     progress: Option<Progress>,
     began: Instant,
-    /// What began before the wait is no news to a person.
+    /// The start of the wait; older conditions are not shown on a terminal.
     since: Timestamp,
-    /// Messages that have their line: each has it once.
+    /// Messages that already have a permanent line.
     done: BTreeSet<String>,
 }
 
@@ -222,7 +231,7 @@ impl<'a> Teller<'a> {
             return;
         };
         if condition.is_failure() {
-            // Settled repeats what went wrong elsewhere.
+            // Settled copies the message of the part that failed; it is printed once.
             if self.done.insert(condition.message.clone()) {
                 progress.note(&plain(&condition.message), false);
             }
@@ -238,14 +247,14 @@ impl<'a> Teller<'a> {
     }
 }
 
-/// Whether a part has got where it should since then. Conditions count in whole seconds.
+/// Whether a part has reached its goal since that time. Compares whole seconds, the precision of conditions.
 fn is_news(condition: &Condition, since: Timestamp) -> bool {
     let got_there = condition.is_true() || condition.reason == conditions::STOPPED;
     let recent = condition.last_transition_time.is_some_and(|time| time.as_second() >= since.as_second());
     got_there && recent && condition.kind != conditions::SETTLED
 }
 
-/// A length of time as people say it.
+/// A duration in the style of kubectl's ages, such as `2m05s`.
 pub fn short(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..60 => format!("{seconds}s"),
@@ -338,7 +347,7 @@ mod tests {
         assert_eq!(held(&[row("Settled", "True", "Settled")]), None);
     }
 
-    // Issue 7: what only somebody can change is not waited for.
+    // Issue 7: the wait does not continue for a condition that only a user can change.
     #[test]
     fn a_refusal_ends_the_wait_once_it_is_all_that_is_left_and_of_this_generation() {
         let refusal = |rows: &[(&str, &str, &str, i64)]| {
@@ -385,7 +394,7 @@ mod tests {
         assert!(hints.contains("tail -n 50 /rd/k3s.log") && hints.contains("once the cause is mended"), "{hints}");
     }
 
-    // Finding O-10: whatever it was waiting for.
+    // Finding O-10: whatever the wait was for.
     #[test]
     fn a_wait_that_times_out_says_what_it_waited_for_and_has_its_code() {
         for (holding_up, text) in [

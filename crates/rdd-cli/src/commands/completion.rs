@@ -1,8 +1,8 @@
-//! `rdd completion SHELL`.
+//! `rdd completion SHELL`: prints a completion script.
 
 use crate::{args::Shell, context::Context, help, report::Outcome};
 
-/// Prints the script for this shell.
+/// Prints the completion script for a shell. Hidden commands are included in developer mode.
 pub fn run(context: &Context<'_>, shell: Shell) -> Outcome {
     let shell = match shell {
         Shell::Bash => clap_complete::Shell::Bash,

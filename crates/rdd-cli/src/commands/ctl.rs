@@ -1,4 +1,4 @@
-//! `rdd ctl …`: the daily verbs of kubectl, natively; every other one with the kubectl of this machine.
+//! `rdd ctl …`: runs kubectl's common verbs natively against the instance, and every other verb with the kubectl on PATH.
 
 use std::ffi::OsString;
 
@@ -17,7 +17,9 @@ use crate::{
     service::{self, ControlPlane, readiness},
 };
 
-/// Does what the words say. Words, output and exit codes are kubectl's, without records around them.
+/// Runs a kubectl command line against the instance, starting the daemon if needed.
+///
+/// Output, error texts and exit codes are kubectl's; nothing is wrapped in log records. Help and usage errors need no daemon.
 pub fn run(context: &Context<'_>, args: &[OsString]) -> Outcome {
     let words = args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let command = match rdd_ctl::read(words, Program::Ctl) {
@@ -30,6 +32,7 @@ pub fn run(context: &Context<'_>, args: &[OsString]) -> Outcome {
     let plane = ControlPlane::of(context)?;
     service::ensure_api(&plane)?;
     let config = Kubeconfig::parse(&readiness::read_config(&plane)?)?;
+    // kubectl reports an unknown context before it connects.
     if let Some(name) = command.context()
         && config.resolve(Some(name)).is_err()
     {
@@ -41,12 +44,12 @@ pub fn run(context: &Context<'_>, args: &[OsString]) -> Outcome {
     kubectl::finish(context.with_streams(|streams| command.run(target, context.clock().clone(), streams)))
 }
 
-/// The kubeconfig of the service alone.
+/// The service's kubeconfig, without the user's own.
 fn config_files(plane: &ControlPlane<'_>) -> ConfigFiles {
     ConfigFiles::new(vec![plane.paths().config.clone()])
 }
 
-/// With kubectl, if there is one; natively otherwise, as far as it is built in.
+/// Runs the kubectl on PATH with the service's kubeconfig, or the built-in form of the verb if there is no kubectl.
 fn with_kubectl(context: &Context<'_>, args: &[OsString], verb: &str) -> Outcome {
     let plane = ControlPlane::of(context)?;
     service::ensure_api(&plane)?;

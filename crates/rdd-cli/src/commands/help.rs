@@ -1,8 +1,8 @@
-//! `rdd help` and every `--help`.
+//! `rdd help` and every `--help`: prints the help of a command.
 
 use crate::{app, context::Context, help, report::Outcome};
 
-/// Explains the command that these words name.
+/// Prints the help of the command with this path; for an unknown command, warns and prints the help of the root.
 pub fn run(context: &Context<'_>, words: Vec<String>) -> Outcome {
     let path: Vec<String> = std::iter::once("rdd".to_owned()).chain(words).collect();
     if help::render(&help::tree(context.is_developer_mode()), &path).is_some() {
@@ -12,14 +12,14 @@ pub fn run(context: &Context<'_>, words: Vec<String>) -> Outcome {
     print(context, &path[..1])
 }
 
-/// Prints the help of the command at the end of this path.
+/// Prints the help of the command at this path, the program's name included.
 pub fn print(context: &Context<'_>, path: &[String]) -> Outcome {
     let tree = help::tree(context.is_developer_mode());
     if let Some(help) = help::render(&tree, path) {
         let text = if context.stdout_is_colorful() { help.ansi().to_string() } else { help.to_string() };
         context.printer.line(text.trim_end())?;
         if path.get(1).is_some_and(|word| word == "set") {
-            // What can be set is not known here but by the server, which is started to be asked.
+            // The App's properties come from the CRD, which only the API server has.
             let properties = app::help::block(context);
             if !properties.is_empty() {
                 context.printer.text(&format!("\n{properties}"))?;

@@ -1,4 +1,4 @@
-//! `rdd kubectl …`: the kubectl of this machine, or else its daily verbs natively on the user's own kubeconfig.
+//! `rdd kubectl …`: runs the kubectl on PATH, or the built-in verbs with the user's own kubeconfig.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -14,10 +14,10 @@ use crate::{
     report::{ExitCode, Failure, Outcome},
 };
 
-/// Where kubectl comes from.
+/// The hint for verbs that need kubectl.
 pub(super) const HOW_TO_INSTALL: &str = "install kubectl (https://kubernetes.io/docs/tasks/tools)";
 
-/// Becomes kubectl, if there is one on PATH besides this program; does it natively otherwise.
+/// Replaces this process with the kubectl on PATH that is not this program; without one, runs the built-in verb.
 pub fn run(context: &Context<'_>, args: &[OsString]) -> Outcome {
     if let Some(kubectl) = program::locate(context, "kubectl")? {
         return program::become_program(context, &kubectl, args, &[]);
@@ -27,7 +27,9 @@ pub fn run(context: &Context<'_>, args: &[OsString]) -> Outcome {
     run_natively(context, args, files)
 }
 
-/// Does what the words say with these kubeconfigs. Words, output and exit codes are kubectl's, without records around them.
+/// Runs a built-in verb with these kubeconfigs; for an unknown verb, looks for a kubectl plugin.
+///
+/// Output, error texts and exit codes are kubectl's; nothing is wrapped in log records.
 pub(super) fn run_natively(context: &Context<'_>, args: &[OsString], files: ConfigFiles) -> Outcome {
     let words = args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     match rdd_ctl::read(words, Program::Kubectl) {
@@ -51,7 +53,7 @@ pub(super) fn run_natively(context: &Context<'_>, args: &[OsString], files: Conf
     }
 }
 
-/// Ends as a native verb ended.
+/// The exit of a native verb. One that has printed its error ends silently.
 pub(super) fn finish(ended: Ended) -> Outcome {
     match ended {
         Ended::Well => Ok(()),
@@ -60,19 +62,19 @@ pub(super) fn finish(ended: Ended) -> Outcome {
     }
 }
 
-/// Ends with words that are kubectl's.
+/// Prints kubectl's own error text and fails silently.
 pub(super) fn tell(context: &Context<'_>, text: &str) -> Outcome {
-    // Nobody can be told that nobody can be told.
+    // There is nowhere to report a failed write to standard error.
     let _ = context.with_streams(|streams| streams.err.write_all(text.as_bytes()));
     Err(Failure::silent(ExitCode::Failure))
 }
 
-/// The plugin that the first words name, as kubectl finds it, and how many words these are: of `a-b c` it is
-/// `kubectl-a_b-c`, or else `kubectl-a_b`. Credential plugins are often run this way (`kubectl oidc-login`).
+/// Finds a kubectl plugin on PATH as kubectl does, with the number of words that name it: for `a-b c` first `kubectl-a_b-c`, then
+/// `kubectl-a_b`. Credential plugins often run this way (`kubectl oidc-login`).
 fn find_plugin(path: Option<&OsStr>, args: &[OsString]) -> Option<(PathBuf, usize)> {
     let words = args.iter().map_while(|arg| arg.to_str()).take_while(|word| !word.starts_with('-'));
     let parts: Vec<String> = words.map(|word| word.replace('-', "_")).collect();
-    // A word that has a folder in it would lead out of the folders of PATH.
+    // A word with a slash would leave the folders of PATH.
     let count = parts.iter().take_while(|part| Path::new(part).file_name() == Some(OsStr::new(part))).count();
     (1..=count).rev().find_map(|count| {
         let name = format!("kubectl-{}", parts[..count].join("-"));
@@ -87,7 +89,7 @@ mod tests {
     use super::*;
     use crate::testing::User;
 
-    /// A user without kubectl, whose kubeconfigs are these.
+    /// A user without kubectl and with these kubeconfigs.
     fn user(files: &[(&str, &str)]) -> User {
         let mut user = User::new();
         let paths = files.iter().map(|(name, text)| {

@@ -1,4 +1,4 @@
-//! The commands: one verb, one file.
+//! The commands of `rdd`, one file each.
 
 pub mod completion;
 pub mod ctl;
@@ -16,7 +16,7 @@ use crate::{
     report::Outcome,
 };
 
-/// Runs a command.
+/// Runs the command; a command group without a subcommand prints its help.
 pub fn dispatch(context: &Context<'_>, global: &Global, command: Command) -> Outcome {
     match command {
         Command::Service { verb: Some(verb) } => service::dispatch(context, global, verb),

@@ -1,4 +1,4 @@
-//! Programs of this machine that we stand in front of: found on PATH, never ourselves.
+//! Finds and runs other programs on PATH (kubectl, yq), never this program under another name.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -17,9 +17,9 @@ use crate::{
     report::{Failure, Outcome},
 };
 
-/// Replaces this process by the first program of that name on PATH that is not this program. Returns only to say why not.
+/// Replaces this process with the first program of that name on PATH that is not this program.
 ///
-/// `variables` are set for it; `hints` are told when there is none.
+/// `variables` are added to its environment. Returns only on failure: if there is no such program, with `hints`, or if exec fails.
 pub fn become_other(
     context: &Context<'_>,
     name: &str,
@@ -36,14 +36,14 @@ fn missing(name: &str, hints: &[&str]) -> Failure {
     hints.iter().fold(failure, |failure, hint| failure.hint(*hint))
 }
 
-/// The first program of that name on PATH that is not this program.
+/// Finds the first program of that name on PATH that is not this program.
 pub fn locate(context: &Context<'_>, name: &str) -> Outcome<Option<PathBuf>> {
     let ourselves = context.executable()?;
     let path = context.environment.path.as_deref().unwrap_or_default();
     Ok(find(path, name, &ourselves))
 }
 
-/// Replaces this process by a program. Returns only to say why not.
+/// Replaces this process with a program, and passes on the chosen instance. Returns only if exec fails.
 pub fn become_program(
     context: &Context<'_>,
     program: &Path,
@@ -52,13 +52,15 @@ pub fn become_program(
 ) -> Outcome {
     let mut command = process::foreground(program);
     command.args(args).envs(variables.iter().copied());
+    // A kubectl plugin or credential helper may run rdd again; it must use the same instance.
     if let Some(instance) = &context.environment.instance {
         command.env("RDD_INSTANCE", instance);
     }
     Err(Failure::caused(format!("run {}", program.display()), command.exec()))
 }
 
-/// Links to us under that name, hard or symbolic, are passed over: they would come back here without end.
+/// Finds an executable on PATH. Links to this program, hard or symbolic, are skipped: they would run it again without end. Relative folders
+/// are skipped too.
 pub(super) fn find(path: &OsStr, name: &str, ourselves: &Path) -> Option<PathBuf> {
     std::env::split_paths(path)
         .filter(|folder| folder.is_absolute())

@@ -1,8 +1,8 @@
-//! `rdd version` and `rdd --version`.
+//! `rdd version` and `rdd --version`: print the version.
 
 use crate::{BuildInfo, context::Context, report::Outcome};
 
-/// Prints the version in this format: `true` is the version, `raw` everything, anything else itself.
+/// Prints the version: `true` for the version alone, `raw` for all build information; any other format is printed as it is.
 pub fn print(context: &Context<'_>, format: &str) -> Outcome {
     Ok(context.printer.line(render(context.build, format))?)
 }
@@ -10,7 +10,7 @@ pub fn print(context: &Context<'_>, format: &str) -> Outcome {
 fn render(build: &BuildInfo, format: &str) -> String {
     match format {
         "true" => build.version.to_owned(),
-        // The labels are the original's, because scripts read them; the toolchain is ours.
+        // Scripts read these labels, so they are the original's; the values are those of the Rust toolchain.
         "raw" => format!(
             "Version: {}\nGitCommit: {}\nBuildDate: {}\nGoVersion: {}\nCompiler: {}\nPlatform: {}",
             build.version, build.git_commit, build.build_date, build.toolchain, build.compiler, build.platform

@@ -1,4 +1,4 @@
-//! What can be found out about an instance without starting anything.
+//! Collects the observed state of an instance for `rdd status`, without starting anything.
 
 use std::{
     collections::BTreeSet,
@@ -29,40 +29,40 @@ use crate::{
     },
 };
 
-/// A daemon that does not answer a question within this is not ready.
+/// The timeout of every call to the daemon, the API and the engine; one that takes longer counts as not ready.
 const CALL_BOUND: Duration = Duration::from_secs(3);
 
-/// What is said to a container engine.
+/// The request that Docker clients send to find out whether the engine answers.
 const PING: &[u8] = b"GET /_ping HTTP/1.0\r\nHost: docker\r\n\r\n";
 
-/// Everything that the tree is made of.
+/// The observed state of an instance: everything that the status tree is computed from.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// The instance's name, as people see it.
+    /// The instance's name, as users see it.
     pub instance: String,
-    /// When this was found out.
+    /// The time of the observation; ages are relative to it.
     pub now: Timestamp,
-    /// Whether the instance was created.
+    /// Whether the instance has been created.
     pub created: bool,
-    /// The control plane.
+    /// The state of the control plane.
     pub daemon: Daemon,
-    /// Who runs which controllers.
+    /// The registered controller managers; `None` if the list could not be read.
     pub discovery: Option<Discovery>,
-    /// The App.
+    /// The App object.
     pub app: Known,
-    /// The machine of the App.
+    /// The LimaVM object of the App.
     pub vm: Known,
-    /// Where things are that helpful commands name.
+    /// Paths and names that suggested commands contain.
     pub places: Places,
-    /// Where the engine should answer.
+    /// The path of the engine's Docker socket.
     pub engine_socket: String,
-    /// Whether it does; `None` if it was not asked.
+    /// Whether the engine answers on that socket; `None` if it was not pinged.
     pub engine: Option<Result<(), String>>,
-    /// How much of the engine is in the API; `None` if that could not be counted.
+    /// The number of mirrors in the API; `None` if they could not be counted.
     pub mirrors: Option<Mirrors>,
 }
 
-/// How many objects stand for things of the engine.
+/// The number of mirrors (API objects of the engine) of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mirrors {
     /// Containers, running or not.
@@ -73,63 +73,67 @@ pub struct Mirrors {
     pub volumes: u64,
 }
 
-/// The process behind the API.
+/// The state of the daemon process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Daemon {
-    /// There is none.
+    /// No daemon runs.
     Stopped,
-    /// It runs.
+    /// A daemon runs.
     Running {
-        /// Its PID, where it can be seen.
+        /// Its PID, if it is known.
         pid: Option<u32>,
-        /// When it started.
+        /// The start time, taken from the PID file.
         since: Option<Timestamp>,
-        /// What it answers.
+        /// What it answered.
         answer: Answer,
     },
 }
 
-/// What a daemon answers.
+/// How a running daemon answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// Nothing, and why.
+    /// It did not answer; the reason.
     Silent(String),
-    /// It is of another version.
+    /// It has an incompatible version, which this is.
     Incompatible(String),
-    /// Its controllers do not start, and why.
+    /// Its controllers fail to start; the reason.
     Failing(String),
-    /// Not all of it is up.
+    /// It answers, but these checks of `/readyz` fail.
     NotReady(Vec<String>),
-    /// It can be used.
+    /// It is ready.
     Ready {
-        /// Where.
+        /// The URL of the API server.
         server: String,
-        /// What it says it is.
+        /// The version that it reports.
         version: String,
     },
 }
 
-/// The list of managers of controllers.
+/// The registered controller managers, from the discovery ConfigMap.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Discovery {
-    /// Whether what is on it can be used.
+    /// Whether every controller has registered.
     pub ready: bool,
-    /// The controllers that somebody runs.
+    /// The controllers that a manager runs.
     pub controllers: BTreeSet<String>,
 }
 
-/// An object that was asked for.
+/// The result of getting an object.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Known {
-    /// There was no answer, and why.
+    /// The request failed; the reason.
     Unknown(String),
-    /// There is none.
+    /// The object does not exist.
     Absent,
-    /// There it is.
+    /// The object.
     Present(Box<Value>),
 }
 
-/// Finds out how things are. Whatever does not work is a fact too.
+/// Collects the state of an instance. A part that cannot be observed becomes a value such as [`Known::Unknown`], not an error.
+///
+/// # Errors
+///
+/// Only if the state of the instance itself (its folder, lock and PID file) cannot be observed.
 pub fn gather(plane: &ControlPlane<'_>) -> Outcome<Facts> {
     let observed = plane.observe()?;
     let mut facts = Facts {
@@ -146,8 +150,10 @@ pub fn gather(plane: &ControlPlane<'_>) -> Outcome<Facts> {
         mirrors: None,
     };
     let state::Daemon::Running(pid) = observed.daemon else { return Ok(facts) };
+    // The daemon writes its PID once, when it starts, so the time of the file is the start time.
     let written = fs::metadata(&plane.paths().pid_file).and_then(|meta| meta.modified());
     let since = written.ok().and_then(|time| Timestamp::try_from(time).ok());
+    // In whole seconds, as API timestamps are.
     let since = since.and_then(|time| Timestamp::from_second(time.as_second()).ok());
     let answer = ask(plane);
     if matches!(answer, Answer::Ready { .. }) {
@@ -166,10 +172,10 @@ pub fn gather(plane: &ControlPlane<'_>) -> Outcome<Facts> {
     Ok(facts)
 }
 
-/// Where things are that commands name; whether K3s is on this machine is for whoever knows the App.
+/// Paths and names for suggested commands. `is_host` is false; a caller that knows the App sets it.
 pub fn places(plane: &ControlPlane<'_>) -> Places {
     let files = plane.context.instance().map(|instance| instance.user_kubeconfigs(&plane.context.environment));
-    // New entries go into the first that exists, else into the last of the list.
+    // kubectl's rule for a list of kubeconfigs: new entries go into the first file that exists, or else into the last of the list.
     let files = files.unwrap_or_default();
     let file = files.iter().find(|file| file.exists()).or(files.last());
     Places {
@@ -183,6 +189,7 @@ fn ask(plane: &ControlPlane<'_>) -> Answer {
     let seen = readiness::look(plane, Deadline::after(Some(CALL_BOUND)));
     let verdict = readiness::judge(&seen, plane.expected_version());
     match verdict {
+        // A failure of the controllers lasts, so it takes precedence over the phase.
         Verdict::Waiting(_) if seen.failing.is_some() => Answer::Failing(seen.failing.unwrap_or_default()),
         Verdict::Ready => {
             Answer::Ready { server: seen.server.unwrap_or_default(), version: seen.version.unwrap_or_default() }
@@ -193,7 +200,7 @@ fn ask(plane: &ControlPlane<'_>) -> Answer {
     }
 }
 
-/// The names of the checks of `/readyz` that fail.
+/// The names of the failing checks of `/readyz`; empty if they cannot be read.
 fn failing_checks(plane: &ControlPlane<'_>) -> Vec<String> {
     let Ok(api) = Api::connect(plane) else { return Vec::new() };
     let Ok((_, text)) = api.probe("/readyz?verbose", CALL_BOUND) else { return Vec::new() };
@@ -214,6 +221,7 @@ fn ask_api(api: &Api<'_>, facts: &mut Facts) {
             return;
         }
     };
+    // The API server defaults an absent namespace to this one.
     let namespace = if namespace.is_empty() { names::APP_NAMESPACE } else { &namespace };
     facts.vm = known(api.get_within(&names::object(&names::vms_in(namespace), names::APP_VM), CALL_BOUND));
     let is_mirrored = |discovery: &Discovery| discovery.controllers.contains(names::ENGINE_CONTROLLER);
@@ -223,7 +231,7 @@ fn ask_api(api: &Api<'_>, facts: &mut Facts) {
 }
 
 fn count_mirrors(api: &Api<'_>, namespace: &str) -> Option<Mirrors> {
-    // One object is asked for, and how many more there are: five thousand cost as much as five.
+    // A page of one object and the remaining count: counting costs the same for five objects and five thousand.
     let count = |plural: &str| {
         let path = format!("{}?limit=1", names::mirrors_in(namespace, plural));
         api.get_within(&path, CALL_BOUND).ok().as_ref().map(length)
@@ -231,7 +239,7 @@ fn count_mirrors(api: &Api<'_>, namespace: &str) -> Option<Mirrors> {
     Some(Mirrors { containers: count("containers")?, images: count("images")?, volumes: count("volumes")? })
 }
 
-/// How long the list is of which this is the first page.
+/// The length of a list, from a first page that holds fewer objects than the list.
 fn length(page: &Value) -> u64 {
     let here = page["items"].as_array().map_or(0, |items| items.len() as u64);
     here + page["metadata"]["remainingItemCount"].as_u64().unwrap_or_default()
@@ -253,6 +261,7 @@ fn discovery(list: &Value) -> Discovery {
         enabled_controllers: Option<Vec<String>>,
     }
     let managers = list["data"].as_object().into_iter().flat_map(|data| data.values());
+    // A manager with an unreadable entry is skipped: the status of the rest is still useful.
     let managers = managers.filter_map(|text| serde_json::from_str::<Manager>(text.as_str()?).ok());
     Discovery {
         ready: list["metadata"]["annotations"][names::READY_ANNOTATION] == "true",
@@ -263,10 +272,11 @@ fn discovery(list: &Value) -> Discovery {
 fn wants_moby(app: &Known) -> bool {
     let Known::Present(app) = app else { return false };
     app.pointer("/spec/running") == Some(&Value::Bool(true))
+        // An absent name defaults to moby; containerd has no Docker socket to ping.
         && matches!(condition::text(app, "/spec/containerEngine/name"), "" | "moby")
 }
 
-/// Asks the container engine whether it is there, as its own clients do.
+/// Pings the container engine on its Docker socket. An error has the reason as text.
 fn ping(socket: &Path) -> Result<(), String> {
     let ask = || -> io::Result<String> {
         let mut stream = UnixStream::connect(socket)?;
@@ -275,6 +285,7 @@ fn ping(socket: &Path) -> Result<(), String> {
         stream.write_all(PING)?;
         let mut answer = [0; 64];
         let mut length = 0;
+        // Only the status line matters; one read may return part of it.
         while length < answer.len() && !answer[..length].contains(&b'\r') {
             match stream.read(&mut answer[length..])? {
                 0 => break,

@@ -1,4 +1,4 @@
-//! `rdd status`: one truth for "is it ready?". It looks and waits, and never starts anything.
+//! `rdd status`: shows the state of every part of an instance, or waits for one. It never starts anything.
 
 pub mod facts;
 pub mod render;
@@ -18,10 +18,10 @@ use facts::Facts;
 use render::{Look, Width};
 use tree::{Report, State};
 
-/// How often things are looked at: they come from a lock, a socket and the API, and only the last could tell of changes.
+/// How often the state is observed. Polling, because the lock and the socket do not report changes; only the API has watches.
 const TURN: Duration = Duration::from_millis(250);
 
-/// What can be waited for.
+/// What `--wait-for` waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Goal {
     Engine,
@@ -58,13 +58,13 @@ impl Goal {
         }
     }
 
-    /// What is in the way, in one sentence.
+    /// What keeps the goal from being met, in one sentence.
     fn obstacle(self, report: &Report) -> String {
         let own = match self {
             Self::Settled => "app",
             part => part.name(),
         };
-        // The lowest part that is not ready holds up what stands on it, but nothing holds up what is not wanted.
+        // The lowest part that is not ready blocks the parts that depend on it. A part that is off blocks only if the goal itself is off.
         let is_off = report.node(own).is_some_and(|node| node.state == State::Off);
         let blocking = tree::nodes(&report.tree).into_iter().find(|node| match node.state {
             State::Ready => false,
@@ -77,7 +77,7 @@ impl Goal {
     }
 }
 
-/// Whether one part stands on the other.
+/// Whether `part` depends on `ground`.
 fn is_under(part: &str, ground: &str) -> bool {
     match part {
         "app" => ground == "daemon",
@@ -106,7 +106,12 @@ impl Format {
     }
 }
 
-/// Shows how things are; with `--watch` again and again, with `--wait-for` when they are as wished or the time is over.
+/// Prints the state of the instance: once, after every change with `--watch`, or at the end of a wait with `--wait-for`.
+///
+/// # Errors
+///
+/// A silent failure with the exit code `NotReady` if the instance is not ready, a deadline failure if the timeout of `--wait-for` passes,
+/// and a failure for an unknown goal or format.
 pub fn run(context: &Context<'_>, args: &Status) -> Outcome {
     let format = Format::parse(args.output.as_deref())?;
     let goal = args.wait_for.as_deref().map(Goal::parse).transpose()?;
@@ -142,6 +147,7 @@ fn wait(plane: &ControlPlane<'_>, show: Show<'_>, goal: Goal, deadline: Deadline
         let facts = facts::gather(plane)?;
         let report = tree::judge(&facts);
         let (met, over) = (goal.is_met(&report), deadline.has_passed());
+        // The progress line is removed before the report is printed over it.
         if met || over {
             drop(progress);
             show.print(&facts, &report, &mut shown)?;
@@ -162,7 +168,7 @@ fn timed_out(goal: Goal, obstacle: &str, next: Option<String>) -> Failure {
     next.into_iter().fold(failure, |failure, next| failure.hint(format!("what may help: {next}")))
 }
 
-/// How and where it is shown.
+/// The output settings of one run.
 #[derive(Debug, Clone, Copy)]
 struct Show<'a> {
     context: &'a Context<'a>,
@@ -170,7 +176,7 @@ struct Show<'a> {
     watch: bool,
 }
 
-/// What is on the screen.
+/// What the last print showed.
 #[derive(Debug, Default)]
 struct Shown {
     report: Option<Report>,
@@ -185,6 +191,7 @@ impl Show<'_> {
         shown.report = Some(report.clone());
         let printer = &self.context.printer;
         match self.format {
+            // Scripts that read JSON or YAML get one document per change.
             Format::Json | Format::Yaml if !is_news => {}
             Format::Json if self.watch => printer.line(serde_json::to_string(report)?)?,
             Format::Json => printer.line(serde_json::to_string_pretty(report)?)?,
@@ -207,7 +214,7 @@ impl Show<'_> {
         Ok(())
     }
 
-    /// On a terminal the old lines are drawn over, so that ages move; elsewhere only news is printed.
+    /// On a terminal, draws over the old lines, so that ages advance; elsewhere, prints only if the report has changed.
     fn print_lines(&self, lines: Vec<String>, is_news: bool, first: bool, shown: &mut Shown) -> Outcome {
         let text = lines.join("\n") + "\n";
         let printer = &self.context.printer;
@@ -215,6 +222,7 @@ impl Show<'_> {
             if lines == shown.lines {
                 return Ok(());
             }
+            // A wrapped line holds newlines, so it takes more than one row of the terminal.
             let drawn: usize = shown.lines.iter().map(|line| line.matches('\n').count() + 1).sum();
             let up = if drawn > 0 { format!("\u{1b}[{drawn}A\u{1b}[J") } else { String::new() };
             printer.text(&format!("{up}{text}"))?;

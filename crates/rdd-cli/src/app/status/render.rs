@@ -1,4 +1,4 @@
-//! The tree as text: for a terminal, and plain.
+//! Renders the status tree as text, for terminals and for pipes.
 
 use jiff::Timestamp;
 use rdd_meta::terminal::is_hostile;
@@ -6,47 +6,49 @@ use rdd_meta::terminal::is_hostile;
 use super::tree::{Node, Report, State};
 use crate::app::{help, settle};
 
-/// How it is to look.
+/// How the tree is rendered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
-    /// Symbols and branches, for people.
+    /// Use symbols and branches, for terminals.
     pub symbols: bool,
-    /// Colour.
+    /// Use colour.
     pub color: bool,
-    /// How wide lines may be, if that matters.
+    /// How long lines are handled.
     pub width: Width,
 }
 
-/// What happens to lines that are too long.
+/// How lines that are too long are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Width {
-    /// Nothing.
+    /// They are printed as they are.
     Any,
-    /// They go on below, under what they belong to.
+    /// They wrap at this column; the rest is indented to the message column.
     Wrap(usize),
-    /// They are cut, so that each is one line to draw over.
+    /// They are cut at this column, so that every row stays one line that can be drawn over.
     Cut(usize),
 }
 
-/// However narrow the terminal is, a message has this much room.
+/// The minimum width of the message column, however narrow the terminal is.
 const ROOM_MIN: usize = 20;
 
-/// The lines, without their ends.
+/// Renders the report as lines without line ends. A wrapped message is one line that contains newlines.
 pub fn lines(report: &Report, now: Timestamp, look: Look) -> Vec<String> {
     let mut rows = Vec::new();
     collect(&report.tree, "", "", look, now, &mut rows);
+    // Columns are as wide as their widest cell, in characters.
     let width = |column: fn(&Row) -> &str| rows.iter().map(|row| column(row).chars().count()).max().unwrap_or(0);
     let (names, states, ages) = (width(|row| &row.name), width(|row| row.state.word()), width(|row| &row.age));
     let mut lines = vec![headline(report, look)];
     lines.extend(rows.iter().map(|row| {
         let word = paint(look, row.state, &format!("{:states$}", row.state.word()));
         let name = format!("{:names$}", row.name);
-        // A symbol is one column of the name.
+        // The symbol gets its colour after the column is padded, since escape sequences have no width.
         let name = if look.symbols {
             name.replacen(symbol(row.state), &paint(look, row.state, symbol(row.state)), 1)
         } else {
             name
         };
+        // Three separators of two spaces each.
         let before = names + states + ages + 6;
         let message = match look.width {
             Width::Any => row.message.clone(),
@@ -123,7 +125,7 @@ fn paint(look: Look, state: State, text: &str) -> String {
     if look.color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
 }
 
-/// Messages come from others: nothing in them moves the cursor or begins a line.
+/// Replaces control characters and newlines by spaces: messages come from other programs and must not move the cursor.
 pub fn plain(text: &str) -> String {
     let visible: String = text.chars().map(|c| if c == '\n' || is_hostile(c) { ' ' } else { c }).collect();
     visible.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! From facts to a verdict: a tree of parts, each with its state, why, since when, and what to do. Pure.
+//! Judges the observed state: a tree of parts, each with its state, reason, age and suggested command. It does no I/O.
 
 use std::time::Duration;
 
@@ -13,31 +13,31 @@ use crate::app::{
     remedy::{self, Places},
 };
 
-/// How long a part may be on its way before that is no longer normal.
+/// How long a part may be starting before it counts as failed.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// How a part is.
+/// The state of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It can be used.
+    /// It is ready for use.
     Ready,
-    /// It is on its way up.
+    /// It is starting.
     Starting,
-    /// It is on its way down.
+    /// It is stopping.
     Stopping,
-    /// It waits for the part above it.
+    /// It waits for the part that it depends on.
     Waiting,
     /// It is not wanted.
     Off,
-    /// It should be there and is not.
+    /// It is wanted, and failed.
     Failed,
-    /// Nobody could tell.
+    /// Its state could not be observed.
     Unknown,
 }
 
 impl State {
-    /// The word for it.
+    /// The state as users and scripts see it.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Ready => "ready",
@@ -51,59 +51,62 @@ impl State {
     }
 }
 
-/// One part.
+/// A part of the instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Node {
-    /// Its name, the same in every version.
+    /// Its name for scripts, which is stable across versions.
     pub id: &'static str,
     /// Its name for people.
     pub title: &'static str,
-    /// How it is.
+    /// Its state.
     pub state: State,
-    /// One word on why, from its condition.
+    /// The reason of its condition, one CamelCase word; absent if the state does not come from a condition.
     pub reason: Option<String>,
-    /// A sentence on why.
+    /// Why it has this state, in one sentence.
     pub message: String,
-    /// Since when.
+    /// The time since which it has this state, if it is known.
     pub since: Option<Timestamp>,
-    /// The command that helps.
+    /// The suggested command; absent for a part that is ready.
     pub next: Option<String>,
-    /// What stands on it.
+    /// The parts that depend on it.
     pub children: Vec<Node>,
 }
 
-/// All of it.
+/// The state of the whole instance, as `rdd status -o json` prints it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     /// The instance's name.
     pub name: String,
-    /// Whether everything that is wanted can be used, and something is wanted.
+    /// Whether the App is wanted and every wanted part is ready.
     pub ready: bool,
-    /// Whether the App is as its settings say, be that on or off.
+    /// Whether the App is as its settings require, running or not.
     pub settled: bool,
-    /// How it is as a whole.
+    /// The worst state of all parts.
     pub state: State,
-    /// The command that helps first.
+    /// The most urgent suggested command.
     pub next: Option<String>,
-    /// The control plane, and what stands on it.
+    /// The control plane, with the other parts below it.
     pub tree: Node,
 }
 
 impl Report {
-    /// The part of this name.
+    /// Finds a part by its id.
     pub fn node(&self, id: &str) -> Option<&Node> {
         nodes(&self.tree).into_iter().find(|node| node.id == id)
     }
 }
 
-/// The part and all that stands on it, from the ground up.
+/// The part and all parts below it, parents first.
 pub fn nodes(node: &Node) -> Vec<&Node> {
     std::iter::once(node).chain(node.children.iter().flat_map(nodes)).collect()
 }
 
-/// Judges the facts.
+/// Computes the report from the observed state.
+///
+/// A failed part makes the whole instance failed; then come unknown, stopping and starting. The instance is ready only if the App is wanted
+/// and settled and no part has one of these states.
 pub fn judge(facts: &Facts) -> Report {
     let view = View::of(facts);
     let (machine, engine) = (view.machine(), view.engine());
@@ -118,13 +121,14 @@ pub fn judge(facts: &Facts) -> Report {
     let order = [State::Failed, State::Unknown, State::Stopping, State::Starting, State::Waiting];
     let settled = view.settled();
     let ready = settled && view.is_wanted() && !order.iter().any(|state| worst(*state)) && tree.state == State::Ready;
+    // Users see `starting` for an instance in which a part waits for another.
     let state = match order.into_iter().find(|state| worst(*state)) {
         Some(State::Waiting) => State::Starting,
         Some(state) => state,
         None if ready => State::Ready,
         None => State::Off,
     };
-    // What is broken needs help before what is on its way.
+    // A failed part needs help before one that is starting.
     let advice = |broken: bool| {
         all.iter().filter(|node| (node.state == State::Failed) == broken).find_map(|node| node.next.clone())
     };
@@ -132,7 +136,7 @@ pub fn judge(facts: &Facts) -> Report {
     Report { name: facts.instance.clone(), ready, settled, state, next, tree }
 }
 
-/// The facts, with the questions that the parts ask of them.
+/// The observed state with the objects that the parts read.
 struct View<'f> {
     facts: &'f Facts,
     app: Option<&'f Value>,
@@ -159,18 +163,19 @@ impl<'f> View<'f> {
         }
     }
 
-    /// A condition of the App that speaks of what its settings are now.
+    /// A condition of the App, if it is about the current generation of its settings.
     fn app_condition(&self, kind: &str) -> Option<Condition> {
         let app = self.app?;
         condition::condition(app, kind).filter(|condition| condition.is_of(condition::generation(app)))
     }
 
-    /// What helps with a condition.
+    /// The suggested command for a condition.
     fn help(&self, condition: &Condition) -> String {
         remedy::help(condition, &Places { is_host: self.is_host(), ..self.facts.places.clone() })
     }
 
-    /// The condition of a part whose words these are: `Settled` takes them over, and two parts may call their trouble the same.
+    /// The condition that `Settled` copied its reason and message from. The reason alone does not identify it, since two parts may share a
+    /// reason.
     fn cause_of(&self, settled: Condition) -> Condition {
         let kinds = [
             conditions::CREATED,
@@ -195,7 +200,7 @@ impl<'f> View<'f> {
         self.facts.discovery.as_ref().is_some_and(|discovery| discovery.controllers.contains(controller))
     }
 
-    /// Whether something has lasted longer than it should.
+    /// Whether a part has had its state for longer than a start should take.
     fn is_overdue(&self, since: Option<Timestamp>) -> bool {
         since.is_some_and(|since| self.facts.now.duration_since(since).as_secs() > PATIENCE.as_secs().cast_signed())
     }
@@ -264,6 +269,7 @@ impl<'f> View<'f> {
         };
         let node = node.of(&settled, state);
         match state {
+            // The text of `Settled` describes a successful stop; the user needs to know only that the App is off.
             State::Off => Node { message: "switched off".to_owned(), ..node.next("rdd start") },
             State::Failed => node.next(self.help(&self.cause_of(settled))),
             _ => node.next("rdd status --watch"),
@@ -291,6 +297,7 @@ impl<'f> View<'f> {
         if let Some(created) = created.filter(Condition::is_failure) {
             return node.of(&created, State::Failed).next(self.help(&created));
         }
+        // A driver may omit the observed generation; only a condition known to be older is ignored.
         let current = |condition: &Condition| condition.may_be_of(condition::generation(vm));
         let Some(running) = condition::condition(vm, conditions::RUNNING).filter(current) else {
             let state = if self.is_wanted() { State::Starting } else { State::Stopping };
@@ -317,6 +324,7 @@ impl<'f> View<'f> {
         if let Some(state) = below(&machine) {
             return node.state(state, format!("{} needs the machine", self.engine_name()));
         }
+        // containerd has no socket of its own to ping: it runs if the VM does.
         if self.engine_name() != "moby" {
             return Node {
                 since: machine.since,
@@ -326,7 +334,7 @@ impl<'f> View<'f> {
         if self.runs(names::ENGINE_CONTROLLER) {
             return match self.app_condition(conditions::CONTAINER_ENGINE_READY) {
                 None => node.state(State::Starting, "waiting for the container engine"),
-                // Where it is says more than that it is.
+                // The socket address is more useful than the condition's message.
                 Some(condition) if condition.is_true() => {
                     let message = format!("moby at unix://{}", self.facts.engine_socket);
                     Node { message, ..node.of(&condition, State::Ready) }
@@ -337,6 +345,7 @@ impl<'f> View<'f> {
                 Some(condition) => node.of(&condition, State::Starting).next(self.help(&condition)),
             };
         }
+        // Without the engine controller, the result of the ping decides.
         let socket = &self.facts.engine_socket;
         match &self.facts.engine {
             Some(Ok(())) => {
@@ -353,6 +362,7 @@ impl<'f> View<'f> {
 
     fn mirrors(&self, engine: &Node) -> Node {
         let node = Node::new("mirrors", "mirrors");
+        // Before the App exists, its engine is unknown.
         if self.app.is_none()
             && let Some(state) = below(engine)
         {
@@ -404,7 +414,7 @@ fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// What a part is for the sole reason that the one below it is not ready.
+/// The state of a part whose parent is not ready; `None` if the parent is ready.
 fn below(ground: &Node) -> Option<State> {
     match ground.state {
         State::Ready => None,
@@ -435,7 +445,7 @@ impl Node {
         Self { since, ..self }
     }
 
-    /// What helps; a part that is well needs no help.
+    /// Sets the suggested command, unless the part is ready.
     fn next(self, command: impl Into<String>) -> Self {
         let helps = !matches!(self.state, State::Ready);
         Self { next: helps.then(|| command.into()), ..self }

@@ -1,4 +1,4 @@
-//! Every branch of the verdict, as tables.
+//! Tables of every branch of the status tree.
 
 use super::*;
 use serde_json::json;
@@ -20,7 +20,7 @@ fn settled() -> Value {
     mk_condition("Settled", "True", "Settled", "App has reached the desired state")
 }
 
-/// An instance in which everything that is wanted is there.
+/// The observed state of an instance in which every wanted part is ready.
 pub(crate) fn running() -> Facts {
     let mut started = mk_condition("Running", "True", "Started", "Lima instance is running");
     started["lastTransitionTime"] = at(-55).to_string().into();
@@ -49,7 +49,7 @@ fn answering(answer: Answer, since: i64) -> Facts {
     Facts { daemon, discovery: None, app: silent.clone(), vm: silent, engine: None, ..running() }
 }
 
-/// `id=state` of every part, from the ground up.
+/// `id=state` of every part, parents first.
 fn states(facts: &Facts) -> String {
     let report = judge(facts);
     let parts = nodes(&report.tree).into_iter().map(|node| format!("{}={}", node.id, node.state.word()));
@@ -209,7 +209,7 @@ fn the_engine_is_ready_when_it_answers_or_its_controller_says_so() {
     assert_eq!((node.message.as_str(), node.since), ("1 container, 12 images, 0 volumes", Some(at(-50))));
     assert_eq!(report.node("engine").unwrap().message, "moby at unix:///run/docker.sock");
     let containerd = json!({"running": true, "containerEngine": {"name": "containerd"}});
-    // Finding 295-S5: what is not mirrored is not waited for.
+    // Finding 295-S5: a part that is not mirrored does not block readiness.
     let facts = Facts {
         app: object(containerd, vec![settled(), engine("Unknown", "NotApplicable")]),
         engine: None,
@@ -242,7 +242,7 @@ fn kubernetes_counts_only_where_it_is_enabled() {
     assert_eq!(with(&["kubernetes"], vec![settled(), kubernetes("True", "Ready")]), (State::Ready, true));
 }
 
-// Issue 7: a hint fits the reason, whichever part it is about.
+// Issue 7: a hint fits the reason, whatever the part.
 #[test]
 fn what_helps_is_about_the_part_that_failed_and_its_reason() {
     let enabled = json!({"running": true, "backend": "host", "kubernetes": {"enabled": true}});

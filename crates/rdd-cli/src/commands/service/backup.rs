@@ -1,4 +1,4 @@
-//! `rdd service backup`.
+//! `rdd service backup`: saves the datastore to a file.
 
 use std::{
     fs::{self, OpenOptions, Permissions},
@@ -24,11 +24,13 @@ use crate::{
     },
 };
 
-/// Another command that changes the instance is done sooner than this, and a daemon that starts is ready sooner.
+/// The timeout of the backup's waits, for the command lock and for a starting daemon.
 const BOUND: Duration = Duration::from_secs(90);
 const SAVING: &str = "saving the datastore";
 
-/// Saves the datastore and prints where.
+/// Saves the datastore to a new file and prints its path.
+///
+/// Works with the daemon running or stopped. The file is complete and synced when this returns; an existing file is never overwritten.
 pub fn run(plane: &ControlPlane<'_>, args: &Backup) -> Outcome {
     let target = match &args.file {
         Some(file) => file.clone(),
@@ -36,15 +38,15 @@ pub fn run(plane: &ControlPlane<'_>, args: &Backup) -> Outcome {
     };
     refuse_existing(&target)?;
     let deadline = Deadline::after(Some(BOUND));
-    // A daemon may start or stop at any moment; then the other way is the right one.
+    // Each way returns false if the daemon's state was the other one, which may change at any moment.
     while !(save_offline(plane, &target, deadline)? || save_online(plane, &target, deadline)?) {}
     plane.record().success(&format!("saved the datastore of {:?} in {}", plane.name(), target.display()));
     Ok(plane.context.printer.line(target.display())?)
 }
 
-/// From the daemon, once it is ready. False if there is none any more.
+/// Downloads a backup from the daemon once it is ready. Returns false if there is no daemon any more.
 fn save_online(plane: &ControlPlane<'_>, target: &Path, deadline: Deadline) -> Outcome<bool> {
-    // Of whatever version it is: a backup is what one takes before an update.
+    // A daemon of any version will do: users make backups before an update.
     if readiness::wait(plane, deadline, None, readiness::Wanted::default())? == Awaited::Gone {
         return Ok(false);
     }
@@ -54,21 +56,21 @@ fn save_online(plane: &ControlPlane<'_>, target: &Path, deadline: Deadline) -> O
     Ok(true)
 }
 
-/// From the files, with every daemon and command kept away. False if a daemon has them open.
+/// Copies the datastore while holding the locks that keep daemons and commands away. Returns false if a daemon has it open.
 fn save_offline(plane: &ControlPlane<'_>, target: &Path, deadline: Deadline) -> Outcome<bool> {
     let is_running = || plane.observe().map(|state| state.daemon.is_running());
     let datastore = &plane.paths().datastore;
     if is_running()? {
         return Ok(false);
     }
-    // Before the lock is taken, which would make a folder.
+    // Checked before the lock is taken, which creates the folder.
     refuse_missing(plane, datastore)?;
     let _command = command_lock::hold(plane, deadline)?;
     if is_running()? {
         return Ok(false);
     }
     let _daemon = match command_lock::hold_daemon_lock(plane) {
-        // One that was started by hand does not wait for commands.
+        // A daemon that was started by hand (`rdd service serve`) does not take the command lock.
         Err(lock::Error::Held { .. }) => return Ok(false),
         other => other?,
     };
@@ -102,12 +104,13 @@ fn refuse_existing(target: &Path) -> Outcome {
     }
 }
 
-/// Makes a private file that is whole or absent, and replaces none.
+/// Creates a private file that is complete or absent; fails if the file exists.
 fn write_new(target: &Path, fill: impl FnOnce(&mut (dyn Write + Send)) -> Outcome) -> Outcome {
     let staged = target.with_file_name(owned::staging_name(target.file_name().unwrap_or_default()));
     let fail = |error: io::Error| Failure::caused(format!("write {}", target.display()), error);
     let written = || {
         let file = OpenOptions::new().write(true).create_new(true).mode(file::PRIVATE).open(&staged).map_err(fail)?;
+        // The umask may have removed bits from the mode of the open call.
         file.set_permissions(Permissions::from_mode(file::PRIVATE)).map_err(fail)?;
         let mut writer = BufWriter::new(file);
         fill(&mut writer)?;
@@ -116,14 +119,15 @@ fn write_new(target: &Path, fill: impl FnOnce(&mut (dyn Write + Send)) -> Outcom
         publish(&staged, target).map_err(fail)
     };
     let outcome = written();
-    // Ours alone; if it cannot be removed, the first failure is still the one to tell.
+    // Only this process uses the staging file. If it cannot be removed, the first error matters more.
     let _ = fs::remove_file(&staged);
     outcome?;
+    // A path of one component has an empty parent.
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Ok(sync(folder, || file::sync_dir(folder))?)
 }
 
-/// Syncs a file or a folder. Tests see the call here: nothing outside of the kernel shows whether fsync happened.
+/// Runs an fsync. Tests record the calls, since nothing outside the kernel shows whether an fsync happened.
 fn sync<E>(path: &Path, fsync: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
     fsync()?;
     #[cfg(test)]
@@ -133,7 +137,7 @@ fn sync<E>(path: &Path, fsync: impl FnOnce() -> Result<(), E>) -> Result<(), E> 
     Ok(())
 }
 
-/// A hard link is the one way to give a name that fails if the name is taken; some file systems have none.
+/// Gives the staged file its name. A hard link fails if the name is taken; file systems without hard links get a rename after a check.
 fn publish(staged: &Path, target: &Path) -> io::Result<()> {
     match fs::hard_link(staged, target) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
@@ -149,7 +153,7 @@ mod tests {
     use std::cell::RefCell;
 
     thread_local! {
-        /// What this test synced, each with the names that it held then if it is a folder.
+        /// The paths that this test synced, each with the names in it at that time if it is a folder.
         pub(super) static SYNCED: RefCell<Vec<(PathBuf, Vec<String>)>> = const { RefCell::new(Vec::new()) };
     }
 

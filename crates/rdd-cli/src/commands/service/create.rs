@@ -1,4 +1,4 @@
-//! `rdd service create`.
+//! `rdd service create`: creates an instance without starting it.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use crate::{
     service::{ControlPlane, args_file, command_lock, deadline::Deadline},
 };
 
-/// Another command that changes the instance is done sooner than this.
+/// The timeout of the wait for the command lock; other commands hold it for a shorter time.
 const LOCK_BOUND: Duration = Duration::from_secs(90);
 
-/// Stores the arguments of the daemon. An instance that exists is left as it is.
+/// Stores the daemon's arguments, which creates the instance. An existing instance is left unchanged.
 pub fn run(plane: &ControlPlane<'_>, args: &Create) -> Outcome {
     let (port, positional) = (args_file::port(args.secure_port)?, super::texts(&args.args)?);
     let settings = args_file::Settings {
@@ -22,7 +22,7 @@ pub fn run(plane: &ControlPlane<'_>, args: &Create) -> Outcome {
         verbosity: plane.context.level.verbosity(),
     };
     let words = args_file::of_create(&settings);
-    // Before anything is written: what the daemon would not take would spoil every start.
+    // Arguments that the daemon rejects would make every later start fail, so they are checked before anything is written.
     args_file::check_words(&positional)?;
     args_file::check_words(&words)?;
     let exists = format!("{:?} control plane already exists", plane.name());
@@ -30,6 +30,7 @@ pub fn run(plane: &ControlPlane<'_>, args: &Create) -> Outcome {
         plane.record().info(&exists);
         return Ok(());
     }
+    // Another command may create the instance while this one waits for the lock, so the state is observed again.
     let _lock = command_lock::hold(plane, Deadline::after(Some(LOCK_BOUND)))?;
     if plane.observe()?.created {
         plane.record().info(&exists);
@@ -68,7 +69,7 @@ mod tests {
         assert!(!paths.log_dir.exists() && !paths.datastore.exists() && !paths.tls_dir.exists());
     }
 
-    /// Tells a second run of this program in which home to create.
+    /// Passes the home folder to a second run of this program.
     const HOME_OF_CHILD: &str = "RDD_CLI_TEST_UMASK_HOME";
 
     #[test]

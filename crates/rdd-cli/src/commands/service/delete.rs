@@ -1,4 +1,4 @@
-//! `rdd service delete`.
+//! `rdd service delete`: stops the daemon and removes the instance's data.
 
 use std::{
     fs, io,
@@ -15,10 +15,13 @@ use crate::{
     service::{ControlPlane, command_lock, deadline::Deadline, stop},
 };
 
-/// How many folders of kept logs a machine may leave under one name.
+/// The maximum number of kept log folders per VM name.
 const KEPT_FOLDERS_MAX: u32 = 1000;
 
-/// Stops the daemon and removes everything it keeps. Nothing is removed while it may live.
+/// Stops the daemon and removes all data of the instance.
+///
+/// Nothing is removed while a daemon may be running: the command lock and the daemon's lock are held from the stop to the end. A delete
+/// that was killed can be repeated; [`sweep`] removes its remains.
 pub fn run(plane: &ControlPlane<'_>, args: &Delete) -> Outcome {
     let name = plane.name();
     plane.refuse_linked_folder()?;
@@ -33,7 +36,7 @@ pub fn run(plane: &ControlPlane<'_>, args: &Delete) -> Outcome {
     let bound = args.timeout.as_bound();
     let _command = command_lock::hold(plane, Deadline::after(bound))?;
     if !is_there()? {
-        // Another delete was faster; all that is left is the folder our lock made.
+        // Another delete was faster; only the folder that our lock created is left.
         remove_instance_folder(plane.paths())?;
         absent();
         return Ok(());
@@ -46,7 +49,7 @@ pub fn run(plane: &ControlPlane<'_>, args: &Delete) -> Outcome {
         )
     };
     let _daemon = command_lock::hold_daemon_lock(plane).map_err(|error| may_live(error.into()))?;
-    // An engine that a killed daemon left would go on in folders that are no longer there.
+    // An engine that a killed daemon left behind would keep running in removed folders.
     (plane.context.product.remove_machines)(&plane.instance, &plane.context.environment)
         .map_err(|error| Failure::caused(format!("remove the machines of {name:?}"), error))?;
     file::remove_if_present(&plane.paths().datastore).map_err(|error| may_live(error.into()))?;
@@ -61,6 +64,7 @@ fn remove_rest(plane: &ControlPlane<'_>) -> Outcome {
         file::remove_dir_if_present(folder)?;
     }
     if environment.keep_logs {
+        // A user's own log folder outlives the instance; only our files in it are removed.
         keep_machine_logs(plane);
     } else if environment.log_dir.is_some() {
         remove_own_logs(paths)?;
@@ -71,7 +75,7 @@ fn remove_rest(plane: &ControlPlane<'_>) -> Outcome {
     remove_instance_folder(paths)
 }
 
-/// Moved out of the way first: whoever waits for our lock makes a new folder, which must not be touched.
+/// Renames the folder before removing it: a command that waits for our lock creates a new folder of the old name, which must stay.
 fn remove_instance_folder(paths: &Paths) -> Outcome {
     let doomed = paths.dir.with_file_name(format!("{}{}", doomed_prefix(paths), std::process::id()));
     file::remove_dir_if_present(&doomed)?;
@@ -80,13 +84,13 @@ fn remove_instance_folder(paths: &Paths) -> Outcome {
     Ok(file::remove_dir_if_present(&doomed)?)
 }
 
-/// What a delete calls the folder that it removes, up to its own PID.
+/// The prefix of the name under which a delete removes the folder; the deleting process's PID follows.
 fn doomed_prefix(paths: &Paths) -> String {
     format!(".{}.deleted-", paths.dir.file_name().unwrap_or_default().to_string_lossy())
 }
 
-/// Removes what earlier deletes of this instance left that were killed at the last step. Only of the dead: the living
-/// finish by themselves. What cannot be removed is told, and does not stand in the way.
+/// Removes the remains of earlier deletes that were killed. A delete whose process is alive finishes by itself. A failure is a warning, and
+/// does not stop this delete.
 fn sweep(plane: &ControlPlane<'_>) {
     let paths = plane.paths();
     let prefix = doomed_prefix(paths);
@@ -102,7 +106,7 @@ fn sweep(plane: &ControlPlane<'_>) {
     }
 }
 
-/// A folder that the user chose may hold anything; only what we wrote goes.
+/// Removes this program's log files from a folder that the user chose, and the folder if it is then empty.
 fn remove_own_logs(paths: &Paths) -> Outcome {
     let entries = match fs::read_dir(&paths.log_dir) {
         Ok(entries) => entries,
@@ -117,17 +121,18 @@ fn remove_own_logs(paths: &Paths) -> Outcome {
             file::remove_if_present(&entry.path())?;
         }
     }
-    // Fails if it holds anything else, which then stays.
+    // Fails if the folder holds other files, which must stay.
     let _ = fs::remove_dir(&paths.log_dir);
     Ok(())
 }
 
-/// Logs are worth keeping, not worth failing for.
+/// Moves the VMs' logs to the log folder. A failure is a warning, not an error.
 fn keep_machine_logs(plane: &ControlPlane<'_>) {
     let paths = plane.paths();
     let Ok(machines) = fs::read_dir(&paths.lima_home) else { return };
     for machine in machines.flatten().map(|entry| entry.path()) {
         let name = machine.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // Lima's own folders, such as `_config` and `_networks`.
         if name.starts_with(['_', '.']) {
             continue;
         }
@@ -155,6 +160,7 @@ fn keep_logs_of(machine: &Path, name: &str, log_dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
+// Creates the first folder of `NAME`, `NAME.2`, … that does not exist.
 fn free_folder(log_dir: &Path, name: &str) -> io::Result<PathBuf> {
     for number in 1..=KEPT_FOLDERS_MAX {
         let folder = log_dir.join(if number == 1 { name.to_owned() } else { format!("{name}.{number}") });

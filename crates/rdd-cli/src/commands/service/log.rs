@@ -1,4 +1,4 @@
-//! `rdd service log`.
+//! `rdd service log`: prints the daemon's log.
 
 use std::{
     fs::{self, File},
@@ -17,17 +17,19 @@ use crate::{
     service::ControlPlane,
 };
 
-/// How often a followed file is looked at.
+/// How often a followed file is read.
 const POLL: Duration = Duration::from_millis(100);
 const CHUNK: usize = 64 * 1024;
 
-/// Prints the log, and with `--follow` what comes after it, until it is interrupted.
+/// Prints the daemon's log; with `--follow` until it is interrupted.
 pub fn run(plane: &ControlPlane<'_>, args: &Log) -> Outcome {
     let path = if args.stdout { &plane.paths().stdout_log } else { &plane.paths().stderr_log };
     print(plane, path, u64::try_from(args.tail).ok(), args.follow)
 }
 
-/// Prints a log file, from its last `tail` lines on, and with `follow` what comes after it, until it is interrupted.
+/// Prints a log file, the last `tail` lines or all of it. With `follow`, also prints what is appended, until the command is interrupted.
+///
+/// A missing file is not an error: without `follow` nothing is printed, with it the command waits for the file.
 pub fn print(plane: &ControlPlane<'_>, path: &Path, tail: Option<u64>, follow: bool) -> Outcome {
     let mut reader = Follower::new(path, tail);
     let mut told = false;
@@ -50,10 +52,10 @@ pub fn print(plane: &ControlPlane<'_>, path: &Path, tail: Option<u64>, follow: b
     }
 }
 
-/// Makes a log safe to look at: what virtual machines and containers print is in it. Programs get it as it is.
+/// Escapes control characters for a terminal: logs contain output of VMs and containers. Pipes get the bytes unchanged.
 #[derive(Debug, Default)]
 struct TerminalFilter {
-    /// The beginning of a character whose end is in the next chunk.
+    /// The start of a UTF-8 character whose end is in the next chunk.
     rest: Vec<u8>,
 }
 
@@ -61,6 +63,7 @@ impl TerminalFilter {
     fn escape(&mut self, bytes: &[u8]) -> String {
         self.rest.extend_from_slice(bytes);
         let whole = match std::str::from_utf8(&self.rest) {
+            // An incomplete character at the end, not an invalid one.
             Err(error) if error.error_len().is_none() => error.valid_up_to(),
             _ => self.rest.len(),
         };
@@ -70,11 +73,11 @@ impl TerminalFilter {
     }
 }
 
-/// Reads a file that grows, and may be cut or replaced meanwhile.
+/// Reads a file that grows, and that may be truncated or replaced at any time (log rotation).
 #[derive(Debug)]
 struct Follower {
     path: PathBuf,
-    /// Lines to begin with in the first file; `None` means all.
+    /// The number of last lines to start with in the first file; `None` means all. Taken when the file is opened.
     tail: Option<u64>,
     file: Option<File>,
 }
@@ -84,7 +87,7 @@ impl Follower {
         Self { path: path.to_owned(), tail, file: None }
     }
 
-    /// Hands on what is new; `false` if there is no file yet.
+    /// Writes the bytes that are new since the last call. Returns false if the file does not exist.
     fn copy_new(&mut self, write: &mut dyn FnMut(&[u8]) -> Outcome) -> Outcome<bool> {
         let path = self.path.clone();
         let fail = |error: io::Error| Failure::caused(format!("read {}", path.display()), error);
@@ -93,7 +96,7 @@ impl Follower {
                 return Ok(false);
             }
             let file = self.file.as_mut().expect("opened above");
-            // Asked before the rest is read: what was written before the file was replaced is not missed.
+            // Checked before the read: bytes that were written before the replacement are then still read from the old file.
             let replaced = rewind_if_cut(file).and_then(|()| is_replaced(file, &path)).map_err(fail)?;
             let mut buffer = vec![0; CHUNK];
             loop {
@@ -105,6 +108,7 @@ impl Follower {
             if !replaced {
                 return Ok(true);
             }
+            // The file was read to its end; continue with its replacement.
             self.file = None;
         }
     }
@@ -124,7 +128,7 @@ impl Follower {
     }
 }
 
-/// What is in a file that was cut is new.
+/// Starts again at the beginning if the file has been truncated: its content is new.
 fn rewind_if_cut(file: &mut File) -> io::Result<()> {
     if file.metadata()?.len() < file.stream_position()? {
         file.rewind()?;
@@ -132,7 +136,7 @@ fn rewind_if_cut(file: &mut File) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the name means another file by now. A name that means nothing at the moment will soon.
+/// Whether the path refers to another file now. A missing path is not a replacement yet.
 fn is_replaced(file: &File, path: &Path) -> io::Result<bool> {
     let ours = file.metadata()?;
     match fs::metadata(path) {
@@ -142,7 +146,7 @@ fn is_replaced(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Where the last `lines` lines begin. A last line without a newline counts.
+/// The offset at which the last `lines` lines begin. A last line without a newline counts.
 fn start_of_last(file: &mut File, lines: u64) -> io::Result<u64> {
     let length = file.metadata()?.len();
     if lines == 0 {
@@ -158,7 +162,7 @@ fn start_of_last(file: &mut File, lines: u64) -> io::Result<u64> {
         file.read_exact(chunk)?;
         for (index, _) in chunk.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
             let after = begin + index as u64 + 1;
-            // The newline that ends the last line begins no other.
+            // The newline at the end of the file does not begin another line.
             if after < length {
                 found += 1;
             }

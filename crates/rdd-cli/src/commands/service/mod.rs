@@ -1,4 +1,4 @@
-//! `rdd service`: one verb, one file.
+//! `rdd service`: one subcommand per file.
 
 pub mod backup;
 pub mod config;
@@ -23,12 +23,12 @@ use crate::{
     service::ControlPlane,
 };
 
-/// Runs a verb.
+/// Runs a subcommand.
 pub fn dispatch(context: &Context<'_>, global: &Global, verb: Service) -> Outcome {
     if let Service::Serve(serve) = &verb {
         return serve::run(context, global, serve);
     }
-    // It prints what follows from the name of the instance, and uses none of it.
+    // It prints paths that depend only on the instance's name, so it needs no valid instance.
     if let Service::Paths(args) = &verb {
         return paths::run(&ControlPlane::unchecked(context)?, args);
     }
@@ -49,7 +49,7 @@ pub fn dispatch(context: &Context<'_>, global: &Global, verb: Service) -> Outcom
     }
 }
 
-/// Words that go into a JSON file.
+/// Converts arguments to UTF-8; they are stored in a JSON file.
 fn texts(words: &[OsString]) -> Outcome<Vec<String>> {
     let text = |word: &OsString| {
         word.to_str()

@@ -1,4 +1,4 @@
-//! `rdd service paths`.
+//! `rdd service paths`: prints the paths of the instance's files.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::{
     service::ControlPlane,
 };
 
-/// Prints where the files are. Touches none of them.
+/// Prints the paths of the instance's files without accessing them.
 pub fn run(plane: &ControlPlane<'_>, args: &Paths) -> Outcome {
     let all: BTreeMap<&str, String> =
         plane.paths().published().into_iter().map(|(key, path)| (key, path.to_string_lossy().into_owned())).collect();
@@ -46,7 +46,7 @@ fn render(all: &BTreeMap<&str, String>, key: Option<&str>, format: &str) -> Outc
     })
 }
 
-/// In Go's double quotes, as the original has it, and with what a shell would still expand in them made plain.
+/// Quotes a path as Go does, like the original, and escapes what a shell would still expand inside double quotes.
 fn shell_quote(path: &str) -> String {
     go::quote(path).replace('$', "\\$").replace('`', "\\`")
 }

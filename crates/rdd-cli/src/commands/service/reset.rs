@@ -1,4 +1,4 @@
-//! `rdd service reset`.
+//! `rdd service reset`: empties the datastore.
 
 use std::{fs, path::Path};
 
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// Empties the datastore. A daemon that ran runs again afterwards.
+/// Empties the datastore after confirmation; settings, certificates and logs stay. Starts the daemon again if it was running.
 pub fn run(plane: &ControlPlane<'_>, args: &Reset) -> Outcome {
     let name = plane.name();
     plane.refuse_linked_folder()?;
@@ -35,6 +35,7 @@ pub fn run(plane: &ControlPlane<'_>, args: &Reset) -> Outcome {
         plane.record().info(&what);
     }
     let bound = args.timeout.as_bound();
+    // The locks are released at the end of this block, so that the daemon can start.
     let was_running = {
         let _command = command_lock::hold(plane, Deadline::after(bound))?;
         let stopped = stop::stop(plane, true, bound)?;
@@ -51,7 +52,7 @@ pub fn run(plane: &ControlPlane<'_>, args: &Reset) -> Outcome {
     Ok(())
 }
 
-/// Removes copies of older datastores, which hold what was to go. The new one and its lock stay.
+/// Removes copies of older datastores, which contain the data that the reset removes. The new datastore, its lock and its WAL stay.
 fn remove_beside(datastore: &Path, folder: &Path) -> Outcome {
     let keep = datastore.file_name().unwrap_or_default().to_string_lossy();
     let fail = |error| Failure::caused(format!("list {}", folder.display()), error);

@@ -1,4 +1,4 @@
-//! `rdd service restore`.
+//! `rdd service restore`: replaces the datastore with a backup.
 
 use std::{
     fs::{self, File},
@@ -15,10 +15,13 @@ use crate::{
     service::{ControlPlane, args_file, command_lock, datastore::Offline, deadline::Deadline},
 };
 
-/// Another command that changes the instance is done sooner than this.
+/// The timeout of the wait for the command lock; other commands hold it for a shorter time.
 const LOCK_BOUND: Duration = Duration::from_secs(90);
 
-/// Puts a backup in the place of the datastore. The daemon must not run.
+/// Replaces the datastore with a backup after confirmation.
+///
+/// Fails if the daemon is running. The previous datastore is kept beside the new one; on failure it stays in place. An instance that does
+/// not exist is created.
 pub fn run(plane: &ControlPlane<'_>, args: &Restore) -> Outcome {
     let (name, paths) = (plane.name(), plane.paths());
     plane.refuse_linked_folder()?;
@@ -30,12 +33,14 @@ pub fn run(plane: &ControlPlane<'_>, args: &Restore) -> Outcome {
         format!("this replaces the datastore of {name:?} by {}; the present one is set aside", args.file.display());
     plane.context.confirm(&what, args.yes)?;
     let _command = command_lock::hold(plane, Deadline::after(Some(LOCK_BOUND)))?;
+    // A daemon may have started while this command waited for the answer or the lock.
     refuse_running(plane)?;
     let _daemon = command_lock::hold_daemon_lock(plane)?;
     if let Some(folder) = paths.datastore.parent() {
         file::create_dir_private(folder)?;
     }
     let restored = offline.restore(&args.file, &paths.datastore)?;
+    // The args file is what makes the instance exist.
     if !paths.args_file.exists() {
         args_file::write(&paths.args_file, &args_file::of_start(plane.instance.ports.api, &[]))?;
     }
@@ -48,8 +53,10 @@ pub fn run(plane: &ControlPlane<'_>, args: &Restore) -> Outcome {
     Ok(())
 }
 
-/// Nothing is left beside the backup, which may lie on a medium that is read-only; the restore itself verifies it before
-/// anything is touched. A pipe would never open, and cannot be read twice.
+/// Fails if the backup is not a readable regular file: opening a pipe could block forever, and a pipe cannot be read twice.
+///
+/// Nothing is written beside the backup, which may be on a read-only medium. The restore itself verifies the content before it changes
+/// anything.
 fn refuse_unreadable(file: &Path) -> Outcome {
     let fail = |error| Failure::caused(format!("open {}", file.display()), error);
     if !fs::metadata(file).map_err(fail)?.is_file() {
@@ -124,7 +131,7 @@ mod tests {
             fs::write(&given, content).unwrap();
             assert_eq!(refusal(), format!("{is_none}{reason}"));
         }
-        // A database of somebody else: the mark of ours is missing.
+        // Another program's SQLite database: it lacks our application id.
         let mut bytes = fs::read(&user.instance().paths.datastore).unwrap();
         bytes[68..72].fill(0);
         fs::write(&given, bytes).unwrap();

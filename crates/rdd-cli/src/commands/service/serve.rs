@@ -1,4 +1,4 @@
-//! `rdd service serve`: become the daemon.
+//! `rdd service serve`: runs the daemon in this process.
 
 use std::time::Duration;
 
@@ -12,14 +12,15 @@ use crate::{
     service::{ControlPlane, args_file, command_lock, deadline::Deadline},
 };
 
-/// Only an instance that nobody created yet is created here; whoever else is at it is done sooner than this.
+/// The timeout of the wait for the command lock, which is needed only if the instance does not exist yet.
 const LOCK_BOUND: Duration = Duration::from_secs(90);
 
-/// Runs the daemon until it is told to stop.
+/// Runs the daemon until it is asked to stop.
 pub fn run(context: &Context<'_>, global: &Global, args: &Serve) -> Outcome {
     if args.verb.is_some() {
         return options(context);
     }
+    // The original's `serve` has Kubernetes' own `--version` flag.
     if global.version.as_deref().is_some_and(|version| version != "false") {
         return Ok(context.printer.line(format!("Kubernetes {}", context.build.git_version))?);
     }
@@ -38,7 +39,8 @@ pub fn run(context: &Context<'_>, global: &Global, args: &Serve) -> Outcome {
     (context.product.serve)(options).map_err(|error| Failure::of(error.into()))
 }
 
-/// `svc start` has created the instance and holds the lock while we come up; only by hand is there anything to do.
+/// Creates the instance if it does not exist. `rdd service start` has created it before and holds the command lock while the daemon starts,
+/// so the lock must not be taken for an existing instance.
 fn ensure_created(plane: &ControlPlane<'_>) -> Outcome {
     if plane.observe()?.created {
         return Ok(());
@@ -50,6 +52,7 @@ fn ensure_created(plane: &ControlPlane<'_>) -> Outcome {
     Ok(())
 }
 
+// Prints every flag of `serve`, as the original's `serve options` does.
 fn options(context: &Context<'_>) -> Outcome {
     let tree = help::tree(true);
     let serve = tree.find_subcommand("service").and_then(|service| service.find_subcommand("serve"));

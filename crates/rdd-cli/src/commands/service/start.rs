@@ -1,4 +1,4 @@
-//! `rdd service start`.
+//! `rdd service start`: starts the daemon in the background.
 
 use crate::{
     args::Start,
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// Starts the daemon in the background.
+/// Starts the daemon in the background, creating the instance if needed. The session's arguments apply until the next stop.
 pub fn run(plane: &ControlPlane<'_>, args: &Start) -> Outcome {
     let session = Session {
         controllers: args.controllers.clone(),

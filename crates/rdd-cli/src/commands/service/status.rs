@@ -1,4 +1,4 @@
-//! `rdd service status`.
+//! `rdd service status`: shows whether the instance exists and runs.
 
 use std::{collections::BTreeMap, fs, time::Duration};
 
@@ -18,13 +18,13 @@ use crate::{
     },
 };
 
-/// A daemon that does not answer within this is not ready.
+/// The timeout of the readiness check for `--output`; a daemon that takes longer counts as not ready.
 const LOOK_BOUND: Duration = Duration::from_secs(15);
 
-/// How long the short report waits for a daemon to say whether it refuses writes.
+/// The timeout of the short report's question whether the daemon refuses writes.
 const READ_ONLY_LOOK_BOUND: Duration = Duration::from_secs(2);
 
-/// The state as data.
+/// The state as JSON or YAML.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
@@ -33,7 +33,7 @@ struct Report {
     running: bool,
     pid: Option<u32>,
     ready: bool,
-    /// Why it refuses writes, if it does.
+    /// Why the daemon refuses writes; absent if it accepts them.
     read_only: Option<String>,
     server: Option<String>,
     version: Option<String>,
@@ -41,7 +41,7 @@ struct Report {
     paths: BTreeMap<&'static str, String>,
 }
 
-/// Tells what is there. Succeeds whatever that is.
+/// Prints the state of the instance. Succeeds whatever the state is.
 pub fn run(plane: &ControlPlane<'_>, args: &Status) -> Outcome {
     let state = plane.observe()?;
     let Some(format) = args.output.as_deref() else {
@@ -84,7 +84,7 @@ fn lines(name: &str, state: State, developer: bool) -> Vec<String> {
 
 fn report(plane: &ControlPlane<'_>, state: State, seen: Seen) -> Report {
     let running = state.daemon.is_running();
-    // The daemon writes its PID once, when it starts.
+    // The daemon writes its PID once, when it starts, so the time of the file is the start time.
     let written = fs::metadata(&plane.paths().pid_file).and_then(|meta| meta.modified());
     let started = written.ok().filter(|_| running).and_then(|time| Timestamp::try_from(time).ok());
     Report {

@@ -1,4 +1,4 @@
-//! `rdd service stop`.
+//! `rdd service stop`: stops the daemon.
 
 use crate::{
     args::Stop,
@@ -9,7 +9,7 @@ use crate::{
     },
 };
 
-/// Stops the daemon.
+/// Stops the daemon. An instance that does not exist or is already stopped is a success.
 pub fn run(plane: &ControlPlane<'_>, args: &Stop) -> Outcome {
     let name = plane.name();
     let state = plane.observe()?;

@@ -1,4 +1,4 @@
-//! `rdd service unit`.
+//! `rdd service unit`: prints a systemd unit or a launchd agent.
 
 use rdd_instance::Platform;
 
@@ -8,7 +8,7 @@ use crate::{
     service::{ControlPlane, args_file},
 };
 
-/// What a unit is made of.
+/// The values that a unit contains.
 #[derive(Debug)]
 struct Facts<'a> {
     name: &'a str,
@@ -18,9 +18,10 @@ struct Facts<'a> {
     logs: [&'a str; 2],
 }
 
-/// Prints a unit that starts this instance at login, and how to install it.
+/// Prints a unit that starts this instance at login; the commands to install it go to standard error.
 pub fn run(plane: &ControlPlane<'_>, args: &Unit) -> Outcome {
     let executable = plane.context.executable()?;
+    // A service manager starts programs in another folder.
     let executable = std::path::absolute(&executable)?;
     let stored = args_file::read(&plane.paths().args_file)?.unwrap_or_default();
     let instance = plane.instance.name.as_str();
@@ -58,7 +59,7 @@ fn text(path: &std::path::Path) -> Outcome<String> {
 fn systemd_unit(facts: &Facts<'_>) -> String {
     let mut command = systemd_word(facts.executable);
     for argument in facts.arguments {
-        // A dollar sign begins a variable in arguments, but not in the program's path.
+        // systemd expands `$` in arguments, but not in the program's path.
         command.push_str(&format!(" {}", systemd_word(&argument.replace('$', "$$"))));
     }
     let environment = facts.log_dir.map_or_else(String::new, |log_dir| {
@@ -82,7 +83,7 @@ fn systemd_unit(facts: &Facts<'_>) -> String {
     )
 }
 
-/// One word of a systemd setting, in quotes where it needs them.
+/// Quotes one word of a systemd setting if needed, and escapes systemd's specifiers (`%`).
 fn systemd_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -152,6 +153,7 @@ fn label(name: &str) -> String {
     format!("io.rancherdesktop.{name}")
 }
 
+// Escapes text for XML; XML 1.0 cannot represent control characters.
 fn xml(text: &str) -> Outcome<String> {
     if let Some(c) = text.chars().find(|c| c.is_control()) {
         return Err(Failure::message(format!("{text:?} has the character {c:?}, which a launchd agent cannot hold")));

@@ -1,10 +1,10 @@
-//! The words of a yq command line.
+//! Parses the command line of `rdd yq`.
 
 use rdd_yq::{InputFormat, OutputFormat};
 
 use super::{STANDARD_INPUT, format_by_name, same_format};
 
-/// Help, with what is different from the original.
+/// The help text, including the differences from the original yq.
 pub(super) const HELP: &str = "\
 Reads and changes YAML and JSON with the language of yq v4 (https://github.com/mikefarah/yq/).
 
@@ -46,7 +46,7 @@ Differences from the original yq:
   Install yq v4 for those; `rdd yq` uses it then.
 ";
 
-/// What a command line asks for.
+/// A parsed command line.
 #[derive(Debug)]
 pub(super) enum Words {
     Help,
@@ -54,16 +54,16 @@ pub(super) enum Words {
     Request(Box<Request>),
 }
 
-/// Over what an expression is evaluated.
+/// The input of each evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Each document in turn.
+    /// One evaluation per document.
     Each,
-    /// All documents at once.
+    /// One evaluation of all documents (`eval-all`).
     All,
 }
 
-/// An evaluation.
+/// The settings of an evaluation.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) mode: Mode,
@@ -102,7 +102,8 @@ impl Default for Request {
 }
 
 impl Request {
-    /// The first word is the expression unless there is one already, or a file of that name.
+    /// Takes the first positional argument as the expression, unless an expression was given by a flag or the argument is a file. This is
+    /// yq's rule.
     pub(super) fn take_expression(&mut self, is_file: impl Fn(&str) -> bool) {
         let is_expression = |word: &String| word != STANDARD_INPUT && !is_file(word);
         let has_none = self.expression.is_none() && self.expression_file.is_none();
@@ -111,6 +112,7 @@ impl Request {
         }
     }
 
+    // Rejects combinations of flags with yq's error texts.
     pub(super) fn validate(&self) -> Result<(), String> {
         let first = self.files.first().map(String::as_str);
         if self.in_place && first.is_none_or(|first| first == STANDARD_INPUT) {
@@ -138,7 +140,7 @@ impl Request {
             "yaml" | "yml" | "y" => Ok(OutputFormat::Yaml),
             "json" | "j" => Ok(OutputFormat::Json),
             "props" | "properties" | "p" => Ok(OutputFormat::Properties),
-            // A format that was named for the input says nothing about the output.
+            // If the input format was set explicitly, `auto` output means YAML.
             "" | "auto" | "a" if matches!(self.input.as_str(), "" | "auto" | "a") => Ok(same_format(input)),
             "" | "auto" | "a" => Ok(OutputFormat::Yaml),
             other => Err(format!("unknown format '{other}' please use [auto|yaml|json|props] for output")),
@@ -146,7 +148,7 @@ impl Request {
     }
 }
 
-/// Understands the words. The error is what to say.
+/// Parses the command line. The error is the text for the user.
 pub(super) fn parse(words: Vec<String>) -> Result<Words, String> {
     let mut request = Request::default();
     let mut words = words.into_iter().peekable();
@@ -177,6 +179,7 @@ pub(super) fn parse(words: Vec<String>) -> Result<Words, String> {
             }
         } else {
             let mut letters = word[1..].chars();
+            // Short flags may be combined, and a value may follow directly: `-iI4`, `-o=json`.
             while let Some(letter) = letters.next() {
                 let rest = letters.as_str();
                 let value = if TAKES_VALUE.contains(letter) && !rest.is_empty() {
@@ -199,10 +202,10 @@ pub(super) fn parse(words: Vec<String>) -> Result<Words, String> {
     Ok(Words::Request(Box::new(request)))
 }
 
-/// Flags with a value of their own.
+/// The letters of flags that take a value.
 const TAKES_VALUE: &str = "Ipo1f2s";
 
-/// The letter for each long name; digits for those that have none.
+/// The short letter of each long flag; digits for flags that have none.
 const LONG_FLAGS: &[(&str, char)] = &[
     ("exit-status", 'e'),
     ("expression", '1'),
@@ -261,6 +264,7 @@ fn apply(
         'P' => request.pretty = is_on()?,
         'r' => request.unwrap_scalars = Some(is_on()?),
         'j' if is_on()? => "json".clone_into(&mut request.output),
+        // Accepted without effect; only the value is checked.
         'M' | 'C' | 'v' | 'j' => {
             is_on()?;
         }

@@ -1,4 +1,4 @@
-//! `rdd yq …`: the yq of this machine, or without one the part of its language that is built in.
+//! `rdd yq …`: runs the yq on PATH, or the built-in subset of its language.
 
 mod flags;
 
@@ -20,13 +20,13 @@ use crate::{
     report::{ExitCode, Failure, Outcome},
 };
 
-/// Files and standard input may be so large.
+/// The maximum size of a file or of standard input, in bytes.
 const INPUT_BYTES_MAX: u64 = 256 << 20;
 const STANDARD_INPUT: &str = "-";
 
-/// Becomes the yq of this machine, or does what it is asked for.
+/// Replaces this process with the yq on PATH; without one, evaluates the expression natively. Errors have yq's form.
 pub fn run(context: &Context<'_>, args: &[OsString]) -> Outcome {
-    // A yq that we run may be another copy of ourselves, which must not look for one again.
+    // The yq on PATH may be another copy of this program; the variable keeps it from searching again.
     if !context.environment.builtin_yq
         && let Some(other) = program::locate(context, "yq")?
     {
@@ -52,19 +52,19 @@ fn version(rdd: &str) -> String {
     )
 }
 
-/// Ends as yq does.
+/// Prints an error as yq does and fails silently.
 fn tell(context: &Context<'_>, words: &str) -> Outcome {
     let text = format!("Error: {words}\n");
-    // A closed standard error cannot be reported anywhere.
+    // There is nowhere to report a failed write to standard error.
     let _ = context.with_streams(|streams| streams.err.write_all(text.as_bytes()));
     Err(Failure::silent(ExitCode::Failure))
 }
 
-/// Why it ended early.
+/// Why an evaluation ended early.
 enum Ended {
-    /// With words that are yq's to say.
+    /// An error that is printed in yq's form.
     Words(String),
-    /// With a failure of the program around it.
+    /// A failure of `rdd` itself.
     Failure(Failure),
 }
 
@@ -81,6 +81,7 @@ fn words(error: impl std::fmt::Display) -> Ended {
 fn evaluate(context: &Context<'_>, mut request: Request) -> Result<(), Ended> {
     let is_file = |name: &str| fs::metadata(name).is_ok_and(|meta| !meta.is_dir());
     request.take_expression(is_file);
+    // yq reads standard input if it has no file and standard input is not a terminal.
     let reads_input = request.files.is_empty() && !request.null_input && !context.stdin_is_terminal();
     if reads_input {
         request.files.push(STANDARD_INPUT.to_owned());
@@ -110,7 +111,7 @@ fn evaluate(context: &Context<'_>, mut request: Request) -> Result<(), Ended> {
             refuse_loss(file, traits)?;
         }
         if request.in_place {
-            // Only the first file is changed, and the others are not looked at.
+            // yq changes only the first file in place and ignores the others.
             break;
         }
     }
@@ -131,7 +132,7 @@ fn evaluate(context: &Context<'_>, mut request: Request) -> Result<(), Ended> {
     Ok(())
 }
 
-/// A file is not written if it has something that the written one would lack.
+/// Refuses to write a file that contains comments or anchors, which the built-in yq would lose.
 fn refuse_loss(file: &str, traits: rdd_yq::FileTraits) -> Result<(), Ended> {
     let lost = match (traits.has_comments, traits.has_anchors) {
         (true, _) => "comments",
@@ -145,6 +146,7 @@ fn refuse_loss(file: &str, traits: rdd_yq::FileTraits) -> Result<(), Ended> {
 }
 
 fn read_input(context: &Context<'_>) -> Result<String, Ended> {
+    // One byte more than allowed, to detect input that is too large.
     let mut text = String::new();
     let read = context.with_streams(|streams| streams.input.take(INPUT_BYTES_MAX + 1).read_to_string(&mut text));
     read.map_err(|error| words(format!("read standard input: {error}")))?;
@@ -168,7 +170,7 @@ fn bounded(name: &str, text: String) -> Result<String, Ended> {
     Ok(text)
 }
 
-/// The operating system's reason, as Go says it.
+/// The operating system's error as Go formats it.
 fn plain_reason(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
@@ -177,14 +179,14 @@ fn plain_reason(error: &std::io::Error) -> String {
     }
 }
 
-/// Replaces a file as a whole; a link stays a link to it.
+/// Replaces a file atomically and keeps its mode. A symbolic link stays; its target is replaced.
 fn write_file(name: &str, text: &str) -> Result<(), Ended> {
     let path = fs::canonicalize(name).map_err(|error| words(format!("open {name}: {}", plain_reason(&error))))?;
     let mode = fs::metadata(&path).map_or(0o600, |meta| meta.permissions().mode() & 0o7777);
     write_atomic(Path::new(&path), text.as_bytes(), mode).map_err(|error| words(rdd_stdx::chain::Chain(&error)))
 }
 
-/// The format that the extension of a file implies.
+/// The input format for a file name's extension.
 fn format_by_name(name: &str) -> InputFormat {
     match Path::new(name).extension().and_then(OsStr::to_str) {
         Some("json" | "JSON") => InputFormat::Json,
@@ -192,7 +194,7 @@ fn format_by_name(name: &str) -> InputFormat {
     }
 }
 
-/// The default output format.
+/// The output format that corresponds to the input format.
 fn same_format(input: InputFormat) -> OutputFormat {
     match input {
         InputFormat::Yaml => OutputFormat::Yaml,

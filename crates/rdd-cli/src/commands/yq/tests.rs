@@ -1,4 +1,4 @@
-//! The command around the language: which yq, which words, which files.
+//! Tests of `rdd yq` around the language: the choice of the yq, the command line, the files.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -16,7 +16,7 @@ fn yq(user: &User, words: &[&str]) -> Ran {
     user.run_argv(argv, &|_| Ok(()))
 }
 
-// Finding E-9: without a yq on the PATH there was none.
+// Finding E-9: without a yq on PATH, `rdd yq` failed.
 #[test]
 fn without_a_yq_on_the_path_the_built_in_one_answers() {
     let mut user = user();
@@ -33,7 +33,7 @@ fn without_a_yq_on_the_path_the_built_in_one_answers() {
     assert!(yq(&user, &["--help"]).stdout.contains("Differences from the original yq"));
 }
 
-// Finding E-9: another copy of this program would look for a yq again, without end.
+// Finding E-9: another copy of this program would search for a yq again, without end.
 #[test]
 fn a_yq_on_the_path_is_run_once_and_never_ourselves() {
     let mut user = user();
@@ -78,7 +78,7 @@ fn errors_begin_as_those_of_yq_and_end_with_one() {
     }
 }
 
-// Finding E-9: comments would be lost silently.
+// Finding E-9: comments would be lost without notice.
 #[test]
 fn in_place_changes_a_file_and_refuses_one_that_would_lose_something() {
     let user = user();
