@@ -1,4 +1,4 @@
-//! What every command is given: its surroundings, resolved once.
+//! The context of a command: its environment, streams and settings, resolved once.
 
 use std::{
     cell::OnceCell,
@@ -18,24 +18,24 @@ use crate::{
     report::{Failure, Outcome},
 };
 
-/// Files that only a source tree has, relative to the folder of the executable.
+/// Files that only a source tree has, relative to the executable's folder; they enable developer mode.
 const SOURCE_TREE_MARKS: [&str; 2] = ["../cmd/rdd/main.go", "../../crates/rdd/src/main.rs"];
 
-/// The surroundings of a command.
+/// What every command gets: environment, build information, output streams and settings.
 pub struct Context<'a> {
-    /// What the variables said.
+    /// The environment variables that the program reads.
     pub environment: Environment,
-    /// What is known about this build.
+    /// The version and build of this binary.
     pub build: &'a BuildInfo,
-    /// What the binary brings.
+    /// The functions that the binary provides: the daemon, and removing VMs.
     pub product: Product<'a>,
-    /// Standard output.
+    /// Writes data to standard output.
     pub printer: Printer,
-    /// Standard error.
+    /// Writes messages to standard error.
     pub record: Recorder,
-    /// What the user wants to see; also decides the `-v` of a daemon.
+    /// The log level; it also determines the `-v` of a daemon that the command starts.
     pub level: Level,
-    /// The shape of records.
+    /// The format of log records.
     pub format: Format,
     world: World,
     developer: OnceCell<bool>,
@@ -60,11 +60,12 @@ impl<'a> Context<'a> {
         Self { environment, build, product, printer, record, level, format, world, developer }
     }
 
-    /// Applies the global flags. The format is judged before the level.
+    /// Applies the global flags. An invalid format is reported before an invalid level, as in the original.
     pub(crate) fn configure(&mut self, global: &Global, command: &Command) -> Outcome {
         self.format = Format::parse(&global.log_format)?;
-        // The version is a constant: printing it must not depend on where the executable lies.
+        // The version is a constant: printing it must not depend on the executable's path.
         let developer = || !matches!(command, Command::Version(_)) && self.is_developer_mode();
+        // The daemon has its own log settings (`-v`), so `serve` ignores the level of the command line.
         let serving = matches!(command, Command::Service { verb: Some(Service::Serve(_)) });
         let variable = self.environment.log_level.as_deref().filter(|_| !serving);
         let flag = if serving { "" } else { global.log_level.as_str() };
@@ -73,13 +74,13 @@ impl<'a> Context<'a> {
         let (no_color, term) = (self.environment.no_color, self.environment.term.as_deref());
         let look = Look::of(self.format, self.world.stderr_is_terminal, no_color, term);
         let silent = !chosen && level < Level::Info && matches!(look, Look::Terminal { .. });
-        // Someone who sits there and asked for nothing else wants to see what is being done.
+        // A terminal user who chose no level sees what the command does, without debug messages.
         let threshold = if silent { Level::Info } else { level };
         self.record = Recorder::new(self.world.stderr.clone(), self.world.clock.clone(), look, threshold);
         Ok(())
     }
 
-    /// Whether this is a developer's build or session.
+    /// Whether developer mode is on: by `RDD_DEVELOPER_MODE`, or if the executable is in a source tree.
     pub fn is_developer_mode(&self) -> bool {
         *self.developer.get_or_init(|| match self.environment.developer_mode {
             Some(chosen) => chosen,
@@ -87,12 +88,12 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// The instance that is meant.
+    /// The instance of this command line.
     pub fn instance(&self) -> Outcome<Instance> {
         Ok(Instance::resolve(&self.environment, Platform::current())?)
     }
 
-    /// This program's own file.
+    /// The path of this program's executable.
     pub fn executable(&self) -> io::Result<PathBuf> {
         match &self.world.executable {
             Some(executable) => Ok(executable.clone()),
@@ -100,29 +101,30 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Whether somebody sits there who could answer.
+    /// Whether standard input is a terminal, so that a user can answer questions.
     pub fn stdin_is_terminal(&self) -> bool {
         self.world.stdin_is_terminal
     }
 
-    /// Where the time comes from.
+    /// The clock that commands use.
     pub fn clock(&self) -> &SharedClock {
         &self.world.clock
     }
 
-    /// Whether help may be coloured.
+    /// Whether output on standard output may be coloured.
     pub fn stdout_is_colorful(&self) -> bool {
         self.world.stdout_is_terminal && !self.environment.no_color && self.environment.term.as_deref() != Some("dumb")
     }
 
-    /// How wide the terminal on standard output is; `None` if there is none.
+    /// The width of the terminal on standard output; `None` if it is not a terminal.
     pub fn stdout_terminal(&self) -> Option<usize> {
         let size = rustix::termios::tcgetwinsize(io::stdout());
+        // Some terminals report 0 columns.
         let columns = size.map_or(0, |size| usize::from(size.ws_col)).max(40);
         self.world.stdout_is_terminal.then_some(columns)
     }
 
-    /// Asks a question, as it is, and says whether the answer is yes.
+    /// Prints a question to standard error and reads an answer. Returns whether it is yes.
     pub fn ask(&self, question: &str) -> Outcome<bool> {
         {
             let mut stream = self.world.stderr.lock();
@@ -134,14 +136,18 @@ impl<'a> Context<'a> {
         Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
     }
 
-    /// Hands the streams themselves to a part that speaks with words of its own, as long as it runs.
+    /// Locks the standard streams for a part that writes its own output, such as kubectl's verbs.
     pub fn with_streams<T>(&self, run: impl FnOnce(rdd_ctl::Streams<'_>) -> T) -> T {
         let (mut out, mut err) = (self.world.stdout.lock(), self.world.stderr.lock());
         let mut input = self.world.stdin.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         run(rdd_ctl::Streams { out: &mut **out, err: &mut **err, input: &mut **input })
     }
 
-    /// Asks before something is lost. Without a terminal nobody can answer, so `--yes` is needed there.
+    /// Asks for confirmation of a destructive action.
+    ///
+    /// # Errors
+    ///
+    /// A failure if the answer is not yes, or if there is no terminal to ask on; scripts pass `--yes`.
     pub fn confirm(&self, what: &str, yes: bool) -> Outcome {
         if yes {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The programs that run controllers in a process of their own: this binary under the names that the original gave them.
+//! Programs that run controllers in their own process: this binary under the names of the original's programs.
 
 use std::{ffi::OsString, path::Path};
 
@@ -13,7 +13,7 @@ use crate::{
     report::Failure,
 };
 
-/// Each program, and the group of controllers that it runs, which is also the name of its manager.
+/// The programs, each with the group of controllers that it runs, which is also its manager's name.
 const PROGRAMS: [(&str, &str); 5] = [
     ("app-controller", "app"),
     ("containers-controller", "containers"),
@@ -22,22 +22,22 @@ const PROGRAMS: [(&str, &str); 5] = [
     ("rdd-controller", "rdd"),
 ];
 
-/// What a manager in a process of its own is asked to do.
+/// The options of a controller manager in its own process.
 #[derive(Debug, Clone)]
 pub struct ExternalOptions {
-    /// The group whose controllers it runs.
+    /// The group of controllers to run.
     pub group: &'static str,
-    /// Whose controllers they are.
+    /// The instance that the controllers belong to.
     pub instance: Instance,
-    /// The port for metrics that is tried first.
+    /// The first port to try for metrics.
     pub metrics_port: u16,
-    /// The port for its health that is tried first.
+    /// The first port to try for health checks.
     pub health_port: u16,
-    /// `-v`, or what `RDD_LOG_LEVEL` stands for.
+    /// The verbosity from `-v`, or else from `RDD_LOG_LEVEL`.
     pub verbosity: u8,
-    /// Where to log instead of standard error.
+    /// The log file; `None` logs to standard error.
     pub log_file: Option<LogFile>,
-    /// The environment the program started with.
+    /// The environment variables that the program reads.
     pub environment: Environment,
 }
 
@@ -54,7 +54,9 @@ struct Args {
     klog: KlogFlags,
 }
 
-/// Runs one of these programs, if this is one; the exit code then.
+/// Runs a controller manager if `argv[0]` is the name of one.
+///
+/// Returns the exit code, or `None` if this is another program.
 pub fn run(
     argv: &[OsString],
     environment: &Environment,
@@ -65,7 +67,7 @@ pub fn run(
     let args = match Args::try_parse_from(std::iter::once(program.into()).chain(words)) {
         Ok(args) => args,
         Err(error) => {
-            // What cannot be printed has nobody to read it.
+            // There is nowhere to report a failed write to standard error.
             let _ = error.print();
             return Some(i32::from(error.use_stderr()));
         }
@@ -105,6 +107,7 @@ fn options(
 
 fn program_named_by(program: &Path) -> Option<(&'static str, &'static str)> {
     let base = program.file_name()?.to_str()?;
+    // `app-controller.exe` counts too, as in `multicall`.
     let stem = base.split('.').next().unwrap_or(base);
     PROGRAMS.into_iter().find(|(name, _)| *name == stem)
 }

@@ -1,11 +1,11 @@
-//! Text as Go's standard library reads and writes it, because scripts and stored files were written for that.
+//! Parses and formats values as Go's standard library does, since scripts and stored files rely on that form.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use rdd_meta::go_text;
 pub use rdd_meta::go_text::quote;
 
-/// Reads a truth value as `strconv.ParseBool` does.
+/// Parses a boolean as `strconv.ParseBool` does.
 pub fn parse_bool(text: &str) -> Result<bool, ParseError> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
@@ -14,24 +14,24 @@ pub fn parse_bool(text: &str) -> Result<bool, ParseError> {
     }
 }
 
-/// Reads a decimal number as `strconv.ParseInt` does.
+/// Parses a decimal number as `strconv.ParseInt` does.
 pub fn parse_int(text: &str) -> Result<i64, ParseError> {
     go_text::parse_int(text).map_err(|error| ParseError(error.to_string()))
 }
 
-/// What Go would have said about a value.
+/// A parse error with Go's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseError(pub(crate) String);
 
-/// A duration as flags take it: `1m30s`, `0`, `-5s`.
+/// A duration in Go's syntax: `1m30s`, `0`, `-5s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GoDuration {
     nanoseconds: i64,
 }
 
 impl GoDuration {
-    /// As a bound on a wait: 0 means none, and a negative one has passed already.
+    /// The duration as a timeout: 0 is no timeout (`None`), a negative one has already passed.
     pub fn as_bound(self) -> Option<Duration> {
         (self.nanoseconds != 0).then(|| Duration::from_nanos(u64::try_from(self.nanoseconds).unwrap_or(0)))
     }
@@ -81,9 +81,11 @@ impl FromStr for GoDuration {
                     return Err(ParseError(message));
                 }
             };
+            // Sums in `i128`, so that an overflow is detected only at the end, as a value out of range.
             let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| invalid())? };
             let mut place = scale;
             let mut part = whole.checked_mul(scale).ok_or_else(invalid)?;
+            // Further digits are below a nanosecond.
             for digit in fraction.bytes().take(18) {
                 place /= 10;
                 part += i128::from(digit - b'0') * place;
@@ -120,7 +122,7 @@ impl fmt::Display for GoDuration {
     }
 }
 
-/// `amount / unit` with as many decimals as it needs.
+/// `amount / unit` in decimal, without trailing zeros.
 fn decimal(amount: u64, unit: u64) -> String {
     let width = unit.ilog10() as usize;
     let text = format!("{}.{:0width$}", amount / unit, amount % unit);

@@ -1,10 +1,10 @@
-//! Help: commands in groups, with examples, as wide as the terminal.
+//! Renders help texts: commands in groups, followed by flags and examples.
 
 use clap::{Command, CommandFactory, builder::StyledStr};
 
 use crate::args::Cli;
 
-/// The commands of a group, under a heading.
+/// A heading and the names of the commands below it.
 type Group = (&'static str, &'static [&'static str]);
 
 const ROOT_GROUPS: &[Group] = &[
@@ -27,14 +27,14 @@ const LIMAVM_GROUPS: &[Group] = &[
     ("Configuration", &["edit", "params", "reset"]),
 ];
 
-/// Not a flag like the others: it counts in one place only.
+/// Help on `--instance`, which is not a clap flag: it counts only directly after the program's name.
 const INSTANCES: &str = "Instances:\n  --instance=NAME directly after rdd, or the variable RDD_INSTANCE, chooses the instance; the default\n  \
      is 2. Each instance has its own service, files and ports.\n\n";
 
-/// Shown in help only in developer mode; they always work.
+/// Flags that help shows only in developer mode; they always work.
 const HIDDEN_FLAGS: [&str; 2] = ["controllers", "secure_port"];
 
-/// Examples, by the path of the command.
+/// Examples, by the full name of the command.
 const EXAMPLES: &[(&str, &str)] = &[
     (
         "rdd",
@@ -150,7 +150,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("rdd help", "  rdd help service start"),
 ];
 
-/// The table of commands, ready to be searched.
+/// Builds clap's command tree. In developer mode, hidden commands and flags are shown.
 pub fn tree(developer: bool) -> Command {
     let mut tree = Cli::command();
     if developer {
@@ -166,7 +166,7 @@ fn unhide(command: Command) -> Command {
         .mut_subcommands(|command| unhide(command.hide(false)))
 }
 
-/// Help on the command at the end of `path`; `None` if there is no such command.
+/// Renders the help of the command at `path`; `None` if there is no such command.
 pub fn render(tree: &Command, path: &[String]) -> Option<StyledStr> {
     let mut command = tree;
     for name in path.iter().skip(1) {
@@ -179,6 +179,7 @@ pub fn render(tree: &Command, path: &[String]) -> Option<StyledStr> {
         ["rdd", "limavm"] => LIMAVM_GROUPS,
         _ => &[],
     };
+    // The groups replace clap's own list of subcommands, so all of them are hidden in the copy.
     let mut shown = command.clone();
     let mut template = String::from("{about-with-newline}\n{usage-heading} {usage}\n\n");
     if !groups.is_empty() {
@@ -197,7 +198,7 @@ pub fn render(tree: &Command, path: &[String]) -> Option<StyledStr> {
     Some(shown.help_template(template).render_help())
 }
 
-/// The commands on a path by their own names, where the path may use aliases.
+/// The names of the commands on a path in which aliases may occur.
 fn names_of<'t>(tree: &'t Command, path: &[String]) -> Vec<&'t str> {
     let mut command = tree;
     let mut names = Vec::new();

@@ -1,10 +1,10 @@
-//! The log flags of Kubernetes programs (klog), in the spelling of Go's `flag` package: one dash or two.
+//! Parses the log flags of Kubernetes programs (klog) in the syntax of Go's `flag` package, with one dash or two.
 
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{ArgAction, Args, builder::BoolishValueParser};
 
-/// Every flag of klog, with whether it is a switch: a switch takes its value after `=` only.
+/// klog's flags, each with whether it is a boolean; a boolean takes a value only after `=`.
 const FLAGS: [(&str, bool); 14] = [
     ("add_dir_header", true),
     ("alsologtostderr", true),
@@ -22,7 +22,7 @@ const FLAGS: [(&str, bool); 14] = [
     ("vmodule", false),
 ];
 
-/// Flags that only shape klog's own lines. They are accepted, and have no effect.
+/// Flags that only change the form of klog's lines. They are accepted without effect.
 const IGNORED: [&str; 7] = [
     "add_dir_header",
     "legacy_stderr_threshold_behavior",
@@ -64,10 +64,10 @@ pub(crate) struct KlogFlags {
     stderr_threshold: Severity,
 }
 
-/// How bad something is, as klog counts it.
+/// The severities of klog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Everything that is not a warning or an error.
+    /// Every message below a warning.
     Info,
     /// A warning.
     Warning,
@@ -79,26 +79,28 @@ fn parse_severity(text: &str) -> Result<Severity, String> {
     match text.to_ascii_uppercase().as_str() {
         "INFO" | "0" => Ok(Severity::Info),
         "WARNING" | "1" => Ok(Severity::Warning),
-        // Nothing that we log is fatal: what ends the program is an error.
+        // No message here is fatal: an error that ends the program is logged as an error.
         "ERROR" | "2" | "FATAL" | "3" => Ok(Severity::Error),
         _ => Err("expected INFO, WARNING, ERROR or FATAL".to_owned()),
     }
 }
 
-/// A file that a program logs to.
+/// A log file of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFile {
-    /// Where it is. Lines are appended.
+    /// Its path. Lines are appended.
     pub path: PathBuf,
-    /// When it is set aside and a new one is begun.
+    /// The size at which the file is rotated; `None` never rotates it.
     pub bytes_max: Option<u64>,
-    /// Lines of this severity and above go to standard error as well.
+    /// Lines of this severity and above also go to standard error.
     pub stderr_from: Severity,
 }
 
 impl KlogFlags {
-    /// The file to log to; `None` means standard error. Without `-log_file` and `-log_dir` klog makes files in the folder for
-    /// temporary files, where their names can be guessed; we stay with standard error.
+    /// The file to log to; `None` means standard error.
+    ///
+    /// Without `-log_file` and `-log_dir`, klog creates files with predictable names in the temporary folder, which is unsafe; this uses
+    /// standard error instead.
     pub(crate) fn log_file(&self, program: &str) -> Option<LogFile> {
         let in_folder = || self.log_dir.as_ref().map(|folder| folder.join(format!("{program}.log")));
         let path = self.log_file.clone().or_else(in_folder).filter(|_| !self.log_to_stderr)?;
@@ -110,12 +112,13 @@ impl KlogFlags {
     }
 }
 
-/// Rewrites klog's flags from Go's spelling to ours: `-log_file=x` becomes `--log_file=x`, and so does `-log_file x`. Those
-/// without effect are left out.
+/// Rewrites klog's flags from Go's syntax to clap's: `-log_file=x` and `-log_file x` become `--log_file=x`. Flags without effect are
+/// removed.
 pub(crate) fn rewrite_go_flags(words: &[OsString]) -> Vec<OsString> {
     let mut rewritten = Vec::with_capacity(words.len());
     let mut words = words.iter();
     while let Some(word) = words.next() {
+        // Words that are not klog flags are left to clap.
         let Some((name, value, is_switch)) = word.to_str().and_then(parse_go_flag) else {
             rewritten.push(word.clone());
             continue;
@@ -138,7 +141,7 @@ pub(crate) fn rewrite_go_flags(words: &[OsString]) -> Vec<OsString> {
     rewritten
 }
 
-/// A klog flag with its value, if this word is one.
+/// Parses a word as a klog flag: its name, its value if it has one, and whether it is a boolean.
 fn parse_go_flag(word: &str) -> Option<(&'static str, Option<&str>, bool)> {
     let flag = word.strip_prefix("--").or_else(|| word.strip_prefix('-'))?;
     let (name, value) = flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value)));

@@ -1,8 +1,7 @@
 //! The command line: arguments, commands, output and exit codes.
 //!
-//! [`run`] is all that `main` calls. Words become a command in [`parse`], commands live in [`commands`], what they share
-//! about the daemon in [`service`]. Data goes to standard output through [`printer`], everything else to standard error
-//! through [`record`].
+//! [`run`] is the entry point that `main` calls. [`parse`] turns arguments into a command; [`commands`] holds the commands and [`service`]
+//! what they share about the daemon. Data goes to standard output through [`printer`], messages to standard error through [`record`].
 
 use std::{
     ffi::OsString,
@@ -38,50 +37,50 @@ use printer::Stream;
 use record::{Format, Level, Look, Recorder};
 use report::{ExitCode, Outcome};
 
-/// What is known about this build.
+/// The version and build of a binary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BuildInfo {
     /// The product's version, from `git describe`.
     pub version: &'static str,
-    /// The commit it was built from.
+    /// The commit that the binary was built from.
     pub git_commit: &'static str,
-    /// When it was built, RFC 3339.
+    /// The build time, RFC 3339.
     pub build_date: &'static str,
-    /// The toolchain and its version.
+    /// The Rust toolchain and its version.
     pub toolchain: &'static str,
     /// The compiler.
     pub compiler: &'static str,
-    /// `os/arch`.
+    /// The platform, as `os/arch`.
     pub platform: &'static str,
-    /// What the API server reports as `gitVersion`.
+    /// The version that the API server reports as `gitVersion`.
     pub git_version: &'static str,
 }
 
-/// What the daemon is asked to do.
+/// The options of the daemon.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
-    /// Whose daemon it is.
+    /// The instance to serve.
     pub instance: Instance,
-    /// The port to try first.
+    /// The first port to try.
     pub secure_port: u16,
-    /// Which controllers to run, as the flag said.
+    /// The controllers to run, in the syntax of `--controllers`.
     pub controllers: String,
-    /// `-v`.
+    /// The verbosity, `-v`.
     pub verbosity: u8,
-    /// The shape of log lines.
+    /// The format of log lines.
     pub log_format: Format,
-    /// The environment the program started with.
+    /// The environment variables that the program reads.
     pub environment: Environment,
-    /// What is known about this build.
+    /// The version and build of this binary.
     pub build: BuildInfo,
 }
 
-/// The parts of the product that the command line does not know, as the binary wires them.
+/// The functions of the product that this crate does not depend on; the binary provides them.
 #[derive(Clone, Copy)]
 pub struct Product<'a> {
-    /// The daemon: returns when it was told to stop.
+    /// Runs the daemon, until it is asked to stop.
     pub serve: &'a dyn Fn(ServeOptions) -> anyhow::Result<()>,
-    /// Ends and removes every machine of an instance whose daemon does not run.
+    /// Stops and removes every VM of an instance. Only called while no daemon of the instance runs.
     pub remove_machines: &'a dyn Fn(&Instance, &Environment) -> anyhow::Result<()>,
 }
 
@@ -91,12 +90,14 @@ impl std::fmt::Debug for Product<'_> {
     }
 }
 
-/// Runs one command line and gives its exit code.
+/// Runs a command line and returns the exit code.
+///
+/// All errors are reported on standard error here; a broken pipe on standard output is a success, as `rdd … | head` expects.
 pub fn run(argv: Vec<OsString>, environment: Environment, build: &BuildInfo, product: Product<'_>) -> i32 {
     run_in(World::of_process(), argv, environment, build, product)
 }
 
-/// What surrounds a command: its streams, its clock and its own program.
+/// The process's streams, clock and executable, replaced in tests.
 pub(crate) struct World {
     pub(crate) stdout: Stream,
     pub(crate) stderr: Stream,
@@ -105,7 +106,7 @@ pub(crate) struct World {
     pub(crate) stdout_is_terminal: bool,
     pub(crate) stderr_is_terminal: bool,
     pub(crate) clock: SharedClock,
-    /// This program; `None` means that the operating system is asked when it matters.
+    /// This program's executable; `None` asks the operating system when it is needed.
     pub(crate) executable: Option<PathBuf>,
 }
 
@@ -131,6 +132,7 @@ pub(crate) fn run_in(
     build: &BuildInfo,
     product: Product<'_>,
 ) -> i32 {
+    // Commands replace the recorder once the flags are known.
     let mut record = early_recorder(&world, &environment);
     match execute(world, argv, environment, build, product, &mut record) {
         Ok(()) => ExitCode::Success.number(),
@@ -150,6 +152,7 @@ fn execute(
     product: Product<'_>,
     record: &mut Recorder,
 ) -> Outcome {
+    // A link named `kubectl` or `yq` becomes that command before anything is parsed.
     let words = multicall::expand(argv).into_iter().skip(1).collect();
     let (instance, words) = parse::take_instance(words);
     let environment = match instance {
@@ -170,7 +173,7 @@ fn execute(
     commands::dispatch(&context, &cli.global, command)
 }
 
-/// For what goes wrong before the flags are read.
+/// The recorder for failures before the flags are parsed.
 fn early_recorder(world: &World, environment: &Environment) -> Recorder {
     let level = environment.log_level.as_deref().and_then(|level| Level::parse(level).ok()).unwrap_or(Level::Warn);
     let look = Look::of(Format::Text, world.stderr_is_terminal, environment.no_color, environment.term.as_deref());

@@ -1,13 +1,13 @@
-//! Which program we were called as: a link named `kubectl` or `yq` is that command.
+//! Maps the program's name to a command: a link named `kubectl` or `yq` runs that command.
 
 use std::{ffi::OsString, path::Path};
 
-/// The names under which this binary stands for one of its commands.
+/// The program names that stand for a command of the same name.
 const NAMES: [&str; 2] = ["kubectl", "yq"];
 
-/// Puts the command that `argv[0]` names in front of the other words.
+/// Inserts the command that `argv[0]` names before the other arguments.
 ///
-/// The literal word decides, not what it links to; it counts up to its first dot, so `kubectl.exe` is `kubectl`.
+/// The name of the link counts, not its target, and only up to the first dot: `kubectl.exe` is `kubectl`.
 pub fn expand(mut argv: Vec<OsString>) -> Vec<OsString> {
     if let Some(name) = argv.first().and_then(|program| command_named_by(Path::new(program))) {
         argv.insert(1, name.into());

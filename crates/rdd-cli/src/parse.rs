@@ -1,7 +1,7 @@
-//! From words to a command: flags as pflag reads them, errors as cobra words them, types as clap makes them.
+//! Parses the command line: syntax as pflag, error texts as cobra, types as clap.
 //!
-//! Scripts match on the original's usage errors, so a first pass reads the words by the original's rules, with clap's own
-//! table of commands and flags as its only source. What it lets through is handed to clap in one canonical form.
+//! Scripts match the original's usage errors, so a first pass parses by the original's rules, with clap's command tree as its only source.
+//! It passes what it accepts to clap in one canonical form.
 
 use std::ffi::{OsStr, OsString};
 
@@ -13,20 +13,20 @@ use crate::{
     report::{Failure, Outcome},
 };
 
-/// What a command line asks for.
+/// A parsed command line.
 #[derive(Debug)]
 pub enum Parsed {
-    /// A command.
+    /// Run this command.
     Run(Box<Cli>),
-    /// Help on the command at the end of this path of names, which begins with the program's.
+    /// Print the help of the command with this path of names, the program's name included.
     Help(Vec<String>),
-    /// The version, in this format.
+    /// Print the version in this format.
     Version(String),
 }
 
-/// Takes `--instance` off the front. It counts only directly after the program's name.
+/// Removes `--instance` from the front of the arguments; it counts only directly after the program's name.
 ///
-/// Gives the instance, if one was named, and the words that remain.
+/// Returns the instance, if there was one, and the other arguments.
 pub fn take_instance(mut words: Vec<OsString>) -> (Option<String>, Vec<OsString>) {
     let Some(first) = words.first().and_then(|word| word.to_str()) else { return (None, words) };
     if let Some(value) = first.strip_prefix("--instance=") {
@@ -47,7 +47,13 @@ pub fn take_instance(mut words: Vec<OsString>) -> (Option<String>, Vec<OsString>
     }
 }
 
-/// Reads the words after the program's name. `tree` is clap's table of commands, built.
+/// Parses the arguments after the program's name.
+///
+/// `tree` is clap's command tree, built. Flags may stand anywhere, and the last of several equal ones counts.
+///
+/// # Errors
+///
+/// A failure with cobra's or pflag's text.
 pub fn parse(tree: &Command, words: Vec<OsString>) -> Outcome<Parsed> {
     let found = find(tree, words);
     let command = *found.path.last().expect("the root is always there");
@@ -55,6 +61,7 @@ pub fn parse(tree: &Command, words: Vec<OsString>) -> Outcome<Parsed> {
     if is_root && let Some(word) = stray_word(&found.words, command) {
         return Err(unknown_command(&word, "rdd", Some(tree)));
     }
+    // Words before the name of a passthrough command can only be global flags.
     let flag_owner = if found.passed_on.is_some() { tree } else { command };
     let mut flags = match read_flags(flag_owner, found.words, is_root)? {
         Reading::Version(format) => return Ok(Parsed::Version(format)),
@@ -68,6 +75,7 @@ pub fn parse(tree: &Command, words: Vec<OsString>) -> Outcome<Parsed> {
         Some(words) => flags.positionals.extend(words),
         None => check_count(command, &names, &flags.positionals)?,
     }
+    // After `--`, clap takes every word as a positional, so a positional that begins with a dash is safe.
     let canonical = names.into_iter().map(OsString::from).chain(flags.canonical).chain([OsString::from("--")]);
     let matches = tree.clone().try_get_matches_from(canonical.chain(flags.positionals));
     let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|error| refused(&error, command))?;
@@ -75,11 +83,11 @@ pub fn parse(tree: &Command, words: Vec<OsString>) -> Outcome<Parsed> {
 }
 
 struct Found<'t> {
-    /// From the root to the command meant.
+    /// The commands from the root to the one that is meant.
     path: Vec<&'t Command>,
-    /// Everything but the words that name it.
+    /// The arguments without the names of commands.
     words: Vec<OsString>,
-    /// For a command whose words belong to another program: the words after its name.
+    /// The arguments after the name of a passthrough command, such as `rdd ctl`; they are not parsed here.
     passed_on: Option<Vec<OsString>>,
 }
 
@@ -100,7 +108,7 @@ fn find(tree: &Command, mut words: Vec<OsString>) -> Found<'_> {
     }
 }
 
-/// The index of the first word that is neither a flag nor a flag's value, by the original's guess at what is a value.
+/// The index of the first word that is neither a flag nor a flag's value. Whether an unknown flag takes a value is guessed as in cobra.
 fn first_word(words: &[OsString], command: &Command) -> Option<usize> {
     let mut index = 0;
     while index < words.len() {
@@ -110,6 +118,7 @@ fn first_word(words: &[OsString], command: &Command) -> Option<usize> {
         }
         index += 1;
         if takes_next_word(&word, command) {
+            // The last word is then the flag's value, so no command follows; cobra's `stripFlags` has the same rule.
             if words.len() - index <= 1 {
                 return None;
             }
@@ -126,6 +135,7 @@ fn takes_next_word(word: &str, command: &Command) -> bool {
         return false;
     }
     match (word.strip_prefix("--"), word.strip_prefix('-')) {
+        // An unknown flag counts as one that takes a value.
         (Some(name), _) => !long_flag(command, name).is_some_and(needs_no_value),
         (None, Some(short)) if short.chars().count() == 1 => {
             !short.chars().next().and_then(|short| short_flag(command, short)).is_some_and(needs_no_value)
@@ -153,7 +163,7 @@ enum Reading {
     Version(String),
 }
 
-/// Reads flags and positionals in any order, until `--`.
+/// Parses flags and positionals in any order; after `--` everything is a positional.
 fn read_flags(command: &Command, words: Vec<OsString>, is_root: bool) -> Outcome<Reading> {
     let mut flags = Flags { canonical: Vec::new(), positionals: Vec::new(), help: false };
     let mut words = words.into_iter();
@@ -176,6 +186,7 @@ fn read_flags(command: &Command, words: Vec<OsString>, is_root: bool) -> Outcome
                 ("version", value) if is_root && *value != "false" => {
                     return Ok(Reading::Version(value.to_string_lossy().into_owned()));
                 }
+                // clap's help flag takes no value, but pflag's does: `--help=false`.
                 ("help", value) => {
                     let value = value.to_string_lossy();
                     let wanted = go::parse_bool(&value).map_err(|error| invalid_argument(&value, arg, &error))?;
@@ -240,7 +251,7 @@ fn read_shorts<'c>(
     Ok(settings)
 }
 
-/// Underscores in names count as hyphens.
+/// Finds a flag by its long name; underscores count as hyphens.
 fn long_flag<'c>(command: &'c Command, name: &str) -> Option<&'c Arg> {
     let name = name.replace('_', "-");
     command.get_arguments().find(|arg| arg.get_long() == Some(name.as_str()))
@@ -250,6 +261,7 @@ fn short_flag(command: &Command, short: char) -> Option<&Arg> {
     command.get_arguments().find(|arg| arg.get_short() == Some(short))
 }
 
+// A switch, or a flag whose value is optional after `=`.
 fn needs_no_value(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong)
         || arg.get_num_args().is_some_and(|count| count.min_values() == 0)
@@ -261,7 +273,7 @@ fn canonical(arg: &Arg, value: &OsStr) -> OsString {
     word
 }
 
-/// How many words a command takes beside its flags, as cobra would complain about it.
+/// Checks the number of positionals; the error texts are cobra's.
 fn check_count(command: &Command, path: &[String], positionals: &[OsString]) -> Outcome {
     let count = positionals.len();
     let (mut least, mut most) = (0, Some(0_usize));
@@ -303,10 +315,11 @@ fn is_similar(typed: &str, name: &str) -> bool {
     name.starts_with(&typed) || distance(&typed, name) <= 2
 }
 
-/// How many letters must be changed, added or taken away to make one word of the other.
+/// The Levenshtein distance of two words, as cobra computes it for suggestions.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
+    // One row of the table at a time.
     for (line, letter) in from.chars().enumerate() {
         let mut diagonal = row[0];
         row[0] = line + 1;
@@ -319,7 +332,7 @@ fn distance(from: &str, to: &str) -> usize {
     row[to.len()]
 }
 
-/// Clap sees only words that passed the rules above, so what it refuses is a value.
+/// Converts clap's error. Only values can be invalid here, since names and counts were checked before.
 fn refused(error: &clap::Error, command: &Command) -> Failure {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),

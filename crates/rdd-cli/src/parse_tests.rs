@@ -1,4 +1,4 @@
-//! Command lines, good and bad, and what the original says about them.
+//! Tests of valid and invalid command lines, with the original's error texts.
 
 use super::*;
 use crate::{args, help};

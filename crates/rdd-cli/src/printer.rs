@@ -1,4 +1,4 @@
-//! The only writer to standard output: data, never messages.
+//! Writes data to standard output; messages never go there.
 
 use std::{
     fmt,
@@ -6,12 +6,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-/// A stream that several owners write to.
+/// A writer that several owners share.
 #[derive(Clone)]
 pub struct Stream(Arc<Mutex<Box<dyn Write + Send>>>);
 
 impl Stream {
-    /// Wraps anything that can be written to.
+    /// Wraps a writer.
     pub fn new(writer: impl Write + Send + 'static) -> Self {
         Self(Arc::new(Mutex::new(Box::new(writer))))
     }
@@ -27,41 +27,41 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// Data that could not be delivered.
+/// A failed write to standard output.
 #[derive(Debug, thiserror::Error)]
 #[error("write to standard output")]
 pub struct Error(#[from] io::Error);
 
 impl Error {
-    /// Whether the reader went away, as `head` does when it has seen enough.
+    /// Whether the reader closed the pipe, as `head` does.
     pub fn is_broken_pipe(&self) -> bool {
         self.0.kind() == io::ErrorKind::BrokenPipe
     }
 }
 
-/// Writes data for the user or for the next program in the pipe.
+/// Writes data for the user or for the next program of a pipeline.
 #[derive(Debug, Clone)]
 pub struct Printer {
     stream: Stream,
 }
 
 impl Printer {
-    /// A printer on this stream.
+    /// Creates a printer on this stream.
     pub fn new(stream: Stream) -> Self {
         Self { stream }
     }
 
-    /// Writes a line.
+    /// Writes a line, with a newline at the end.
     pub fn line(&self, text: impl fmt::Display) -> Result<(), Error> {
         self.bytes(format!("{text}\n").as_bytes())
     }
 
-    /// Writes text as it is.
+    /// Writes text unchanged.
     pub fn text(&self, text: &str) -> Result<(), Error> {
         self.bytes(text.as_bytes())
     }
 
-    /// Writes bytes as they are, and flushes: the next program waits for them.
+    /// Writes bytes unchanged and flushes them, so that the next program of a pipeline gets them at once.
     pub fn bytes(&self, bytes: &[u8]) -> Result<(), Error> {
         let mut stream = self.stream.lock();
         stream.write_all(bytes)?;

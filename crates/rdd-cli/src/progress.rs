@@ -1,4 +1,4 @@
-//! A wait made visible: one line that is drawn over on a terminal, records elsewhere.
+//! Shows the progress of a wait: a spinner line on a terminal, log records elsewhere.
 
 use std::{
     io::Write,
@@ -13,13 +13,13 @@ use crate::{
 };
 
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-/// Often enough to look alive; the first frame comes at once.
+/// The time between two frames; the first frame is drawn at once.
 const FRAME_TIME: Duration = Duration::from_millis(100);
-/// For terminals that do not tell their width, or claim an absurd one.
+/// The minimum width, for terminals that report none or an absurd one.
 const COLUMNS_MIN: usize = 40;
 const CLEAR_LINE: &str = "\r\u{1b}[2K";
 
-/// Shows that something is under way until it is dropped.
+/// Shows progress until it is dropped; then the line is removed.
 #[derive(Debug)]
 pub struct Progress {
     record: Recorder,
@@ -45,7 +45,7 @@ struct State {
 }
 
 impl Progress {
-    /// Begins to show `phase`. Where lines cannot be drawn over, it is an ordinary message.
+    /// Starts to show `phase`. Where no line can be drawn over, it is logged instead.
     pub fn start(record: &Recorder, phase: &str) -> Self {
         let Look::Terminal { redraw: true, .. } = record.look() else {
             record.info(phase);
@@ -56,20 +56,21 @@ impl Progress {
             changed: Condvar::new(),
         });
         let (stream, watched) = (record.stream().clone(), Arc::clone(&shared));
-        // Without a thread there is no animation, and nothing else is lost.
+        // If the thread cannot be started, only the animation is missing.
         let thread =
             std::thread::Builder::new().name("progress".to_owned()).spawn(move || draw(&watched, &stream)).ok();
         Self { record: record.clone(), spinner: Some(Spinner { shared, thread }) }
     }
 
-    /// As [`Progress::start`], but only a terminal shows it: for waits whose records are fixed by what scripts compare.
+    /// Like [`Progress::start`], but only on a terminal that can redraw: for waits whose log records must not change, since scripts compare
+    /// them.
     pub fn on_terminal(record: &Recorder, phase: &str) -> Option<Self> {
         matches!(record.look(), Look::Terminal { redraw: true, .. }).then(|| Self::start(record, phase))
     }
 
-    /// A line that stays, above the one that is drawn over; with a mark for what is done, or as a warning.
+    /// Prints a permanent line above the progress line: with a check mark if `done`, otherwise as a warning.
     pub fn note(&self, text: &str, done: bool) {
-        // Held while the line is written, so that no frame comes in between.
+        // The lock keeps the thread from drawing a frame in between.
         let _still = self.spinner.as_ref().map(|spinner| {
             let state = spinner.shared.lock();
             put(self.record.stream(), CLEAR_LINE);
@@ -78,7 +79,7 @@ impl Progress {
         if done { self.record.success(text) } else { self.record.warn(text) }
     }
 
-    /// What is being waited for now.
+    /// Sets the phase; where there is no progress line, logs it.
     pub fn phase(&self, phase: &str) {
         match &self.spinner {
             Some(spinner) => {
@@ -96,7 +97,7 @@ impl Drop for Progress {
         spinner.shared.lock().done = true;
         spinner.shared.changed.notify_all();
         if let Some(thread) = spinner.thread.take() {
-            // A spinner that panicked has stopped spinning, which is what was asked of it.
+            // A thread that panicked has stopped drawing; nothing more is needed.
             let _ = thread.join();
         }
     }
@@ -118,12 +119,13 @@ fn draw(shared: &Shared, stream: &Stream) {
         let elapsed = format!(" ({}s)", began.elapsed().as_secs());
         put(stream, &format!("{CLEAR_LINE}{}{elapsed}", fit(&text, columns().saturating_sub(elapsed.len()))));
         frame += 1;
+        // Wakes up early when the phase changes or the wait ends.
         state = shared.changed.wait_timeout(state, FRAME_TIME).unwrap_or_else(PoisonError::into_inner).0;
     }
     put(stream, CLEAR_LINE);
 }
 
-/// A line that wraps could not be drawn over.
+/// Truncates the text to one line: a line that wraps cannot be drawn over.
 fn fit(text: &str, columns: usize) -> String {
     match text.char_indices().nth(columns.saturating_sub(1)) {
         Some((end, _)) if text.chars().count() >= columns => format!("{}…", &text[..end]),
@@ -138,6 +140,7 @@ fn columns() -> usize {
 
 fn put(stream: &Stream, text: &str) {
     let mut stream = stream.lock();
+    // A failed write must not end the wait.
     let _ = stream.write_all(text.as_bytes()).and_then(|()| stream.flush());
 }
 

@@ -1,4 +1,4 @@
-//! Messages on standard error: log records for scripts, plain lines for people at a terminal.
+//! Writes messages to standard error: log records for scripts, plain lines for people at a terminal.
 
 use std::io::Write;
 
@@ -12,27 +12,27 @@ use crate::{
     report::{ExitCode, Failure},
 };
 
-/// How much a message matters. Ordered: what is smaller is shown sooner.
+/// The level of a message. Smaller levels are more severe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Only the end of the world.
+    /// Only accepted as a threshold; no message has it.
     Panic,
     /// The command failed.
     Fatal,
-    /// The command failed in a way that has its own exit code.
+    /// The command failed with an exit code of its own.
     Error,
-    /// Something a person should know.
+    /// A problem that the user should know about; the command continues.
     Warn,
-    /// What was done.
+    /// A result or a completed step.
     Info,
-    /// How it was done.
+    /// Details of how a step was done.
     Debug,
-    /// Everything.
+    /// Every detail.
     Trace,
 }
 
 impl Level {
-    /// Reads a level as `--log-level` and `RDD_LOG_LEVEL` give it.
+    /// Parses a level from `--log-level` or `RDD_LOG_LEVEL`. The error text is logrus', as in the original.
     pub fn parse(text: &str) -> Result<Self, Failure> {
         Ok(match text.to_ascii_lowercase().as_str() {
             "panic" => Self::Panic,
@@ -46,7 +46,7 @@ impl Level {
         })
     }
 
-    /// The word in a record.
+    /// The level's name in a record, as logrus writes it.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Panic => "panic",
@@ -59,7 +59,7 @@ impl Level {
         }
     }
 
-    /// The `-v` that a daemon started at this level gets.
+    /// The `-v` of a daemon that is started at this level.
     pub const fn verbosity(self) -> u8 {
         match self {
             Self::Debug => 2,
@@ -69,7 +69,7 @@ impl Level {
     }
 }
 
-/// Which level counts: the flag, else the variable, else by mode. `chosen` is whether the user had a say.
+/// Determines the level: the flag, then the variable, then the default of the mode. Also returns whether the user chose it.
 pub fn resolve_level(
     flag: &str,
     variable: Option<&str>,
@@ -82,7 +82,7 @@ pub fn resolve_level(
     }
 }
 
-/// The shape of records.
+/// The format of log records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
     /// `key=value`, or plain lines on a terminal.
@@ -93,7 +93,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Reads `--log-format`.
+    /// Parses `--log-format`.
     pub fn parse(text: &str) -> Result<Self, Failure> {
         match text {
             "text" => Ok(Self::Text),
@@ -103,22 +103,22 @@ impl Format {
     }
 }
 
-/// How messages look to whoever reads standard error.
+/// The form of messages on standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// Records, for scripts.
+    /// Log records, for scripts.
     Record(Format),
-    /// Lines, for people.
+    /// Plain lines, for people.
     Terminal {
-        /// Whether colour is welcome.
+        /// Whether colours may be used.
         color: bool,
-        /// Whether a line may be drawn over.
+        /// Whether a line can be drawn over.
         redraw: bool,
     },
 }
 
 impl Look {
-    /// The look for these circumstances.
+    /// Chooses the form. Records are for pipes and for JSON; a dumb terminal gets lines without colour and redrawing.
     pub fn of(format: Format, terminal: bool, no_color: bool, term: Option<&str>) -> Self {
         let capable = term != Some("dumb");
         match (format, terminal) {
@@ -128,7 +128,7 @@ impl Look {
     }
 }
 
-/// Writes messages.
+/// Writes messages to standard error.
 #[derive(Debug, Clone)]
 pub struct Recorder {
     stream: Stream,
@@ -138,23 +138,23 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder that shows messages down to `threshold`.
+    /// Creates a recorder that writes messages up to the level `threshold`.
     pub fn new(stream: Stream, clock: SharedClock, look: Look, threshold: Level) -> Self {
         Self { stream, clock, look, threshold }
     }
 
-    /// The same recorder, showing at least this much. A few commands exist to tell something.
+    /// A copy that writes messages up to this level, for commands whose output is messages.
     #[must_use]
     pub fn showing(&self, level: Level) -> Self {
         Self { threshold: level, ..self.clone() }
     }
 
-    /// How messages look.
+    /// The form of messages.
     pub fn look(&self) -> Look {
         self.look
     }
 
-    /// Whether a person reads them.
+    /// Whether messages are plain lines for people.
     pub fn is_for_people(&self) -> bool {
         matches!(self.look, Look::Terminal { .. })
     }
@@ -163,22 +163,22 @@ impl Recorder {
         &self.stream
     }
 
-    /// What was done.
+    /// Writes an info message.
     pub fn info(&self, message: &str) {
         self.write(Level::Info, message, "");
     }
 
-    /// What was done at last: on a terminal it gets its mark.
+    /// Writes the info message of a completed command; on a terminal it has a check mark.
     pub fn success(&self, message: &str) {
         self.write(Level::Info, message, "✓ ");
     }
 
-    /// What a person should know.
+    /// Writes a warning.
     pub fn warn(&self, message: &str) {
         self.write(Level::Warn, message, "");
     }
 
-    /// A way on, for people and scripts alike; shown unless the user wants nothing but errors.
+    /// Writes a hint on how to proceed, unless the level is below warnings.
     pub fn hint(&self, hint: &str) {
         if self.threshold < Level::Warn {
             return;
@@ -191,12 +191,12 @@ impl Recorder {
         self.emit(&line);
     }
 
-    /// Tells why a command failed.
+    /// Writes the reason of a failed command, then its hints. A failure with an exit code of its own is an error, any other is fatal.
     pub fn failure(&self, failure: &Failure) {
         let text = failure.text();
         let coded = failure.exit_code() != ExitCode::Failure;
         let level = if coded { Level::Error } else { Level::Fatal };
-        // One without words is a code alone, which only a record of fields can carry.
+        // A failure without text carries only an exit code, which only JSON records can represent.
         let carried = !text.is_empty() || self.look == Look::Record(Format::Json);
         if self.threshold >= level && carried {
             let line = match self.look {
@@ -230,7 +230,7 @@ impl Recorder {
         self.emit(&line);
     }
 
-    /// A message that cannot be delivered has nowhere else to go.
+    /// Writes a line. A failed write to standard error cannot be reported anywhere.
     fn emit(&self, line: &str) {
         let mut stream = self.stream.lock();
         let _ = stream.write_all(line.as_bytes()).and_then(|()| stream.flush());
@@ -241,24 +241,25 @@ impl Recorder {
     }
 }
 
-/// The wall clock in the user's time zone.
+/// The wall-clock time in the user's time zone.
 pub fn local_time(clock: &dyn Clock) -> Zoned {
     timestamp(clock).to_zoned(TimeZone::system())
 }
 
-/// The wall clock.
+/// The wall-clock time.
 pub fn timestamp(clock: &dyn Clock) -> Timestamp {
     let wall = clock.wall();
     Timestamp::new(i64::try_from(wall.as_secs()).unwrap_or(i64::MAX), wall.subsec_nanos().cast_signed())
         .unwrap_or(Timestamp::MAX)
 }
 
-/// `msg` is the last field and always quoted: scripts match `msg="(.*)"$`.
+/// Formats a record as logrus does. `msg` is the last field and always quoted: scripts match `msg="(.*)"$`.
 fn text_record(level: Level, message: &str, time: &Zoned) -> String {
     format!("time=\"{}\" level={} msg={}\n", rfc3339(time), level.word(), go::quote(message))
 }
 
 fn json_record(level: Level, message: &str, exit_code: Option<i32>, time: &Zoned) -> String {
+    // serde_json's map is sorted by key, as logrus sorts its fields.
     let mut record = serde_json::Map::new();
     if let Some(code) = exit_code {
         record.insert("exit-code".to_owned(), code.into());
@@ -276,7 +277,7 @@ fn rfc3339(time: &Zoned) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
 }
 
-/// Text for a terminal. Some of it comes from others, and must not move the cursor or change colours.
+/// Escapes control characters for a terminal: text from other programs must not move the cursor or change colours.
 pub fn visible(text: &str) -> String {
     let spelled = |c: char| if is_hostile(c) { c.escape_default().to_string() } else { c.to_string() };
     text.chars().map(spelled).collect()

@@ -1,4 +1,4 @@
-//! What a failed command tells its user: the chain of causes once, then hints, then the exit code.
+//! The failure of a command: its chain of causes, hints and exit code.
 
 use std::{error::Error, fmt, io};
 
@@ -6,29 +6,29 @@ use rdd_stdx::chain::Chain;
 
 use crate::printer;
 
-/// How the program ends. Scripts rely on the numbers.
+/// The exit codes of the program. Scripts rely on the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitCode {
-    /// Done, or nothing to do.
+    /// The command succeeded, or there was nothing to do.
     Success,
-    /// Everything that has no code of its own, wrong usage included.
+    /// Any failure without a code of its own, usage errors included.
     Failure,
-    /// What was asked about is not ready.
+    /// The observed part is not ready (`rdd status`).
     NotReady,
-    /// The API server refused a change.
+    /// The API server rejected a change.
     Denied,
-    /// A wait ended at its bound.
+    /// A wait timed out.
     Timeout,
-    /// The daemon is of another version than this program.
+    /// The daemon has an incompatible version.
     IncompatibleServer,
-    /// Somebody did not want to wait: as a shell counts a program that Ctrl-C ended.
+    /// The user pressed Ctrl-C; the code that shells use for it.
     Interrupted,
-    /// As the program ended that was run.
+    /// The exit code of a program that the command ran.
     Child(i32),
 }
 
 impl ExitCode {
-    /// The number that the shell sees.
+    /// The number that the shell gets.
     pub const fn number(self) -> i32 {
         match self {
             Self::Success => 0,
@@ -43,7 +43,7 @@ impl ExitCode {
     }
 }
 
-/// Why a command ends without having done its work.
+/// Why a command failed, with the exit code and hints.
 #[derive(Debug)]
 pub struct Failure {
     error: Box<dyn Error + Send + Sync>,
@@ -51,60 +51,60 @@ pub struct Failure {
     hints: Vec<String>,
 }
 
-/// What a command gives back.
+/// The result of a command or a part of it.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
-    /// A failure that has no cause but its own words.
+    /// A failure with this text and no further cause.
     pub fn message(text: impl Into<String>) -> Self {
         Self::of(Box::new(Words(text.into())))
     }
 
-    /// A failure that wraps another one: what was attempted, then why it did not work.
+    /// A failure of an attempt: what was attempted, and the error.
     pub fn caused(text: impl Into<String>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::of(Box::new(Attempt { text: text.into(), source: source.into() }))
     }
 
-    /// A failure from a part that reports with `anyhow`.
+    /// A failure from a boxed error, such as one of `anyhow`.
     pub fn of(error: Box<dyn Error + Send + Sync>) -> Self {
         Self { error, code: ExitCode::Failure, hints: Vec::new() }
     }
 
-    /// A wait that ended at its bound; the text always has the words scripts look for.
+    /// A wait that timed out. The text contains `context deadline exceeded`, which scripts search for.
     pub fn deadline(what: impl fmt::Display) -> Self {
         Self::message(format!("{what}: context deadline exceeded")).code(ExitCode::Timeout)
     }
 
-    /// An end that has been told already, or that is not ours to tell: nothing but a code.
+    /// A failure that has been reported already, or is reported by another program: only the exit code counts.
     pub fn silent(code: ExitCode) -> Self {
         Self::message("").code(code)
     }
 
-    /// With this exit code.
+    /// Sets the exit code.
     #[must_use]
     pub fn code(mut self, code: ExitCode) -> Self {
         self.code = code;
         self
     }
 
-    /// With a way out for the user. Hints keep their order.
+    /// Adds a hint on how to proceed. Hints keep their order.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
-    /// How the program ends.
+    /// The exit code of the program.
     pub fn exit_code(&self) -> ExitCode {
         self.code
     }
 
-    /// The whole chain on one line.
+    /// The error and its causes on one line.
     pub fn text(&self) -> String {
         Chain(self.error.as_ref()).to_string()
     }
 
-    /// Ways out: those given, or else what the operating system's refusal suggests.
+    /// The hints that were added, or else a general one for the operating system's error.
     pub fn hints(&self) -> Vec<String> {
         if self.hints.is_empty() {
             return io_kind(self.error.as_ref()).and_then(hint_for).map(str::to_owned).into_iter().collect();
@@ -112,7 +112,7 @@ impl Failure {
         self.hints.clone()
     }
 
-    /// Whether the reader of our output went away: nobody is left to tell. Other broken pipes are failures.
+    /// Whether the reader of standard output closed the pipe, which is not a failure. Any other broken pipe is one.
     pub fn is_broken_pipe(&self) -> bool {
         self.error.downcast_ref::<printer::Error>().is_some_and(printer::Error::is_broken_pipe)
     }
@@ -136,7 +136,7 @@ struct Attempt {
     source: Box<dyn Error + Send + Sync>,
 }
 
-/// The first refusal of the operating system in the chain.
+/// The first operating-system error in the chain of causes.
 fn io_kind(error: &(dyn Error + 'static)) -> Option<io::ErrorKind> {
     let mut next = Some(error);
     while let Some(link) = next {

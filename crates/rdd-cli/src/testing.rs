@@ -1,4 +1,4 @@
-//! What the tests of this crate share: captured output, a home of their own, bounded waits.
+//! Shared helpers for tests: captured output, a user with a home folder, waits with a timeout.
 
 use std::{
     ffi::OsString,
@@ -19,7 +19,7 @@ use crate::{
     run_in,
 };
 
-/// What was written so far.
+/// A stream that keeps what is written to it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Captured(Arc<Mutex<Vec<u8>>>);
 
@@ -44,7 +44,7 @@ impl Write for Captured {
     }
 }
 
-/// Waits for a state, at most half a minute.
+/// Waits until the condition holds; panics after 30 seconds.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -64,7 +64,7 @@ pub(crate) const BUILD: BuildInfo = BuildInfo {
     git_version: "v1.35.4+rdd-v1.2.3",
 };
 
-/// A user with a home folder and nothing in it.
+/// A user with an empty home folder.
 #[derive(Debug)]
 pub(crate) struct User {
     pub(crate) home: tempfile::TempDir,
@@ -74,7 +74,7 @@ pub(crate) struct User {
     pub(crate) terminal: bool,
 }
 
-/// What a command left behind.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -83,7 +83,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// The messages of its records, in order.
+    /// The texts of its log records, in order.
     pub(crate) fn messages(&self) -> Vec<String> {
         self.stderr
             .lines()
@@ -141,7 +141,7 @@ impl User {
         Ran { code, stdout: stdout.text(), stderr: stderr.text() }
     }
 
-    /// Does something as a command does it, and gives what it wrote.
+    /// Calls a function with the context of a command and captures its output.
     pub(crate) fn with_context(&self, act: impl FnOnce(&Context<'_>)) -> Ran {
         let (stdout, stderr) = (Captured::default(), Captured::default());
         let world = World {
@@ -160,11 +160,11 @@ impl User {
         Ran { code: 0, stdout: stdout.text(), stderr: stderr.text() }
     }
 
-    /// Writes an executable script and makes it the one that `svc start` runs.
+    /// Writes an executable script and uses it as the program that `svc start` runs.
     pub(crate) fn with_executable(mut self, script: &str) -> Self {
         let path = self.home.path().join("fake-rdd");
-        // Written by another process: a descriptor of ours could leak into what another test starts just then, and a
-        // file that somebody has open for writing cannot be executed.
+        // Another process writes the file: a file descriptor of this process could leak into a program that another test starts at this
+        // moment, and a file that is open for writing cannot be executed (ETXTBSY).
         let written = rdd_stdx::process::background("sh", Path::new("/"))
             .args(["-c", "printf '%s\\n' '#!/bin/sh' \"$1\" > \"$0\" && chmod 700 \"$0\""])
             .args([path.as_os_str(), script.as_ref()])
@@ -181,7 +181,7 @@ pub(crate) fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-/// A pipe with a name, which hangs whoever opens it alone.
+/// Creates a named pipe, on which an open for reading blocks until a writer opens it.
 pub(crate) fn make_pipe(path: &Path) {
     let made = rdd_stdx::process::background("mkfifo", Path::new("/")).arg(path).status().unwrap();
     assert!(made.success());

@@ -1,4 +1,4 @@
-//! The daemon's API, as far as a command needs it: a few paths, asked one at a time.
+//! A small client for the daemon's API: one blocking call at a time.
 
 use std::{io::Write, time::Duration};
 
@@ -8,42 +8,42 @@ use rdd_client::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-/// A download begins after the daemon has copied and verified what it sends, which takes as long as the disk takes.
+/// The timeout of a download: before it begins, the daemon copies and verifies the datastore, which depends on the disk.
 const DOWNLOAD_BOUND: Duration = Duration::from_secs(600);
 
-/// Why the API could not be asked.
+/// Why a call to the API failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The kubeconfig is not one.
+    /// The kubeconfig is invalid.
     #[error("read the kubeconfig of the control plane")]
     Kubeconfig(#[source] kubeconfig::Error),
-    /// No runtime for the call.
+    /// The async runtime for the call could not be created.
     #[error("prepare a call to the control plane")]
     Runtime(#[source] std::io::Error),
-    /// The call failed.
+    /// The call failed: connection, TLS, HTTP or timeout.
     #[error(transparent)]
     Call(#[from] rdd_client::http::Error),
 }
 
 impl Error {
-    /// Whether there was no answer in time.
+    /// Whether the call timed out.
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::Call(rdd_client::http::Error::Timeout { .. }))
     }
 }
 
-/// A connection to make, with the credentials for it.
+/// A client with the daemon's address and credentials. It connects on the first call.
 #[derive(Debug)]
 pub struct Api {
     client: Client,
     runtime: Runtime,
-    /// How long a download may pause, and how long it may take to begin.
+    /// The timeout before a download begins and between its parts.
     download_bound: Duration,
 }
 
 impl Api {
-    /// From the text of a kubeconfig.
+    /// Creates a client from the text of a kubeconfig.
     pub fn from_kubeconfig(text: &str) -> Result<Self, Error> {
         let config = Kubeconfig::parse(text).map_err(Error::Kubeconfig)?;
         let client = Client::from_kubeconfig(&config, None).map_err(Error::Kubeconfig)?;
@@ -51,19 +51,19 @@ impl Api {
         Ok(Self { client, runtime, download_bound: DOWNLOAD_BOUND })
     }
 
-    /// Where the server is.
+    /// The server's URL.
     pub fn server(&self) -> String {
         self.client.url("")
     }
 
-    /// The status of `GET path` and its body, within this time.
+    /// Calls `GET path` with this timeout. Returns the status code and the body, whatever the code is.
     pub fn get(&self, path: &str, within: Duration) -> Result<(u16, Vec<u8>), Error> {
         let client = self.client.clone().with_timeout(within);
         let response = self.runtime.block_on(client.get(path))?;
         Ok((response.status.as_u16(), response.body.to_vec()))
     }
 
-    /// Copies the body of `GET path`, which must succeed. The daemon may take its time.
+    /// Copies the body of `GET path` to `target`. Fails unless the status code is a success. Only pauses are limited, not the total time.
     pub fn download(&self, path: &str, target: &mut (dyn Write + Send)) -> Result<(), Error> {
         let client = self.client.clone().with_timeout(self.download_bound);
         self.runtime.block_on(client.download(path, target))?;
@@ -76,7 +76,7 @@ pub(super) mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// A certificate to trust; nobody has its key.
+    /// A certificate to trust; its key does not exist any more.
     const CERTIFICATE: &str = "\
 -----BEGIN CERTIFICATE-----\n\
 MIIBhzCCASygAwIBAgIUVmuRgBD/NT8EwSiKoL+TiA39EScwCgYIKoZIzj0EAwIw\n\

@@ -1,4 +1,4 @@
-//! `args.json`: the arguments that every start of the daemon begins with.
+//! `args.json`: the stored arguments of every start of the daemon. An instance exists if this file exists.
 
 use std::{ffi::OsString, io, path::Path};
 
@@ -12,22 +12,22 @@ use crate::{
     report::{Failure, Outcome},
 };
 
-/// What `svc create` was told.
+/// The arguments of `svc create`.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings<'a> {
-    /// The port that follows from the instance.
+    /// The port that the instance's number determines.
     pub default_port: u16,
-    /// Words to be passed on.
+    /// Further arguments for the daemon.
     pub positional: &'a [String],
-    /// `--controllers`
+    /// The value of `--controllers`.
     pub controllers: &'a str,
-    /// `--secure-port`, if given.
+    /// The value of `--secure-port`, if it was given.
     pub port: Option<u16>,
-    /// `-v`
+    /// The value of `-v`.
     pub verbosity: u8,
 }
 
-/// What `svc create` stores. Of two equal flags the later one counts, so the given port comes after the default.
+/// The stored arguments for `svc create`. The last of several equal flags counts, so a given port follows the default one.
 pub fn of_create(settings: &Settings<'_>) -> Vec<String> {
     let mut args = of_start(settings.default_port, settings.positional);
     args.extend(["--controllers".to_owned(), settings.controllers.to_owned()]);
@@ -38,19 +38,19 @@ pub fn of_create(settings: &Settings<'_>) -> Vec<String> {
     args
 }
 
-/// What is stored when a start finds nothing.
+/// The stored arguments for a start that creates the instance.
 pub fn of_start(default_port: u16, positional: &[String]) -> Vec<String> {
     let port = ["--secure-port".to_owned(), default_port.to_string()];
     port.into_iter().chain(positional.iter().cloned()).collect()
 }
 
-/// Stores the arguments: whole or not at all, for the owner alone.
+/// Writes the arguments atomically, with a mode for the owner only.
 pub fn write(path: &Path, args: &[String]) -> Outcome {
     let text = serde_json::to_string_pretty(args)?;
     Ok(file::write_atomic(path, text.as_bytes(), file::PRIVATE)?)
 }
 
-/// Reads them back; `None` if the instance was not created.
+/// Reads the arguments; `None` if the instance does not exist.
 pub fn read(path: &Path) -> Outcome<Option<Vec<String>>> {
     let text = match owned::read(path) {
         Ok(text) => text,
@@ -62,7 +62,7 @@ pub fn read(path: &Path) -> Outcome<Option<Vec<String>>> {
     })
 }
 
-/// Whether the daemon would take what is stored; better found out here than by a daemon that dies of it.
+/// Checks that the daemon accepts the stored arguments, which gives a better error than a daemon that fails at start.
 pub fn check(path: &Path, stored: &[String]) -> Outcome {
     check_words(stored).map_err(|failure| {
         with_remedies(Failure::message(format!(
@@ -73,7 +73,7 @@ pub fn check(path: &Path, stored: &[String]) -> Outcome {
     })
 }
 
-/// Whether the daemon would start, and run, with these words. The error names the first that it would not take.
+/// Checks that the daemon would start with these arguments. The error names the first that it rejects.
 pub fn check_words(words: &[String]) -> Outcome {
     let line = ["service", "serve"].into_iter().chain(words.iter().map(String::as_str)).map(OsString::from);
     let (global, serve) = match parse::parse(&help::tree(false), line.collect())? {
@@ -85,6 +85,7 @@ pub fn check_words(words: &[String]) -> Outcome {
         Parsed::Version(_) => return Err(Failure::message("--version does not start the daemon")),
     };
     if serve.verb.is_some() {
+        // `serve options` prints flags instead of serving.
         return Err(Failure::message("unknown command \"options\" for \"rdd service serve\""));
     }
     if global.version.is_some_and(|version| version != "false") {
@@ -95,7 +96,7 @@ pub fn check_words(words: &[String]) -> Outcome {
     Ok(())
 }
 
-/// A port as the daemon will take it; what it would refuse is refused here already.
+/// Checks a port as the daemon does, before a daemon is started with it.
 pub fn port(given: Option<i64>) -> Outcome<Option<u16>> {
     let Some(given) = given else { return Ok(None) };
     match u16::try_from(given) {

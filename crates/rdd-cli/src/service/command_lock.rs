@@ -1,4 +1,4 @@
-//! One command at a time changes an instance.
+//! The command lock: only one command at a time changes an instance.
 
 use std::{
     io,
@@ -14,29 +14,35 @@ use rdd_stdx::{
 use super::{ControlPlane, deadline::Deadline};
 use crate::report::{Failure, Outcome};
 
-/// How often a taken lock is tried again.
+/// How often a held lock is retried.
 const RETRY: Duration = Duration::from_millis(20);
-/// After this long the user is told what is being waited for.
+/// How long a command waits before it reports whom it waits for.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Held until dropped.
+/// The right to change an instance, held until dropped.
 #[derive(Debug)]
 pub struct CommandLock {
     _lock: ProcessLock,
 }
 
-/// Why the lock was not had at once.
+/// Why the lock could not be taken.
 #[derive(Debug)]
 enum Obstacle {
-    /// Somebody has it; the PID where it can be told.
+    /// Another process holds it; its PID, if known.
     Held(Option<u32>),
-    /// The folder went away under us: whoever had the lock removed it.
+    /// The instance's folder was removed during the attempt, by the previous holder.
     Vanished(Failure),
-    /// It cannot be had.
+    /// It cannot be taken; waiting does not help.
     Refused(Failure),
 }
 
-/// Waits for the right to change the instance. Makes its folder if it is missing.
+/// Waits for the command lock. Creates the instance's folder if it is missing.
+///
+/// After a second of waiting, reports which process holds the lock.
+///
+/// # Errors
+///
+/// A deadline failure if the lock is still held at the deadline, and a failure if the lock file cannot be created or opened.
 pub fn hold(plane: &ControlPlane<'_>, deadline: Deadline) -> Outcome<CommandLock> {
     let began = Instant::now();
     let mut told = false;
@@ -44,7 +50,7 @@ pub fn hold(plane: &ControlPlane<'_>, deadline: Deadline) -> Outcome<CommandLock
         let whom = match try_hold(plane.paths()) {
             Ok(lock) => return Ok(CommandLock { _lock: lock }),
             Err(Obstacle::Refused(failure)) => return Err(failure),
-            // A folder that vanishes again and again is not being removed: something else is wrong with it.
+            // A folder that keeps vanishing is not being removed by a command: its path is broken.
             Err(Obstacle::Vanished(failure)) if began.elapsed() >= PATIENCE || deadline.has_passed() => {
                 return Err(failure);
             }
@@ -75,13 +81,14 @@ fn try_hold(paths: &Paths) -> Result<ProcessLock, Obstacle> {
         error => Obstacle::Refused(error.into()),
     };
     let lock = ProcessLock::acquire(path).map_err(of_lock)?;
+    // The holder may have removed the folder after this process opened the file; a lock on a removed file protects nothing.
     if lock.is_in_place().map_err(of_lock)? {
         return Ok(lock);
     }
     Err(Obstacle::Vanished(Failure::message(format!("{} was replaced while it was locked", path.display()))))
 }
 
-/// What was there when the folder was made, and is not there any more, was the folder.
+/// Classifies an error on the folder. `AlreadyExists` without a file in its place means that the folder was removed in between.
 fn of_folder(error: file::Error) -> Obstacle {
     let was_there = error.source.kind() == io::ErrorKind::AlreadyExists;
     let is_file = std::fs::metadata(&error.path).is_ok_and(|meta| !meta.is_dir());
@@ -93,23 +100,24 @@ fn obstacle(kind: io::ErrorKind, error: impl Into<Failure>) -> Obstacle {
     if kind == io::ErrorKind::NotFound { Obstacle::Vanished(error.into()) } else { Obstacle::Refused(error.into()) }
 }
 
-/// Takes the daemon's own lock, so that none can start while its files are being removed or replaced.
+/// Takes the daemon's lock, so that no daemon can start while its files are removed or replaced.
 ///
-/// Only for a command that holds the [`CommandLock`]: that is how others know it from a daemon.
+/// Assumes that the caller holds the [`CommandLock`]: other processes recognise by it that the holder is not a daemon.
 pub fn hold_daemon_lock(plane: &ControlPlane<'_>) -> Result<ProcessLock, lock::Error> {
     ProcessLock::acquire(&plane.paths().lock_file)
 }
 
-/// Keeps commands and daemons away from an instance for a moment.
+/// Holds both locks, so that neither commands nor daemons run.
 #[derive(Debug)]
 pub struct Seclusion {
-    // Released in this order, so that whoever holds the daemon's lock for a command holds the command's lock too.
+    // Dropped in this order: whoever sees a command hold the daemon's lock also sees it hold the command lock.
     _daemon: ProcessLock,
     _command: Option<ProcessLock>,
 }
 
-/// Takes both locks of an instance, of which this command may have the first already; `None` if somebody has one, or
-/// if the folder is gone. Never waits and makes no folder.
+/// Takes both locks of an instance; this process may hold the command lock already.
+///
+/// Returns `None` if another process holds one, or if the folder does not exist. Never waits and never creates the folder.
 pub fn try_seclude(paths: &Paths) -> Result<Option<Seclusion>, lock::Error> {
     let command = match ProcessLock::acquire(&paths.command_lock_file) {
         Ok(lock) => Some(lock),
@@ -186,7 +194,7 @@ mod tests {
                 }
             });
             while !holds.is_finished() {
-                // Only an empty folder goes.
+                // Only an empty folder can be removed this way.
                 let _ = std::fs::remove_dir(&paths.dir);
             }
             holds.join().unwrap();

@@ -1,4 +1,4 @@
-//! The datastore while no daemon has it open: copied, looked at, replaced.
+//! Operations on the datastore while no daemon has it open: backup, reset and restore.
 
 use std::path::{Path, PathBuf};
 
@@ -8,28 +8,28 @@ use rdd_store::{Store, sqlite};
 use super::ControlPlane;
 use crate::report::{Failure, Outcome};
 
-/// What a restore did.
+/// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
-    /// The newest revision now. It is far ahead of any that a client has seen, so that every client starts over.
+    /// The new revision. It is far ahead of every revision that clients have seen, so that all of them list again.
     pub revision: u64,
-    /// How many objects are there now.
+    /// The number of objects in the restored datastore.
     pub objects: u64,
-    /// Where the datastore that was there is now.
+    /// The path of the previous datastore, if there was one.
     pub set_aside: Option<PathBuf>,
 }
 
-/// The ways into a datastore that nobody else has open.
+/// Access to a datastore that no other process has open. The caller holds the locks that ensure it.
 #[derive(Debug, Clone)]
 pub struct Offline {
-    /// Where the time comes from.
+    /// The clock of the store.
     pub clock: SharedClock,
-    /// Whether it may lie on a network file system.
+    /// Whether the datastore may be on a network file system, where SQLite's locks are unreliable.
     pub allow_network: bool,
 }
 
 impl Offline {
-    /// The ways into the datastore of an instance.
+    /// Access to the datastore of this instance, with the options that the environment sets.
     pub fn of(plane: &ControlPlane<'_>) -> Self {
         let allow_network = plane.context.environment.allow_network_home;
         Self { clock: plane.context.clock().clone(), allow_network }
@@ -47,12 +47,12 @@ impl Offline {
         store.close().wait().map_err(fail)
     }
 
-    /// Puts an empty datastore in the place of whatever is at `path`; gives the revision it begins at.
+    /// Replaces the datastore at `path` with an empty one. Returns its first revision.
     pub fn reset(&self, path: &Path) -> Outcome<u64> {
         Ok(sqlite::reset(path, &self.options())?.0)
     }
 
-    /// Puts `backup` in the place of the datastore at `path`. It is verified first and not changed.
+    /// Replaces the datastore at `path` with a verified copy of `backup`, which is not changed.
     pub fn restore(&self, backup: &Path, path: &Path) -> Outcome<Restored> {
         let restored = sqlite::restore(backup, path, &self.options()).map_err(|error| about_backup(error, backup))?;
         let (revision, objects) = (restored.revision.0, restored.live_keys);
@@ -60,7 +60,7 @@ impl Offline {
     }
 }
 
-/// The store's advice is for a datastore in use; a file that was given to be restored needs other words.
+/// Rewrites the store's errors about the backup file: their advice is for a datastore in use.
 fn about_backup(error: sqlite::Error, backup: &Path) -> Failure {
     let reason = match &error {
         sqlite::Error::Damaged { path, reason } | sqlite::Error::Foreign { path, reason } if path == backup => reason,

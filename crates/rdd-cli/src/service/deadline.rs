@@ -1,23 +1,23 @@
-//! The moment at which a wait ends.
+//! The deadline of a wait.
 
 use std::time::{Duration, Instant};
 
-/// A bound on everything a command waits for, or none.
+/// The time at which a wait ends; or never.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// Ends this long from now; `None` means never.
+    /// A deadline this long from now; `None` never passes. A time too far to represent never passes either.
     pub fn after(bound: Option<Duration>) -> Self {
         Self(bound.and_then(|bound| Instant::now().checked_add(bound)))
     }
 
-    /// Whether it has passed.
+    /// Whether the deadline has passed.
     pub fn has_passed(self) -> bool {
         self.0.is_some_and(|until| Instant::now() >= until)
     }
 
-    /// How long is left, but at most `most`. Zero once it has passed.
+    /// The remaining time, at most `most`; zero after the deadline.
     pub fn left_up_to(self, most: Duration) -> Duration {
         self.0.map_or(most, |until| until.saturating_duration_since(Instant::now()).min(most))
     }

@@ -1,10 +1,10 @@
-//! The daemon's log files: a fresh one per start, with the title that was asked for.
+//! Rotates the daemon's log files: each start writes to new ones.
 
 use std::{fs::File, path::Path};
 
 use crate::report::Outcome;
 
-/// Sets the file at `path` aside and opens a new one, private and with its title.
+/// Rotates the file at `path` and opens a new private one that begins with the title, if any.
 pub fn rotate(path: &Path, keep_all: bool, title: Option<&str>) -> Outcome<File> {
     let title = title.map(|title| format!("=== {title} ==="));
     Ok(rdd_stdx::logfile::rotate(path, keep_all, title.as_deref())?)

@@ -1,4 +1,4 @@
-//! The daemon as seen from outside: whether it exists and runs, how it is started, awaited and stopped.
+//! The daemon as commands see it: state, start, readiness and stop.
 
 pub mod api;
 pub mod args_file;
@@ -25,57 +25,61 @@ use crate::{
 };
 use deadline::Deadline;
 
-/// How long a command waits for the service it needs but was not asked to start.
+/// The timeout of a start that a command needs but the user did not ask for.
 const AUTOSTART_BOUND: Duration = Duration::from_secs(90);
 
-/// One instance's daemon, and the command that is concerned with it.
+/// A command's view of one instance's daemon.
 #[derive(Debug)]
 pub struct ControlPlane<'a> {
-    /// The surroundings of the command.
+    /// The context of the command.
     pub context: &'a Context<'a>,
-    /// Whose daemon it is.
+    /// The instance.
     pub instance: Instance,
 }
 
 impl<'a> ControlPlane<'a> {
-    /// The daemon that this command line means. An instance whose files belong to another user is refused.
+    /// The daemon of this command line's instance.
+    ///
+    /// # Errors
+    ///
+    /// A failure if files of the instance belong to another user.
     pub fn of(context: &'a Context<'a>) -> Outcome<Self> {
         let plane = Self::unchecked(context)?;
         ownership::check(plane.paths(), &context.environment)?;
         Ok(plane)
     }
 
-    /// As [`of`](Self::of), for commands that neither read nor create files of the instance.
+    /// Like [`of`](Self::of), without the check of ownership: for commands that neither read nor create files of the instance.
     pub fn unchecked(context: &'a Context<'a>) -> Outcome<Self> {
         Ok(Self { context, instance: context.instance()? })
     }
 
-    /// The name that people see.
+    /// The instance's full name, as users see it.
     pub fn name(&self) -> String {
         self.instance.full_name()
     }
 
-    /// Where its files are.
+    /// The paths of the instance's files.
     pub fn paths(&self) -> &Paths {
         &self.instance.paths
     }
 
-    /// Where messages go.
+    /// The recorder for messages.
     pub fn record(&self) -> &Recorder {
         &self.context.record
     }
 
-    /// What is there now.
+    /// Observes whether the instance exists and its daemon runs.
     pub fn observe(&self) -> Outcome<state::State> {
         Ok(state::observe(self.paths())?)
     }
 
-    /// The server version this program works with; `None` if any will do.
+    /// The server version that this program requires; `None` accepts any, in developer mode.
     pub fn expected_version(&self) -> Option<&'static str> {
         (!self.context.is_developer_mode()).then_some(self.context.build.git_version)
     }
 
-    /// A folder of ours that is a link leads to files that are not ours.
+    /// Fails if the instance's folder is a symbolic link: its target's files may belong to something else and must not be removed.
     pub fn refuse_linked_folder(&self) -> Outcome {
         let dir = &self.paths().dir;
         if dir.is_symlink() {
@@ -86,8 +90,8 @@ impl<'a> ControlPlane<'a> {
         Ok(())
     }
 
-    /// A daemon of the Go version holds no lock of ours, but it answers on a socket of its own while it lives. Its files
-    /// are not touched then.
+    /// Fails if a daemon of the original (Go) version runs. It does not hold our lock, but it listens on its own socket; its files must not
+    /// be touched while it runs.
     pub fn refuse_live_original(&self) -> Outcome {
         let socket = &self.paths().original_socket;
         if std::os::unix::net::UnixStream::connect(socket).is_ok() {
@@ -98,13 +102,14 @@ impl<'a> ControlPlane<'a> {
     }
 }
 
-/// Makes sure that the service is there and can be used: creates and starts it if needed, and waits. For every command
-/// that talks to the API. Bounded by 90 s, whatever the command's own timeout is.
+/// Ensures that the daemon runs and is ready, creating and starting it if needed; every command that uses the API calls this.
+///
+/// Waits at most 90 seconds, whatever the command's own timeout is.
 pub fn ensure_running(plane: &ControlPlane<'_>) -> Outcome {
     ensure(plane, false)
 }
 
-/// The same for commands that can do with the API alone, if controllers cannot start.
+/// Like [`ensure_running`], but the API alone is enough if the controllers fail to start.
 pub fn ensure_api(plane: &ControlPlane<'_>) -> Outcome {
     ensure(plane, true)
 }

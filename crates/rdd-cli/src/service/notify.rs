@@ -1,4 +1,4 @@
-//! A socket on which a starting daemon tells how far it is, in the words of systemd's notify protocol.
+//! Receives the progress of a starting daemon on a socket, in systemd's notify protocol.
 
 use std::{
     env,
@@ -15,25 +15,25 @@ use std::{
 use rdd_instance::Paths;
 use rdd_stdx::{file, process::Process};
 
-/// The folders we make are named for the process that made them, so that one left behind by Ctrl-C can be recognised.
+/// The prefix of our temporary folders; the creating process's PID follows, so that remains can be recognised.
 const PREFIX: &str = "rdd-notify-";
-/// What fits into a socket's address everywhere.
+/// The length of a path that fits into a Unix socket address on every platform.
 const PATH_BYTES_MAX: usize = 100;
 
-/// What a daemon said.
+/// A message from the daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// What it is doing.
+    /// `STATUS=`: what the daemon is doing.
     Status(String),
-    /// Why it will not come up.
+    /// `X_RDD_ERROR=`: why it cannot start.
     Error(String),
-    /// It serves reads only, for this reason.
+    /// `X_RDD_READ_ONLY=`: it refuses writes, for this reason.
     ReadOnly(String),
-    /// It can be used.
+    /// `READY=1`: it is ready.
     Ready,
 }
 
-/// Listens until dropped; the folder goes with it.
+/// A notify socket in its own folder; both are removed on drop.
 #[derive(Debug)]
 pub struct Listener {
     folder: PathBuf,
@@ -41,34 +41,34 @@ pub struct Listener {
     socket: UnixDatagram,
 }
 
-/// A place where no socket could be made.
+/// Why no socket could be created in a folder.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A socket's address cannot hold its path.
+    /// The path does not fit into a socket address.
     #[error("make a socket in {}: its path is too long", folder.display())]
     TooLong {
-        /// The folder it should be in.
+        /// The folder in which the socket was to be created.
         folder: PathBuf,
     },
-    /// The operating system refused.
+    /// An operation of the operating system failed.
     #[error("make a socket in {}", folder.display())]
     Io {
-        /// The folder it should be in.
+        /// The folder in which the socket was to be created.
         folder: PathBuf,
-        /// What it said.
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },
 }
 
-/// Where a socket may be made: the folder for temporary files, and then those of the instance, which are there.
+/// The folders to try, in order: the temporary folder, then two of the instance's own.
 pub fn places(paths: &Paths) -> [PathBuf; 3] {
     [short_enough(env::temp_dir()), paths.short_dir.clone(), paths.dir.clone()]
 }
 
 impl Listener {
-    /// Makes a socket in the first of these folders that will have one; otherwise, why each would not.
+    /// Creates a socket in the first folder where that succeeds; otherwise returns one error per folder.
     pub fn open(folders: &[PathBuf]) -> Result<Self, Vec<Error>> {
         let mut errors = Vec::new();
         for folder in folders {
@@ -80,10 +80,10 @@ impl Listener {
         Err(errors)
     }
 
-    /// Makes a socket in a fresh folder that only this user can enter.
+    /// Creates a socket in a new folder that only this user can enter.
     fn open_in(place: &Path) -> Result<Self, Error> {
         let fail = |source| Error::Io { folder: place.to_owned(), source };
-        // The daemon works in another folder, where a relative path would mean another place.
+        // The daemon has another working directory, in which a relative path would be wrong.
         let place = &std::path::absolute(place).map_err(fail)?;
         if !has_room(place) {
             return Err(Error::TooLong { folder: place.clone() });
@@ -92,21 +92,22 @@ impl Listener {
         let folder = fresh_folder(place).map_err(fail)?;
         let path = folder.join("s");
         let bound = UnixDatagram::bind(&path);
-        // Explicit, so that a hostile umask does not lock the daemon out.
+        // Set explicitly, so that a restrictive umask does not keep the daemon out.
         let bound =
             bound.and_then(|socket| fs::set_permissions(&path, Permissions::from_mode(file::PRIVATE)).map(|()| socket));
         let socket = bound.inspect_err(|_| drop(fs::remove_dir_all(&folder))).map_err(fail)?;
         Ok(Self { folder, path, socket })
     }
 
-    /// What the daemon gets as `NOTIFY_SOCKET`.
+    /// The socket's path, for the daemon's `NOTIFY_SOCKET`.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Waits for one message, at most this long; nothing means that none came.
+    /// Waits for one message, at most this long. An empty result means that none arrived.
     pub fn receive(&self, at_most: Duration) -> io::Result<Vec<News>> {
         let mut buffer = [0; 4096];
+        // A timeout of zero would mean no timeout.
         self.socket.set_read_timeout(Some(at_most.max(Duration::from_millis(1))))?;
         match self.socket.recv(&mut buffer) {
             Ok(length) => Ok(parse(&String::from_utf8_lossy(&buffer[..length]))),
@@ -118,7 +119,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // In a temporary folder: what cannot be removed now is swept by the next start.
+        // What cannot be removed now is removed by the next start's sweep.
         let _ = file::remove_dir_if_present(&self.folder);
     }
 }
@@ -127,7 +128,7 @@ fn is_nothing_yet(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
-/// Lines that we do not know are for others.
+/// Parses a message; unknown lines are ignored, as the protocol requires.
 fn parse(message: &str) -> Vec<News> {
     let news = |line: &str| match line.split_once('=')? {
         ("READY", "1") => Some(News::Ready),
@@ -143,7 +144,7 @@ fn short_enough(folder: PathBuf) -> PathBuf {
     if has_room(&folder) { folder } else { PathBuf::from("/tmp") }
 }
 
-/// Whether the path of a socket in there fits into an address.
+/// Whether the path of a socket in this folder fits into an address.
 fn has_room(folder: &Path) -> bool {
     folder.as_os_str().len() + PREFIX.len() + 24 <= PATH_BYTES_MAX
 }
@@ -164,7 +165,7 @@ fn fresh_folder(temporary: &Path) -> io::Result<PathBuf> {
     Err(last)
 }
 
-/// Removes what commands left behind that were interrupted while they waited. Only our own, only of the dead.
+/// Removes folders that interrupted commands left behind: only this user's, and only those whose process has ended.
 fn sweep(temporary: &Path) {
     let Ok(entries) = fs::read_dir(temporary) else { return };
     let user = rustix::process::getuid().as_raw();

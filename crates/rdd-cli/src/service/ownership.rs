@@ -1,23 +1,21 @@
-//! Whether the files of an instance belong to the effective user, asked before anything of it is read or created.
+//! Checks that an instance's files belong to the effective user, before any of them is read or created.
 
 use std::{io, path::Path};
 
 use rdd_instance::{Environment, Paths};
 use rdd_stdx::owned::{self, TrustedFolder};
 
-/// Refuses an instance of which another user owns the home folder, a folder, a key, a database, a kubeconfig or a
-/// socket.
+/// Fails if another user owns the home folder or a folder, key, database, kubeconfig or socket of the instance.
 ///
-/// Under `sudo -E` root has the HOME of the user who called it. Whatever that user put there would count as root's:
-/// with a
-/// certificate authority of theirs they could sign themselves a certificate of `system:masters`.
+/// Under `sudo -E`, root has the HOME of the calling user. Root would trust that user's files: with their own certificate authority they
+/// could issue a certificate of `system:masters`. Errors other than wrong ownership are left to the command that needs the file.
 pub fn check(paths: &Paths, environment: &Environment) -> io::Result<()> {
     if let Some(home) = &environment.home {
         refusal_only(owned::check_home(Path::new(home)))?;
     }
     check_state_folder(paths)?;
     check_short_folder(paths)?;
-    // A folder that the user chose for logs may hold files of others.
+    // A log folder that the user chose may contain files of other users, so only our two files are checked.
     for log in [&paths.stderr_log, &paths.stdout_log] {
         refusal_only(owned::check(log))?;
     }
@@ -50,13 +48,13 @@ fn check_short_folder(paths: &Paths) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a folder of an instance by its name, so that no link in its place is followed.
+/// Opens a folder by its name relative to its parent, so that no symbolic link is followed.
 fn enter(within: &TrustedFolder, folder: &Path) -> io::Result<Option<TrustedFolder>> {
     let name = folder.file_name().unwrap_or_default();
     Ok(refusal_only(within.enter(name))?.flatten())
 }
 
-/// Leaves every other failure to the command that needs the file: it says more about it.
+/// Ignores every error except wrong ownership: the command that needs the file reports it with more context.
 fn refusal_only<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Err(error) if !owned::is_refusal(&error) => Ok(None),

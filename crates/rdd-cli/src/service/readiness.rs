@@ -1,4 +1,4 @@
-//! Whether the daemon can be used, asked from outside.
+//! Checks from outside whether the daemon is ready, and waits for it.
 
 use std::{
     collections::BTreeMap,
@@ -19,36 +19,36 @@ use crate::{
     report::{ExitCode, Failure, Outcome},
 };
 
-/// A call that answers at all answers within this; readiness is asked again anyway.
+/// The timeout of one call. A call that fails is repeated by the next check.
 const CALL_BOUND: Duration = Duration::from_secs(15);
-/// A look is four calls at most, each of which may take [`CALL_BOUND`].
+/// The timeout of one check, which makes at most four calls.
 const LOOK_BOUND: Duration = CALL_BOUND.saturating_mul(4);
-/// A wait shorter than this is no news to a command that was not asked to start the service.
+/// The wait before a command that was not asked to start the daemon shows that it waits.
 const QUIET_WAIT: Duration = Duration::from_millis(200);
-/// How soon the first repetition comes, and how slow they get.
+/// The delay before the first repeated check, and the maximum delay.
 const FIRST_DELAY: Duration = Duration::from_millis(5);
 const LAST_DELAY: Duration = Duration::from_millis(200);
 
-/// Where managers of controllers register, and what it says about them.
+/// The ConfigMap in which controller managers register, and its annotations.
 const DISCOVERY: &str = "/api/v1/namespaces/rdd-system/configmaps/rdd-controller-manager";
 const READY: &str = "rdd.rancherdesktop.io/ready";
 const PROBLEM: &str = "rdd.rancherdesktop.io/problem";
 
-/// What a start waits for, in order.
+/// The phases of a start, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// Nothing answers yet.
+    /// The API server does not answer yet.
     ApiServer,
-    /// It answers, but not everything behind it is there.
+    /// The API server answers, but not all of its parts are ready, or no controllers have registered.
     Controllers,
-    /// The kinds of the controllers are being made known.
+    /// The controllers' CRDs are not established yet.
     Crds,
 }
 
 impl Phase {
     const ALL: [Self; 3] = [Self::ApiServer, Self::Controllers, Self::Crds];
 
-    /// The message that scripts know.
+    /// The message for users; scripts match it.
     pub const fn message(self) -> &'static str {
         match self {
             Self::ApiServer => "waiting for API server",
@@ -57,20 +57,20 @@ impl Phase {
         }
     }
 
-    /// The phase that a daemon's status line names.
+    /// The phase that the daemon's status text names; `None` for any other text.
     pub fn of_status(status: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|phase| phase.message() == status)
     }
 }
 
-/// Phases are told once each and never go back.
+/// Reports each phase once; a phase that is earlier than the last one is not reported.
 #[derive(Debug, Default)]
 pub struct Phases {
     told: Option<Phase>,
 }
 
 impl Phases {
-    /// The message to show, if this phase is news.
+    /// Returns the message to show if the phase is later than every phase before.
     pub fn advance(&mut self, phase: Phase) -> Option<&'static str> {
         (Some(phase) > self.told).then(|| {
             self.told = Some(phase);
@@ -79,54 +79,54 @@ impl Phases {
     }
 }
 
-/// How far the controllers are, as the list of managers in the API says.
+/// The state of the controllers, from the discovery ConfigMap.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Controllers {
-    /// This start of the daemon has no list yet.
+    /// The ConfigMap does not exist yet, or is from an earlier start of the daemon.
     #[default]
     Unknown,
-    /// They have registered.
+    /// The controllers have registered.
     Registered,
-    /// They can be used: definitions are served, webhooks asked, watches filled.
+    /// The controllers are ready: their CRDs are served, webhooks called and caches synced.
     Ready,
 }
 
-/// What one look at the daemon found.
+/// The result of one check of the daemon.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// Where the server is, from the kubeconfig.
+    /// The server's URL, from the kubeconfig.
     pub server: Option<String>,
-    /// What it reports as `gitVersion`.
+    /// The `gitVersion` that the server reports.
     pub version: Option<String>,
-    /// Whether `/readyz` says yes.
+    /// Whether `/readyz` succeeded.
     pub ready: bool,
-    /// How far its controllers are.
+    /// The state of the controllers.
     pub controllers: Controllers,
-    /// Why its controllers do not run, if they do not and it has said so.
+    /// Why the daemon's controllers or its datastore fail, if it has reported a reason.
     pub failing: Option<String>,
-    /// Whether it serves reads and refuses writes; `failing` says why.
+    /// Whether the daemon refuses writes; `failing` has the reason.
     pub read_only: bool,
-    /// What stood in the way of asking.
+    /// Why the check could not be completed.
     pub problem: Option<String>,
-    /// Whether a call had no answer in time, which shows neither that the daemon is ready nor that it is not.
+    /// Whether a call timed out. Then the daemon may be ready or not.
     pub timed_out: bool,
 }
 
-/// What that means.
+/// What a check's result means.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It can be used.
+    /// The daemon is ready.
     Ready,
-    /// Not yet.
+    /// The daemon is in this phase of its start.
     Waiting(Phase),
-    /// It never can be, by us.
+    /// The daemon's version is not the expected one; waiting does not help.
     Incompatible {
-        /// What it is.
+        /// The version that the daemon reports.
         found: String,
     },
 }
 
-/// Judges what was seen. `expected` is the version to insist on, if any.
+/// Judges the result of a check. `expected` is the required server version; `None` accepts any.
 pub fn judge(seen: &Seen, expected: Option<&str>) -> Verdict {
     match (&seen.version, expected) {
         (None, _) => Verdict::Waiting(Phase::ApiServer),
@@ -140,7 +140,7 @@ pub fn judge(seen: &Seen, expected: Option<&str>) -> Verdict {
     }
 }
 
-/// Looks once, until the deadline at most. What cannot be asked yet is simply not there yet.
+/// Checks the daemon once, until the deadline at most. Never fails: an error becomes [`Seen::problem`].
 pub fn look(plane: &ControlPlane<'_>, deadline: Deadline) -> Seen {
     let mut seen = Seen::default();
     if let Err(failure) = look_closely(plane, &mut seen, deadline) {
@@ -149,7 +149,7 @@ pub fn look(plane: &ControlPlane<'_>, deadline: Deadline) -> Seen {
     seen
 }
 
-/// `GET path` of a look, which notes a call without an answer.
+/// Calls `GET path` for a check, and notes a timeout.
 fn get(api: &Api, path: &str, seen: &mut Seen, deadline: Deadline) -> Outcome<(u16, Vec<u8>)> {
     let answer = api.get(path, deadline.left_up_to(CALL_BOUND));
     seen.timed_out = answer.as_ref().is_err_and(api::Error::is_timeout);
@@ -176,12 +176,12 @@ fn look_closely(plane: &ControlPlane<'_>, seen: &mut Seen, deadline: Deadline) -
     seen.failing.clone().map_or(Ok(()), |problem| Err(Failure::message(problem)))
 }
 
-/// The check of the datastore, under the name that every API server has for it.
+/// The health check of the datastore, under the name that kube-apiserver uses.
 const STORE_CHECK: &str = "/readyz/etcd";
-/// What a failed check says before its reason.
+/// The text before the reason of a failed health check.
 const CHECK_FAILED: &str = "internal server error: ";
 
-/// Why the datastore accepts no writes, if it does not.
+/// Why the datastore refuses writes; `None` if it accepts them.
 fn read_only_reason(api: &Api, deadline: Deadline) -> Outcome<Option<String>> {
     let (status, body) = api.get(STORE_CHECK, deadline.left_up_to(CALL_BOUND))?;
     Ok(store_failure(status, &body).map(|reason| spawn::read_only(&reason)))
@@ -192,12 +192,12 @@ fn store_failure(status: u16, body: &[u8]) -> Option<String> {
     (status == 500).then(|| text.trim().strip_prefix(CHECK_FAILED).map(str::to_owned)).flatten()
 }
 
-/// Why a running daemon refuses writes, if it does. Looks once, and not for long.
+/// Why a running daemon refuses writes; `None` if it accepts them or does not answer.
 pub fn look_for_read_only(plane: &ControlPlane<'_>, deadline: Deadline) -> Option<String> {
     connect(plane).and_then(|api| read_only_reason(&api, deadline)).ok().flatten()
 }
 
-/// The list of managers, as far as it says whether they can be used.
+/// The fields of the discovery ConfigMap that concern readiness.
 #[derive(Debug, Default, serde::Deserialize)]
 struct Managers {
     metadata: ManagersMetadata,
@@ -215,8 +215,9 @@ impl Managers {
         (status == 200).then(|| serde_json::from_slice(body).ok()).flatten()
     }
 
-    /// A list that is older than the daemon is of an earlier start, and says nothing about this one.
+    /// The controllers' state. A ConfigMap that is older than the daemon is from an earlier start and is ignored.
     fn standing(&self, started: Option<jiff::Timestamp>) -> Controllers {
+        // API timestamps have whole seconds.
         let ManagersMetadata { creation_timestamp, annotations } = &self.metadata;
         match (creation_timestamp.parse::<jiff::Timestamp>(), started) {
             (Ok(made), Some(started)) if made.as_second() < started.as_second() => Controllers::Unknown,
@@ -230,7 +231,7 @@ impl Managers {
     }
 }
 
-/// The daemon writes its PID once, when it starts.
+/// The daemon's start time: it writes the PID file once, when it starts.
 fn started_at(plane: &ControlPlane<'_>) -> Option<jiff::Timestamp> {
     let written = fs::metadata(&plane.paths().pid_file).and_then(|meta| meta.modified()).ok()?;
     jiff::Timestamp::try_from(written).ok()
@@ -248,27 +249,32 @@ fn git_version(status: u16, body: &[u8]) -> Option<String> {
 /// How a wait for a running daemon ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaited {
-    /// It can be used.
+    /// The daemon is ready.
     Ready,
-    /// It serves reads, and whether it ever accepts writes again is not for us to await. The user was told why.
+    /// The daemon serves reads only. The reason has been shown; how long it lasts is unknown, so the wait ends.
     ReadOnly,
-    /// It has ended: it was on its way down, or died.
+    /// The daemon has ended: it was stopping, or crashed.
     Gone,
 }
 
-/// What is waited for.
+/// The requirements of a wait.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Wanted<'a> {
-    /// The version to insist on, if any.
+    /// The required server version; `None` accepts any.
     pub expected: Option<&'a str>,
-    /// Whether the API is enough if its controllers cannot start: whoever wants to help has to be able to.
+    /// Whether the API alone is enough if controllers fail to start, for commands with which a user repairs that.
     pub api_only: bool,
 }
 
-/// Waits until the running daemon can be used, or is gone.
+/// Waits until the running daemon is ready or has ended.
 ///
-/// A daemon that is ready is waited for in silence, however slowly it answers: only an answer tells whether there is
-/// something to wait for. `progress` shows every phase at once; without one, a phase is shown from 200 ms on.
+/// With `progress`, every phase is shown at once; without it, only from 200 ms on. A slow answer is not a phase: a daemon that is ready but
+/// slow shows nothing.
+///
+/// # Errors
+///
+/// A deadline failure at the deadline, a failure with the code `IncompatibleServer` for another version, and a failure if the lock cannot
+/// be read.
 pub fn wait(
     plane: &ControlPlane<'_>,
     deadline: Deadline,
@@ -291,6 +297,7 @@ fn wait_with(
     let mut failing = None;
     loop {
         let seen = look(Deadline::after(Some(deadline.left_up_to(LOOK_BOUND))));
+        // A new reason is shown at once: the user may be able to help.
         if seen.failing.is_some() && failing != seen.failing {
             failing.clone_from(&seen.failing);
             plane.record().warn(failing.as_deref().unwrap_or_default());
@@ -300,7 +307,7 @@ fn wait_with(
             Verdict::Waiting(_) if seen.read_only => return Ok(Awaited::ReadOnly),
             Verdict::Waiting(_) if wanted.api_only && failing.is_some() => return Ok(Awaited::Ready),
             Verdict::Incompatible { found } => return Err(incompatible(&found, plane.context.build.git_version)),
-            // Unknown is no phase: the service may be ready and slow.
+            // Unknown is not a phase: the daemon may be ready and slow.
             Verdict::Waiting(_) if seen.timed_out => {}
             Verdict::Waiting(phase) => {
                 let is_shown = progress.is_some() || began.elapsed() >= QUIET_WAIT;
@@ -323,7 +330,7 @@ fn wait_with(
     }
 }
 
-/// The error for a wait that ended before the daemon was ready, with what stood in the way, if that is known.
+/// The failure of a wait that timed out, with the reason if it is known.
 pub fn timed_out(plane: &ControlPlane<'_>, problem: Option<String>) -> Failure {
     let mut failure = Failure::deadline(format!("timed out waiting for {:?} control plane to be ready", plane.name()));
     if let Some(problem) = problem {
@@ -334,19 +341,19 @@ pub fn timed_out(plane: &ControlPlane<'_>, problem: Option<String>) -> Failure {
         .hint("or wait longer: rdd service start --timeout=5m")
 }
 
-/// The error for a daemon that this program cannot work with.
+/// The failure for a daemon of another version.
 pub fn incompatible(found: &str, expected: &str) -> Failure {
     Failure::message(format!("unsupported server version {found} (expected {expected})"))
         .code(ExitCode::IncompatibleServer)
         .hint("restart the service with this version: rdd service stop && rdd service start")
 }
 
-/// Connects to the running daemon.
+/// Creates a client for the running daemon.
 pub fn connect(plane: &ControlPlane<'_>) -> Outcome<Api> {
     Ok(Api::from_kubeconfig(&read_config(plane)?)?)
 }
 
-/// The text of the daemon's kubeconfig.
+/// Reads the daemon's kubeconfig.
 pub fn read_config(plane: &ControlPlane<'_>) -> Outcome<String> {
     let path = &plane.paths().config;
     owned::read_to_string(path).map_err(|error| {
@@ -365,7 +372,7 @@ mod tests {
         Seen { version: version.map(str::to_owned), ready, controllers: Controllers::Ready, ..Seen::default() }
     }
 
-    /// Waits with looks of a test, and gives what the user saw. The daemon is this very process.
+    /// Waits with a check function of the test and returns the output. This process holds the daemon's lock.
     fn seen_while_waiting(announced: bool, mut look: impl FnMut(Deadline) -> Seen) -> Vec<String> {
         let user = User::new();
         let paths = user.instance().paths;
@@ -384,7 +391,7 @@ mod tests {
     #[test]
     fn a_ready_service_is_waited_for_in_silence_however_slowly_it_answers() {
         let slow = |deadline: Deadline| {
-            // Every call of it has its whole time.
+            // Each call takes its whole timeout.
             assert!(deadline.left_up_to(LOOK_BOUND) > CALL_BOUND * 3, "{deadline:?}");
             seen(Some("v1"), true)
         };
@@ -437,7 +444,7 @@ mod tests {
         );
         let began = Instant::now();
         let shown = seen_while_waiting(false, second);
-        // A machine that is too busy to look twice within that time proves nothing.
+        // A machine too busy to check twice within that time proves nothing.
         assert!(shown.is_empty() || began.elapsed() >= QUIET_WAIT, "{shown:?}");
     }
 

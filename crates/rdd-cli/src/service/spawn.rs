@@ -1,4 +1,4 @@
-//! Starting the daemon's process and hearing how it gets on.
+//! Starts the daemon's process and follows its start.
 
 use std::{
     ffi::OsString,
@@ -20,39 +20,39 @@ use super::{
 };
 use crate::report::{Failure, Outcome};
 
-/// How long one look for news may take; the daemon's death is noticed within this.
+/// The longest wait for one message; the daemon's exit is noticed within this time.
 const TICK: Duration = Duration::from_millis(10);
 
-/// How long the daemon may take to answer where it has to be asked.
+/// The timeout of a check, if the daemon cannot send messages.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A daemon on its way up.
+/// A daemon that is starting.
 #[derive(Debug)]
 pub struct Starting {
     child: Child,
-    /// Where it tells how far it is; without one it is asked.
+    /// Receives the daemon's messages; without it, the daemon is polled.
     listener: Option<Listener>,
-    /// What it gave as its reason to end.
+    /// Why it fails, as it reported.
     reason: Option<String>,
 }
 
-/// What a look at it found.
+/// The news of one step.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Step {
-    /// What it said it does.
+    /// The status texts that it sent.
     pub statuses: Vec<String>,
-    /// It can be used.
+    /// Whether the daemon is ready.
     pub ready: bool,
-    /// Whether it serves reads and refuses writes; [`Starting::reason`] says why.
+    /// Whether it refuses writes; [`Starting::reason`] has the reason.
     pub read_only: bool,
 }
 
-/// The words after the program's name.
+/// The daemon's arguments: the stored ones, then those of the session, which win.
 pub fn arguments(stored: Vec<String>, session: Vec<String>) -> Vec<OsString> {
     ["service", "serve"].into_iter().map(str::to_owned).chain(stored).chain(session).map(OsString::from).collect()
 }
 
-/// Starts the daemon in the background with fresh logs.
+/// Starts the daemon in the background with new log files. It outlives this command.
 pub fn spawn(plane: &ControlPlane<'_>, arguments: &[OsString]) -> Outcome<Starting> {
     let (paths, environment) = (plane.paths(), &plane.context.environment);
     let fail = |what: &str, error: std::io::Error| Failure::caused(what.to_owned(), error);
@@ -69,7 +69,7 @@ pub fn spawn(plane: &ControlPlane<'_>, arguments: &[OsString]) -> Outcome<Starti
         None => command.env_remove("NOTIFY_SOCKET"),
     };
     if environment.log_dir.is_some() {
-        // The daemon works in another folder, where a relative path would mean another place.
+        // The daemon has another working directory, in which a relative path would be wrong.
         let log_dir = std::path::absolute(&paths.log_dir).map_err(|error| fail("resolve RDD_LOG_DIR", error))?;
         command.env("RDD_LOG_DIR", log_dir);
     }
@@ -77,7 +77,7 @@ pub fn spawn(plane: &ControlPlane<'_>, arguments: &[OsString]) -> Outcome<Starti
     Ok(Starting { child, listener, reason: None })
 }
 
-/// A place for news is a convenience: a daemon that has none to tell them to can still be asked.
+/// Opens the notify socket. It is optional: without it the daemon is polled.
 fn listen(plane: &ControlPlane<'_>) -> Option<Listener> {
     Listener::open(&notify::places(plane.paths()))
         .inspect_err(|errors| {
@@ -89,7 +89,11 @@ fn listen(plane: &ControlPlane<'_>) -> Option<Listener> {
 }
 
 impl Starting {
-    /// Waits a moment for news. That the daemon has ended is an error that says why.
+    /// Waits for news, at most this long.
+    ///
+    /// # Errors
+    ///
+    /// A failure with the reason if the daemon has ended.
     pub fn step(&mut self, plane: &ControlPlane<'_>, at_most: Duration) -> Outcome<Step> {
         let mut step = match &self.listener {
             Some(listener) => {
@@ -102,7 +106,7 @@ impl Starting {
             return Ok(step);
         }
         if let Some(status) = self.child.try_wait()? {
-            // Its last words may have come between our two looks.
+            // Its last message may have arrived between the receive and the check of the process.
             let last = self.listener.as_ref().map_or(Ok(Vec::new()), |listener| listener.receive(Duration::ZERO))?;
             step = self.take(last);
             return if step.ready { Ok(step) } else { Err(self.ended(plane, status)) };
@@ -110,7 +114,7 @@ impl Starting {
         Ok(step)
     }
 
-    /// Looks from outside. A kubeconfig that another daemon left is not believed: this one must have the lock.
+    /// Polls the daemon from outside. A kubeconfig may be from another daemon, so this one must hold the lock.
     fn ask(&mut self, plane: &ControlPlane<'_>, at_most: Duration) -> Outcome<Step> {
         std::thread::sleep(at_most.min(TICK));
         if !self.holds_lock(plane)? {
@@ -127,7 +131,7 @@ impl Starting {
         }
     }
 
-    /// Whether it has the daemon's lock, so that no other start can come between.
+    /// Whether this daemon holds the daemon's lock, so that no other one can start.
     pub fn holds_lock(&self, plane: &ControlPlane<'_>) -> Outcome<bool> {
         Ok(state::daemon(plane.paths())? == Daemon::Running(Some(self.child.id())))
     }
@@ -148,7 +152,7 @@ impl Starting {
         step
     }
 
-    /// What stands in its way, if it has said so.
+    /// Why the daemon fails or refuses writes, if it has reported a reason.
     pub fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
@@ -156,6 +160,7 @@ impl Starting {
     fn ended(&self, plane: &ControlPlane<'_>, status: ExitStatus) -> Failure {
         let log = &plane.paths().stderr_log;
         let text = fs::read(log).unwrap_or_default();
+        // A daemon that crashed sends no reason; the log may end with one.
         let reason = self.reason.clone().or_else(|| last_line(&String::from_utf8_lossy(&text)));
         let reason = reason.unwrap_or_else(|| "it said nothing".to_owned());
         Failure::message(format!("{:?} control plane ended while starting ({status}): {reason}", plane.name()))
@@ -163,12 +168,12 @@ impl Starting {
     }
 }
 
-/// The last line that says anything; the title of the log says nothing.
-/// What users are told of a daemon that refuses writes.
+/// The message for a daemon that refuses writes.
 pub(super) fn read_only(reason: &str) -> String {
     format!("the control plane is read-only, and accepts writes again by itself when the reason is gone: {reason}")
 }
 
+/// The last line of a log that is neither empty nor the log's title.
 fn last_line(text: &str) -> Option<String> {
     let is_title = |line: &str| line.starts_with("=== ") && line.ends_with(" ===");
     text.lines().map(str::trim).rfind(|line| !line.is_empty() && !is_title(line)).map(str::to_owned)

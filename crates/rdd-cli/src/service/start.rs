@@ -1,4 +1,4 @@
-//! Bringing the daemon up, once, however many commands want it.
+//! Starts the daemon, exactly once even if several commands start it at the same time.
 
 use std::time::Duration;
 
@@ -11,37 +11,37 @@ use super::{
 };
 use crate::{progress::Progress, report::Outcome};
 
-/// A daemon that is alive after this long but has not taken its lock is left to itself.
+/// How long a start without `--wait` waits for the daemon to take its lock.
 const LOCK_BOUND: Duration = Duration::from_secs(10);
-/// The longest look for news; a look is over sooner when there is some.
+/// The longest wait for one step; it ends early when there is news.
 const TURN: Duration = Duration::from_secs(1);
 
-/// What counts for this run of the daemon only.
+/// Arguments of this run of the daemon; they are not stored, except by a start that creates the instance.
 #[derive(Debug, Default, Clone)]
 pub struct Session {
-    /// `--controllers`, if given.
+    /// The value of `--controllers`, if it was given.
     pub controllers: Option<String>,
-    /// `--secure-port`, if given.
+    /// The value of `--secure-port`, if it was given.
     pub secure_port: Option<u16>,
-    /// Words to be passed on.
+    /// Further arguments for the daemon.
     pub positional: Vec<String>,
 }
 
-/// What is wanted.
+/// A request to start the daemon.
 #[derive(Debug)]
 pub struct Request {
-    /// Arguments for this run.
+    /// The arguments of this run.
     pub session: Session,
-    /// Whether to wait until the daemon can be used.
+    /// Whether to wait until the daemon is ready.
     pub wait: bool,
-    /// Whether a person asked for it, and is told about everything that is done.
+    /// Whether the user asked for the start; then every result is reported.
     pub announce: bool,
-    /// Whether the API is enough if its controllers cannot start.
+    /// Whether the API alone is enough if the controllers fail to start.
     pub api_only: bool,
 }
 
 impl Session {
-    /// Whether the daemon would take these words, also those that a first start stores: before anything is written.
+    /// Checks that the daemon accepts these arguments, including those that a first start stores, before anything is written.
     pub fn check(&self, default_port: u16) -> Outcome {
         args_file::check_words(&self.positional)?;
         let stored = args_file::of_start(default_port, &self.positional);
@@ -62,7 +62,21 @@ impl Session {
     }
 }
 
-/// Starts the daemon, or finds it running. With `wait`, returns when it can be used.
+/// Starts the daemon, or finds it running; with `wait`, returns when it is ready.
+///
+/// # Flow
+///
+/// Takes the command lock and observes again, stores the arguments if the instance is new, and starts the process. The lock is released
+/// once the daemon holds its own. If a daemon runs that is stopping, waits for its end and starts another.
+///
+/// # Guarantees
+///
+/// Of several concurrent starts, one starts the daemon and the others wait for it. After the deadline the daemon continues to start.
+///
+/// # Errors
+///
+/// A deadline failure if it is not ready at the deadline, a failure with its reason if it ends, and a failure for an invalid args file or
+/// an incompatible version.
 pub fn start(plane: &ControlPlane<'_>, request: &Request, deadline: Deadline) -> Outcome {
     let mut told = false;
     loop {
@@ -72,7 +86,7 @@ pub fn start(plane: &ControlPlane<'_>, request: &Request, deadline: Deadline) ->
                 return start_anew(plane, request, deadline, lock);
             }
         }
-        // One that is gone was on its way down when it was found, and leaves its place to a new one.
+        // A daemon that ended during the wait was stopping when it was found; a new one takes its place.
         if await_running(plane, request, deadline, &mut told)? != Awaited::Gone {
             return Ok(());
         }
@@ -93,11 +107,12 @@ fn start_anew(plane: &ControlPlane<'_>, request: &Request, deadline: Deadline, l
     let progress = Progress::start(plane.record(), &format!("starting {name:?} control plane"));
     let mut up = Up { phases: Phases::default(), progress, last_status: None, told: None, read_only: false };
     up.tell(Phase::ApiServer.message());
-    // Until the daemon has its lock, another start could not know of it.
+    // Until the daemon holds its lock, another start would not see it, so the command lock must stay.
     let mut ready = false;
     while !ready && !deadline.has_passed() && !daemon.holds_lock(plane)? {
         ready = up.follow(&mut daemon, plane, deadline)?;
     }
+    // Other commands may now find the daemon and wait for it themselves.
     drop(lock);
     while !ready {
         if deadline.has_passed() {
@@ -113,20 +128,20 @@ fn start_anew(plane: &ControlPlane<'_>, request: &Request, deadline: Deadline, l
     Ok(())
 }
 
-/// What the user has been told on the way up.
+/// What has been shown to the user during the start.
 struct Up {
     phases: Phases,
     progress: Progress,
-    /// The last thing that the daemon said it was doing.
+    /// The daemon's last status text.
     last_status: Option<String>,
-    /// What it said stands in its way.
+    /// The failure reason that was shown last.
     told: Option<String>,
-    /// It serves reads, and whether it ever accepts writes is not for us to await.
+    /// Whether the daemon serves reads only. How long that lasts is unknown, so the start ends.
     read_only: bool,
 }
 
 impl Up {
-    /// Whether it can be used.
+    /// Waits for one step and shows its news. Returns whether the wait is over.
     fn follow(&mut self, daemon: &mut Starting, plane: &ControlPlane<'_>, deadline: Deadline) -> Outcome<bool> {
         let step = daemon.step(plane, deadline.left_up_to(TURN))?;
         step.statuses.iter().for_each(|status| self.tell(status));
@@ -134,7 +149,7 @@ impl Up {
         if let Some(reason) = daemon.reason().filter(|_| !step.ready)
             && self.told.as_deref() != Some(reason)
         {
-            // It goes on trying, and so do we; whoever can help should know now.
+            // The daemon retries, so the wait continues; a user who can help should know now.
             plane.record().warn(reason);
             self.told = Some(reason.to_owned());
         }
@@ -142,7 +157,7 @@ impl Up {
         Ok(step.ready || step.read_only)
     }
 
-    /// Only the phases that scripts know become messages.
+    /// Shows a status text if it is one of the phases that scripts match.
     fn tell(&mut self, status: &str) {
         if let Some(message) = Phase::of_status(status).and_then(|phase| self.phases.advance(phase)) {
             self.progress.phase(message);

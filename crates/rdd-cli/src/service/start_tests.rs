@@ -1,4 +1,4 @@
-//! Starts against a process that plays the daemon: this test program, run again through a script.
+//! Tests of starts against a fake daemon: this test program, run again through a script.
 
 use super::*;
 use crate::{
@@ -11,17 +11,17 @@ use rdd_stdx::{
 };
 use std::{env, fs, os::unix::net::UnixDatagram, path::PathBuf, time::Instant};
 
-/// Tells the second run of this program where it plays the daemon, and how it behaves.
+/// Tells the second run of this program in which home it is the daemon, and how it behaves.
 const ROLE: &str = "RDD_CLI_TEST_DAEMON";
 
-/// Not a test but the daemon of the tests below: it does nothing unless it was started by one of them.
+/// Not a test but the fake daemon of the tests below: it does nothing unless one of them started it.
 #[test]
 fn the_daemon_of_these_tests() {
     let Some(role) = env::var_os(ROLE) else { return };
     let (role, dir) = (role.to_string_lossy().into_owned(), env::current_dir().unwrap());
     let say = |text: &str| {
         let socket = env::var_os("NOTIFY_SOCKET").unwrap();
-        // Without `--wait` nobody listens for long.
+        // Without `--wait`, the command stops listening early.
         let _ = UnixDatagram::unbound().unwrap().send_to(text.as_bytes(), PathBuf::from(socket));
     };
     let _lock = ProcessLock::acquire(&dir.join("rdd.lock")).unwrap();
@@ -31,7 +31,7 @@ fn the_daemon_of_these_tests() {
         "ready" => say("STATUS=waiting for controllers to register\nREADY=1"),
         "leaving" if !dir.join("left").exists() => {
             fs::write(dir.join("left"), "").unwrap();
-            // As one that drains its requests: it holds its lock, and answers nobody.
+            // Like a daemon that drains its requests: it holds its lock and does not answer.
             std::thread::sleep(Duration::from_secs(1));
             return;
         }
@@ -48,11 +48,11 @@ fn the_daemon_of_these_tests() {
         }
         _ => {}
     }
-    // A bound, in case the test that started this one dies.
+    // A timeout, in case the test that started this process dies.
     std::thread::sleep(Duration::from_secs(60));
 }
 
-/// Ends the daemon that a test started, whatever became of the test.
+/// Ends the daemon that a test started, whether or not the test passed.
 struct Reaper(rdd_instance::Paths);
 
 impl Drop for Reaper {
@@ -68,7 +68,7 @@ impl Drop for Reaper {
 
 fn user(role: &str) -> (User, Reaper) {
     let program = env::current_exe().unwrap();
-    // What a shell ignores, the program that it becomes ignores too.
+    // A signal that a shell ignores stays ignored in the program that it execs.
     let deaf = if role == "deaf" { "trap '' INT TERM\n" } else { "" };
     let script = format!(
         "{deaf}echo \"$RDD_INSTANCE $*\" > arguments\n{ROLE}={role} exec '{}' --exact service::start::tests::the_daemon_of_these_tests",

@@ -1,4 +1,4 @@
-//! Whether an instance was created and whether its daemon runs.
+//! Observes whether an instance exists and whether its daemon runs.
 
 use std::{
     fs, io,
@@ -13,31 +13,31 @@ use rdd_stdx::{
 
 use super::command_lock;
 
-/// What is there.
+/// The state of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct State {
-    /// `args.json` exists.
+    /// Whether the instance exists, which means that `args.json` exists.
     pub created: bool,
-    /// Who holds the daemon's lock.
+    /// The daemon, which is the holder of the daemon's lock.
     pub daemon: Daemon,
 }
 
-/// The daemon's process.
+/// The state of the daemon's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Daemon {
-    /// There is none.
+    /// No daemon runs.
     Stopped,
-    /// It runs, under this PID where we can see it.
+    /// A daemon runs; its PID, unless it is in a PID namespace that is not visible here.
     Running(Option<u32>),
 }
 
 impl Daemon {
-    /// Whether it runs.
+    /// Whether a daemon runs.
     pub fn is_running(self) -> bool {
         self != Self::Stopped
     }
 
-    /// Its PID; 0 if there is none to tell.
+    /// Its PID; 0 if none runs or the PID is unknown.
     pub fn pid_or_zero(self) -> u32 {
         match self {
             Self::Running(Some(pid)) => pid,
@@ -46,30 +46,30 @@ impl Daemon {
     }
 }
 
-/// Why the state is not known.
+/// Why the state could not be observed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file that means "created" cannot be looked at.
+    /// `args.json` could not be checked.
     #[error("look for {}", path.display())]
     Args {
-        /// That file.
+        /// The path of `args.json`.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },
-    /// The lock cannot be asked.
+    /// The holder of a lock could not be determined.
     #[error(transparent)]
     Lock(#[from] lock::Error),
-    /// The stale PID file cannot be removed.
+    /// The stale PID file could not be removed.
     #[error(transparent)]
     File(#[from] file::Error),
 }
 
-/// Asks the file system and the kernel.
+/// Observes the instance through its files and locks.
 ///
-/// The PID file is published for scripts and never believed. One that is left over, or names a stranger, is removed here.
+/// The PID file is for scripts only; the lock determines whether a daemon runs. A stale PID file is removed here.
 pub fn observe(paths: &Paths) -> Result<State, Error> {
     let created = match fs::metadata(&paths.args_file) {
         Ok(_) => true,
@@ -83,16 +83,17 @@ pub fn observe(paths: &Paths) -> Result<State, Error> {
     Ok(State { created, daemon })
 }
 
-/// Removes what a daemon that ended left published, and says whether it did: not while somebody is at work there.
+/// Removes files that an ended daemon published. Returns false, without removing anything, if another command or daemon is active.
 ///
-/// A daemon takes its lock before it publishes anything, so nothing of a new one is touched.
+/// A daemon takes its lock before it publishes files, so a new daemon's files are safe.
 pub fn remove_left_behind(paths: &Paths, files: &[&Path]) -> Result<bool, Error> {
     let Some(_seclusion) = command_lock::try_seclude(paths)? else { return Ok(false) };
     files.iter().try_for_each(|file| file::remove_if_present(file))?;
     Ok(true)
 }
 
-/// Who holds the daemon's lock. A command that keeps daemons away holds it too, together with its own: it is none.
+/// Determines whether a daemon runs. A command that keeps daemons away holds the daemon's lock too, together with the command lock; it does
+/// not count as a daemon.
 pub fn daemon(paths: &Paths) -> Result<Daemon, lock::Error> {
     let mut holder = lock::holder(&paths.lock_file)?;
     loop {
@@ -100,7 +101,7 @@ pub fn daemon(paths: &Paths) -> Result<Daemon, lock::Error> {
         if pid.is_some() && lock::holder(&paths.command_lock_file)? == holder {
             return Ok(Daemon::Stopped);
         }
-        // Asked again: a command may have let go of both between our two looks.
+        // Checked again: a command may have released both locks between the two checks.
         let now = lock::holder(&paths.lock_file)?;
         if now == holder {
             return Ok(Daemon::Running(pid));
@@ -161,12 +162,12 @@ mod tests {
         std::thread::scope(|scope| {
             let starts = scope.spawn(|| {
                 for turn in 0..2000 {
-                    // As the daemon does it: a cleaner may have the lock for a moment.
+                    // Like the daemon: a cleaner may hold the lock for a moment.
                     let lock = std::iter::repeat_with(|| ProcessLock::acquire(&paths.lock_file)).find_map(Result::ok);
                     fs::write(&paths.pid_file, "1").unwrap();
                     std::thread::yield_now();
                     assert!(paths.pid_file.exists(), "turn {turn}: it was removed under its owner");
-                    // It dies, and what it published stays behind.
+                    // The daemon dies, and its files stay.
                     drop(lock);
                 }
             });

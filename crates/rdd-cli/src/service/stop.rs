@@ -1,4 +1,4 @@
-//! Bringing the daemon down: asked, then told, then killed.
+//! Stops the daemon: asks it, then insists, then kills it.
 
 use std::time::Duration;
 
@@ -19,39 +19,49 @@ use crate::{
     report::{Failure, Outcome},
 };
 
-/// How long a daemon that was told twice may take. It ends at once on the second signal, unless it hangs.
+/// How long a daemon may take after a second signal, on which it ends at once unless it hangs.
 const GRACE_MAX: Duration = Duration::from_secs(10);
 const GRACE_MIN: Duration = Duration::from_secs(1);
-/// A wait without end is made of these.
+/// A wait without a timeout repeats waits of this length.
 const SLICE: Duration = Duration::from_secs(3600);
 
-/// How long what the daemon published is tried to be removed, and how often.
+/// How long the removal of the daemon's published files is retried, and how often.
 const CLEAN_UP_BOUND: Duration = Duration::from_millis(200);
 const RETRY: Duration = Duration::from_millis(10);
 
-/// How it went.
+/// The result of a stop.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// There was nothing to stop.
+    /// No daemon was running.
     WasNotRunning,
-    /// It has ended.
+    /// The daemon has ended.
     Ended,
-    /// It was asked to.
+    /// The daemon was asked to stop.
     Asked,
 }
 
-/// Stops the daemon. With `wait`, returns when it has ended; at the bound it is killed, which is an error.
+/// Asks the daemon to stop. With `wait`, returns when it has ended.
+///
+/// # Guarantees
+///
+/// Only the process that holds the daemon's lock is signalled, never one that has its former PID. With `wait`, the daemon has
+/// ended when this succeeds.
+///
+/// # Errors
+///
+/// A deadline failure if the daemon had to be ended by force after `bound` (`None` waits forever), and a failure if its process is not
+/// visible from here.
 pub fn stop(plane: &ControlPlane<'_>, wait: bool, bound: Option<Duration>) -> Outcome<Stopped> {
     let (name, paths) = (plane.name(), plane.paths());
     let process = loop {
         let process = lock::open_holder(&paths.lock_file)?;
-        // Asked with the process in hand: a command that keeps daemons away must not be signalled.
+        // Checked while the process handle is open, so the PID cannot be reused; a command that keeps daemons away must not be signalled.
         match (state::daemon(paths)?, process) {
             (Daemon::Stopped, _) => return Ok(Stopped::WasNotRunning),
             (Daemon::Running(None), _) => return Err(out_of_sight(plane)),
             (Daemon::Running(Some(pid)), Some(process)) if process.pid() == pid => break process,
             (Daemon::Running(Some(pid)), None) if is_out_of_sight(paths, pid)? => return Err(out_of_sight(plane)),
-            // Another one took over between our two looks.
+            // Another daemon took over between the two checks.
             (Daemon::Running(Some(_)), _) => {}
         }
     };
@@ -83,7 +93,7 @@ fn ends_within(process: &Process, bound: Option<Duration>) -> Outcome<bool> {
     }
 }
 
-/// A second signal ends a healthy daemon at once; one that hangs is killed.
+/// Ends a daemon that did not stop in time: a second signal ends a healthy daemon at once, a hanging one is killed.
 fn end_by_force(plane: &ControlPlane<'_>, process: &Process, bound: Duration) -> Outcome {
     let (name, pid, bound_text) = (plane.name(), process.pid(), GoDuration::from(bound));
     process.signal(Signal::TERM)?;
@@ -104,8 +114,8 @@ fn grace(bound: Duration) -> Duration {
     bound.clamp(GRACE_MIN, GRACE_MAX)
 }
 
-/// What a daemon that ended leaves published. Another one may be up already; its files are its own. Whoever else is at
-/// work for longer than a moment brings one up, or removes everything.
+/// Removes the files that the ended daemon published. A new daemon's files stay. If another process is active for longer than a moment, it
+/// either starts a daemon or removes all files itself, so this stops trying.
 fn clean_up(plane: &ControlPlane<'_>) -> Outcome {
     let (paths, deadline) = (plane.paths(), Deadline::after(Some(CLEAN_UP_BOUND)));
     while !state::remove_left_behind(paths, &[&paths.config, &paths.pid_file])? && !deadline.has_passed() {
@@ -114,7 +124,7 @@ fn clean_up(plane: &ControlPlane<'_>) -> Outcome {
     Ok(())
 }
 
-/// Its PID may be one of a namespace that is not ours. If it just ended, it no longer holds the lock.
+/// Whether the daemon's PID belongs to another PID namespace. A daemon that just ended would no longer hold the lock.
 fn is_out_of_sight(paths: &Paths, pid: u32) -> Outcome<bool> {
     Ok(Process::open(pid)?.is_none() && state::daemon(paths)? == Daemon::Running(Some(pid)))
 }
