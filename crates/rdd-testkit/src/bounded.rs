@@ -1,4 +1,4 @@
-//! Running a command to its end, or to the end of our patience.
+//! Runs a command until it ends or its timeout passes.
 
 use std::{
     io,
@@ -14,34 +14,36 @@ use rustix::{
     io::{Errno, ioctl_fionread},
 };
 
-/// How long it may take at most to read what an ended child has written; a busy machine lets a reader wait.
+/// The timeout for reading the output of a child that has ended; a reader may have to wait on a busy machine.
 const LAST_WORDS_TAKE: Duration = Duration::from_secs(30);
 
-/// What a command left.
+/// The result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
-    /// Its exit code; `None` if a signal ended it, ours after a time-out included.
+    /// The exit code; `None` if a signal ended it, including the kill after a timeout.
     pub code: Option<i32>,
-    /// What it wrote, with invalid UTF-8 replaced.
+    /// Its standard output, with invalid UTF-8 replaced.
     pub stdout: String,
-    /// As `stdout`.
+    /// Its standard error, in the same form.
     pub stderr: String,
 }
 
 impl Output {
-    /// Itself, if the exit code was 0.
+    /// Returns itself if the exit code is 0.
     ///
     /// # Panics
-    /// With both streams, if it was not.
+    ///
+    /// With both outputs, if it is another.
     #[track_caller]
     pub fn expect_success(self) -> Self {
         self.expect_code(0)
     }
 
-    /// Itself, if this was the exit code.
+    /// Returns itself if the exit code is this one.
     ///
     /// # Panics
-    /// With both streams, if it was not.
+    ///
+    /// With both outputs, if it is another.
     #[track_caller]
     pub fn expect_code(self, code: i32) -> Self {
         let Self { code: got, stdout, stderr } = &self;
@@ -50,19 +52,19 @@ impl Output {
     }
 }
 
-/// How a bounded run went.
+/// How a run ended.
 #[derive(Debug)]
 pub enum Outcome {
     /// The command ended by itself.
     Ended(Output),
-    /// It did not; `at_time_out` saw it alive, then it was killed. With what it had written so far.
+    /// The command did not end in time and was killed; with its output so far.
     TimedOut(Output),
 }
 
-/// Runs a command without standard input and waits for it at most this long.
+/// Runs a command without standard input and waits for it, at most this long.
 ///
-/// `at_time_out` is called with the PID of a command that did not end in time, before it is killed. Only the command
-/// itself is killed: what it started is for the caller to find ([`crate::processes`]).
+/// After the timeout, `at_time_out` is called with the PID while the command is still alive; then it is killed. Only the command itself is
+/// killed, not its descendants: the caller finds those with [`crate::processes`].
 pub fn run(command: &mut Command, within: Duration, at_time_out: impl FnOnce(u32)) -> io::Result<Outcome> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let stdout = child.stdout.take().map(Collector::start);
@@ -81,14 +83,14 @@ pub fn run(command: &mut Command, within: Duration, at_time_out: impl FnOnce(u32
 }
 
 fn wait(child: &Child, within: Duration) -> io::Result<bool> {
-    // The child is ours and not reaped yet, so its PID cannot have been given away.
+    // The child has not been reaped, so its PID cannot be reused.
     match Process::open(child.id())? {
         Some(process) => process.wait(within),
         None => Ok(true),
     }
 }
 
-/// Reads a stream in its own thread, so that neither a full pipe nor one that stays open can hold us up.
+/// Reads a stream on its own thread, so that neither a full pipe nor one that a grandchild keeps open blocks the test.
 struct Collector {
     stream: Arc<OwnedFd>,
     collected: Arc<Mutex<Collected>>,
@@ -110,11 +112,11 @@ impl Collector {
         Self { stream, collected }
     }
 
-    /// All that was written until now. Whoever the child started may still hold the stream, and is not waited for.
+    /// The output until now. Descendants of the child may still hold the stream open; it does not wait for them.
     fn text(self, deadline: Instant) -> String {
         loop {
             let collected = self.collected.lock().expect("appending does not panic");
-            // What is taken out of the pipe is taken under the lock, so nothing is on its way.
+            // Bytes leave the pipe only under this lock, so an empty pipe means that all of them are in the buffer.
             let is_empty = ioctl_fionread(&self.stream).is_ok_and(|count| count == 0);
             if collected.has_ended || is_empty || Instant::now() >= deadline {
                 return String::from_utf8_lossy(&collected.bytes).into_owned();
@@ -135,8 +137,7 @@ fn wait_readable(stream: &OwnedFd) -> bool {
     }
 }
 
-/// Takes a piece of what is there; `false` if that was the end. A read that fails ends the text, like the end of the stream: what
-/// arrived is still shown.
+/// Reads once into the buffer; returns false at the end of the stream. An error counts as the end, so that what arrived is still shown.
 fn read_into(stream: &OwnedFd, collected: &mut Collected) -> bool {
     let mut buffer = [0; 8192];
     let count = rustix::io::retry_on_intr(|| rustix::io::read(stream, &mut buffer)).unwrap_or(0);

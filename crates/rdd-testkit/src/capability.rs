@@ -1,8 +1,8 @@
-//! What a test needs from its machine, and what happens when it is missing.
+//! Capabilities that tests need from the machine, and the skip if one is missing.
 
 use std::{ffi::OsStr, fs, path::Path};
 
-/// A thing that a machine has or has not.
+/// A feature that a machine may lack.
 struct Capability {
     name: &'static str,
     /// How to get it, for the message.
@@ -50,12 +50,13 @@ const CAPABILITIES: &[Capability] = &[
     },
 ];
 
-/// Whether a test that needs `name` can go on: `if !require("tmpfs") { return; }`.
+/// Whether a test that needs the capability `name` can continue: `if !require("tmpfs") { return; }`.
 ///
-/// Where the capability is missing the reason is printed; under CI a missing one is a failure, since a test that
-/// never runs anywhere proves nothing.
+/// Prints the reason if the capability is missing.
 ///
 /// # Panics
+///
+/// Under CI if it is missing, since a test that never runs proves nothing; and always for a name that is not in the table.
 /// Under CI when it is missing, and always for a name that is not in the table.
 #[track_caller]
 #[must_use]
@@ -67,10 +68,11 @@ pub fn require(name: &str) -> bool {
     reason.is_none()
 }
 
-/// Reports that the rest of a test is skipped, for a need that only the test itself can detect. The test returns after
-/// this call.
+/// Reports that the rest of a test is skipped, for a need that only the test itself can detect. The test returns after this call.
 ///
 /// # Panics
+///
+/// Under CI, where no test may be skipped.
 /// Under CI, where no test may be skipped.
 #[track_caller]
 #[expect(clippy::print_stderr, reason = "a skip that nobody sees is a test that nobody runs")]
@@ -79,7 +81,7 @@ pub fn skip(reason: &str) {
     eprintln!("skipped: {reason}");
 }
 
-/// Whether this is a CI run: the variable `CI` is set to anything but nothing, `0` or `false`. CI systems set it to `true` or `1`.
+/// Whether this is a CI run: `CI` is set to a value other than the empty string, `0` or `false`.
 pub fn is_ci() -> bool {
     means_ci(std::env::var_os("CI").as_deref())
 }
@@ -94,7 +96,7 @@ fn find(name: &str) -> &'static Capability {
     found.unwrap_or_else(|| panic!("no capability is called {name:?}"))
 }
 
-/// Why a test that needs this capability cannot run, if it cannot.
+/// Why a test that needs this capability cannot run; `None` if it can.
 fn missing(capability: &Capability) -> Option<String> {
     let reason = format!("this machine lacks {} ({})", capability.name, capability.remedy);
     (!(capability.is_there)()).then_some(reason)
@@ -104,7 +106,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Mounting needs CAP_SYS_ADMIN, which root in a container may lack.
+/// Whether this process may mount file systems. That needs CAP_SYS_ADMIN, which root in a container may lack.
 fn can_mount() -> bool {
     const CAP_SYS_ADMIN: u32 = 21;
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -113,13 +115,13 @@ fn can_mount() -> bool {
     bits.is_some_and(|bits| bits >> CAP_SYS_ADMIN & 1 == 1)
 }
 
-/// A container engine of a test's own, in a network namespace of its own, with something to run in it.
+/// Whether a test can run its own container engine in its own network namespace, with a program to run in it.
 fn can_run_engine() -> bool {
     let programs = ["dockerd", "containerd", "docker", "iptables", "ip", "unshare", "busybox"];
     is_root() && can_mount() && programs.iter().all(|program| is_on_path(program))
 }
 
-/// Whether a program of this name can be run from `PATH`.
+/// Whether `PATH` has an executable of this name.
 pub fn is_on_path(program: &str) -> bool {
     use std::os::unix::fs::PermissionsExt;
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -151,7 +153,7 @@ mod tests {
         assert!(!means_ci(None));
     }
 
-    /// Finding A-12. Runs this test program again with another `CI`, because the environment belongs to the whole process.
+    /// Finding A-12: runs this test program again with another value of `CI`, since the environment belongs to the whole process.
     #[test]
     fn a_skip_fails_under_ci_and_is_printed_elsewhere() {
         let run = |ci: &str| {
@@ -170,7 +172,7 @@ mod tests {
         assert!(output.status.success() && text.contains("skipped: no wings here"), "{text}");
     }
 
-    /// The reason that the child process of the test above skips with.
+    /// The skip reason for the child process of the test above.
     const SKIP_REASON: &str = "RDD_TESTKIT_SKIP_REASON";
 
     #[test]

@@ -6,10 +6,10 @@ use rdd_stdx::process::{Process, Signal};
 
 use crate::{Sandbox, bounded::Output};
 
-/// How long the kernel may take to end a killed process on a busy machine.
+/// The timeout for the kernel to end a killed process on a busy machine.
 const KILL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A started daemon in a [`Sandbox`], which it also is. Dropping it ends the daemon, with evidence if the test fails.
+/// A running daemon in a [`Sandbox`], to which it dereferences. Dropping it ends the daemon; if the test fails, with a support bundle.
 #[derive(Debug)]
 pub struct Daemon {
     sandbox: Sandbox,
@@ -24,18 +24,21 @@ impl Deref for Daemon {
 }
 
 impl Daemon {
-    /// Starts one in an ordinary sandbox and waits until `rdd svc start` says that it is ready.
+    /// Starts a daemon in a default sandbox and waits until `rdd svc start` reports that it is ready.
     ///
     /// # Panics
-    /// When it does not start.
+    ///
+    /// If it does not start.
     #[track_caller]
     pub fn start() -> Self {
         Self::start_in(Sandbox::new())
     }
 
-    /// Starts one in this sandbox.
+    /// Starts a daemon in this sandbox.
     ///
     /// # Panics
+    ///
+    /// If it does not start.
     /// When it does not start.
     #[track_caller]
     pub fn start_in(sandbox: Sandbox) -> Self {
@@ -43,9 +46,11 @@ impl Daemon {
         Self { sandbox }
     }
 
-    /// Starts the API server and no controller of the product in this sandbox.
+    /// Starts the API server in this sandbox, without the product's controllers.
     ///
     /// # Panics
+    ///
+    /// If it does not start.
     /// When it does not start.
     #[track_caller]
     pub fn start_bare_in(sandbox: Sandbox) -> Self {
@@ -53,29 +58,32 @@ impl Daemon {
         Self { sandbox }
     }
 
-    /// The daemon of a sandbox that was started in a way of the test's own, and may have ended since.
+    /// The daemon of a sandbox that the test itself has started; it may have ended since.
     pub fn of(sandbox: Sandbox) -> Self {
         Self { sandbox }
     }
 
-    /// Stops it with `rdd svc stop`; the sandbox with its files remains, for another start.
+    /// Stops the daemon with `rdd svc stop` and returns the sandbox with its files, for another start.
     ///
     /// # Panics
-    /// When it does not stop.
+    ///
+    /// If it does not stop.
     #[track_caller]
     pub fn stop(self) -> Sandbox {
         self.sandbox.rdd(&["svc", "stop"]).expect_success();
         self.sandbox
     }
 
-    /// The sandbox alone, for one whose daemon has ended in another way.
+    /// Returns the sandbox without stopping the daemon, for one that has ended in another way.
     pub fn release(self) -> Sandbox {
         self.sandbox
     }
 
-    /// Ends it without warning, as a crash does, and waits until it is gone. Its files remain for another start.
+    /// Kills the daemon, like a crash, and waits until it has ended. Its files remain for another start.
     ///
     /// # Panics
+    ///
+    /// If it does not run.
     /// When it does not run.
     #[track_caller]
     pub fn kill(&self) {
@@ -84,10 +92,11 @@ impl Daemon {
         assert!(process.wait(KILL_TIMEOUT).is_ok_and(|ended| ended), "the daemon outlives SIGKILL");
     }
 
-    /// The daemon's PID, as its PID file has it.
+    /// The daemon's PID, from its PID file.
     ///
     /// # Panics
-    /// When there is none.
+    ///
+    /// If there is no PID file.
     #[track_caller]
     pub fn pid(&self) -> u32 {
         let path = self.path("pid_file");
@@ -95,16 +104,17 @@ impl Daemon {
         text.trim().parse().unwrap_or_else(|_| panic!("{} holds no PID but {text:?}", path.display()))
     }
 
-    /// The daemon's kubeconfig.
+    /// The path of the daemon's kubeconfig.
     #[track_caller]
     pub fn config_path(&self) -> PathBuf {
         self.path("config")
     }
 
-    /// A path of the instance by its key in `rdd svc paths`.
+    /// A path of the instance, by its key in `rdd svc paths`.
     ///
     /// # Panics
-    /// When there is no such key.
+    ///
+    /// If there is no such key.
     #[track_caller]
     pub fn path(&self, key: &str) -> PathBuf {
         let Output { stdout, .. } = self.sandbox.rdd(&["svc", "paths", key]).expect_success();
@@ -119,7 +129,7 @@ mod tests {
     use super::*;
     use crate::{processes::look_at, sandbox::place::copy_program};
 
-    /// A program that keeps to the commands we use, with a sleep for a daemon.
+    /// A fake `rdd` with the commands that the tests use, and a sleep as its daemon.
     const STAND_IN: &str = r#"#!/bin/sh
 case "$1 $2 $3" in
 "svc start ") setsid sleep 621 >/dev/null 2>&1 & echo $! > "$HOME/rdd.pid" ;;
@@ -166,7 +176,7 @@ esac
     #[should_panic(expected = "unknown: svc paths typo")]
     fn a_command_that_fails_fails_the_test_with_its_words() {
         let folder = tempfile::tempdir().unwrap();
-        // The sandbox is gone before the panic, so this test, which passes, leaves no evidence of failing.
+        // The sandbox is dropped before the panic, so this test, which passes, leaves no support bundle.
         let output = sandbox(folder.path()).rdd(&["svc", "paths", "typo"]);
         output.expect_success();
     }

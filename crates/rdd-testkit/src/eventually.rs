@@ -1,4 +1,4 @@
-//! Waiting for a state, with a bound and without guessing how long it takes.
+//! Waits until a condition holds, with a timeout instead of a guessed delay.
 
 use std::{
     fmt::Display,
@@ -9,12 +9,12 @@ use rdd_stdx::backoff::Backoff;
 
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(100));
 
-/// One look at a state: it holds, or it does not yet.
+/// The result of one check of a condition: it holds, or it does not yet.
 pub trait Probe {
-    /// What is known once the state holds.
+    /// The value that is available once the condition holds.
     type Found;
 
-    /// The value, or what was seen instead, in words.
+    /// The value, or a description of what was observed instead.
     fn look(self) -> Result<Self::Found, String>;
 }
 
@@ -26,7 +26,7 @@ impl<T> Probe for Option<T> {
     }
 }
 
-/// The error is the observation that a time-out reports.
+/// The error is what a timeout reports as last seen.
 impl<T, E: Display> Probe for Result<T, E> {
     type Found = T;
 
@@ -35,13 +35,14 @@ impl<T, E: Display> Probe for Result<T, E> {
     }
 }
 
-/// Looks again and again until the state holds, and returns what was found.
+/// Checks repeatedly until the condition holds, and returns the value.
 ///
-/// It is level-triggered: the probe must say how things are, not what has happened. It is asked at once, then after
-/// growing delays of at most 100 ms, and once more when the time is up.
+/// It is level-triggered: the probe must report the current state, not an event. It is called at once, then after growing delays of at most
+/// 100 ms, and once more after the timeout.
 ///
 /// # Panics
-/// When the state does not hold `within` this time, naming `what` was awaited and what was seen last.
+///
+/// If the condition does not hold `within` this time, with `what` was awaited and what was seen last.
 #[track_caller]
 pub fn eventually<P: Probe>(what: &str, within: Duration, mut probe: impl FnMut() -> P) -> P::Found {
     let deadline = Instant::now() + within;

@@ -1,4 +1,4 @@
-//! Helpers with names for tests: bounded waits, an instance for each test, evidence on failure, nothing left behind.
+//! Test helpers: waits with timeouts, an instance per test, support bundles on failure, cleanup of processes and files.
 
 #[cfg(feature = "api")]
 pub mod api;

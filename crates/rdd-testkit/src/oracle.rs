@@ -1,4 +1,4 @@
-//! Oracles: upstream's own functions in Go programs of `conformance/`, which answer questions over a pipe.
+//! Oracles: Go programs of `conformance/` that call upstream's own functions and answer questions over a pipe.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::capability::skip;
 
-/// A Go program that reads a JSON question from each line of its input and writes one JSON answer per question.
+/// A Go program that reads a JSON question per line and writes a JSON answer per question.
 #[derive(Debug, Clone)]
 pub struct GoOracle {
     source: PathBuf,
@@ -22,10 +22,11 @@ pub struct GoOracle {
 }
 
 impl GoOracle {
-    /// Builds `conformance/<name>`, once per process. None where there is no Go; under CI that is a failure.
+    /// Builds `conformance/<name>`, once per process. Returns `None` without Go; under CI that is a failure.
     ///
     /// # Panics
-    /// The oracle cannot be built.
+    ///
+    /// If the oracle cannot be built.
     #[track_caller]
     pub fn build(name: &str) -> Option<Self> {
         static BUILT: Mutex<BTreeMap<String, Option<GoOracle>>> = Mutex::new(BTreeMap::new());
@@ -43,7 +44,7 @@ impl GoOracle {
         let source = repository().join("conformance").join(name);
         let program = target_folder().join("conformance").join(name);
         fs::create_dir_all(target_folder().join("conformance")).expect("make the folder of oracles");
-        // Test programs that run side by side build into the same file.
+        // Test programs that run at the same time build the same file.
         let lock = fs::File::create(program.with_extension("lock")).expect("create the lock of an oracle");
         lock.lock().expect("lock an oracle while it is built");
         let status = foreground("go").arg("build").arg("-o").arg(&program).arg(".").current_dir(&source).status();
@@ -57,10 +58,11 @@ impl GoOracle {
         Some(Self { source, program })
     }
 
-    /// The answers to these questions, in order.
+    /// Answers these questions, in order.
     ///
     /// # Panics
-    /// The oracle fails, or does not understand a question (it answers with `broken`).
+    ///
+    /// If the oracle fails, or answers a question with `broken`, which means that it did not understand it.
     pub fn ask(&self, questions: &[Value]) -> Vec<Value> {
         let lines = self.ask_lines(questions);
         let answers: Vec<Value> =
@@ -71,17 +73,18 @@ impl GoOracle {
         answers
     }
 
-    /// As [`GoOracle::ask`], with the answers as the oracle wrote them, also those to questions that it did not understand.
+    /// Like [`GoOracle::ask`], but returns the answers as the oracle wrote them, including those to questions that it did not understand.
     ///
     /// # Panics
-    /// The oracle fails.
+    ///
+    /// If the oracle fails.
     pub fn ask_lines(&self, questions: &[Value]) -> Vec<String> {
         let child = foreground(&self.program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = child.expect("start the oracle");
         let mut input = child.stdin.take().expect("the oracle's input is piped");
         let output = BufReader::new(child.stdout.take().expect("the oracle's output is piped"));
         let answers: Vec<String> = std::thread::scope(|scope| {
-            // On a thread of its own: both pipes are bounded, and the oracle answers while it reads.
+            // On its own thread: both pipes have limited buffers, and the oracle answers while it reads.
             scope.spawn(move || {
                 for question in questions {
                     writeln!(input, "{question}").expect("write to the oracle");
@@ -94,10 +97,11 @@ impl GoOracle {
         answers
     }
 
-    /// The folder of a module that the oracle is built from, in Go's module cache.
+    /// The folder of a dependency of the oracle in Go's module cache.
     ///
     /// # Panics
-    /// The oracle does not depend on this module.
+    ///
+    /// If the oracle does not depend on this module.
     pub fn module(&self, name: &str) -> PathBuf {
         let listed = foreground("go").args(["list", "-m", "-f", "{{.Dir}}", name]).current_dir(&self.source).output();
         let listed = listed.expect("go built the oracle, so it is there");
@@ -106,20 +110,21 @@ impl GoOracle {
     }
 }
 
-/// The answers of `conformance/<oracle>` to these questions, in order. None where there is no Go; under CI that is a failure.
+/// The answers of `conformance/<oracle>` to these questions, in order. Returns `None` without Go; under CI that is a failure.
 ///
 /// # Panics
-/// The oracle cannot be built, fails, or does not understand a question.
+///
+/// If the oracle cannot be built, fails, or does not understand a question.
 #[track_caller]
 pub fn ask(oracle: &str, questions: &[Value]) -> Option<Vec<Value>> {
     Some(GoOracle::build(oracle)?.ask(questions))
 }
 
-/// The folder of a Go module (`path@version`) in the module cache, downloaded where it is not there yet. None where it cannot be had; under
-/// CI that is a failure.
+/// The folder of a Go module (`path@version`) in the module cache, downloaded if needed. Returns `None` if it is unavailable; under CI that
+/// is a failure.
 #[track_caller]
 pub fn go_module(name: &str) -> Option<PathBuf> {
-    // Outside of any module, whose go.mod would have a say.
+    // Outside any module, whose go.mod would affect the version.
     let output = foreground("go").current_dir(std::env::temp_dir()).args(["mod", "download", "-json", name]).output();
     let answer: Option<Value> = output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok());
     let folder = answer.and_then(|answer| Some(PathBuf::from(answer.get("Dir")?.as_str()?)));
@@ -129,7 +134,7 @@ pub fn go_module(name: &str) -> Option<PathBuf> {
     folder
 }
 
-/// The CustomResourceDefinitions in the files of a folder with these endings, by name and content: copies count once. Templates are left out.
+/// The CustomResourceDefinitions in a folder's files with these extensions, sorted and without duplicates. Templates are skipped.
 pub fn definitions(folder: &Path, endings: &[&str]) -> Vec<Value> {
     let mut files = Vec::new();
     collect_files(folder, endings, &mut files);
@@ -168,7 +173,7 @@ fn collect_files(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Numbers as JSON cannot tell them apart: an integral float becomes the integer.
+/// Normalizes numbers that JSON does not distinguish: an integral float becomes an integer.
 pub fn integral_numbers(value: &Value) -> Value {
     match value {
         Value::Number(number) => match (number.as_i64(), number.as_f64()) {
@@ -187,7 +192,7 @@ fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Where this build's artifacts are: the folder above that of the profile.
+/// Cargo's target folder of this build.
 fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from)
 }

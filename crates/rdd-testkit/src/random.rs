@@ -1,19 +1,19 @@
-//! A small seeded generator: the same seed gives the same cases on every machine.
+//! A small seeded random number generator: the same seed gives the same test cases on every machine.
 
-/// SplitMix64.
+/// A SplitMix64 generator.
 ///
-/// The variable `RDD_ORACLE_SEED` moves all seeds of a run: another number gives other cases.
+/// The variable `RDD_ORACLE_SEED` shifts all seeds of a run; another value gives other cases.
 #[derive(Debug, Clone)]
 pub struct SeededRandom(u64);
 
 impl SeededRandom {
-    /// A generator whose sequence depends on `seed` and `RDD_ORACLE_SEED` alone.
+    /// Creates a generator whose sequence depends only on `seed` and `RDD_ORACLE_SEED`.
     pub fn new(seed: u64) -> Self {
         let moved: u64 = std::env::var("RDD_ORACLE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
         Self(seed.wrapping_add(moved.wrapping_mul(0x5851_f42d_4c95_7f2d)))
     }
 
-    /// Any number.
+    /// Any 64-bit number.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -22,17 +22,17 @@ impl SeededRandom {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `limit`; 0 where the limit is 0.
+    /// A number below `limit`; 0 if `limit` is 0.
     pub fn below(&mut self, limit: usize) -> usize {
         usize::try_from(self.next_u64() % (limit.max(1) as u64)).expect("smaller than a usize")
     }
 
-    /// True in `percent` of a hundred cases.
+    /// True in `percent` of 100 cases.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// True in `per_mille` of a thousand cases.
+    /// True in `per_mille` of 1000 cases.
     pub fn per_mille(&mut self, per_mille: usize) -> bool {
         self.below(1000) < per_mille
     }
@@ -45,12 +45,13 @@ impl SeededRandom {
     /// One of the items.
     ///
     /// # Panics
-    /// There is no item.
+    ///
+    /// If there is no item.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }
 
-    /// Puts the items into a random order.
+    /// Shuffles the items.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for index in (1..items.len()).rev() {
             items.swap(index, self.below(index + 1));

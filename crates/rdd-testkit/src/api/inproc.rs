@@ -1,4 +1,4 @@
-//! The whole API over a store in memory, in the test's own process: milliseconds to start, nothing left behind.
+//! Runs the whole API server over a store in memory, inside the test's process; it starts in milliseconds and leaves nothing behind.
 
 use std::{
     sync::{
@@ -30,40 +30,43 @@ use tower_service::Service;
 
 use super::{Ask, Events, Next, PATIENCE, Reply, Server};
 
-/// As the daemon's own threads have.
+/// The stack size of the daemon's own threads.
 const STACK_BYTES: usize = 8 << 20;
 
-/// An API server without a socket, with all that keeps its objects in order. Dropping it ends it.
+/// An API server without a socket, including the garbage collector and the other background tasks. Dropping it stops it.
 #[derive(Debug)]
 pub struct TestApi {
     door: InProcess,
     core: Core,
-    // Last, for what is above runs on it.
+    // Dropped last: the fields above have tasks on it.
     runtime: Arc<Runtime>,
 }
 
 impl TestApi {
-    /// An empty one.
+    /// Starts an API server over an empty store.
     ///
     /// # Panics
-    /// When it cannot be started.
+    ///
+    /// If it cannot be started.
     pub fn start() -> Self {
         Self::start_with(state::Limits::default(), SystemClock::shared())
     }
 
-    /// One that keeps its past as these limits say, and takes its time from this clock.
+    /// Starts an API server with these limits on its history and with this clock.
     ///
     /// # Panics
-    /// When it cannot be started.
+    ///
+    /// If it cannot be started.
     pub fn start_with(limits: state::Limits, clock: SharedClock) -> Self {
         let store = Arc::new(MemoryStore::new(rdd_store::Limits::default(), clock.clone()));
         Self::start_over(store, limits, clock)
     }
 
-    /// One over a store of the test's own.
+    /// Starts an API server over a store of the test.
     ///
     /// # Panics
-    /// When it cannot be started.
+    ///
+    /// If it cannot be started.
     pub fn start_over(store: Arc<dyn Store>, limits: state::Limits, clock: SharedClock) -> Self {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(2).thread_stack_size(STACK_BYTES).enable_all().build();
@@ -87,12 +90,12 @@ impl TestApi {
         Self { door, core, runtime: Arc::new(runtime) }
     }
 
-    /// The core, for what cannot be asked over the wire.
+    /// The core, for tests of what the API does not expose.
     pub fn core(&self) -> &Core {
         &self.core
     }
 
-    /// A tower service, which is what `kube::Client::new` takes.
+    /// A tower service of the API, as `kube::Client::new` takes it.
     pub fn door(&self) -> InProcess {
         self.door.clone()
     }
@@ -113,7 +116,7 @@ fn mk_version() -> Version {
     }
 }
 
-/// A request that hyper would let through; `None` if it is none of HTTP's.
+/// Builds the request as hyper would pass it on; `None` if it is not a valid HTTP request.
 fn mk_request(ask: &Ask) -> Option<http::Request<Full<Bytes>>> {
     let mut request = http::Request::builder().method(ask.method.as_str()).uri(&ask.path);
     for (name, value) in &ask.headers {
@@ -128,12 +131,12 @@ fn mk_request(ask: &Ask) -> Option<http::Request<Full<Bytes>>> {
 impl Server for TestApi {
     fn ask(&self, ask: &Ask) -> Reply {
         let Some(request) = mk_request(ask) else {
-            // What never reaches the server over the wire either: hyper refuses it.
+            // Over the wire, hyper rejects such a request before the server sees it.
             return Reply { code: 400, headers: vec![("content-type".into(), "text/yaml".into())], body: Vec::new() };
         };
         let mut door = self.door.clone();
         let answered = self.runtime.block_on(async move {
-            // On a thread of the runtime, whose stack is the daemon's, not on the test's.
+            // Runs on a thread of the runtime, which has the daemon's stack size, not on the test's thread.
             let mut tasks = Group::default();
             tasks.spawn("request", async move {
                 let Ok(response) = door.call(request).await;
@@ -163,6 +166,7 @@ impl Server for TestApi {
             let mut text = Vec::new();
             while let Some(Ok(frame)) = body.frame().await {
                 text.extend_from_slice(&frame.into_data().unwrap_or_default());
+                // One event per line; a frame may hold several or a part of one.
                 while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
                     let line: Vec<u8> = text.drain(..=end).collect();
                     if sender.send(serde_json::from_slice(&line).unwrap_or(Value::Null)).is_err() {
@@ -175,7 +179,7 @@ impl Server for TestApi {
     }
 }
 
-/// The events of a watch in process.
+/// The events of a watch in this process.
 struct Lines {
     lines: Receiver<Value>,
     _tasks: Group<()>,

@@ -1,4 +1,5 @@
-//! The ledger of a load: what was acknowledged, what watches have shown, and whether a daemon that was killed kept all of it.
+//! Checks that no acknowledged write is lost: a ledger of what writers wrote and watchers saw, over several runs of a daemon that is
+//! killed.
 
 use std::{
     collections::BTreeMap,
@@ -10,24 +11,25 @@ use serde_json::{Value, json};
 
 use super::{Ask, Events, Next, PATIENCE, Reply, Server, Wire, WireEvents};
 
-/// How many objects each writer has.
+/// The number of objects of each writer.
 const OBJECTS_PER_WRITER: usize = 6;
-/// The owner of the fields that writers apply.
+/// The field manager of the writers' apply patches.
 const FIELD_MANAGER: &str = "ledger";
-/// The label that all objects of one writer have.
+/// The label that selects all objects of one writer.
 const WRITER_LABEL: &str = "writer";
-/// How long a watcher waits for an event before it looks whether the load has ended.
+/// How long a watcher waits for an event before it checks whether the load has ended.
 const EVENT_WAIT: Duration = Duration::from_millis(200);
-/// One write in so many deletes everything that the writer has.
+/// One in this many writes deletes all objects of the writer.
 const DELETE_COLLECTION_EVERY: usize = 64;
 
-/// Numbers that look random and are the same in every run with the same seed.
+/// A random number generator (xorshift) whose sequence depends only on its seed.
 #[derive(Debug, Clone)]
 pub struct SeededRandom(u64);
 
 impl SeededRandom {
-    /// A sequence that follows from `seed`.
+    /// Creates a generator with this seed.
     pub fn new(seed: u64) -> Self {
+        // Xorshift must not start at 0, where it would stay.
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
@@ -39,24 +41,24 @@ impl SeededRandom {
         self.0
     }
 
-    /// One of so many, from 0; 0 if there is none.
+    /// A number from 0 to `count - 1`; 0 if `count` is 0.
     pub fn below(&mut self, count: usize) -> usize {
         usize::try_from(self.number() % count.max(1) as u64).expect("it is below a usize")
     }
 
-    /// One of these.
+    /// One of these items.
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())]
     }
 }
 
-/// Objects of one kind in one namespace, each with its value in `data.value`.
+/// The objects of one resource in one namespace; each has its value in `data.value`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LedgerCollection {
     path: String,
     api_version: String,
     kind: String,
-    /// Whether the kind takes strategic merge patches, which custom kinds do not.
+    /// Whether the resource supports strategic merge patches, which custom resources do not.
     is_builtin: bool,
 }
 
@@ -71,17 +73,17 @@ impl LedgerCollection {
         }
     }
 
-    /// Objects of a custom kind.
+    /// The objects of a custom resource.
     pub fn custom(path: &str, api_version: &str, kind: &str) -> Self {
         Self { path: path.to_owned(), api_version: api_version.to_owned(), kind: kind.to_owned(), is_builtin: false }
     }
 
-    /// Where its objects are.
+    /// The API path of the collection.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// An object of it that belongs to no writer.
+    /// Builds an object that belongs to no writer; the end of a test waits for it.
     pub fn mk_marker(&self, name: &str) -> Value {
         self.mk_object(name, "none", "marker")
     }
@@ -95,31 +97,31 @@ impl LedgerCollection {
     }
 }
 
-/// The ways to write.
+/// The kinds of writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WriteVerb {
-    /// POST.
+    /// POST of a new object.
     Create,
-    /// PUT.
+    /// PUT with the last known resource version.
     Update,
-    /// PATCH with operations.
+    /// PATCH with JSON Patch operations.
     JsonPatch,
-    /// PATCH with a merge patch.
+    /// PATCH with a JSON merge patch.
     MergePatch,
-    /// PATCH with a strategic merge patch; a merge patch for custom kinds.
+    /// PATCH with a strategic merge patch; a JSON merge patch for custom resources.
     StrategicPatch,
-    /// Server-side apply, of an object that is there or not.
+    /// Server-side apply, of a new or an existing object.
     Apply,
-    /// DELETE of one.
+    /// DELETE of one object.
     Delete,
-    /// DELETE of all that the writer has.
+    /// DELETE of all objects of the writer.
     DeleteCollection,
 }
 
 impl WriteVerb {
-    /// Of an object that is not there.
+    /// The writes that are valid for an object that does not exist.
     const CREATING: &[Self] = &[Self::Create, Self::Apply];
-    /// Of an object that is there. Every third write deletes one or all.
+    /// The writes that are valid for an existing object. One in four is a delete.
     const CHANGING: &[Self] = &[
         Self::Update,
         Self::JsonPatch,
@@ -132,7 +134,7 @@ impl WriteVerb {
     ];
 }
 
-/// How far the load on one collection is; shared by all who work on it.
+/// The progress of the load on one collection, shared by its writers, watchers and listers.
 #[derive(Debug, Default)]
 pub struct LoadProgress {
     acknowledged: AtomicU64,
@@ -142,17 +144,17 @@ pub struct LoadProgress {
 }
 
 impl LoadProgress {
-    /// How many writes were acknowledged.
+    /// The number of acknowledged writes.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged.load(Ordering::SeqCst)
     }
 
-    /// How many lists were read and judged.
+    /// The number of lists that were read and checked.
     pub fn lists(&self) -> u64 {
         self.lists.load(Ordering::SeqCst)
     }
 
-    /// Ends the load without killing anybody.
+    /// Ends the load without killing the daemon.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
     }
@@ -167,24 +169,24 @@ impl LoadProgress {
     }
 }
 
-/// What a writer knows of one of its objects.
+/// A writer's knowledge of one of its objects.
 #[derive(Debug, Clone, Default)]
 struct KnownObject {
-    /// The value that was acknowledged; `None` if it is not there.
+    /// The last acknowledged value; `None` if the object does not exist.
     value: Option<String>,
-    /// What the last, unanswered request would have made of it.
+    /// The value (or `None` for a delete) of the last request if it was not answered: either state is then correct.
     unanswered: Option<Option<String>>,
-    /// The newest version that it was seen in.
+    /// The newest resource version in which it was seen.
     version: u64,
 }
 
-/// What was acknowledged to one writer, over all lives of the daemon. Nobody else writes its objects.
+/// The acknowledged writes of one writer, over all runs of the daemon. No other client writes its objects.
 #[derive(Debug)]
 pub struct WriterLedger {
     collection: LedgerCollection,
     writer: String,
     objects: BTreeMap<String, KnownObject>,
-    /// Of the acknowledged writes since the last comparison.
+    /// The resource versions of the acknowledged writes since the last comparison.
     versions: Vec<u64>,
     newest: u64,
     counts: BTreeMap<WriteVerb, u64>,
@@ -192,7 +194,7 @@ pub struct WriterLedger {
 }
 
 impl WriterLedger {
-    /// A writer that has written nothing yet. `number` tells the writers of one collection apart.
+    /// Creates a writer without objects. `number` distinguishes the writers of one collection.
     pub fn new(collection: &LedgerCollection, number: usize) -> Self {
         Self {
             collection: collection.clone(),
@@ -205,20 +207,21 @@ impl WriterLedger {
         }
     }
 
-    /// How many writes of each verb were acknowledged.
+    /// The number of acknowledged writes of each kind.
     pub fn counts(&self) -> &BTreeMap<WriteVerb, u64> {
         &self.counts
     }
 
-    /// How many writes were sent and not answered.
+    /// The number of writes that were sent and not answered.
     pub fn unanswered(&self) -> u64 {
         self.unanswered
     }
 
-    /// Writes in every way until the server does not answer any more or the load ends.
+    /// Writes with every verb until the server stops answering or the load ends.
     ///
     /// # Panics
-    /// When a write is refused, or when a version is not newer than the last one of the object.
+    ///
+    /// If a write is rejected, or if its resource version is not newer than the object's last one.
     pub fn write(&mut self, wire: &Wire, seed: u64, progress: &LoadProgress) {
         let mut random = SeededRandom::new(seed);
         for turn in 0_u64.. {
@@ -247,11 +250,11 @@ impl WriterLedger {
         random.pick(if is_there { WriteVerb::CHANGING } else { WriteVerb::CREATING })
     }
 
-    /// Notes what the write makes of the objects, before it is sent.
+    /// Notes the expected value before the write is sent, in case no answer comes.
     fn expect(&mut self, verb: WriteVerb, object: &str, value: &str) {
         match verb {
             WriteVerb::DeleteCollection => {
-                // It deletes one after the other, so each of them may be there or not if it is cut off.
+                // The server deletes one object after the other, so each may or may not exist if the request is interrupted.
                 let present = self.objects.values_mut().filter(|known| known.value.is_some());
                 present.for_each(|known| known.unanswered = Some(None));
             }
@@ -313,11 +316,12 @@ impl WriterLedger {
         self.versions.push(version);
     }
 
-    /// Judges what the next life of the daemon has: every acknowledged write is there; of one that was not answered either
-    /// state is right, and known from now on.
+    /// Checks the data of the daemon's next run: every acknowledged write is there; of an unanswered one either state is correct and
+    /// becomes the known one.
     ///
     /// # Panics
-    /// When something that was acknowledged is lost, or the newest version is older than one that was acknowledged.
+    ///
+    /// If an acknowledged write is lost, or if the newest resource version is older than an acknowledged one.
     pub fn settle(&mut self, server: &dyn Server) {
         let all = &self.collection.path;
         let head = version_of(&server.get(all).expect(200));
@@ -337,13 +341,13 @@ impl WriterLedger {
     }
 }
 
-/// What one watcher has seen, over all lives of the daemon.
+/// The events that one watcher has seen, over all runs of the daemon.
 #[derive(Debug, Clone)]
 pub struct WatcherLedger {
     collection: LedgerCollection,
-    /// Of the last event.
+    /// The resource version of the last event.
     version: u64,
-    /// Of the events since the last comparison.
+    /// The resource versions of the events since the last comparison.
     versions: Vec<u64>,
     objects: BTreeMap<String, u64>,
     events: u64,
@@ -351,10 +355,11 @@ pub struct WatcherLedger {
 }
 
 impl WatcherLedger {
-    /// Begins with a list.
+    /// Starts with a list.
     ///
     /// # Panics
-    /// When the list is refused.
+    ///
+    /// If the list fails.
     pub fn list(server: &dyn Server, collection: &LedgerCollection) -> Self {
         let list = server.get(&collection.path).expect(200);
         Self {
@@ -367,20 +372,21 @@ impl WatcherLedger {
         }
     }
 
-    /// How many events came.
+    /// The number of events.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// How many watches were begun where the last one had ended.
+    /// The number of watches that were started, each where the previous one ended.
     pub fn watches(&self) -> u64 {
         self.watches
     }
 
-    /// Watches on from where it was until the server is gone or the load ends.
+    /// Watches from the last seen version until the server is gone or the load ends.
     ///
     /// # Panics
-    /// When an event comes again or out of order, or none comes at all.
+    ///
+    /// If an event is repeated or out of order, or if no event arrives for [`PATIENCE`].
     pub fn follow(&mut self, wire: &Wire, progress: &LoadProgress) {
         while let Some(mut events) = self.begin(wire) {
             let mut last = Instant::now();
@@ -402,10 +408,11 @@ impl WatcherLedger {
         }
     }
 
-    /// Watches on from where it was until it has seen an object of this name.
+    /// Watches from the last seen version until it sees an object of this name.
     ///
     /// # Panics
-    /// When the object does not come, or an event comes again or out of order.
+    ///
+    /// If the object does not arrive, or if an event is repeated or out of order.
     pub fn watch_until(&mut self, wire: &Wire, name: &str) {
         let mut events = self.begin(wire).expect("the server answers");
         loop {
@@ -417,7 +424,7 @@ impl WatcherLedger {
         }
     }
 
-    /// Begins to watch after the last event; `None` if the server is gone.
+    /// Starts a watch after the last event; `None` if the server is gone.
     fn begin(&mut self, wire: &Wire) -> Option<WireEvents> {
         let (all, version) = (&self.collection.path, self.version);
         let path = format!("{all}?watch=true&allowWatchBookmarks=true&resourceVersion={version}");
@@ -430,7 +437,7 @@ impl WatcherLedger {
         let object = &event["object"];
         assert_ne!(event["type"], "ERROR", "{event}");
         let now = version_of(object);
-        // A bookmark repeats the last version where nothing has happened since.
+        // A bookmark repeats the last version if nothing has happened since.
         let is_in_order = now > self.version || (event["type"] == "BOOKMARK" && now == self.version);
         assert!(is_in_order, "{now} after {}: an event came again or out of order: {event}", self.version);
         self.version = now;
@@ -444,11 +451,14 @@ impl WatcherLedger {
     }
 }
 
-/// Judges that every watcher of a collection saw every write that was acknowledged to its writers since the last comparison,
-/// and that what its events add up to is what is there. Nobody may write meanwhile.
+/// Checks that every watcher of a collection saw every acknowledged write since the last comparison, and that its events add up to the
+/// current list.
+///
+/// Assumes that no client writes to the collection meanwhile.
 ///
 /// # Panics
-/// When a watcher missed something.
+///
+/// If a watcher missed a write.
 pub fn compare(
     server: &dyn Server,
     collection: &LedgerCollection,
@@ -471,10 +481,11 @@ pub fn compare(
     }
 }
 
-/// Lists the collection again and again, whole and in pages, until the server is gone or the load ends.
+/// Lists the collection repeatedly, whole and in pages, until the server is gone or the load ends.
 ///
 /// # Panics
-/// When a list is older than what was acknowledged before it was asked for, or older than the list before it.
+///
+/// If a list is older than a write that was acknowledged before the request, or older than the previous list.
 pub fn list_repeatedly(wire: &Wire, collection: &LedgerCollection, progress: &LoadProgress) {
     let mut last = 0;
     while !progress.is_stopping() {
@@ -490,13 +501,13 @@ pub fn list_repeatedly(wire: &Wire, collection: &LedgerCollection, progress: &Lo
     }
 }
 
-/// The version of the list; `None` if the server is gone.
+/// Lists the collection and returns the list's version; `None` if the server is gone.
 fn list_whole(wire: &Wire, collection: &LedgerCollection) -> Option<u64> {
     let reply = wire.try_ask(&Ask::new("GET", &collection.path)).ok()?;
     Some(version_of(&reply.expect(200)))
 }
 
-/// Reads pages up to the last one, all of which must be of one version; `None` if the server is gone.
+/// Lists the collection in pages, which must all have the same version; `None` if the server is gone.
 fn list_in_pages(wire: &Wire, collection: &LedgerCollection) -> Option<()> {
     let first = format!("{}?limit=5", collection.path);
     let (mut path, mut version) = (first.clone(), None);

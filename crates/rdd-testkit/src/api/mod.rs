@@ -1,4 +1,4 @@
-//! Asking an API server as raw as a test likes: a daemon's over TLS ([`Wire`]), or one in the test's own process ([`TestApi`]).
+//! Raw HTTP clients for API tests: of a daemon over TLS ([`Wire`]), or of an API server in the test's process ([`TestApi`]).
 
 mod inproc;
 pub mod ledger;
@@ -17,19 +17,19 @@ pub use self::{
     wire::{Wire, WireEvents},
 };
 
-/// Nothing that a test waits for takes longer, unless it never comes.
+/// The timeout of every wait in a test. Longer than anything takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One request.
+/// An HTTP request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ask {
-    /// Any word.
+    /// The method; any word.
     pub method: String,
-    /// With its query; sent as it is.
+    /// The path with its query, sent unchanged.
     pub path: String,
-    /// Besides those that every request has.
+    /// Headers in addition to those that every request has.
     pub headers: Vec<(String, Vec<u8>)>,
-    /// Whatever it is.
+    /// The body.
     pub body: Vec<u8>,
 }
 
@@ -39,47 +39,48 @@ impl Ask {
         Self { method: method.to_owned(), path: path.to_owned(), ..Self::default() }
     }
 
-    /// The same with one header more.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         self.headers.push((name.to_owned(), value.as_ref().to_owned()));
         self
     }
 
-    /// The same with a body of this type.
+    /// Sets the body and its content type.
     #[must_use]
     pub fn body(mut self, content_type: &str, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
         self.header("Content-Type", content_type)
     }
 
-    /// The same with a body of JSON.
+    /// Sets a JSON body.
     #[must_use]
     pub fn json(self, body: &Value) -> Self {
         self.body("application/json", body.to_string())
     }
 }
 
-/// What came of waiting for an event.
+/// The result of waiting for an event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
-    /// This.
+    /// The next event.
     Event(Value),
-    /// Nothing in that time.
+    /// No event within the timeout.
     Quiet,
-    /// The watch is over, well or not.
+    /// The watch has ended, with or without an error.
     Ended,
 }
 
 /// The events of one watch.
 pub trait Events: Send {
-    /// Waits for the next event.
+    /// Waits for the next event, at most this long.
     fn next(&mut self, within: Duration) -> Next;
 
-    /// The next event, which must come.
+    /// Waits for the next event.
     ///
     /// # Panics
-    /// When it does not come within [`PATIENCE`].
+    ///
+    /// If it does not arrive within [`PATIENCE`].
     #[track_caller]
     fn expect(&mut self) -> Value {
         match self.next(PATIENCE) {
@@ -89,44 +90,45 @@ pub trait Events: Send {
     }
 }
 
-/// A server that can be asked.
+/// An API server under test.
 pub trait Server: Send + Sync {
-    /// Asks.
+    /// Sends a request and waits for the reply.
     ///
     /// # Panics
-    /// When no answer comes.
+    ///
+    /// If no reply arrives.
     fn ask(&self, ask: &Ask) -> Reply;
 
-    /// Begins a watch. What the server refuses is one event or none.
+    /// Starts a watch. If the server rejects it, the result has one event (the Status) or none.
     fn watch(&self, path: &str) -> Box<dyn Events>;
 
-    /// Reads.
+    /// Sends a GET request.
     fn get(&self, path: &str) -> Reply {
         self.ask(&Ask::new("GET", path))
     }
 
-    /// Creates.
+    /// Sends a POST request, which creates an object.
     fn post(&self, path: &str, body: &Value) -> Reply {
         self.ask(&Ask::new("POST", path).json(body))
     }
 
-    /// Replaces.
+    /// Sends a PUT request, which replaces an object.
     fn put(&self, path: &str, body: &Value) -> Reply {
         self.ask(&Ask::new("PUT", path).json(body))
     }
 
-    /// Merges a patch.
+    /// Sends a JSON merge patch.
     fn merge(&self, path: &str, patch: &Value) -> Reply {
         self.ask(&Ask::new("PATCH", path).body("application/merge-patch+json", patch.to_string()))
     }
 
-    /// Applies.
+    /// Sends a server-side apply patch, forced, as this field manager.
     fn apply(&self, path: &str, manager: &str, object: &Value) -> Reply {
         let path = format!("{path}?fieldManager={manager}&force=true");
         self.ask(&Ask::new("PATCH", &path).body("application/apply-patch+yaml", object.to_string()))
     }
 
-    /// Deletes.
+    /// Sends a DELETE request.
     fn delete(&self, path: &str) -> Reply {
         self.ask(&Ask::new("DELETE", path))
     }

@@ -1,10 +1,10 @@
-//! An answer, and whether it is a proper one.
+//! An HTTP reply, and the check that it is a proper reply of a Kubernetes API.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// The words that clients know for why something failed.
+/// The Status reasons that clients know.
 const REASONS: &[&str] = &[
     "AlreadyExists",
     "BadRequest",
@@ -27,60 +27,62 @@ const REASONS: &[&str] = &[
     "UnsupportedMediaType",
 ];
 
-/// An answer.
+/// An HTTP reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     /// The status code.
     pub code: u16,
-    /// Names in lower case.
+    /// The headers, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// All of it.
+    /// The whole body.
     pub body: Vec<u8>,
 }
 
 impl Reply {
-    /// The first header of this name, which is in lower case.
+    /// The first header of this name, which is given in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
-    /// The body for people.
+    /// The body as text, with invalid UTF-8 replaced.
     pub fn text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.body)
     }
 
-    /// The body as JSON; `Null` if it is none.
+    /// The body as JSON; `Null` if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// The body as JSON, if this was the code.
+    /// The body as JSON, if the reply has this status code.
     ///
     /// # Panics
-    /// With the body, if it was not.
+    ///
+    /// With the body, if it has another code.
     #[track_caller]
     pub fn expect(&self, code: u16) -> Value {
         assert_eq!(self.code, code, "{}", self.text());
         self.json()
     }
 
-    /// The reason of a `Status`; empty if there is none.
+    /// The reason of a Status; empty if the body is not one.
     pub fn reason(&self) -> String {
         self.json()["reason"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// What is wrong with this answer as an answer to anything whatever: a failure must be a `Status` in JSON with the code
-    /// and a reason that clients know, and never be the server's own fault.
+    /// Why this is not a proper reply to any request; `None` if it is.
+    ///
+    /// A failure must be a Status in JSON with the same code and a reason that clients know. An internal error is never proper.
     pub fn improper(&self) -> Option<String> {
         let kind = self.header("content-type").unwrap_or_default();
         let is_readable = !kind.contains("yaml") && !kind.contains("protobuf");
         match self.code {
             200..=399 => None,
-            // The client asked for another form; that there is one is enough, unless it tells of a panic.
+            // The client asked for another encoding, which is not decoded here; only a panic's text is searched for.
             400..=599 if !is_readable => self.text().contains("panic").then(|| self.text().into_owned()),
-            // What Go says of a path that nobody serves.
+            // Go's HTTP server replies like this to a path without a handler.
             404 if kind.starts_with("text/plain") => None,
-            // Kubernetes has no better word for some patches that do not fit; it gives no reason then, and nor do we.
+            // Kubernetes has no better code for some patches that do not apply; it gives no reason then, and neither does rdd.
             500 if self.json()["kind"] == "Status" && self.json().get("reason").is_none() => None,
             500 => Some(format!("a fault of the server: {}", self.text())),
             400..=599 => self.improper_status(kind),

@@ -1,4 +1,4 @@
-//! One TLS connection, and answers read from it.
+//! A raw TLS connection and a parser of HTTP replies, for tests that control every byte.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -11,15 +11,15 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned, pki_types::ServerName}
 
 use super::{PATIENCE, reply::Reply};
 
-/// One connection to a server, for saying anything on it.
+/// A connection to a server, on which a test may send any bytes.
 #[derive(Debug)]
 pub struct Stream {
     tls: StreamOwned<ClientConnection, TcpStream>,
-    /// Read, and not used yet.
+    /// Bytes that were read but not consumed.
     ahead: Vec<u8>,
 }
 
-/// For those who speak a protocol of their own over it.
+/// Reading past the HTTP parser, for protocols such as WebSocket.
 impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.ahead.is_empty() {
@@ -42,7 +42,7 @@ impl Write for Stream {
     }
 }
 
-/// The head of an answer.
+/// The status line and headers of a reply.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) code: u16,
@@ -74,19 +74,19 @@ impl Stream {
         Ok(Self { tls: StreamOwned::new(tls, socket), ahead: Vec::new() })
     }
 
-    /// Says these bytes.
+    /// Sends these bytes.
     pub fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.tls.write_all(bytes)?;
         self.tls.flush()
     }
 
-    /// Goes away without a word, as a process that dies does.
+    /// Closes the socket without a TLS close, like a process that was killed.
     pub fn abandon(self) {
-        // It may be closed already.
+        // The peer may have closed it already.
         let _ = self.tls.sock.shutdown(Shutdown::Both);
     }
 
-    /// Reads more; `false` at the end of the stream, an error of [`ErrorKind::TimedOut`] when nothing came in time.
+    /// Reads more bytes. Returns false at the end of the stream, and the error [`ErrorKind::TimedOut`] after the timeout.
     pub(super) fn read_more(&mut self, within: Duration) -> io::Result<bool> {
         self.tls.sock.set_read_timeout(Some(within.max(Duration::from_millis(1))))?;
         let mut buffer = [0; 16 * 1024];
@@ -99,13 +99,13 @@ impl Stream {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 Err(ErrorKind::TimedOut.into())
             }
-            // A connection that is cut is an end too: whether it may end here is for the reader to say.
+            // An aborted connection is an end too; the caller decides whether an end is valid here.
             Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// As the library reads, but for this: what could not be sent does not keep us from reading what was answered.
+    /// Like rustls' own read, except that a failed send does not prevent reading a reply that has arrived.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.tls.conn.is_handshaking() {
             return self.tls.read(buffer);
@@ -122,7 +122,7 @@ impl Stream {
         }
     }
 
-    /// Everything until the server closes, which it must within this time; `None` if it does not.
+    /// Reads until the server closes the connection; `None` if it does not close it within this time.
     pub fn until_closed(&mut self, within: Duration) -> Option<Vec<u8>> {
         let deadline = Instant::now() + within;
         loop {
@@ -136,10 +136,11 @@ impl Stream {
         }
     }
 
-    /// One answer; `is_head` if it has no body whatever it says. The flag says whether the connection can be used again.
+    /// Reads one reply; `is_head` means that it has no body whatever its headers say. The flag is whether the connection can be reused.
     pub fn answer(&mut self, is_head: bool) -> io::Result<(Reply, bool)> {
         let head = loop {
             let head = self.head()?;
+            // `100 Continue` precedes the real reply.
             if head.code != 100 {
                 break head;
             }
@@ -175,7 +176,7 @@ impl Stream {
         Ok(Head { code, headers })
     }
 
-    /// The next chunk of a chunked body; `None` at its end.
+    /// Reads the next chunk of a chunked body; `None` for the last, empty one.
     pub(super) fn chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         let line = self.until(b"\r\n")?;
         let digits = String::from_utf8_lossy(&line).trim().to_owned();
@@ -185,7 +186,7 @@ impl Stream {
         Ok((length > 0).then_some(chunk))
     }
 
-    /// Whether a whole chunk has been read already, or comes within this time.
+    /// Whether a complete chunk is buffered or arrives within this time.
     pub(super) fn has_chunk(&mut self, within: Duration) -> io::Result<bool> {
         let deadline = Instant::now() + within;
         loop {

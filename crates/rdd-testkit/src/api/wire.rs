@@ -1,4 +1,4 @@
-//! A daemon's API over TLS, without a client library between the test and the bytes.
+//! A raw client of a daemon's API over TLS, without a client library in between.
 
 use std::{
     fs, io,
@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::{Ask, Events, Next, Reply, Server, Stream};
 use crate::Daemon;
 
-/// A client of one daemon. It keeps one connection; a clone has its own.
+/// A client of one daemon. It keeps one idle connection; a clone has its own.
 #[derive(Debug)]
 pub struct Wire {
     address: SocketAddr,
@@ -36,10 +36,11 @@ impl Clone for Wire {
 }
 
 impl Wire {
-    /// A client of this daemon as its kubeconfig names it now, with the administrator's rights.
+    /// Creates a client from the daemon's current kubeconfig, with administrator rights.
     ///
     /// # Panics
-    /// When the kubeconfig is not as the daemon writes it.
+    ///
+    /// If the kubeconfig is not one that the daemon writes.
     #[track_caller]
     pub fn of(daemon: &Daemon) -> Self {
         let text = fs::read_to_string(daemon.config_path()).expect("the daemon's kubeconfig can be read");
@@ -59,18 +60,19 @@ impl Wire {
         Self { address, token: resolved.user.token.clone(), config: Arc::new(config), idle: Mutex::default() }
     }
 
-    /// A connection that nothing has been said on.
+    /// Opens a new connection.
     pub fn connect(&self) -> io::Result<Stream> {
         Stream::connect(self.address, Arc::clone(&self.config))
     }
 
-    /// The head of a request: its line and the headers that every request has, not yet ended by an empty line.
+    /// The request line and the headers that every request has, without the empty line at the end.
     pub fn head(&self, method: &str, path: &str) -> String {
         let Self { address, token, .. } = self;
         format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n")
     }
 
-    /// Asks; the error is of the connection, after which nobody knows whether the server did what it was asked.
+    /// Sends a request and reads the reply. After an error, which is one of the connection, it is unknown whether the server handled the
+    /// request.
     pub fn try_ask(&self, ask: &Ask) -> io::Result<Reply> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut stream = match idle {
@@ -78,7 +80,7 @@ impl Wire {
             None => self.connect()?,
         };
         let said = stream.say(&self.bytes(ask));
-        // A server that has heard enough answers before the end and closes: its answer is there all the same.
+        // A server may reply early and close the connection while the request is being sent; its reply can still be read.
         match stream.answer(ask.method == "HEAD") {
             Ok((reply, open)) => {
                 if open && said.is_ok() {
@@ -106,7 +108,7 @@ impl Wire {
         bytes
     }
 
-    /// Begins a watch; the error is of the connection.
+    /// Starts a watch. An error is one of the connection.
     pub fn try_watch(&self, path: &str) -> io::Result<WireEvents> {
         let mut stream = self.connect()?;
         stream.say(&self.bytes(&Ask::new("GET", path)))?;
@@ -138,12 +140,12 @@ pub struct WireEvents {
 }
 
 impl WireEvents {
-    /// Whether it is over and the server said so, which a connection that was cut does not.
+    /// Whether the server ended the watch properly, with the last chunk.
     pub fn ended_well(&self) -> bool {
         self.well
     }
 
-    /// Stops reading and keeps the connection: what a client does that hangs.
+    /// Stops reading but keeps the connection open, like a client that hangs.
     pub fn stop_reading(self) -> Stream {
         self.stream
     }

@@ -1,4 +1,4 @@
-//! What an instance had on disk, and what its API server says.
+//! The instances' part of a support bundle: files, logs, configuration and the state of the API server.
 
 use std::{
     fs, io,
@@ -15,16 +15,16 @@ use crate::{
     processes::Info,
 };
 
-/// Of a longer log the end is kept: it is where things went wrong.
+/// The maximum number of bytes of a log; the end of a longer one is kept.
 const LOG_BYTES_MAX: usize = 1 << 20;
-/// A home with more files than this is listed in part.
+/// The maximum number of files that are listed per home folder.
 const FILES_MAX: usize = 10_000;
-/// An API server that takes longer is not answering.
+/// The timeout of a request to the API server.
 const API_TAKES: Duration = Duration::from_secs(2);
-/// What is asked of it.
+/// The API paths in a bundle.
 const API_PATHS: &[&str] = &["/readyz?verbose", "/metrics"];
 
-/// Lists a home's files and copies its logs and configuration, without secrets.
+/// Lists the files of a home folder and copies its logs and configuration without secrets.
 pub(super) fn copy(home: &Path, into: &Path) -> io::Result<()> {
     fs::create_dir(into)?;
     let files = list(home);
@@ -34,14 +34,14 @@ pub(super) fn copy(home: &Path, into: &Path) -> io::Result<()> {
         let Ok(content) = fs::read(path) else { continue };
         let end = &content[content.len().saturating_sub(LOG_BYTES_MAX)..];
         let flat = path.strip_prefix(home).unwrap_or(path).to_string_lossy().replace('/', "__");
-        // A name that begins with a dot would be overlooked in a bundle.
+        // A file whose name begins with a dot would be overlooked in the bundle.
         let flat = flat.trim_start_matches('.');
         fs::write(into.join(flat), redact(&String::from_utf8_lossy(end)))?;
     }
     Ok(())
 }
 
-/// Logs, and configuration in the formats that [`redact`] understands. Never keys, certificates or databases.
+/// Whether a file is a log or a configuration in a format that [`redact`] understands. Keys, certificates and databases are never copied.
 fn is_worth_copying(path: &Path) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str());
     matches!(extension, Some("log" | "yaml" | "json" | "pid"))
@@ -80,7 +80,7 @@ fn describe(meta: &fs::Metadata) -> String {
     format!("{kind}{:04o} {}:{} {:>10}", meta.mode() & 0o7777, meta.uid(), meta.gid(), meta.len())
 }
 
-/// What the API server of each instance among these processes answers, asked through the program it runs.
+/// The replies of the API server of each instance among these processes, requested with the program that the daemon runs.
 pub(super) fn api_state(processes: &[Info]) -> String {
     let mut asked = Vec::new();
     let mut text = String::new();
@@ -97,7 +97,7 @@ pub(super) fn api_state(processes: &[Info]) -> String {
     if text.is_empty() { "(no rdd process)\n".to_owned() } else { text }
 }
 
-/// Through `rdd ctl`, or where that fails through kubectl with the instance's own configuration.
+/// Calls a path with the daemon's own `rdd ctl`, or else with kubectl and the instance's kubeconfig.
 fn ask(pid: u32, instance: &str, home: &Path, path: &str) -> String {
     let dressed = |program: &str, arguments: &[&str]| {
         let mut command = background(program, Path::new("/"));
@@ -105,7 +105,7 @@ fn ask(pid: u32, instance: &str, home: &Path, path: &str) -> String {
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command
     };
-    // The file that the daemon runs, also when it was replaced or removed since.
+    // The daemon's executable, even if its file has been replaced or removed.
     let daemon = format!("/proc/{pid}/exe");
     let first = answer(&mut dressed(&daemon, &["ctl", "get", "--raw", path]));
     let config = first.as_ref().err().and_then(|_| answer(&mut dressed(&daemon, &["svc", "paths", "config"])).ok());
@@ -118,7 +118,7 @@ fn ask(pid: u32, instance: &str, home: &Path, path: &str) -> String {
     }
 }
 
-/// What a command prints when it succeeds in time; why not otherwise.
+/// The output of a command that succeeds in time; otherwise the reason why not.
 fn answer(command: &mut Command) -> Result<String, String> {
     match run(command, API_TAKES, |_| ()) {
         Ok(Outcome::Ended(output)) if output.code == Some(0) => Ok(output.stdout),

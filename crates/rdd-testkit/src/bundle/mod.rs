@@ -1,4 +1,4 @@
-//! The support bundle: what a failed or hanging run looked like, in a folder, without secrets.
+//! Writes support bundles: folders that show the state of a failed or hanging test run, without secrets.
 
 mod host;
 mod instance;
@@ -16,32 +16,36 @@ pub use redact::redact;
 
 use crate::processes::Info;
 
-/// How long one helper program may take; a bundle of a hanging run must not hang itself.
+/// The timeout of each helper program; writing the bundle of a hanging run must not hang itself.
 const HELPER_TAKES: Duration = Duration::from_secs(5);
 
-/// What a bundle is about.
+/// The run that a bundle describes.
 #[derive(Debug)]
 pub struct Subject<'a> {
-    /// The test binary or test, as it appears in the folder's name.
+    /// The test program or test, which the folder is named for.
     pub name: &'a str,
-    /// Why there is a bundle: `timed out after 600 s`.
+    /// Why the bundle is written, such as `timed out after 600 s`.
     pub reason: &'a str,
     /// The processes of the run.
     pub processes: &'a [Info],
-    /// Home folders of the instances of the run.
+    /// The home folders of the run's instances.
     pub homes: &'a [PathBuf],
-    /// What the run has printed so far.
+    /// The run's output so far.
     pub output: &'a str,
 }
 
-/// Writes a bundle into a new folder `<parent>/<name>-<time>` and returns the folder.
+/// Writes a bundle into a new folder `<parent>/<name>-<time>` and returns its path.
 ///
-/// Contains: `summary.txt`; `processes.txt` (the tree, with names of environment variables but of values only
-/// `RDD_INSTANCE`); `stacks/` (user and kernel stacks of each process); `files.txt` and `sockets.txt`; `pressure.txt`,
-/// `memory.txt` and `kernel.txt` (memory pressure, kernel log); for each home a list of files, its logs and
-/// its configuration without secrets; `api.txt` (what the API server answers); `output.txt`.
+/// It contains: `summary.txt`; `processes.txt` (the tree, with the names of environment variables but no values other than `RDD_INSTANCE`);
+/// `stacks/` (user and kernel stacks of each process); `files.txt` and `sockets.txt` (what is open); `pressure.txt`, `memory.txt` and
+/// `kernel.txt`; for each home a list of files, the logs and the configuration without secrets; `api.txt` (replies of the API server);
+/// `output.txt`.
 ///
-/// What cannot be had is said in the place where it would be; only a folder that cannot be written fails.
+/// Information that is unavailable is replaced by the reason.
+///
+/// # Errors
+///
+/// Only if the folder or a file in it cannot be written.
 pub fn write(parent: &Path, subject: &Subject<'_>) -> io::Result<PathBuf> {
     let folder = new_folder(parent, subject.name)?;
     let put = |name: &str, text: &str| fs::write(folder.join(name), redact(text));
@@ -65,11 +69,12 @@ pub fn write(parent: &Path, subject: &Subject<'_>) -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Where bundles go: `.evidence` in the repository, or what `RDD_EVIDENCE_DIR` says.
+/// The folder for bundles: `RDD_EVIDENCE_DIR`, or else `.evidence` in the repository.
 pub fn default_parent() -> PathBuf {
     if let Some(folder) = std::env::var_os("RDD_EVIDENCE_DIR").filter(|value| !value.is_empty()) {
         return folder.into();
     }
+    // Cargo marks its target folder with this file.
     let executable = std::env::current_exe().unwrap_or_default();
     let target = executable.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists());
     target.and_then(Path::parent).unwrap_or(Path::new(".")).join(".evidence")
@@ -79,7 +84,7 @@ fn new_folder(parent: &Path, name: &str) -> io::Result<PathBuf> {
     fs::create_dir_all(parent)?;
     let time = SystemClock::shared().wall().as_secs();
     let base = format!("{}-{}", file_name_of(name), timestamp(time));
-    // Two bundles of one name within a second: the later one gets a number.
+    // Bundles of the same name within one second get a number.
     for attempt in 1.. {
         let folder = parent.join(if attempt == 1 { base.clone() } else { format!("{base}-{attempt}") });
         match fs::create_dir(&folder) {
@@ -91,14 +96,14 @@ fn new_folder(parent: &Path, name: &str) -> io::Result<PathBuf> {
     unreachable!("the loop above ends by returning")
 }
 
-/// `20260131T235959Z`, from seconds since the Unix epoch.
+/// Formats seconds since the Unix epoch as `20260131T235959Z`.
 fn timestamp(seconds: u64) -> String {
     let (days, time) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil(days);
     format!("{year:04}{month:02}{day:02}T{:02}{:02}{:02}Z", time / 3600, time / 60 % 60, time % 60)
 }
 
-/// Year, month and day of a number of days since 1970-01-01, in the Gregorian calendar.
+/// Converts days since 1970-01-01 to year, month and day of the Gregorian calendar.
 fn civil(days: u64) -> (u64, u64, u64) {
     let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let (mut year, mut left) = (1970, days);
@@ -129,14 +134,14 @@ fn summary(subject: &Subject<'_>) -> String {
     text
 }
 
-/// A name that is one harmless path component.
+/// Converts a name to a single, safe path component.
 fn file_name_of(name: &str) -> String {
     let keep = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
     let clean: String = name.chars().map(|letter| if keep(letter) { letter } else { '_' }).take(80).collect();
     if clean.is_empty() { "unnamed".to_owned() } else { clean }
 }
 
-/// The content of a file, or why it cannot be had.
+/// The content of a file, or the reason why it cannot be read.
 fn read_or_reason(path: impl AsRef<Path>) -> String {
     match fs::read(path.as_ref()) {
         Ok(content) => String::from_utf8_lossy(&content).into_owned(),
@@ -144,7 +149,7 @@ fn read_or_reason(path: impl AsRef<Path>) -> String {
     }
 }
 
-/// What a helper program prints, or why it printed nothing.
+/// The output of a helper program, or the reason why there is none.
 fn output_or_reason(command: &mut std::process::Command) -> String {
     use crate::bounded::{Outcome, run};
     let program = command.get_program().to_string_lossy().into_owned();

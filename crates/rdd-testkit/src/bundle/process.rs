@@ -1,4 +1,4 @@
-//! What the processes of a run were doing, and what they had open.
+//! The processes' part of a support bundle: the tree, stacks, open files and sockets.
 
 use std::{
     collections::BTreeSet,
@@ -11,7 +11,7 @@ use rdd_stdx::process::background;
 use super::{output_or_reason, read_or_reason};
 use crate::processes::Info;
 
-/// The processes as a tree by descent, with names of environment variables. Of values only the instance's.
+/// Formats the processes as a tree, with the names of their environment variables; the only value shown is the instance's name.
 pub(super) fn tree(processes: &[Info]) -> String {
     let known: BTreeSet<u32> = processes.iter().map(|process| process.pid).collect();
     let mut text = String::new();
@@ -30,7 +30,7 @@ fn branch(processes: &[Info], process: &Info, depth: usize, text: &mut String) {
     }
 }
 
-/// User stacks of every thread, and per thread where it waits in the kernel.
+/// The user stacks of all threads and, per thread, the kernel function it waits in.
 pub(super) fn stacks(pid: u32) -> String {
     let mut text = output_or_reason(background("eu-stack", Path::new("/")).args(["-p", &pid.to_string()]));
     let tasks = PathBuf::from(format!("/proc/{pid}/task"));
@@ -44,7 +44,7 @@ pub(super) fn stacks(pid: u32) -> String {
     text + "\n" + &read_or_reason(format!("/proc/{pid}/status"))
 }
 
-/// Each descriptor and what it leads to.
+/// Lists each file descriptor with its target.
 pub(super) fn open_files(processes: &[Info]) -> String {
     let mut text = String::new();
     for process in processes {
@@ -67,7 +67,7 @@ fn descriptors(pid: u32) -> Vec<(u32, PathBuf)> {
     open
 }
 
-/// The lines of the kernel's socket tables that belong to these processes.
+/// The entries of the kernel's socket tables that belong to these processes.
 pub(super) fn sockets(processes: &[Info]) -> String {
     let inodes: BTreeSet<String> = processes
         .iter()

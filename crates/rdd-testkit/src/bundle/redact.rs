@@ -1,15 +1,15 @@
-//! Taking secrets out of text that leaves the machine.
+//! Removes secrets from text before it leaves the machine.
 
-/// What stands in for a secret.
+/// The replacement of a secret.
 const HIDDEN: &str = "***";
 
-/// A key whose name contains one of these has a secret for a value. `certificate-authority-data` is public and stays.
+/// A key whose name contains one of these has a secret value. `certificate-authority-data` is public and stays.
 const SECRET_NAMES: &[&str] =
     &["token", "password", "passwd", "secret", "client-key", "private_key", "api_key", "apikey", "credential"];
 
-/// The text without values of secret keys, bearer tokens, JSON web tokens and private keys.
+/// Removes the values of secret keys, bearer tokens, JSON web tokens and private keys from text.
 ///
-/// It works line by line on YAML, JSON, logs and command lines, and rather hides too much than too little.
+/// It works line by line on YAML, JSON, logs and command lines. In doubt it removes too much rather than too little.
 pub fn redact(text: &str) -> String {
     let mut inside_key = false;
     let mut clean = String::with_capacity(text.len());
@@ -44,7 +44,7 @@ fn redact_line(line: &str) -> String {
                 }
             }
             (Piece::Separator(text), None) => {
-                // The next field begins: a key without a value has none to hide.
+                // A new field begins: the key before it had no value to hide.
                 hide_next &= !text.contains([',', '{', '}', '\n', '&', ';']);
                 clean.push_str(text);
                 before = text;
@@ -52,6 +52,7 @@ fn redact_line(line: &str) -> String {
             (Piece::Word(word), None) => {
                 let is_scheme = word.eq_ignore_ascii_case("bearer") || word.eq_ignore_ascii_case("basic");
                 let is_web_token = word.starts_with("eyJ") && word.len() > 20;
+                // `Authorization: Bearer TOKEN`: the scheme stays, the word after it is the secret.
                 if is_web_token || hide_next && !is_scheme {
                     clean.push_str(HIDDEN);
                     hide_next = false;

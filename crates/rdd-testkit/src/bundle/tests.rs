@@ -1,4 +1,4 @@
-//! A bundle of a real process, and that it carries no secret.
+//! Tests that a bundle of a real process is complete and contains no secret.
 
 use rdd_stdx::process::background;
 
@@ -79,7 +79,7 @@ fn a_timestamp_is_read_off_the_calendar() {
 #[test]
 fn the_api_is_asked_through_the_program_that_the_daemon_runs() {
     let home = tempfile::tempdir().unwrap();
-    // A shell under the daemon's name: it is asked `sh ctl get --raw …`, looks for a script of that name, and says so.
+    // A shell under the daemon's name: `sh ctl get --raw …` fails with an error that names the missing script `ctl`.
     let program = crate::sandbox::place::copy_program(Path::new("/bin/sh"), &home.path().join("rdd")).unwrap();
     let mut command = background(&program, Path::new("/"));
     command.args(["-c", "read line"]).stdin(std::process::Stdio::piped());

@@ -1,4 +1,4 @@
-//! Controllers over an API in the test's own process: wait until they are quiet, kill them at a step, start them again.
+//! Runs controllers over an API in the test's process: waits until they are quiet, kills them at a step, restarts them.
 
 use std::{
     sync::Arc,
@@ -18,13 +18,13 @@ use tokio::runtime::Runtime;
 
 use crate::api::{PATIENCE, TestApi};
 
-/// The address under which webhooks are known to the API of a test.
+/// The base URL of the webhooks in a test's API.
 const HOOKS: &str = "https://127.0.0.1:9443";
 
-/// Makes controllers, anew for each start.
+/// Creates the controllers for each start.
 type Make = Box<dyn Fn() -> Vec<Registered>>;
 
-/// Controllers that run over a [`TestApi`]. Dropping it cuts them off, as a kill would.
+/// Controllers that run over a [`TestApi`]. Dropping it aborts them, like a kill of their process.
 pub struct Stage {
     client: Client,
     hooks: Arc<dyn Hooks>,
@@ -32,7 +32,7 @@ pub struct Stage {
     probe: Arc<dyn Probe>,
     manager: Option<Manager>,
     deaths: usize,
-    // Last, for what is above runs on it.
+    // Dropped last: the fields above have tasks on it.
     runtime: Runtime,
 }
 
@@ -42,7 +42,7 @@ impl std::fmt::Debug for Stage {
     }
 }
 
-/// Webhooks that the API of a test calls as functions.
+/// Registers webhooks as functions that the test's API calls directly.
 pub fn hooks_of(api: &TestApi) -> Arc<dyn Hooks> {
     let webhooks = Arc::clone(api.core().webhooks());
     Arc::new(Local {
@@ -53,10 +53,11 @@ pub fn hooks_of(api: &TestApi) -> Arc<dyn Hooks> {
 }
 
 impl Stage {
-    /// Controllers that `make` makes, not started yet.
+    /// Creates a stage for the controllers that `make` creates, without starting them.
     ///
     /// # Panics
-    /// When no runtime can be started.
+    ///
+    /// If the runtime cannot be started.
     pub fn over(api: &TestApi, make: impl Fn() -> Vec<Registered> + 'static) -> Self {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(2).thread_stack_size(8 << 20).enable_all().build();
@@ -69,30 +70,31 @@ impl Stage {
         Self { client, hooks: hooks_of(api), make, probe, manager: None, deaths: 0, runtime }
     }
 
-    /// The API, as controllers see it.
+    /// A client of the API, as controllers use it.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// Waits for a future.
+    /// Runs a future to its end.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.runtime.block_on(future)
     }
 
-    /// How often it was killed.
+    /// The number of kills by the probe.
     pub fn deaths(&self) -> usize {
         self.deaths
     }
 
-    /// From the next start on, dies where the probe says.
+    /// Sets the probe that decides where the controllers are killed; it applies from the next start.
     pub fn probe(&mut self, probe: Arc<dyn Probe>) {
         self.probe = probe;
     }
 
-    /// Starts the controllers; what ran before is cut off. Returns when their watches are filled.
+    /// Starts the controllers, aborting those that run. Returns when their caches have synced.
     ///
     /// # Panics
-    /// When they cannot be started.
+    ///
+    /// If they cannot be started.
     #[track_caller]
     pub fn start(&mut self) {
         self.cut();
@@ -112,14 +114,14 @@ impl Stage {
         }
     }
 
-    /// Cuts the controllers off, as a kill would.
+    /// Aborts the controllers, like a kill of their process.
     pub fn cut(&mut self) {
         if let Some(manager) = self.manager.take() {
             self.runtime.block_on(manager.kill());
         }
     }
 
-    /// Ends the controllers well.
+    /// Stops the controllers properly.
     pub fn stop(&mut self) {
         if let Some(manager) = self.manager.take() {
             self.runtime.block_on(manager.stop(PATIENCE));
@@ -129,16 +131,18 @@ impl Stage {
     /// The running manager.
     ///
     /// # Panics
-    /// When there is none.
+    ///
+    /// If the controllers have not been started.
     #[track_caller]
     pub fn manager(&self) -> &Manager {
         self.manager.as_ref().expect("the controllers were started")
     }
 
-    /// Waits until nothing is left to do. Controllers that a probe kills meanwhile are started again.
+    /// Waits until the controllers have nothing left to do. Restarts them if the probe kills them meanwhile.
     ///
     /// # Panics
-    /// When that does not happen within [`PATIENCE`].
+    ///
+    /// If that takes longer than [`PATIENCE`].
     #[track_caller]
     pub fn settle(&mut self) {
         let deadline = Instant::now() + PATIENCE;
@@ -154,6 +158,7 @@ impl Stage {
 
     fn is_quiet(&self) -> bool {
         let manager = self.manager();
+        // Checked again: the probe may have killed them during the check.
         !self.has_died() && self.runtime.block_on(manager.is_quiet()) && !self.has_died()
     }
 
@@ -163,14 +168,15 @@ impl Stage {
     }
 }
 
-/// Runs `scenario` once for every point before and after every step of every controller, in a fresh world each time, and kills
-/// the controllers there. Returns how many points there are.
+/// Runs `scenario` once for every kill point (before and after each step of each controller), each time with a new world, and kills the
+/// controllers there. Returns the number of kill points.
 ///
-/// `world` makes what outlives the controllers (a fake machine, for one), `make` the controllers over it. The scenario calls
-/// [`Stage::settle`] after each of its changes and checks what it expects.
+/// `world` creates what outlives the controllers, such as a fake VM; `make` creates the controllers over it. The scenario calls
+/// [`Stage::settle`] after each of its changes and checks the result.
 ///
 /// # Panics
-/// When a point is never reached: then the scenario does not exercise the step, and proves nothing about it.
+///
+/// If a kill point is never reached: then the scenario does not exercise that step and proves nothing about it.
 #[track_caller]
 pub fn kill_everywhere<W: Clone + 'static>(
     world: impl Fn() -> W,

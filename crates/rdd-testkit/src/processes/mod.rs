@@ -1,4 +1,4 @@
-//! Which processes are whose: by descent, and by the exact instance they were started for.
+//! Finds processes by descent and by the instance they belong to, and ends them safely.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,33 +10,33 @@ use std::{
 
 use rdd_stdx::process::{Process, Signal};
 
-/// How long a killed process may take to go; longer means that it hangs in the kernel.
+/// The timeout of a kill; a process that takes longer hangs in the kernel.
 const KILL_TAKES: Duration = Duration::from_secs(5);
 
-/// How often a process without an environment is looked at again before it is believed to have none.
+/// How often a process without an environment is checked again before it counts as one without.
 const EXECUTE_LOOKS: u32 = 5;
 
-/// A process as it was when it was looked at.
+/// A process, as it was when it was observed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
     /// Its PID.
     pub pid: u32,
     /// Its parent's PID.
     pub parent: u32,
-    /// The kernel's letter for its state: `R`, `S`, `D`, `Z`…
+    /// The kernel's letter for its state: `R`, `S`, `D`, `Z`, …
     pub state: char,
-    /// When it started, in clock ticks since boot; with the PID this names a process for ever.
+    /// The start time in clock ticks since boot; together with the PID it identifies a process.
     pub started: u64,
     /// Its short name.
     pub name: String,
     /// Its arguments; empty for a zombie or a kernel thread.
     pub arguments: Vec<String>,
-    /// Its environment as it was started with. Private, since values may be secrets.
+    /// Its initial environment. Private, since values may be secrets.
     environment: Environment,
 }
 
 impl Info {
-    /// Whether it has ended and only its parent's `wait` is missing.
+    /// Whether it has ended and only has to be reaped by its parent.
     pub fn is_zombie(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }
@@ -46,18 +46,18 @@ impl Info {
         self.environment.0.keys().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
     }
 
-    /// The instance it was started for, if it says so.
+    /// The instance in its `RDD_INSTANCE`.
     pub fn instance(&self) -> Option<String> {
         self.environment.value("RDD_INSTANCE").map(|value| String::from_utf8_lossy(value).into_owned())
     }
 
-    /// The home folder it was started with.
+    /// The home folder in its `HOME`.
     pub fn home(&self) -> Option<PathBuf> {
         self.environment.value("HOME").map(|value| PathBuf::from(std::ffi::OsStr::from_bytes(value)))
     }
 }
 
-/// An environment as `/proc/<pid>/environ` has it.
+/// The environment in `/proc/<pid>/environ`.
 #[derive(Clone, Default, PartialEq, Eq)]
 struct Environment(BTreeMap<Vec<u8>, Vec<u8>>);
 
@@ -81,15 +81,15 @@ impl Environment {
     }
 }
 
-/// An instance that tests own: a name, and the folder that its home lies in.
+/// An instance that a test owns: its name, and the folder that contains its home.
 ///
-/// Both must match. The name must be exactly this one: `bats` is not `bats-app`. The home must be this folder or lie
-/// below it: a developer's own instance of the same name is left alone.
+/// Both must match exactly. `bats` does not match `bats-app`, and an instance of the same name in another home, such as a developer's own,
+/// is never matched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owned {
     /// The value of `RDD_INSTANCE`.
     pub instance: String,
-    /// The folder.
+    /// The folder that is the home or contains it.
     pub root: PathBuf,
 }
 
@@ -101,12 +101,12 @@ impl Owned {
     }
 }
 
-/// All processes that could be seen at one moment.
+/// A snapshot of all visible processes.
 #[derive(Debug, Clone, Default)]
 pub struct Table(Vec<Info>);
 
 impl Table {
-    /// Looks at every process. One that ends meanwhile is left out.
+    /// Reads all processes. One that ends meanwhile is left out.
     pub fn read() -> io::Result<Self> {
         let mut found = Vec::new();
         for entry in fs::read_dir("/proc")? {
@@ -117,15 +117,16 @@ impl Table {
         Ok(Self(found))
     }
 
-    /// Every process, by PID.
+    /// All processes, ordered by PID.
     pub fn iter(&self) -> impl Iterator<Item = &Info> {
         self.0.iter()
     }
 
-    /// The children of `pid`, their children and so on, by PID; not `pid` itself.
+    /// The descendants of `pid`, ordered by PID, without `pid` itself.
     pub fn descendants_of(&self, pid: u32) -> Vec<Info> {
         let mut family = BTreeSet::from([pid]);
         loop {
+            // A child may have a lower PID than its parent, so this repeats until no descendant is added.
             let before = family.len();
             family.extend(
                 self.0.iter().filter(|process| family.contains(&process.parent)).map(|p| p.pid).collect::<Vec<_>>(),
@@ -138,26 +139,26 @@ impl Table {
         self.0.iter().filter(|process| family.contains(&process.pid)).cloned().collect()
     }
 
-    /// The processes of one instance; not the one that asks.
+    /// The processes of one instance, without the calling process.
     pub fn of(&self, owned: &Owned) -> Vec<Info> {
         let me = std::process::id();
         self.0.iter().filter(|process| process.pid != me && owned.has(process)).cloned().collect()
     }
 }
 
-/// The process that has this PID now.
+/// The process that has this PID now; `None` if there is none.
 pub fn look_at(pid: u32) -> Option<Info> {
     let folder = PathBuf::from(format!("/proc/{pid}"));
     let stat = || parse_stat(&String::from_utf8_lossy(&fs::read(folder.join("stat")).ok()?));
     let mut found = stat()?;
-    // Somebody else's environment may not be ours to read; then it is nobody's instance.
+    // Another user's environment may be unreadable; such a process belongs to no instance.
     let environment = || fs::read(folder.join("environ")).unwrap_or_default();
     let mut block = environment();
     for _ in 0..EXECUTE_LOOKS {
         if !block.is_empty() || found.is_kernel || matches!(found.state, 'Z' | 'X') {
             break;
         }
-        // A program that is just being executed has no environment for a moment, though its parent goes on already.
+        // During exec a program has no environment for a moment, although its parent's spawn has already returned.
         std::thread::sleep(Duration::from_millis(1));
         (found, block) = (stat()?, environment());
     }
@@ -169,7 +170,7 @@ pub fn look_at(pid: u32) -> Option<Info> {
     Some(Info { pid, parent, state, started, name, arguments, environment: Environment::parse(&block) })
 }
 
-/// What `/proc/<pid>/stat` says, as far as we ask.
+/// The fields of `/proc/<pid>/stat` that are used here.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     name: String,
@@ -179,7 +180,7 @@ struct Stat {
     started: u64,
 }
 
-/// The name may hold anything, parentheses included.
+/// Parses a stat line. The name may contain any character, including parentheses.
 fn parse_stat(stat: &str) -> Option<Stat> {
     const KERNEL_THREAD: u32 = 0x0020_0000;
     let (name, rest) = stat.split_once('(')?.1.rsplit_once(") ")?;
@@ -193,10 +194,9 @@ fn parse_stat(stat: &str) -> Option<Stat> {
     })
 }
 
-/// Ends these processes, politely first, and returns those that are still there.
+/// Ends these processes, first with SIGTERM, then with SIGKILL, and returns those that remain.
 ///
-/// Each is held before it is signalled and compared with what was seen, so that a PID that was given away meanwhile is
-/// never hit.
+/// Each one is opened and compared with what was observed before it is signalled, so a process that reuses the PID is never hit.
 pub fn end(processes: &[Info], grace: Duration) -> Vec<Info> {
     let held: Vec<(&Info, Process)> = processes.iter().filter_map(|process| Some((process, hold(process)?))).collect();
     let signal_all = |signal| held.iter().for_each(|(_, process)| drop(process.signal(signal)));
@@ -219,12 +219,12 @@ fn hold(seen: &Info) -> Option<Process> {
 fn wait_all(held: &[(&Info, Process)], within: Duration) {
     let deadline = Instant::now() + within;
     for (_, process) in held {
-        // A wait that fails counts as not ended, which the caller finds out below.
+        // A failed wait counts as not ended; `end` checks again.
         let _ = process.wait(deadline.saturating_duration_since(Instant::now()));
     }
 }
 
-/// The instances that tests made under `root`: each [`crate::Sandbox`] has its home there, in a folder of that name.
+/// The instances that tests created under `root`: each [`crate::Sandbox`] has its home there, in a folder with its name.
 pub fn owned_instances(root: &Path) -> Vec<Owned> {
     let Ok(entries) = fs::read_dir(root) else { return Vec::new() };
     let folders = entries.filter_map(Result::ok).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -234,7 +234,7 @@ pub fn owned_instances(root: &Path) -> Vec<Owned> {
     owned
 }
 
-/// A process in a few words, for messages.
+/// A short form for messages, without secrets.
 impl std::fmt::Display for Info {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let command = crate::bundle::redact(&self.arguments.join(" "));

@@ -1,4 +1,4 @@
-//! Descent and instances on real processes, and what a stat line may contain.
+//! Tests of descent and instances with real processes, and of parsing stat lines.
 
 use std::process::Child;
 

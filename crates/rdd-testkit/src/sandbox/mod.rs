@@ -1,4 +1,4 @@
-//! An instance for one test: its own home and name, the real binary, and nothing left when the test ends.
+//! An instance for one test: its own home and name, the real binary, and no remains after the test.
 
 pub(crate) mod place;
 
@@ -22,15 +22,15 @@ use crate::{
     processes::{self, Info, Owned, Table},
 };
 
-/// No command of ours takes longer; one that does hangs.
+/// The timeout of every command; one that takes longer hangs.
 const COMMAND_TAKES: Duration = Duration::from_secs(60);
-/// How long a daemon may take to end when asked politely.
+/// How long a daemon may take to end after SIGTERM.
 const DAEMON_ENDS: Duration = Duration::from_secs(5);
 
-/// A home folder and an instance name that no other test has.
+/// A home folder and an instance name that no other test uses.
 ///
-/// Dropping it ends every process of the instance and removes the home. When the test is failing it first leaves a
-/// support bundle ([`bundle::write`]) and says where.
+/// Dropping it ends every process of the instance and removes the home. If the test is failing, it first writes a support bundle
+/// ([`bundle::write`]) and prints its path.
 #[derive(Debug)]
 pub struct Sandbox {
     instance: String,
@@ -39,11 +39,11 @@ pub struct Sandbox {
     environment: Vec<(OsString, OsString)>,
     umask: Option<u32>,
     user: Option<u32>,
-    /// The folder above `home`, if it is ours alone because there is no runner.
+    /// The folder that contains `home`, if no test runner provides one.
     _root: Option<TempDir>,
 }
 
-/// What differs from the ordinary in a [`Sandbox`].
+/// Settings of a [`Sandbox`] that differ from the defaults.
 #[derive(Debug, Default)]
 pub struct SandboxBuilder {
     environment: Vec<(OsString, OsString)>,
@@ -54,19 +54,19 @@ pub struct SandboxBuilder {
 }
 
 impl SandboxBuilder {
-    /// Sets a variable for every command; a later value replaces an earlier one, ours included.
+    /// Sets a variable for every command; a later value replaces an earlier one, including the sandbox's own.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
         self
     }
 
-    /// Runs this binary instead of the one that was built beside the tests.
+    /// Runs this binary instead of the one that was built with the tests.
     pub fn binary(mut self, binary: &Path) -> Self {
         self.binary = Some(binary.to_owned());
         self
     }
 
-    /// Runs every command with this umask, for example `0o000` or `0o777`.
+    /// Runs every command with this umask, such as `0o000` or `0o777`.
     pub fn umask(mut self, umask: u32) -> Self {
         self.umask = Some(umask);
         self
@@ -78,21 +78,22 @@ impl SandboxBuilder {
         self
     }
 
-    /// Runs every command as the user nobody, who then owns the home. Needs root.
+    /// Runs every command as the user nobody, who then owns the home. Requires root.
     pub fn as_nobody(mut self) -> Self {
         self.as_nobody = true;
         self
     }
 
-    /// Puts logs there (`RDD_LOG_DIR`).
+    /// Writes logs to this folder (`RDD_LOG_DIR`).
     pub fn log_dir(self, folder: &Path) -> Self {
         self.env("RDD_LOG_DIR", folder)
     }
 
-    /// Makes the home and decides the name.
+    /// Creates the home folder and chooses the name.
     ///
     /// # Panics
-    /// When the folder cannot be made, or when the binary was not built.
+    ///
+    /// If the folder cannot be created, or if the binary was not built.
     pub fn build(self) -> Sandbox {
         let (root, run_root) = run_root().expect("make a temporary folder");
         let instance = next_instance();
@@ -105,7 +106,7 @@ impl SandboxBuilder {
         let mut environment: Vec<(OsString, OsString)> = vec![
             ("PATH".into(), std::env::var_os("PATH").unwrap_or_default()),
             ("RDD_INSTANCE".into(), instance.clone().into()),
-            // Said, because the default depends on where the binary lies.
+            // Set explicitly, since the default depends on the binary's path.
             ("RDD_DEVELOPER_MODE".into(), "false".into()),
         ];
         if !self.without_home {
@@ -118,13 +119,13 @@ impl SandboxBuilder {
 }
 
 impl Sandbox {
-    /// An ordinary one.
+    /// A sandbox with the default settings.
     #[expect(clippy::new_without_default, reason = "it makes folders, which a default should not")]
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// One with differences.
+    /// A builder for a sandbox with other settings.
     pub fn builder() -> SandboxBuilder {
         SandboxBuilder::default()
     }
@@ -134,7 +135,7 @@ impl Sandbox {
         &self.instance
     }
 
-    /// The home folder, also when commands are not told.
+    /// The home folder, even if commands run without `HOME`.
     pub fn home(&self) -> &Path {
         &self.home
     }
@@ -147,16 +148,18 @@ impl Sandbox {
     /// Runs `rdd` with these arguments to its end.
     ///
     /// # Panics
-    /// When it cannot be started, and when it does not end within 60 s: then it is killed, after a support bundle.
+    ///
+    /// If it cannot be started, or if it does not end within 60 s; it is then killed, after a support bundle has been written.
     #[track_caller]
     pub fn rdd<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Output {
         self.run(self.command(arguments))
     }
 
-    /// Runs a command of any kind to its end, with the bound and the evidence of [`Sandbox::rdd`].
+    /// Runs any command to its end, with the timeout and the support bundle of [`Sandbox::rdd`].
     ///
     /// # Panics
-    /// As [`Sandbox::rdd`].
+    ///
+    /// Like [`Sandbox::rdd`].
     #[track_caller]
     pub fn run(&self, mut command: Command) -> Output {
         let mut evidence = String::new();
@@ -175,12 +178,12 @@ impl Sandbox {
         }
     }
 
-    /// `rdd` with these arguments in this sandbox, not started yet.
+    /// The command `rdd` with these arguments in this sandbox, not started.
     pub fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = match self.umask {
             None => background(&self.binary, Path::new("/")),
             Some(umask) => {
-                // The umask belongs to a process; the shell sets its own and becomes the program.
+                // The umask belongs to the process, so a shell sets it and then execs the program.
                 let mut shell = background("/bin/sh", Path::new("/"));
                 shell.args(["-c", &format!("umask {umask:04o}; exec \"$0\" \"$@\"")]).arg(&self.binary);
                 shell
@@ -191,7 +194,7 @@ impl Sandbox {
         command
     }
 
-    /// Gives any command the environment and the user of this sandbox.
+    /// Sets the environment and the user of this sandbox on a command.
     pub fn dress(&self, command: &mut Command) {
         command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
         if let Some(user) = self.user {
@@ -199,16 +202,16 @@ impl Sandbox {
         }
     }
 
-    /// The processes of this instance now.
+    /// The current processes of this instance.
     pub fn processes(&self) -> Vec<Info> {
         let owned = Owned { instance: self.instance.clone(), root: self.home.clone() };
         Table::read().map(|table| table.of(&owned)).unwrap_or_default()
     }
 
-    /// Ends every process of this instance; returns those that would not go.
+    /// Ends every process of this instance; returns those that remain.
     pub fn end_processes(&self) -> Vec<Info> {
         let mut left = Vec::new();
-        // Again, for what was started between the look and the signal.
+        // Repeated, since a process may start another between the listing and the signal.
         for _ in 0..3 {
             let found: Vec<Info> = self.processes().into_iter().filter(|process| !process.is_zombie()).collect();
             if found.is_empty() {
@@ -219,7 +222,7 @@ impl Sandbox {
         left
     }
 
-    /// Writes a support bundle and says where it is.
+    /// Writes a support bundle and returns a message with its path.
     fn leave_evidence(&self, reason: &str, also: Option<u32>) -> String {
         let mut found = self.processes();
         if let Some(pid) = also.filter(|pid| found.iter().all(|process| process.pid != *pid)) {
@@ -248,7 +251,7 @@ impl Drop for Sandbox {
             eprintln!("{}", self.leave_evidence("the test failed", None));
         }
         let left = self.end_processes();
-        // A daemon that is being reaped may still write; what remains is the run's folder, which the runner removes.
+        // A daemon that is being reaped may still write; what remains is in the run's folder, which the test runner removes.
         let _ = fs::remove_dir_all(&self.home);
         if !is_failing {
             assert!(left.is_empty(), "instance {} left processes that cannot be killed: {left:?}", self.instance);

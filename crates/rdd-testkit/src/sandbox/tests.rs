@@ -1,10 +1,10 @@
-//! The sandbox, with a shell in the place of the binary.
+//! Tests of the sandbox, with a shell as the binary.
 
 use std::os::unix::fs::MetadataExt;
 
 use super::*;
 
-/// The sandbox as it would be with `rdd` being this shell.
+/// Builds a sandbox whose `rdd` is a shell.
 fn with_shell(builder: SandboxBuilder) -> Sandbox {
     builder.binary(Path::new("/bin/sh")).build()
 }
@@ -57,7 +57,7 @@ fn nobody_owns_the_home_and_runs_the_command() {
 #[test]
 fn what_the_instance_started_ends_with_the_sandbox() {
     let sandbox = with_shell(Sandbox::builder());
-    // A daemon in miniature: its own session, its parent gone.
+    // A miniature daemon: its own session, and its parent has ended.
     sandbox.rdd(&["-c", "setsid sleep 600 >/dev/null 2>&1 &"]).expect_success();
     let found = crate::eventually("the daemon", Duration::from_secs(10), || {
         sandbox.processes().into_iter().find(|process| process.arguments == ["sleep", "600"])
@@ -71,7 +71,7 @@ fn what_the_instance_started_ends_with_the_sandbox() {
 #[test]
 fn a_failing_test_leaves_a_bundle() {
     let evidence = tempfile::tempdir().unwrap();
-    // In a process of its own, since the folder is told by an environment variable.
+    // In its own process, since an environment variable sets the folder.
     let mut command = background(std::env::current_exe().unwrap(), Path::new("/"));
     command.args(["--exact", "sandbox::tests::helper_that_fails_when_asked", "--nocapture"]);
     command.env("RDD_TESTKIT_FAIL", "1").env("RDD_EVIDENCE_DIR", evidence.path());
