@@ -1,4 +1,4 @@
-//! The reference of built-in resources, generated from the registry that the server itself serves from.
+//! Generates the reference of built-in resources from the server's registry.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -10,7 +10,7 @@ use rdd_apiserver::{
 };
 use rdd_stdx::clock::SystemClock;
 
-/// Where it lies.
+/// The path of the reference.
 const PATH: &str = "docs/reference/api.md";
 
 const HEAD: &str = "\
@@ -37,12 +37,12 @@ pub(crate) fn write(root: &Path) -> Result<()> {
     fs::write(&path, render(&registry()?)).with_context(|| format!("write {}", path.display()))
 }
 
-/// What is wrong with the reference.
+/// The problems of `cargo xtask tidy`: the reference is missing or out of date.
 pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     Ok(compare(&registry()?, fs::read_to_string(root.join(PATH)).ok().as_deref()))
 }
 
-/// What a daemon serves before anyone has defined anything. Nothing of it is ever asked: the key signs nothing.
+/// The registry of a daemon without CRDs. It serves no request, and its key signs nothing.
 fn registry() -> Result<Registry> {
     let folder = tempfile::tempdir().context("make a folder for a key")?;
     let key = SigningKey::ensure(folder.path()).context("make a key")?;
@@ -76,7 +76,7 @@ fn render(registry: &Registry) -> String {
     text
 }
 
-/// The group with its versions, as `apiVersion` has them.
+/// The heading of a group: its versions, in the form of `apiVersion`.
 fn heading(def: &ResourceDef) -> String {
     let versions: Vec<String> = def.versions.iter().map(|version| def.api_version(&version.name)).collect();
     let core = if def.group.is_empty() { " (the core API)" } else { "" };
@@ -98,13 +98,13 @@ fn row(def: &ResourceDef) -> String {
         if def.namespaced { "namespace" } else { "cluster" }.to_owned(),
         if def.verbs == ALL_VERBS { "*all*".to_owned() } else { def.verbs.join(", ") },
         join(subresources),
-        // Nobody lists questions, so they have no columns to speak of.
+        // Resources that cannot be listed (reviews) have no table columns.
         if def.verbs.contains(&"list") { join(columns) } else { String::new() },
     ];
     format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "))
 }
 
-/// A subresource, and what can be done with it.
+/// A subresource with its verbs.
 fn part(subresource: &SubresourceDef) -> String {
     format!("`{}` ({})", subresource.name, subresource.verbs.join(", "))
 }

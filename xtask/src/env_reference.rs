@@ -1,11 +1,11 @@
-//! The reference of environment variables, generated from the table that the program itself reads.
+//! Generates the reference of environment variables from the table that the program reads.
 
 use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
 use rdd_instance::env::{VARIABLES, Variable};
 
-/// Where it lies.
+/// The path of the reference.
 const PATH: &str = "docs/reference/environment.md";
 
 /// Writes the reference.
@@ -16,7 +16,7 @@ pub(crate) fn write(root: &Path) -> Result<()> {
     fs::write(&path, render(VARIABLES)).with_context(|| format!("write {}", path.display()))
 }
 
-/// What is wrong with the reference.
+/// The problems of `cargo xtask tidy`: the reference is missing or out of date.
 pub(crate) fn check(root: &Path) -> Vec<String> {
     compare(VARIABLES, fs::read_to_string(root.join(PATH)).ok().as_deref())
 }
@@ -39,7 +39,7 @@ fn render(variables: &[Variable]) -> String {
     text
 }
 
-/// Text that stays in its cell.
+/// Escapes text for a cell of a Markdown table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

@@ -1,4 +1,4 @@
-//! Automation of this workspace: `cargo xtask tidy | test | words | env-reference | mutants`.
+//! Developer tasks of this workspace: `cargo xtask tidy | test | words | api-reference | env-reference | mutants`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for developers talks to their terminal")]
 
 mod api_reference;
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all was well. What was not has been said.
+/// Runs a command. Returns whether it succeeded; failures have been printed.
 fn run(words: &[&str]) -> Result<bool> {
     match words {
         ["tidy"] => tidy::run(&workspace_root()),
@@ -71,7 +71,7 @@ fn run(words: &[&str]) -> Result<bool> {
     }
 }
 
-/// The folder of the workspace, which this package lies in.
+/// The workspace's root folder, found from this package's folder.
 fn workspace_root() -> PathBuf {
     let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let package = package.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));

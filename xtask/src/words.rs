@@ -1,4 +1,4 @@
-//! `cargo xtask words`: how the code names and comments things, as a table with goals. The figures point; a reader judges.
+//! `cargo xtask words`: measures how the code names and comments things, and prints the figures beside their goals.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -6,14 +6,14 @@ use anyhow::Result;
 
 use crate::tidy::{File, files};
 
-/// Words of a narrator where an engineer would name the actor.
+/// Words of a narrator; a technical text names the actor instead.
 const NARRATION: &[&str] = &["told", "tell", "tells", "say", "says", "said", "saying"];
-/// Words for people who do not exist.
+/// Indefinite pronouns for persons; a technical text names the actor instead.
 const PERSONS: &[&str] = &["nobody", "somebody", "whoever", "anybody", "everybody"];
-/// Crates that only tests and developers use.
+/// Crates that only tests and developers use; they are not measured.
 const KITS: &[&str] = &["rdd-bench", "rdd-e2e", "rdd-fuzz", "rdd-testkit"];
 
-/// Prints the table; with `verbose` also the places behind the figures.
+/// Prints the table; with `verbose`, also the places behind the figures.
 pub(crate) fn run(root: &Path, verbose: bool) -> Result<bool> {
     let sources = files(root)?;
     let mut total = WordCounts::default();
@@ -31,7 +31,7 @@ pub(crate) fn run(root: &Path, verbose: bool) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether a path is code of the product and not of its tests or tools.
+/// Whether a file is product code, not part of its tests or tools.
 fn is_product(path: &str) -> bool {
     let Some((name, inside)) = path.strip_prefix("crates/").and_then(|rest| rest.split_once("/src/")) else {
         return false;
@@ -43,14 +43,14 @@ fn is_product(path: &str) -> bool {
     inside.ends_with(".rs") && !is_test && !KITS.contains(&name)
 }
 
-/// What one line of a file is.
+/// The kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineKind<'a> {
-    /// `///` or `//!`, with its text.
+    /// A doc comment (`///` or `//!`), with its text.
     Doc(&'a str),
-    /// `//` alone on its line, with its text.
+    /// A comment on its own line, with its text.
     Comment(&'a str),
-    /// Code, with the text of a comment behind it, if any.
+    /// Code, with the text of a comment at its end, if any.
     Code(&'a str, Option<&'a str>),
     Blank,
 }
@@ -66,14 +66,14 @@ fn classify(line: &str) -> LineKind<'_> {
     if let Some(text) = body.strip_prefix("//") {
         return LineKind::Comment(text);
     }
-    // A `//` behind code, unless it is in a string: URLs are the only ones there, and they have a colon before it.
+    // A ` // ` inside a string is not a comment; an odd number of quotes before it reveals that.
     match body.split_once(" // ") {
         Some((code, text)) if code.matches('"').count() % 2 == 0 => LineKind::Code(code, Some(text)),
         _ => LineKind::Code(body, None),
     }
 }
 
-/// The sums over all files.
+/// The counts over all files.
 #[derive(Debug, Default)]
 struct WordCounts {
     code_lines: usize,
@@ -155,7 +155,7 @@ impl WordCounts {
         self.types.iter().filter(|(name, _)| is_one_word(name))
     }
 
-    /// What stands behind the figures: the names that several types share, and the lines to read again.
+    /// The places behind the figures: type names that several types share, and lines to review.
     fn places(&self) -> Vec<String> {
         let mut shared: Vec<(&String, &Vec<String>)> = self.types.iter().filter(|(_, at)| at.len() > 1).collect();
         shared.sort_by_key(|(name, at)| (std::cmp::Reverse(at.len()), *name));
@@ -174,7 +174,7 @@ fn ratio(part: usize, whole: usize) -> f64 {
     part / whole
 }
 
-/// The lines of a file above its own tests, which rustfmt and we keep at the end.
+/// The lines of a file before its tests, which are always at its end.
 fn product_lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().take_while(|line| *line != "#[cfg(test)]")
 }
@@ -195,12 +195,12 @@ fn declared_type(code: &str) -> Option<&str> {
     name.starts_with(char::is_uppercase).then_some(name)
 }
 
-/// Whether a name is one word: one capital with small letters after it, or one abbreviation.
+/// Whether a type's name is a single word or a single abbreviation.
 fn is_one_word(name: &str) -> bool {
     let bytes = name.as_bytes();
     let is_start = |at: usize| bytes[at].is_ascii_uppercase() && (at == 0 || !bytes[at - 1].is_ascii_uppercase());
     let humps = (0..bytes.len()).filter(|at| is_start(*at)).count();
-    // `HTTPServer` has one run of capitals and two words: the last capital of a run begins a word if a small letter follows.
+    // `HTTPServer` has one run of capitals but two words: the last capital of a run starts a word if a small letter follows.
     let is_split_run = |at: usize| {
         at > 0
             && bytes[at].is_ascii_uppercase()

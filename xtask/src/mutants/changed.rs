@@ -1,15 +1,17 @@
-//! Which files a change touches, by git.
+//! Finds the files that a change touches, with git.
 
 use std::{collections::BTreeSet, path::Path};
 
 use anyhow::{Context, Result, ensure};
 use rdd_stdx::process::foreground;
 
-/// Branches that a change is compared with if no base is given, in this order.
+/// The branches that a change is compared with if no base is given, in this order.
 const MAIN_BRANCHES: &[&str] = &["origin/HEAD", "origin/main", "main"];
 
-/// The files that differ from the base, committed or not. Without a base it is the point where the branch left the main
-/// branch; on the main branch, the commit before the last. In a clone with one commit every file counts.
+/// The files that differ from the base, whether committed or not.
+///
+/// Without a given base, it is the point where the branch left the main branch; on the main branch itself, the commit before HEAD. In a
+/// clone with a single commit, every file counts as changed.
 pub(super) fn files(root: &Path, base: Option<&str>) -> Result<BTreeSet<String>> {
     let listed = match find_base(root, base)? {
         Some(base) => git(root, &["diff", "--name-only", "--no-renames", &base])?,
@@ -19,7 +21,7 @@ pub(super) fn files(root: &Path, base: Option<&str>) -> Result<BTreeSet<String>>
     Ok(listed.lines().chain(untracked.lines()).map(str::to_owned).collect())
 }
 
-/// A number that differs from commit to commit.
+/// A number that varies with the commit.
 pub(super) fn rotation(root: &Path) -> usize {
     let head = git(root, &["rev-parse", "HEAD"]).unwrap_or_default();
     usize::from_str_radix(head.get(..6).unwrap_or_default(), 16).unwrap_or_default()
@@ -33,6 +35,7 @@ fn find_base(root: &Path, given: Option<&str>) -> Result<Option<String>> {
     }
     let head = resolve(root, "HEAD").context("find HEAD")?;
     let bases = MAIN_BRANCHES.iter().filter_map(|branch| merge_base(root, branch));
+    // On the main branch, the merge base is HEAD itself.
     Ok(bases.into_iter().find(|base| *base != head).or_else(|| resolve(root, "HEAD~1")))
 }
 
@@ -58,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// A repository with one commit per name, each of which adds a file of that name.
+    /// A repository with one commit per name, each of which adds a file with that name.
     fn repository(commits: &[&str]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         git(folder.path(), &["init", "--quiet", "--initial-branch=main"]).unwrap();

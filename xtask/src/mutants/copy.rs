@@ -1,7 +1,7 @@
-//! A copy of the tree that can be spoiled, and a target folder for it that starts with what is built already.
+//! Copies the tree and its target folder, so that mutants can be planted and built quickly.
 //!
-//! Cargo knows a package of a workspace by its path below the workspace, and a file by its time. So a copy of the sources
-//! with the same times finds everything fresh in a copy of the target folder, and only spoiled packages are built again.
+//! Cargo identifies a workspace package by its path below the workspace, and checks files by their modification times. A copy of the
+//! sources with the same times therefore finds everything fresh in a copy of the target folder, and only mutated packages are built again.
 
 use std::{
     collections::BTreeSet,
@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use rdd_stdx::process::foreground;
 
-/// Makes `tree` a copy of the sources below `root`, with their times.
+/// Copies the sources below `root` to `tree`, with their modification times.
 pub(super) fn copy_sources(root: &Path, tree: &Path) -> Result<()> {
     for file in sources(root)? {
         copy_file(&root.join(&file), &tree.join(&file))?;
@@ -20,7 +20,7 @@ pub(super) fn copy_sources(root: &Path, tree: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Seeds `target` with what `built` holds of the dev profile: dependencies as links, what may be rewritten as copies.
+/// Fills `target` with the dev profile's artifacts from `built`: hard links for files that are never rewritten, copies for the others.
 pub(super) fn seed_target(built: &Path, target: &Path) -> Result<()> {
     let (from, to) = (built.join("debug"), target.join("debug"));
     for folder in [".fingerprint", "build", "deps", "incremental"] {
@@ -35,18 +35,18 @@ pub(super) fn seed_target(built: &Path, target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// How a file gets from one target folder to the other.
+/// How a file gets from one target folder into the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seeding {
     Skip,
-    /// Nobody writes into the file: it is replaced as a whole, or never.
+    /// The file is never written in place, only replaced as a whole.
     Link,
     Copy,
 }
 
 fn seeding(file: &Path) -> Seeding {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    // These are written or locked in place.
+    // Cargo writes or locks these files in place.
     let is_lock = file.extension().is_some_and(|extension| extension == "lock");
     if file.starts_with(".fingerprint") || is_lock || (file.starts_with("build") && file.extension().is_none()) {
         return Seeding::Copy;
@@ -58,7 +58,7 @@ fn seeding(file: &Path) -> Seeding {
         ["librdd", "rdd", "libxtask", "xtask", "libexample", "example"].iter().any(|own| name.starts_with(own));
     match file.extension().and_then(|extension| extension.to_str()) {
         Some("rlib" | "rmeta" | "d") if is_ours => Seeding::Copy,
-        // Programs: large, built again anyway, and some linkers write into the file that is there.
+        // Programs are large and built again anyway, and some linkers write into the existing file.
         None | Some("o") => Seeding::Skip,
         _ => Seeding::Link,
     }
@@ -70,6 +70,7 @@ fn make_parent(path: &Path) -> Result<()> {
 }
 
 fn link_file(from: &Path, to: &Path) -> Result<()> {
+    // The target folder may be on another file system.
     make_parent(to)?;
     if fs::hard_link(from, to).is_ok() { Ok(()) } else { copy_file(from, to) }
 }
@@ -79,14 +80,14 @@ fn copy_file(from: &Path, to: &Path) -> Result<()> {
     fs::copy(from, to).with_context(|| format!("copy {} to {}", from.display(), to.display()))?;
     let modified = fs::metadata(from).and_then(|meta| meta.modified());
     let kept = modified.and_then(|time| File::options().append(true).open(to)?.set_modified(time));
-    // A file that may not be written keeps the time of the copy: the worst of it is a build too many.
+    // A read-only file keeps the time of the copy; at worst, cargo builds once more.
     if !fs::metadata(to).is_ok_and(|meta| meta.permissions().readonly()) {
         kept.with_context(|| format!("set the time of {}", to.display()))?;
     }
     Ok(())
 }
 
-/// Every file that is tracked, or would be if it were added.
+/// The paths of all files that are tracked, or would be if they were added.
 fn sources(root: &Path) -> Result<BTreeSet<PathBuf>> {
     let listed = foreground("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -96,11 +97,11 @@ fn sources(root: &Path) -> Result<BTreeSet<PathBuf>> {
     ensure!(listed.status.success(), "git cannot list the tree: {}", String::from_utf8_lossy(&listed.stderr));
     let names = String::from_utf8(listed.stdout).context("read what git says")?;
     let files = names.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from);
-    // A file that was deleted and not yet committed is listed too.
+    // Git also lists files that were deleted but not committed.
     Ok(files.filter(|file| root.join(file).is_file()).collect())
 }
 
-/// The files below a folder of `root`, relative to `root`.
+/// All files below a folder of `root`, relative to `root`.
 pub(super) fn files_below(root: &Path, below: &Path) -> Result<BTreeSet<PathBuf>> {
     let mut files = BTreeSet::new();
     let folder = root.join(below);

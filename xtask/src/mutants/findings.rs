@@ -1,7 +1,7 @@
-//! Patches that put a fixed defect back: `xtask/mutants/findings/<ID>.patch`.
+//! Reads the patches that reintroduce fixed defects: `xtask/mutants/findings/<ID>.patch`.
 //!
-//! The first line names the test that must fail: `# package: rdd-controllers; test: vm findings_236::name`, where `vm` is
-//! the test target (`lib`, `bin` or an integration test). The rest is what `git diff` prints.
+//! The first line names the test that must fail: `# package: rdd-controllers; test: vm findings_236::name`, where `vm` is the test target
+//! (`lib`, `bin` or an integration test). The rest is the output of `git diff`.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use super::{Change, Mutant, TestName};
 
 const FOLDER: &str = "xtask/mutants/findings";
 
-/// All patches, by name. There are none where the folder is missing.
+/// Reads all patches, sorted by name. Without the folder there are none.
 pub(super) fn read(root: &Path) -> Result<Vec<Mutant>> {
     let folder = root.join(FOLDER);
     if !folder.is_dir() {
@@ -54,7 +54,7 @@ fn parse_header(line: &str) -> Option<TestName> {
     Some(TestName { package, target, name })
 }
 
-/// The files that a patch changes, makes or removes, each once.
+/// The files that a patch changes, creates or removes, each once.
 fn patched_files(text: &str) -> Vec<String> {
     let mut files = Vec::new();
     for line in text.lines() {

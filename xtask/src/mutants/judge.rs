@@ -1,4 +1,4 @@
-//! Builds test programs from the copy of the tree, and runs the test that must catch a mutant.
+//! Builds test programs from the copy of the tree and runs the test that must catch a mutant.
 
 use std::{
     cell::RefCell,
@@ -19,26 +19,28 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::{Mutant, TestName, copy};
 use crate::test::{SingleTests, cargo_command};
 
-/// Ten times what the slowest test takes: a mutant may also make the code run forever, which its test then catches.
+/// The timeout of a test: ten times the slowest one. A mutant may cause an endless loop, which counts as caught.
 const TEST_TIMEOUT: Duration = Duration::from_secs(600);
-/// A build takes a fraction of this; without a bound a hung linker would hang the run.
+/// The timeout of a build, which takes a fraction of it; it stops a linker that hangs.
 const BUILD_TIMEOUT: Duration = Duration::from_secs(1800);
-/// Packages without a library that between them use nearly every feature of every dependency. Cargo unifies features over the
-/// packages that it is given: with these beside it, a package finds the dependencies that the whole workspace was built with.
+/// Packages without a library that together use nearly every feature of every dependency.
+///
+/// Cargo unifies features over the packages that it builds. With these packages added, dependencies get the same features as in a build of
+/// the whole workspace, and are not built again.
 const FEATURE_PACKAGES: &[&str] = &["rdd", "rdd-bench", "xtask"];
 
-/// What became of a mutant.
+/// The result of trying a mutant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Caught,
-    /// The test did not end.
+    /// The test ran until its timeout.
     CaughtByTimeout,
     Survived,
-    /// The compiler refuses it, which says nothing about the test.
+    /// The mutant does not compile, so nothing is known about the test.
     NotBuilt,
     /// The test fails without the mutant too.
     Unsound,
-    /// There was no time.
+    /// The time was over.
     NotTried,
 }
 
@@ -76,7 +78,7 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    /// Makes the copy of the tree and its target folder anew.
+    /// Creates the copy of the tree and its target folder, replacing those of an earlier run.
     pub(super) fn prepare(root: &Path, at_most: Option<Duration>) -> Result<Self> {
         let started = Instant::now();
         let built = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
@@ -88,7 +90,7 @@ impl Judge {
         copy::seed_target(&built, &folder.join("target"))?;
         fs::create_dir_all(folder.join("log")).context("make a folder for logs")?;
         let target = folder.join("target");
-        // Under CI a test that lacks something fails, where it would else be skipped and seem to pass.
+        // Under CI a test that lacks a capability fails. It would otherwise be skipped, and a skip would look like a pass.
         let variables = vec![("CI", PathBuf::from("true")), ("CARGO_TARGET_DIR", target.clone())];
         let tests = SingleTests::new(target.join("debug/rdd"), variables)?;
         let deadline = at_most.map(|limit| started + limit);
@@ -99,7 +101,7 @@ impl Judge {
         self.started.elapsed()
     }
 
-    /// Those of the tests, all of one program, which fail without any mutant; `None` if there is no time to know.
+    /// Finds the tests, all of one program, that fail without any mutant; `None` if the time is over.
     pub(super) fn find_failing<'t>(&self, tests: &BTreeSet<&'t TestName>) -> Result<Option<BTreeSet<&'t TestName>>> {
         let Some(first) = tests.first() else { return Ok(Some(BTreeSet::new())) };
         let program = match self.build(first)? {
@@ -130,7 +132,7 @@ impl Judge {
             Build::OutOfTime => Ok(Outcome::NotTried),
         });
         for (path, content) in saved {
-            // Written now, so that cargo sees that the spoiled build is out of date.
+            // Written with the current time, so that cargo notices that the mutated build is out of date.
             let restored = match content {
                 Some(content) => fs::write(&path, content),
                 None => fs::remove_file(&path),
@@ -149,7 +151,7 @@ impl Judge {
         self.deadline.map_or(BUILD_TIMEOUT, |deadline| deadline.saturating_duration_since(now))
     }
 
-    /// Builds the program of a test; for tests of the real binary, that one first.
+    /// Builds the program of a test; for end-to-end tests, the `rdd` binary first.
     fn build(&self, test: &TestName) -> Result<Build> {
         if test.package == "rdd-e2e" {
             let built = self.cargo(&["build", "--bin", "rdd"], "rdd", "rdd")?;
@@ -170,7 +172,7 @@ impl Judge {
         self.cargo(&[&["test", "--no-run"][..], &target].concat(), &test.package, &name)
     }
 
-    /// Runs cargo in the copy until it ends or time does, and finds the program of the target.
+    /// Runs cargo in the copy, at most for the remaining time, and finds the target's program in its messages.
     fn cargo(&self, words: &[&str], package: &str, target: &str) -> Result<Build> {
         let output = self.folder.join("log/cargo.json");
         let mut packages = BTreeSet::from([package]);
@@ -182,7 +184,7 @@ impl Judge {
             .args(["--locked", "--quiet", "--message-format=json"])
             .args(packages.iter().flat_map(|package| ["--package", package]))
             .stdout(File::create(&output).with_context(|| format!("write {}", output.display()))?)
-            // A group of its own, so that compilers end with it when time is up.
+            // Its own process group, so that the compilers can be killed with it.
             .process_group(0)
             .spawn()
             .context("run cargo")?;
@@ -223,6 +225,7 @@ impl Judge {
         let log = self.folder.join("log").join(format!("{}.txt", test.name.replace("::", "-")));
         fs::write(&log, &result.output).with_context(|| format!("write {}", log.display()))?;
         Ok(match () {
+            // The whole run's time was over, not the test's own.
             () if result.timed_out && limit < TEST_TIMEOUT => Outcome::NotTried,
             () if result.timed_out => Outcome::CaughtByTimeout,
             () if !result.problems.is_empty() => Outcome::Caught,

@@ -1,4 +1,4 @@
-//! Planted defects: slips put into a copy of the tree one at a time, each of which its test must catch.
+//! Mutation testing: plants known defects in a copy of the tree, one at a time, and checks that the test of each fails.
 
 mod changed;
 mod copy;
@@ -27,32 +27,32 @@ struct Mutant {
     test: TestName,
 }
 
-/// One test of one test program.
+/// A test of a test program.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct TestName {
     package: String,
-    /// `lib`, `bin`, or the name of an integration test.
+    /// The test target: `lib`, `bin`, or the name of an integration test.
     target: String,
-    /// The full name, modules included.
+    /// The test's full name, including its modules.
     name: String,
 }
 
-/// How the defect gets into the sources.
+/// How the defect is planted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Change {
-    /// A text that occurs exactly once in a file is replaced.
+    /// Replaces a text that occurs exactly once in a file.
     Replace { file: String, text: &'static str, replacement: &'static str },
-    /// A patch is applied.
+    /// Applies a patch.
     Patch { path: PathBuf, files: Vec<String> },
 }
 
 impl TestName {
-    /// The folder of its package, below the root.
+    /// The package's folder, relative to the root.
     fn folder(&self) -> PathBuf {
         if self.package == "xtask" { PathBuf::from("xtask") } else { Path::new("crates").join(&self.package) }
     }
 
-    /// The source files in which the test function can be found.
+    /// The source files that contain the test function.
     fn sources(&self, root: &Path) -> Vec<PathBuf> {
         let below = match self.target.as_str() {
             "lib" | "bin" => self.folder().join("src"),
@@ -85,7 +85,7 @@ impl From<&Mutation> for Mutant {
 }
 
 impl Mutant {
-    /// The files that the defect is in.
+    /// The files that the defect changes.
     fn files(&self) -> Vec<&str> {
         match &self.change {
             Change::Replace { file, .. } => vec![file],
@@ -97,7 +97,7 @@ impl Mutant {
         [&self.name, &self.test.package, &self.test.name].iter().any(|text| text.contains(filter))
     }
 
-    /// Whether a change of these files could let the defect escape: its place, its test or its patch is among them.
+    /// Whether a change of these files might let the defect escape: its source file, its test or its patch is among them.
     fn is_touched(&self, root: &Path, changed: &BTreeSet<String>) -> bool {
         let patch = match &self.change {
             Change::Patch { path, .. } => path.strip_prefix(root).ok().map(Path::to_owned),
@@ -107,7 +107,7 @@ impl Mutant {
         places.chain(patch).chain(self.test.sources(root)).any(|path| changed.contains(&*path.to_string_lossy()))
     }
 
-    /// Why the defect cannot be planted in the tree at `root`, or its test not be found there.
+    /// Fails if the defect cannot be planted in the tree at `root`, or if its test is missing.
     fn check(&self, root: &Path) -> Result<()> {
         match &self.change {
             Change::Replace { file, text, replacement } => {
@@ -121,7 +121,7 @@ impl Mutant {
         Ok(())
     }
 
-    /// Plants the defect in the copy; what is returned restores the files.
+    /// Plants the defect in the copy. Returns the previous content of the files; `None` for a file that did not exist.
     fn plant(&self, tree: &Path) -> Result<Vec<(PathBuf, Option<Vec<u8>>)>> {
         let saved = self.files().into_iter().map(|file| tree.join(file)).map(|path| {
             let content = fs::read(&path).ok();
@@ -147,14 +147,14 @@ fn replace_once(source: &str, text: &str, replacement: &str) -> Result<String> {
     Ok(source.replacen(text, replacement, 1))
 }
 
-/// `git apply` below a folder that is a repository, or a copy of one inside of it.
+/// Runs `git apply` in a folder that is a repository or a copy inside one.
 fn apply(tree: &Path, patch: &Path, options: &[&str]) -> Result<()> {
     let output = foreground("git")
         .arg("apply")
         .args(options)
         .arg(patch)
         .current_dir(tree)
-        // The copy lies inside of a repository, whose paths git would take the patch's for: it must not look there.
+        // The copy is inside a repository. Without a ceiling, git would take the patch's paths as relative to that repository.
         .env("GIT_CEILING_DIRECTORIES", tree.parent().unwrap_or(tree))
         .output()
         .context("run git apply")?;
@@ -170,7 +170,7 @@ fn all(root: &Path) -> Result<Vec<Mutant>> {
     Ok(mutants)
 }
 
-/// Mutants that no longer fit the tree, as problems of `cargo xtask tidy`: a drifted mutant proves nothing.
+/// The problems of `cargo xtask tidy`: mutants that no longer fit the tree, which prove nothing.
 pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     let mut names = BTreeSet::new();
     let mut problems = Vec::new();
@@ -185,7 +185,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     Ok(problems)
 }
 
-/// Plants the mutants that the options select; whether none survived.
+/// Tries the selected mutants. Returns whether none survived.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<bool> {
     let mut chosen = all(root)?;
     chosen.retain(|mutant| mutant.matches(&options.filter));
@@ -210,8 +210,9 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<bool> {
     Ok(tally.report(judge.elapsed().as_secs()))
 }
 
-/// Mutants by test program, so that each program is built from sound sources once. With too little time for all, the
-/// rotation lets another program be the first with each commit.
+/// Groups mutants by test program, so that each program is built once without a mutant.
+///
+/// If the time is too short for all, the rotation starts with another program for each commit.
 fn groups(mutants: Vec<Mutant>, rotation: usize) -> Vec<Vec<Mutant>> {
     let mut groups: BTreeMap<(String, String), Vec<Mutant>> = BTreeMap::new();
     for mutant in mutants {
@@ -223,7 +224,7 @@ fn groups(mutants: Vec<Mutant>, rotation: usize) -> Vec<Vec<Mutant>> {
     groups
 }
 
-/// Judges mutants of one test program, after their tests passed without any of them.
+/// Tries the mutants of one test program, after checking that their tests pass without a mutant.
 fn judge_group(judge: &Judge, group: &[Mutant], tally: &mut Tally) -> Result<()> {
     let tests: BTreeSet<&TestName> = group.iter().map(|mutant| &mutant.test).collect();
     let sound = judge.find_failing(&tests)?;
@@ -243,12 +244,12 @@ fn judge_group(judge: &Judge, group: &[Mutant], tally: &mut Tally) -> Result<()>
     Ok(())
 }
 
-/// What became of each mutant.
+/// The results of all mutants.
 #[derive(Debug, Default)]
 struct Tally(Vec<(Outcome, Mutant)>);
 
 impl Tally {
-    /// Prints the result; whether no mutant escaped. A mutant for which there was no time did not escape.
+    /// Prints the results. Returns whether no mutant escaped; one that was not tried did not escape.
     fn report(&self, seconds: u64) -> bool {
         let count = |wanted: fn(&Outcome) -> bool| self.0.iter().filter(|(outcome, _)| wanted(outcome)).count();
         let caught = count(Outcome::is_caught);
@@ -281,13 +282,13 @@ mod tests {
         }
     }
 
-    // Finding A-11: a mutant whose place or test is gone proves nothing and must not go unnoticed.
+    // Finding A-11: a mutant whose source text or test is gone proves nothing and must be noticed.
     #[test]
     fn every_mutant_fits_the_tree() {
         assert_eq!(check(&crate::workspace_root()).unwrap(), Vec::<String>::new());
     }
 
-    // Finding A-11: git passes over what a patch changes outside of the folder that it was started in, and succeeds.
+    // Finding A-11: git silently skips what a patch changes outside the current folder, and succeeds.
     #[test]
     fn a_patch_is_planted_in_a_copy_inside_of_a_repository() {
         let root = tempfile::tempdir().unwrap();
@@ -295,7 +296,7 @@ mod tests {
         fs::create_dir_all(&tree).unwrap();
         let made = foreground("git").args(["init", "--quiet"]).current_dir(root.path()).status().unwrap();
         assert!(made.success());
-        // Where git took the paths for those of the repository, it would find the same file there.
+        // If git resolved the paths in the outer repository, it would find the same file there.
         for folder in [root.path(), &tree] {
             fs::write(folder.join("f"), "a\n").unwrap();
         }

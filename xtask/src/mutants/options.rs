@@ -1,19 +1,19 @@
-//! The command line of `cargo xtask mutants`.
+//! Parses the command line of `cargo xtask mutants`.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-/// What to plant, and for how long.
+/// Which mutants to try, and for how long.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     /// A part of the mutant's name, package or test.
     pub(super) filter: String,
-    /// Only mutants whose files, test or patch changed.
+    /// Whether to try only mutants whose file, test or patch has changed.
     pub(super) only_changed: bool,
-    /// The revision to compare with; found from the branch if absent.
+    /// The revision to compare with; derived from the branch if absent.
     pub(super) base: Option<String>,
-    /// When to stop; mutants that were not tried are listed.
+    /// The time limit; mutants that were not tried by then are listed.
     pub(super) at_most: Option<Duration>,
 }
 

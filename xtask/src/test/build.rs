@@ -1,4 +1,4 @@
-//! Building every test once, and knowing which programs that gave.
+//! Builds all tests once and collects the test programs.
 
 use std::{
     io::BufReader,
@@ -12,18 +12,18 @@ use rdd_stdx::process::foreground;
 
 use super::Program;
 
-/// What a build gave.
+/// The result of a build.
 #[derive(Debug, Default)]
 pub(super) struct Built {
     pub(super) programs: Vec<Program>,
-    /// The product's binary, which some tests run.
+    /// The `rdd` binary, which some tests run.
     pub(super) rdd: Option<PathBuf>,
 }
 
-/// Builds the workspace with all its tests, each of which is given these words.
+/// Builds the workspace with all its tests; each test program gets these arguments.
 pub(super) fn all(root: &Path, words: &[String]) -> Result<Built> {
-    // One build of everything, not `cargo test --no-run` after `cargo build`: those two unify features differently, and
-    // half of the dependencies would be compiled twice.
+    // One build of everything, not `cargo build` and `cargo test --no-run`: those two unify features differently, so half of the
+    // dependencies would be compiled twice.
     let mut child = cargo_command()
         .current_dir(root)
         .args(["build", "--workspace", "--all-targets", "--locked", "--message-format=json-render-diagnostics"])
@@ -41,16 +41,17 @@ pub(super) fn all(root: &Path, words: &[String]) -> Result<Built> {
         }
     }
     ensure!(child.wait().context("wait for cargo")?.success(), "the tests do not build");
+    // Programs that need the Go oracles come last; the oracles are compiled meanwhile.
     built.programs.sort_by_key(|program| (super::judges::asks_judges(&program.label), program.label.clone()));
     built.programs.extend(doc_tests(root));
     Ok(built)
 }
 
-/// Cargo, to be called from here as it is called by hand.
+/// A cargo command with the environment that cargo has when it is called by hand.
 pub(crate) fn cargo_command() -> Command {
     let mut command = foreground(cargo());
-    // `cargo xtask` tells us about our own package. Passed on, that changes what some build scripts watch (ring's does),
-    // and a build by hand and a build from here would undo each other.
+    // `cargo xtask` sets variables about this package. Some build scripts, such as ring's, watch them; if they were passed on, a build by
+    // hand and a build from here would invalidate each other.
     for (name, _) in std::env::vars_os().filter(|(name, _)| is_about_our_package(&name.to_string_lossy())) {
         command.env_remove(name);
     }
@@ -74,7 +75,7 @@ fn program(artifact: &Artifact, words: &[String]) -> Option<Program> {
     Some(Program { label, path: path.into(), arguments: words.to_vec(), folder, has_parts: false })
 }
 
-/// Examples in documentation, if there are any: finding none takes cargo a while.
+/// The documentation tests, if any source file has one: without one, cargo takes a while to find that out.
 fn doc_tests(root: &Path) -> Option<Program> {
     let has_example = sources(&root.join("crates")).iter().any(|path| {
         let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -102,7 +103,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Whether a doc comment opens a code block that rustdoc would run.
+/// Whether a doc comment contains a code block that rustdoc would run.
 fn has_doc_test(text: &str) -> bool {
     let mut inside = false;
     for line in text.lines().map(str::trim_start) {

@@ -1,10 +1,10 @@
-//! How many tests passed, out of what the test binary prints last.
+//! Parses how many tests passed and failed from a test program's output.
 
 use std::ops::Add;
 
 use serde::{Deserialize, Serialize};
 
-/// Tests of a binary, or of a whole run.
+/// The number of passed and failed tests of a program or a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Counts {
     pub(super) passed: u64,
@@ -19,9 +19,9 @@ impl Add for Counts {
     }
 }
 
-/// The counts of a binary's closing line, or the sum over its parts; `None` if it printed no such line.
+/// The counts of the result line, or the sum over all parts; `None` if there is no such line.
 ///
-/// Of a binary without parts only the last line counts: a test may print the output of another test binary.
+/// For a program without parts only the last line counts, since a test may print the output of another test program.
 pub(super) fn parse(output: &str, has_parts: bool) -> Option<Counts> {
     let mut lines = output.lines().filter_map(parse_line);
     if has_parts { lines.reduce(Add::add) } else { lines.next_back() }

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM as a flag, so that an interrupted run still leaves evidence and no process.
+//! Turns Ctrl-C and SIGTERM into a flag, so that an interrupted run still writes support bundles and leaves no process.
 
 use std::sync::{
     Arc,
@@ -8,7 +8,7 @@ use std::sync::{
 use anyhow::{Context, Result};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Set once somebody wants the run to end.
+/// A flag that is set once the run should end.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Interrupt(Arc<AtomicBool>);
 
@@ -18,7 +18,7 @@ impl Interrupt {
     }
 }
 
-/// Takes over SIGINT and SIGTERM for the rest of this process.
+/// Handles SIGINT and SIGTERM for the rest of this process.
 pub(super) fn watch() -> Result<Interrupt> {
     let interrupt = Interrupt::default();
     let flag = interrupt.clone();
@@ -40,7 +40,7 @@ pub(super) fn watch() -> Result<Interrupt> {
             });
             either.await;
             flag.0.store(true, Ordering::Relaxed);
-            // Kept for ever: letting go of the listeners would not bring the default action back anyway.
+            // Keeps the listeners: dropping them would not restore the default action anyway.
             std::future::pending::<()>().await;
         });
     });

@@ -1,4 +1,4 @@
-//! The judges written in Go, compiled beside the tests that mostly wait.
+//! Compiles the oracles written in Go in the background, while tests that mostly wait are running.
 
 use std::{
     path::Path,
@@ -9,16 +9,16 @@ use anyhow::{Context, Result};
 use rdd_stdx::process::background;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-/// Test programs that ask judges written in Go. They run last, when the judges are compiled.
+/// Test programs that use the Go oracles. They run last, when the oracles are compiled.
 const ASKING: &[&str] =
     &["/oracle", "/upstream", "/definitions", "rdd-e2e/conformance", "rdd-e2e/kubernetes", "rdd-e2e/beside"];
 
-/// Whether a test program asks a judge written in Go.
+/// Whether a test program uses a Go oracle.
 pub(super) fn asks_judges(label: &str) -> bool {
     ASKING.iter().any(|part| label.contains(part))
 }
 
-/// A build of the judges that runs in the background and is killed with this value.
+/// A background build of the oracles; dropping it kills the build.
 #[derive(Debug)]
 pub(super) struct JudgeBuild {
     child: Child,
@@ -32,16 +32,16 @@ impl JudgeBuild {
         Ok(Self { child: command.spawn().with_context(|| format!("start {}", script.display()))? })
     }
 
-    /// The process whose descendants are not tests.
+    /// The PID of the build; its descendants do not belong to tests.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits for the end of the build if this program asks a judge. A judge that did not build is reported by the test that needs it.
+    /// Waits for the end of the build if this program uses an oracle. The test that needs an oracle reports if it was not built.
     pub(super) fn wait_for(&self, label: &str) -> Result<()> {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("the judges' PID")?;
         if asks_judges(label) {
-            // The process is reaped later: its processor time would count as that of the test program that runs in the other lane.
+            // Does not reap the process: its CPU time would be counted for the test program that runs in the other lane.
             waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).context("wait for the judges")?;
         }
         Ok(())
@@ -51,7 +51,7 @@ impl JudgeBuild {
 impl Drop for JudgeBuild {
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
-            // The whole group: the compilers are children of `go`.
+            // Kills the whole group: the compilers are children of `go`.
             let _ = i32::try_from(self.child.id())
                 .ok()
                 .and_then(rustix::process::Pid::from_raw)

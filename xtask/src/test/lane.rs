@@ -1,8 +1,8 @@
-//! A second process that runs tests beside the first one.
+//! A second process that runs tests in parallel with the first.
 //!
-//! Tests of engines, machines and daemons mostly wait; tests of the other crates mostly compute. Run one after the other, they leave most of two
-//! cores idle. Each lane is a process of its own, so that the processes which one program leaves behind are never those of another: the lane
-//! adopts its own orphans and owns its own temporary folder.
+//! Tests of engines, VMs and daemons mostly wait; tests of the other crates mostly compute. Run in sequence, they leave most of two cores
+//! idle. Each lane is its own process, so that processes that one program leaves behind are never attributed to a program of the other
+//! lane: a lane adopts its own orphans and has its own temporary folder.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -20,17 +20,17 @@ use super::{
     temporary_home,
 };
 
-/// The command of the process that is the other end of a [`TestLane`].
+/// The command that runs the other end of a [`TestLane`].
 pub(crate) const COMMAND: &str = "test-lane";
 
-/// Programs that start daemons, engines or machines, by the beginning of their label. They stay in the first lane: their tests compete for
-/// addresses, cgroups and packet rules of this machine as soon as two of these programs run at once.
+/// Programs that start daemons, engines or VMs, by the start of their label. They stay in the first lane: two of them at once would compete
+/// for addresses, cgroups and packet filter rules of the machine.
 const MACHINE_TESTS: &[&str] = &["rdd-e2e", "rdd-driver", "rdd-docker", "xtask"];
 
-/// Programs that measure how long something takes. They run when both lanes have ended.
+/// Programs that measure durations. They run after both lanes.
 const MEASURING_TESTS: &[&str] = &["rdd-apiserver/linear"];
 
-/// How much the second lane yields to the first, whose tests have deadlines for what other programs do.
+/// The niceness of the second lane; tests of the first have deadlines for other programs.
 const LANE_NICENESS: i32 = 5;
 
 /// Where a program runs.
@@ -38,7 +38,7 @@ const LANE_NICENESS: i32 = 5;
 pub(super) enum LaneChoice {
     /// In this process.
     First,
-    /// In the second lane, beside the first.
+    /// In the second lane, in parallel with the first.
     Beside,
     /// In this process, after both lanes.
     Alone,
@@ -55,11 +55,11 @@ pub(super) fn choose_lane(label: &str) -> LaneChoice {
     }
 }
 
-/// A process that runs one program after the other, killed with this value.
+/// A process that runs programs in sequence. Dropping it interrupts the process and waits for its end.
 #[derive(Debug)]
 pub(super) struct TestLane {
     child: Child,
-    /// None once no further program follows.
+    /// The lane's input; `None` once no further program follows.
     programs: Option<ChildStdin>,
     results: BufReader<ChildStdout>,
 }
@@ -93,7 +93,7 @@ impl TestLane {
 impl Drop for TestLane {
     fn drop(&mut self) {
         interrupt_lane(self.child.id());
-        // The lane ends when its input does.
+        // The lane ends at the end of its input.
         self.programs = None;
         // It is not reaped: the processor time of its tests would count as that of the program that runs in the first lane now.
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
@@ -102,14 +102,14 @@ impl Drop for TestLane {
     }
 }
 
-/// Makes a lane end its program with evidence, and then itself.
+/// Asks a lane to end its program, with a support bundle, and then itself.
 pub(super) fn interrupt_lane(pid: u32) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    // A lane that has ended already needs no signal.
+    // A lane that has ended needs no signal.
     let _ = pid.map(|pid| rustix::process::kill_process(pid, Signal::TERM));
 }
 
-/// The other end of a [`TestLane`]: reads a program from each line of the input, and answers it with a line that holds its result.
+/// The other end of a [`TestLane`]: reads a program from each line of standard input and answers with its result as one line.
 pub(crate) fn serve(root: &Path, rdd: &str) -> Result<bool> {
     let home = temporary_home()?;
     let runner = Runner {
@@ -123,7 +123,7 @@ pub(crate) fn serve(root: &Path, rdd: &str) -> Result<bool> {
         beside: Vec::new(),
     };
     runner.adopt_orphans()?;
-    // Not being allowed to is no reason not to test.
+    // If lowering the priority is not permitted, the tests still run.
     let _ = rustix::process::nice(LANE_NICENESS);
     for line in std::io::stdin().lock().lines() {
         let program: Program = serde_json::from_str(&line.context("read a program")?).context("decode a program")?;

@@ -1,4 +1,4 @@
-//! How long a test binary may take.
+//! The timeouts of test programs.
 
 use std::time::Duration;
 
@@ -6,27 +6,27 @@ use anyhow::{Context, Result};
 
 const DEFAULT: Duration = Duration::from_secs(600);
 
-/// Binaries that make hundreds of thousands of writes, start many daemons, or build a control plane first, by a part of their label; the
-/// first that fits counts.
+/// Programs with a longer timeout, by a part of their label; the first match counts. They make hundreds of thousands of writes, start many
+/// daemons, or build a control plane first.
 const LONGER: &[(&str, Duration)] = &[
     ("rdd-store", Duration::from_secs(1200)),
     ("rdd-e2e/kubernetes", Duration::from_secs(1800)),
     ("rdd-e2e", Duration::from_secs(1200)),
 ];
 
-/// The limits of a run.
+/// The timeouts of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Limits {
-    /// As the tables above say.
+    /// The default, or the longer one of the table.
     Usual,
-    /// The same for all.
+    /// The same timeout for every program.
     Fixed(Duration),
-    /// None: for a debugger. Interrupting the run leaves evidence all the same.
+    /// No timeout, for a debugger. Interrupting the run still writes a support bundle.
     Off,
 }
 
 impl Limits {
-    /// What `RDD_TEST_TIMEOUT` says, in seconds.
+    /// Parses `RDD_TEST_TIMEOUT`, in seconds; 0 means no timeout.
     pub(super) fn from_environment() -> Result<Self> {
         Self::parse(std::env::var("RDD_TEST_TIMEOUT").ok().as_deref())
     }
@@ -37,7 +37,7 @@ impl Limits {
         Ok(if seconds == 0 { Self::Off } else { Self::Fixed(Duration::from_secs(seconds)) })
     }
 
-    /// The limit of one binary; `None` for none.
+    /// The timeout of a program; `None` for none.
     pub(super) fn of(self, label: &str) -> Option<Duration> {
         match self {
             Self::Off => None,

@@ -1,4 +1,4 @@
-//! The test runner: each test binary alone, bounded, with evidence when it fails and nothing left when it ends.
+//! The test runner: runs each test program with a timeout, writes a support bundle if it fails, and cleans up after it.
 
 mod build;
 mod counts;
@@ -32,18 +32,18 @@ const SLOWEST_PROGRAMS: usize = 5;
 const SLOWEST_TESTS: usize = 10;
 const LANE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What `cargo xtask test` was asked for.
+/// The arguments of `cargo xtask test`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Arguments {
     filter: Option<String>,
     only: Option<String>,
     binaries: Vec<PathBuf>,
     count_file: Option<PathBuf>,
-    /// Whether what the tests print is shown while they run.
+    /// Whether to show the tests' output while they run.
     follow: bool,
 }
 
-/// Programs that are run only where they are named, and by whom: they take long, or need what others do not.
+/// Programs that only run when they are named, with the make target that runs them: they take long or have special requirements.
 const APART: &[(&str, &str)] = &[("rdd-e2e/soak", "make soak"), ("rdd-e2e/vm", "make test-vm")];
 
 impl Arguments {
@@ -66,19 +66,19 @@ impl Arguments {
     }
 }
 
-/// Something to run, and how it is called in messages.
+/// A program to run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Program {
     label: String,
     path: PathBuf,
     arguments: Vec<String>,
-    /// The package's folder, which tests run in.
+    /// The package's folder, which is the working directory of its tests.
     folder: PathBuf,
     /// Whether it prints a result line for each of several parts, as `cargo test --doc` does.
     has_parts: bool,
 }
 
-/// Builds and runs the tests; whether all passed and nothing leaked.
+/// Builds and runs the tests. Returns whether all passed and none leaked a process.
 pub(crate) fn run(root: &Path, arguments: Arguments) -> Result<bool> {
     let built = build::Built { programs: given(root, &arguments)?, rdd: None };
     let build::Built { programs, rdd } = if built.programs.is_empty() { build_all(root, &arguments)? } else { built };
@@ -104,7 +104,7 @@ pub(crate) fn run(root: &Path, arguments: Arguments) -> Result<bool> {
     conclude(&finished, arguments.count_file.as_deref())
 }
 
-/// Whether there are programs enough that it pays to run some beside others.
+/// Whether the run has programs for both lanes, so that parallel lanes save time.
 fn is_whole_run(programs: &[Program]) -> bool {
     programs.iter().any(|program| judges::asks_judges(&program.label))
         && [LaneChoice::First, LaneChoice::Beside].into_iter().all(|choice| has_lane(programs, choice))
@@ -114,7 +114,7 @@ fn has_lane(programs: &[Program], choice: LaneChoice) -> bool {
     programs.iter().any(|program| lane::choose_lane(&program.label) == choice)
 }
 
-/// Runs the programs that compute beside those that wait, while the judges compile for those that ask them; then the programs that measure.
+/// Runs both lanes in parallel while the Go oracles compile, then the programs that measure.
 fn run_lanes(root: &Path, runner: &mut Runner, programs: Vec<Program>) -> Result<Vec<Finished>> {
     let judges = JudgeBuild::start(root)?;
     let mut lane = TestLane::start(root, &runner.rdd)?;
@@ -152,7 +152,7 @@ fn run_lanes(root: &Path, runner: &mut Runner, programs: Vec<Program>) -> Result
     Ok(finished)
 }
 
-/// Waits for the second lane, and ends it early when the run is interrupted or the first lane failed.
+/// Waits for the second lane; ends it early if the run is interrupted or the first lane failed.
 fn wait_for_lane<T>(lane: &ScopedJoinHandle<'_, T>, pid: u32, interrupt: &Interrupt, has_failed: bool) {
     while !lane.is_finished() {
         if has_failed || interrupt.is_set() {
@@ -162,7 +162,7 @@ fn wait_for_lane<T>(lane: &ScopedJoinHandle<'_, T>, pid: u32, interrupt: &Interr
     }
 }
 
-/// Runs one program after the other, and reports each. Stops after one that was interrupted.
+/// Runs programs in sequence and reports each. Stops after one that was interrupted.
 fn run_each(
     programs: Vec<Program>,
     was_followed: bool,
@@ -181,17 +181,17 @@ fn run_each(
     Ok(())
 }
 
-/// Runs single tests of programs that are built already, each supervised and cleaned up after like those of a full run.
+/// Runs single tests of programs that are built already, with the supervision and cleanup of a full run.
 #[derive(Debug)]
 pub(crate) struct SingleTests {
     runner: Runner,
     home: tempfile::TempDir,
 }
 
-/// How a single test ended.
+/// The result of a single test.
 #[derive(Debug)]
 pub(crate) struct SingleResult {
-    /// How many tests of that name passed: one, or none.
+    /// The number of tests of that name that passed: one or none.
     pub(crate) passed: u64,
     pub(crate) problems: Vec<String>,
     pub(crate) is_interrupted: bool,
@@ -200,7 +200,7 @@ pub(crate) struct SingleResult {
 }
 
 impl SingleTests {
-    /// `rdd` is the product's binary, for tests that start it.
+    /// Creates a runner of single tests. `rdd` is the binary for tests that start it.
     pub(crate) fn new(rdd: PathBuf, variables: Vec<(&'static str, PathBuf)>) -> Result<Self> {
         let home = temporary_home()?;
         let runner = Runner {
@@ -221,14 +221,14 @@ impl SingleTests {
         self.runner.interrupt.is_set()
     }
 
-    /// Runs one test of a program in the folder of its package.
+    /// Runs one test of a program in its package's folder.
     pub(crate) fn run(&mut self, path: &Path, folder: &Path, name: &str, at_most: Duration) -> Result<SingleResult> {
         self.runner.limits = limit::Limits::Fixed(at_most);
         let arguments = ["--exact", name].map(str::to_owned).to_vec();
         let label = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let program = Program { label, path: path.to_owned(), arguments, folder: folder.to_owned(), has_parts: false };
         let finished = self.runner.run(&program)?;
-        // What the next test finds is its own.
+        // Each test has its own evidence; that of the next one must not include this.
         let _ = fs::remove_dir_all(self.home.path().join("evidence"));
         Ok(SingleResult {
             passed: finished.counts.passed,
@@ -243,12 +243,12 @@ impl SingleTests {
 fn temporary_home() -> Result<tempfile::TempDir> {
     let home =
         tempfile::Builder::new().prefix("rdd-").rand_bytes(6).tempdir_in("/tmp").context("make a temporary folder")?;
-    // Tests that run as another user must be able to pass through it.
+    // Tests that run as another user must be able to traverse the folder.
     fs::set_permissions(home.path(), Permissions::from_mode(0o711)).context("open the temporary folder to others")?;
     Ok(home)
 }
 
-/// The programs that were named and are built already.
+/// The programs that were given as paths and are built already.
 fn given(root: &Path, arguments: &Arguments) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
     for path in &arguments.binaries {
@@ -262,7 +262,7 @@ fn given(root: &Path, arguments: &Arguments) -> Result<Vec<Program>> {
 
 fn build_all(root: &Path, arguments: &Arguments) -> Result<build::Built> {
     println!("building all tests");
-    // Output of tests that pass is shown too: it is where skips are said.
+    // Shows the output of passed tests too, since it contains the reasons of skips.
     let output = if arguments.follow { "--nocapture" } else { "--show-output" };
     let options = [output, "-Zunstable-options", runner::REPORT_TIME].map(str::to_owned);
     let words: Vec<String> = arguments.filter.iter().cloned().chain(options).collect();
@@ -274,7 +274,7 @@ fn build_all(root: &Path, arguments: &Arguments) -> Result<build::Built> {
     Ok(built)
 }
 
-/// Whether a program is to be run; one that is run apart says by whom.
+/// Whether a program is part of this run. For one that needs to be named, prints the command that runs it.
 fn is_wanted(label: &str, only: Option<&str>) -> bool {
     if let Some(only) = only {
         return label.contains(only);
@@ -286,7 +286,7 @@ fn is_wanted(label: &str, only: Option<&str>) -> bool {
     apart.is_none()
 }
 
-/// The binary that `RDD_BIN` names, for tests of another build than this one.
+/// The binary that `RDD_BIN` names, for testing another build.
 fn chosen_rdd() -> Option<PathBuf> {
     std::env::var_os("RDD_BIN").filter(|value| !value.is_empty()).map(PathBuf::from)
 }
@@ -317,7 +317,7 @@ fn say(result: &Finished, was_followed: bool) {
     }
 }
 
-/// The summary, with the line that machines read at its end.
+/// Prints the summary; its last line is machine-readable. Returns whether all programs passed.
 fn conclude(finished: &[Finished], count_file: Option<&Path>) -> Result<bool> {
     let mut slowest: Vec<&Finished> = finished.iter().collect();
     slowest.sort_by_key(|result| std::cmp::Reverse(result.elapsed));

@@ -1,4 +1,4 @@
-//! One test binary: started, watched, judged, and cleaned up after.
+//! Runs one test program: starts, watches and judges it, and cleans up after it.
 
 use std::{
     collections::BTreeSet,
@@ -24,51 +24,51 @@ use super::{
     times,
 };
 
-/// How often the binary is looked at.
+/// How often a program is checked.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long what a binary started may take to follow it.
+/// How long the processes that a program started may outlive it.
 const FOLLOWS: Duration = Duration::from_secs(3);
-/// How long a process that is told to end may take.
+/// How long a process may take to end after SIGTERM.
 const ENDS: Duration = Duration::from_secs(2);
 
-/// An unstable option of test programs: they take it where `RUSTC_BOOTSTRAP` is set.
+/// An unstable option of test programs, which they accept if `RUSTC_BOOTSTRAP` is set.
 pub(super) const REPORT_TIME: &str = "--report-time";
 
-/// What is the same for every binary of a run.
+/// The settings of a run.
 #[derive(Debug)]
 pub(super) struct Runner {
-    /// The folder that everything temporary of this run lies in.
+    /// The folder for all temporary files of the run.
     pub(super) root: PathBuf,
-    /// Where support bundles go.
+    /// The folder for support bundles.
     pub(super) evidence: PathBuf,
     pub(super) limits: Limits,
     pub(super) interrupt: Interrupt,
-    /// Whether what a binary prints is shown while it runs.
+    /// Whether to show a program's output while it runs.
     pub(super) follow: bool,
-    /// The product's binary.
+    /// The `rdd` binary.
     pub(super) rdd: PathBuf,
-    /// Further environment variables of every binary.
+    /// Additional environment variables for every program.
     pub(super) variables: Vec<(&'static str, PathBuf)>,
-    /// Children of ours that work beside the tests: neither they nor their descendants belong to a test.
+    /// Child processes that run in parallel with the tests; they and their descendants do not belong to a test.
     pub(super) beside: Vec<u32>,
 }
 
-/// A binary that is over.
+/// The result of a program.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Finished {
     pub(super) label: String,
     pub(super) counts: Counts,
     pub(super) elapsed: Duration,
-    /// Processor time, of its children too.
+    /// The CPU time of the program and its descendants.
     pub(super) cpu: Duration,
-    /// What was wrong, in words; empty if nothing.
+    /// The problems, one sentence each; empty if there are none.
     pub(super) problems: Vec<String>,
     pub(super) output: String,
-    /// Whether the whole run is to end.
+    /// Whether the run was interrupted and should end.
     pub(super) interrupted: bool,
 }
 
-/// How a binary ended.
+/// How a program ended.
 #[derive(Debug)]
 enum End {
     Exited(ExitStatus),
@@ -77,16 +77,16 @@ enum End {
 }
 
 impl Runner {
-    /// Makes this process the parent of every orphan that the tests leave, so that none escapes.
+    /// Makes this process the parent of all orphans that tests leave behind, so that none escapes the cleanup.
     ///
-    /// To be called after cargo has run: a compiler's cache server is none of our business.
+    /// Must be called after the build: a compiler's cache server does not belong to the tests.
     pub(super) fn adopt_orphans(&self) -> Result<()> {
         #[cfg(target_os = "linux")]
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())).context("adopt orphans")?;
         Ok(())
     }
 
-    /// Runs one binary to its end and makes sure that nothing of it is left.
+    /// Runs one program to its end and ensures that no process of it remains.
     pub(super) fn run(&self, program: &Program) -> Result<Finished> {
         let bystanders: BTreeSet<u32> = self.family()?.iter().map(|process| process.pid).collect();
         let output_path = self.root.join(format!("{}.output", program.label.replace('/', "-")));
@@ -98,7 +98,7 @@ impl Runner {
         let read_output = || String::from_utf8_lossy(&fs::read(&output_path).unwrap_or_default()).into_owned();
 
         let mut problems = judge(&end, counts::parse(&read_output(), program.has_parts));
-        // What a binary that has ended started may need a moment; what one that hangs started is part of the evidence.
+        // After a normal end, processes that the program started may need a moment to end. If it hangs, they are part of the evidence.
         let left = match end {
             End::Exited(_) => self.settle(&bystanders)?,
             End::TimedOut(_) | End::Interrupted => self.relatives(&bystanders)?,
@@ -120,13 +120,14 @@ impl Runner {
         let output = read_output();
         let mut counts = counts::parse(&output, program.has_parts).unwrap_or_default();
         if !problems.is_empty() && counts.failed == 0 {
-            counts.failed = 1; // the binary itself
+            counts.failed = 1; // the program itself
         }
         let interrupted = matches!(end, End::Interrupted);
         Ok(Finished { label: program.label.clone(), counts, elapsed, cpu, problems, output, interrupted })
     }
 
-    /// Its own process group, so that Ctrl-C reaches us first; its output in a file, which nothing left behind can block.
+    /// Starts the program in its own process group, so that Ctrl-C reaches this process first. Its output goes to a file, since a pipe
+    /// could be kept open by a process that is left behind.
     fn start(&self, program: &Program, output: &Path) -> Result<Child> {
         let temporary = self.root.join("tmp");
         fs::create_dir_all(&temporary).context("make a temporary folder")?;
@@ -135,7 +136,7 @@ impl Runner {
         command.args(&program.arguments).stdout(file.try_clone().context("share the output file")?).stderr(file);
         command.env("CARGO_MANIFEST_DIR", &program.folder).env("TMPDIR", &temporary);
         command.env("RDD_TEST_ROOT", &self.root).env("RDD_EVIDENCE_DIR", &self.evidence).env("RDD_BIN", &self.rdd);
-        // Not for cargo, whose build scripts would look again whether this compiler is a nightly one.
+        // Not for cargo: its build scripts would check again whether this is a nightly compiler.
         if program.arguments.iter().any(|argument| argument == REPORT_TIME) {
             command.env("RUSTC_BOOTSTRAP", "1");
         }
@@ -164,7 +165,7 @@ impl Runner {
         }
     }
 
-    /// All that descends from us, orphans included, but for what works beside the tests.
+    /// All descendants of this process, including adopted orphans, without those that run in parallel with the tests.
     fn family(&self) -> Result<Vec<Info>> {
         Ok(self.descendants(&Table::read().context("look at processes")?))
     }
@@ -178,8 +179,8 @@ impl Runner {
         found
     }
 
-    /// What belongs to the binary that runs now: its descendants, and the processes of instances that tests made in our
-    /// folder, exactly those (finding 295-S9).
+    /// The processes of the current program: its descendants, and the processes of instances that tests created in the run's folder, with
+    /// an exact match (finding 295-S9).
     fn relatives(&self, bystanders: &BTreeSet<u32>) -> Result<Vec<Info>> {
         let table = Table::read().context("look at processes")?;
         let mut found = self.descendants(&table);
@@ -192,7 +193,7 @@ impl Runner {
         Ok(found)
     }
 
-    /// What is still there after it had time to go.
+    /// The processes that remain after they had time to end.
     fn settle(&self, bystanders: &BTreeSet<u32>) -> Result<Vec<Info>> {
         let deadline = Instant::now() + FOLLOWS;
         loop {
@@ -211,20 +212,21 @@ impl Runner {
         Ok(found)
     }
 
-    /// Takes the ends of orphans that became our children; without that they would stay in the table of processes.
+    /// Reaps orphans that this process adopted; otherwise they would stay in the process table as zombies.
     fn reap_orphans(&self) -> Result<()> {
         use rustix::process::{Pid, WaitOptions, waitpid};
         let me = std::process::id();
         for process in self.family()?.iter().filter(|process| process.parent == me && process.is_zombie()) {
             let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
-            // That it was reaped already is as good.
+            // It may have been reaped already.
             let _ = pid.map(|pid| waitpid(Some(pid), WaitOptions::NOHANG));
         }
         Ok(())
     }
 
-    /// Ends what is left; says what would not go.
+    /// Ends the remaining processes. Returns a problem if some cannot be ended.
     fn clear(&self, bystanders: &BTreeSet<u32>) -> Result<Option<String>> {
+        // A process may start another one while it is being ended.
         for _ in 0..5 {
             let left = self.alive(bystanders)?;
             if left.is_empty() {
@@ -247,15 +249,15 @@ impl Runner {
     }
 }
 
-/// Shows what was written since the last time.
+/// Shows the output since the last call.
 fn show_more(output: Option<&mut File>) {
     if let Some(output) = output {
-        // Whoever closed the terminal still has the file, and the run goes on.
+        // If the terminal was closed, the output is still in the file and the run continues.
         let _ = std::io::copy(output, &mut std::io::stdout().lock());
     }
 }
 
-/// What was wrong with the binary's own end.
+/// The problems with how the program itself ended.
 fn judge(end: &End, counts: Option<Counts>) -> Vec<String> {
     match (end, counts) {
         (End::TimedOut(limit), _) => vec![format!("timed out after {} s", limit.as_secs())],

@@ -1,23 +1,23 @@
-//! Where the time of a run goes: processor time of each program, and the slowest tests.
+//! Measures where a run's time goes: the CPU time of each program, and the slowest tests.
 
 use std::{fs, time::Duration};
 
-/// Clock ticks per second in `/proc`: a constant of Linux' interface to programs.
+/// Clock ticks per second in `/proc`, a constant of Linux's user-space interface.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// A test and how long it took.
+/// A test and its duration.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct TestTime {
     pub(super) name: String,
     pub(super) elapsed: Duration,
 }
 
-/// The times in the output of a test program that was run with `--report-time`.
+/// The durations in the output of a test program that was run with `--report-time`.
 pub(super) fn parse_times(label: &str, output: &str) -> Vec<TestTime> {
     output.lines().filter_map(|line| parse_time(label, line)).collect()
 }
 
-/// Reads `test <name> ... ok <1.234s>`.
+/// Parses `test <name> ... ok <1.234s>`.
 fn parse_time(label: &str, line: &str) -> Option<TestTime> {
     let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
     let seconds = result.split_once('<')?.1.strip_suffix("s>")?.parse().ok()?;
@@ -25,13 +25,13 @@ fn parse_time(label: &str, line: &str) -> Option<TestTime> {
     Some(TestTime { name: format!("{label} {name}"), elapsed })
 }
 
-/// The processor time of all children that have ended and were waited for, theirs included.
+/// The CPU time of all children that have ended and were reaped, including their descendants.
 pub(super) fn children_cpu() -> Duration {
     let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     Duration::from_secs_f64(children_ticks(&text).unwrap_or_default() / TICKS_PER_SECOND)
 }
 
-/// The sum of `cutime` and `cstime`, which are the 14th and 15th field after the name.
+/// The sum of `cutime` and `cstime`, the 14th and 15th field after the name.
 fn children_ticks(stat: &str) -> Option<f64> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(13);
     let mut next = || fields.next()?.parse::<f64>().ok();

@@ -1,4 +1,4 @@
-//! Every test that docs/findings.md cites is in the tree, and every defect of the reviews has a patch that puts it back.
+//! Checks that every test that docs/findings.md cites exists, and that every defect of the reviews has a patch that reintroduces it.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -6,14 +6,14 @@ use super::File;
 
 const LIST: &str = "docs/findings.md";
 const PATCHES: &str = "xtask/mutants/findings";
-/// Where tests are.
+/// The folders that contain tests.
 const FOLDERS: &[&str] = &["crates/", "xtask/", "vm/", "conformance/"];
-/// Names of fewer words may be those of a module, a suite or a field as well, and are not looked for.
+/// The minimum number of words of a test's name. A shorter name may also be a module, a suite or a field, so it is not checked.
 const TEST_NAME_WORDS: usize = 4;
-/// Ids of the reviews of the Go daemon, whose defects are all put back by a patch.
+/// The prefixes of the reviews' ids; each of their defects has a patch.
 const REVIEWS: &[&str] = &["236-", "295-", "355-", "361-", "O-"];
 
-/// Every citation in the list of findings that leads nowhere.
+/// The problems: citations of tests that do not exist, and defects without a patch.
 pub(super) fn check(files: &[File]) -> Vec<String> {
     let tree = Tree::index(files);
     let list = files.iter().find(|file| file.path == LIST).map_or("", |file| file.text.as_str());
@@ -29,7 +29,7 @@ pub(super) fn check(files: &[File]) -> Vec<String> {
     problems
 }
 
-/// A row of a table.
+/// A row of the table.
 #[derive(Debug)]
 struct Row<'a> {
     id: &'a str,
@@ -37,31 +37,31 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Reads `| id | requirement | test | put back by |`; nothing from headings and other text.
+    /// Parses `| id | requirement | test | put back by |`; `None` for headings and other text.
     fn parse(line: &'a str) -> Option<Self> {
         let mut cells = line.strip_prefix("| ")?.split(" | ");
         let (id, tests) = (cells.next()?, cells.nth(1)?);
         (id != "id").then_some(Self { id, tests })
     }
 
-    /// The tests and files that it cites.
+    /// The tests and files that the row cites.
     fn citations(&self) -> impl Iterator<Item = Citation<'a>> {
-        // Every second piece is between backquotes.
+        // Every second part is between backquotes.
         self.tests.split('`').skip(1).step_by(2).filter_map(Citation::parse)
     }
 
-    /// Its ids that are those of reviews.
+    /// The row's ids that come from reviews.
     fn review_ids(&self) -> impl Iterator<Item = &'a str> {
         self.id.split(", ").filter(|id| REVIEWS.iter().any(|review| id.starts_with(review)))
     }
 }
 
-/// A name between backquotes that can be looked for.
+/// A name between backquotes that can be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Citation<'a> {
-    /// A test function, perhaps with its modules.
+    /// A test function, with or without its modules.
     Function(&'a str),
-    /// A module of tests, with the module that it is in; or all of a module, `engine::*`.
+    /// A module of tests, with its parent module; or all of a module, as in `engine::*`.
     Module(&'a str),
     /// A source file, by the end of its path.
     File(&'a str),
@@ -89,13 +89,13 @@ impl<'a> Citation<'a> {
     }
 }
 
-/// What can be cited.
+/// The names that can be cited.
 #[derive(Debug, Default)]
 struct Tree<'a> {
     functions: BTreeSet<&'a str>,
     modules: BTreeSet<&'a str>,
     files: BTreeSet<&'a str>,
-    /// The ids that a patch puts back.
+    /// The ids that have a patch.
     patches: BTreeSet<&'a str>,
 }
 
@@ -121,7 +121,7 @@ impl<'a> Tree<'a> {
         match citation {
             Citation::Function(path) => self.functions.contains(last_of(path)),
             Citation::Module(path) => path.split("::").all(|part| part == "*" || self.has_module(part)),
-            // The end of a path, from a folder on.
+            // The name must begin at a folder of the path.
             Citation::File(name) => self
                 .files
                 .iter()
@@ -129,7 +129,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Whether there is a module of this name, or a folder of modules.
+    /// Whether there is a module or a folder of this name.
     fn has_module(&self, name: &str) -> bool {
         self.modules.contains(name) || self.files.iter().any(|file| file.split('/').any(|folder| folder == name))
     }
@@ -139,7 +139,7 @@ fn last_of(path: &str) -> &str {
     path.rsplit("::").next().unwrap_or(path)
 }
 
-/// The names that a text declares with this keyword at the beginning of a line, whatever stands before it there.
+/// The names that a text declares with this keyword, after visibility and qualifiers at the start of a line.
 fn declared<'a>(text: &'a str, keyword: &'static str) -> impl Iterator<Item = &'a str> {
     let lines = text.lines().map(str::trim_start).filter(|line| !line.starts_with("//"));
     lines.filter_map(move |line| {

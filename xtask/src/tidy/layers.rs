@@ -1,14 +1,14 @@
-//! Which crate may know which: layers in one direction, and what some must never reach.
+//! Checks the dependencies between crates: layers in one direction, and bans.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use cargo_metadata::{DependencyKind, Metadata};
 
-/// The law of dependencies. Crates that do not exist yet have their place already; one that has none fails.
+/// The rules for dependencies. Every crate must have a layer; crates that are planned may have one already.
 pub(super) struct Rules {
-    /// From the bottom up: a crate may depend on its own layer and those below.
+    /// The layers from the bottom up: a crate may depend on its own layer and those below.
     layers: &'static [Layer],
-    /// What must not be reached, not even through others.
+    /// Dependencies that are not allowed, not even indirectly.
     bans: &'static [Ban],
 }
 
@@ -90,7 +90,7 @@ pub(super) const RULES: &Rules = &Rules {
     ],
 };
 
-/// Who depends on whom in what is shipped: normal and build dependencies, by name.
+/// The dependencies of the product: normal and build dependencies, by name. Dev-dependencies do not count.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     members: BTreeSet<String>,
@@ -115,10 +115,11 @@ impl Graph {
         graph
     }
 
-    /// The shortest way from one to another, both ends included.
+    /// The shortest path from one crate to another, including both.
     fn path(&self, from: &str, to: &str) -> Option<Vec<String>> {
         let mut ways = vec![vec![from.to_owned()]];
         let mut seen = BTreeSet::from([from.to_owned()]);
+        // A breadth-first search finds a shortest path first.
         let mut next = 0;
         while next < ways.len() {
             let way = ways[next].clone();
@@ -138,7 +139,7 @@ impl Graph {
     }
 }
 
-/// Every violation, each with its reason.
+/// The violations, each with the reason of the rule.
 pub(super) fn check(graph: &Graph, rules: &Rules) -> Vec<String> {
     let mut problems = Vec::new();
     let layer_of = |name: &str| rules.layers.iter().position(|layer| layer.crates.contains(&name));

@@ -1,10 +1,10 @@
-//! The longest files and functions: reported, never forbidden.
+//! Reports the longest files and functions; none is an error.
 
 use super::File;
 
 const SHOWN: usize = 10;
 
-/// The report, line by line.
+/// The lines of the report.
 pub(super) fn report(files: &[File]) -> Vec<String> {
     let rust: Vec<&File> = files.iter().filter(|file| file.path.ends_with(".rs")).collect();
     let mut by_file: Vec<(usize, String)> =
@@ -26,8 +26,8 @@ fn top(entries: &mut [(usize, String)]) -> Vec<String> {
     entries.iter().take(SHOWN).map(|(length, name)| format!("{length:>6} {name}")).collect()
 }
 
-/// Length, first line and name of each function. It relies on rustfmt: a function's last line is the first `}` that is
-/// indented like its `fn`.
+/// The length, first line and name of each function. It relies on rustfmt: a function ends at the first `}` with the indentation of its
+/// `fn`.
 fn functions(text: &str) -> Vec<(usize, usize, String)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! What every manifest of ours must inherit, so that it is stated once.
+//! Checks that every manifest inherits the workspace's settings, so that each is stated once.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::File;
 
 const INHERITED: &[&str] = &["version", "edition", "rust-version", "license", "publish"];
 
-/// Every manifest that states for itself what the workspace states for all.
+/// The problems of all manifests of the workspace's crates.
 pub(super) fn check(files: &[File]) -> Vec<String> {
     let ours =
         |path: &str| path == "xtask/Cargo.toml" || (path.starts_with("crates/") && path.ends_with("/Cargo.toml"));
@@ -32,7 +32,7 @@ fn check_one(path: &str, text: &str) -> Vec<String> {
     }
     for table in ["dependencies", "dev-dependencies", "build-dependencies"] {
         for (name, dependency) in manifest[table].as_object().into_iter().flatten() {
-            // A crate names itself where its own tests switch one of its features on.
+            // A crate depends on itself to enable one of its features in its own tests.
             let is_itself = dependency["path"] == ".";
             if dependency["workspace"] != Value::Bool(true) && !is_itself {
                 problems.push(format!("{path}: {name} states its own version: put it into [workspace.dependencies]"));

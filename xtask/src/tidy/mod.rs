@@ -1,4 +1,4 @@
-//! What the compiler and clippy do not check.
+//! `cargo xtask tidy`: checks that neither the compiler nor clippy makes.
 
 mod findings;
 mod layers;
@@ -13,14 +13,14 @@ use anyhow::{Context, Result, ensure};
 use cargo_metadata::MetadataCommand;
 use rdd_stdx::process::foreground;
 
-/// A file of the workspace.
+/// A text file of the workspace.
 #[derive(Debug, Clone)]
 pub(crate) struct File {
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
-/// Runs every check; whether all passed.
+/// Runs all checks. Returns whether all passed.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let metadata = MetadataCommand::new().current_dir(root).other_options(vec!["--locked".to_owned()]).exec();
     let metadata = metadata.context("read cargo metadata (is Cargo.lock current?)")?;
@@ -41,7 +41,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     report(&problems)
 }
 
-/// Says what is wrong; whether nothing is.
+/// Prints the problems. Returns whether there are none.
 pub(crate) fn report(problems: &[String]) -> Result<bool> {
     for problem in problems {
         eprintln!("tidy: {problem}");
@@ -53,14 +53,14 @@ pub(crate) fn report(problems: &[String]) -> Result<bool> {
     Ok(problems.is_empty())
 }
 
-/// The text files that are under version control, or will be unless ignored.
+/// All text files that git tracks, or would track if they were added.
 pub(crate) fn files(root: &Path) -> Result<Vec<File>> {
     let listing = foreground("git").current_dir(root).args(["ls-files", "-z", "-co", "--exclude-standard"]).output();
     let listing = listing.context("list files with git")?;
     ensure!(listing.status.success(), "git ls-files: {}", String::from_utf8_lossy(&listing.stderr).trim());
     let mut files = Vec::new();
     for path in String::from_utf8_lossy(&listing.stdout).split('\0').filter(|path| !path.is_empty()) {
-        // Listed but removed, a link, or not text: nothing to check.
+        // Skips files that were removed, symbolic links and binary files.
         let is_file = root.join(path).symlink_metadata().is_ok_and(|meta| meta.is_file());
         if let Some(text) = is_file.then(|| fs::read_to_string(root.join(path)).ok()).flatten() {
             files.push(File { path: path.to_owned(), text });

@@ -1,6 +1,6 @@
-//! The policy of deny.toml on other people's packages: licences, duplicates, sources.
+//! Checks the policy of deny.toml for third-party packages: licences, duplicates and sources.
 //!
-//! The file is cargo-deny's, so that cargo-deny can be run too; building that takes longer than our whole test run.
+//! The file has cargo-deny's format, so cargo-deny can be used too; building it takes longer than the whole test run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use cargo_metadata::Metadata;
 use serde_json::Value;
 
-/// A package of somebody else.
+/// A third-party package.
 #[derive(Debug, Clone)]
 pub(super) struct Package {
     name: String,
@@ -17,7 +17,7 @@ pub(super) struct Package {
     is_crates_io: bool,
 }
 
-/// Everything in the lock file that is not ours.
+/// All packages of the lock file that are not in the workspace.
 pub(super) fn from_metadata(metadata: &Metadata) -> Vec<Package> {
     let foreign = metadata.packages.iter().filter(|package| !metadata.workspace_members.contains(&package.id));
     let packages = foreign.map(|package| Package {
@@ -29,11 +29,11 @@ pub(super) fn from_metadata(metadata: &Metadata) -> Vec<Package> {
     packages.collect()
 }
 
-/// What deny.toml says.
+/// The policy of deny.toml.
 #[derive(Debug, Default)]
 pub(super) struct Policy {
     allowed_licences: BTreeSet<String>,
-    /// `name@version` or `name`, each with a reason.
+    /// The allowed duplicates as `name@version` or `name`, each with a reason.
     allowed_duplicates: BTreeMap<String, String>,
 }
 
@@ -53,7 +53,7 @@ impl Policy {
     }
 }
 
-/// Every package that the policy does not allow, and every permission that is not needed any more.
+/// The problems: packages that the policy does not allow, and exceptions that are no longer needed.
 pub(super) fn check(packages: &[Package], policy: &Policy) -> Vec<String> {
     let mut problems = Vec::new();
     for Package { name, version, licence, is_crates_io } in packages {
@@ -84,7 +84,7 @@ fn check_duplicates(packages: &[Package], policy: &Policy) -> Vec<String> {
         let (allowed, rest): (Vec<&str>, Vec<&str>) =
             versions.iter().copied().partition(|version| permission(version).is_some());
         used.extend(allowed.into_iter().filter_map(permission));
-        // As cargo-deny has it: skipped versions do not count, and of the others there may be one.
+        // Like cargo-deny: skipped versions do not count, and only one other version is allowed.
         if rest.len() > 1 {
             problems.push(format!(
                 "{name} is there {} times ({}): bring it to one, or give deny.toml a reason",
@@ -99,7 +99,7 @@ fn check_duplicates(packages: &[Package], policy: &Policy) -> Vec<String> {
     problems
 }
 
-/// Whether `key`, which is `name` or `name@version prefix`, means this package.
+/// Whether `key` (`name` or `name@version-prefix`) matches this package.
 fn matches(key: &str, name: &str, version: &str) -> bool {
     match key.split_once('@') {
         None => key == name,
@@ -110,7 +110,7 @@ fn matches(key: &str, name: &str, version: &str) -> bool {
     }
 }
 
-/// Whether an SPDX expression can be satisfied by allowed licences. `AND` binds closer than `OR`; the old `/` means `OR`.
+/// Whether allowed licences satisfy an SPDX expression. `AND` binds tighter than `OR`; the deprecated `/` means `OR`.
 fn is_allowed(expression: &str, allowed: &BTreeSet<String>) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -149,7 +149,7 @@ fn one(words: &[&str], at: &mut usize, allowed: &BTreeSet<String>) -> bool {
     if words.get(*at) == Some(&"WITH") {
         let name = format!("{word} WITH {}", words.get(*at + 1).unwrap_or(&""));
         *at += 2;
-        // An exception only permits more, so the plain licence being allowed is enough.
+        // An exception only adds permissions, so it is enough if the plain licence is allowed.
         return allowed.contains(&name) || allowed.contains(*word);
     }
     allowed.contains(*word)

@@ -1,8 +1,8 @@
-//! What every source file must and must not contain.
+//! Checks the form of every source file: the opening sentence, line ends and forbidden text.
 
 use super::File;
 
-/// A text that must not occur, put together here so that this file does not contain it.
+/// A text that must not occur. It is assembled from parts, so that this file does not contain it.
 struct Forbidden {
     text: &'static str,
     only_rust: bool,
@@ -21,16 +21,16 @@ const FORBIDDEN: &[Forbidden] = &[
     Forbidden { text: concat!("FIX", "ME"), only_rust: false, reason: "fix it, or file it where it is seen" },
 ];
 
-/// Files whose words are not ours to choose.
+/// Files whose text is generated.
 const GENERATED: &[&str] = &["Cargo.lock"];
 
-/// Every violation, with file and line.
+/// The problems, each with file and line.
 pub(super) fn check(files: &[File]) -> Vec<String> {
     let ours = files.iter().filter(|file| !GENERATED.contains(&file.path.as_str()) && !is_recorded(&file.path));
     ours.flat_map(|file| check_one(&file.path, &file.text)).collect()
 }
 
-/// What others answered is kept as they answered it.
+/// Whether a file contains recorded output of other programs, which must not be changed.
 fn is_recorded(path: &str) -> bool {
     path.contains("/golden/")
 }
@@ -44,7 +44,7 @@ fn check_one(path: &str, text: &str) -> Vec<String> {
     if !text.is_empty() && !text.ends_with('\n') {
         problems.push(format!("{path}: does not end with a line break"));
     }
-    // An empty line of a patch's context is one space.
+    // In a patch, an empty context line consists of one space.
     let is_patch = path.ends_with(".patch");
     for (number, line) in (1..).zip(text.lines()) {
         if line.ends_with([' ', '\t']) && !is_patch {

@@ -1,4 +1,4 @@
-//! The slips, by layer: each plausible, and each with the test that must notice it.
+//! The table of mutants by layer: plausible mistakes, each with the test that must fail.
 
 mod oracles;
 mod product;
@@ -6,25 +6,25 @@ mod pure;
 mod server;
 mod world;
 
-/// A slip that someone could make.
+/// A mistake that a programmer could make.
 #[derive(Debug)]
 pub(super) struct Mutation {
-    /// What is wrong then.
+    /// A description of the defect.
     pub(super) name: &'static str,
-    /// The package that the slip and its test are in.
+    /// The package of the source file and of the test.
     pub(super) package: &'static str,
-    /// `lib`, `bin`, or the name of an integration test.
+    /// The test target: `lib`, `bin`, or the name of an integration test.
     pub(super) target: &'static str,
-    /// Below the package's folder.
+    /// The source file, relative to the package's folder.
     pub(super) file: &'static str,
-    /// Occurs exactly once in the file.
+    /// The text to replace; it occurs exactly once in the file.
     pub(super) text: &'static str,
     pub(super) replacement: &'static str,
-    /// The full name of the test.
+    /// The full name of the test that must fail.
     pub(super) caught_by: &'static str,
 }
 
-/// All of them.
+/// All rows.
 pub(super) fn rows() -> impl Iterator<Item = &'static Mutation> {
     [oracles::MUTATIONS, pure::MUTATIONS, world::MUTATIONS, server::MUTATIONS, product::MUTATIONS].into_iter().flatten()
 }

@@ -1,4 +1,4 @@
-//! Slips that tests against upstream's own functions must notice. Sorted by crate, then by what they break.
+//! Mutants that tests against upstream's own functions must catch, sorted by crate and by what they break.
 
 use super::Mutation;
 

@@ -1,4 +1,4 @@
-//! Slips in controllers and the command line.
+//! Mutants of the controllers and the command line.
 
 use super::Mutation;
 

@@ -1,4 +1,4 @@
-//! Slips in what has no IO.
+//! Mutants of the crates without I/O.
 
 use super::Mutation;
 

@@ -1,4 +1,4 @@
-//! Slips in the API server.
+//! Mutants of the API server.
 
 use super::Mutation;
 

@@ -1,4 +1,4 @@
-//! Slips in what talks to disks, engines and the network.
+//! Mutants of the code that uses disks, engines and the network.
 
 use super::Mutation;
 
