@@ -1,4 +1,4 @@
-//! What the benchmark was asked for.
+//! Parses the command line of the benchmark.
 
 use std::path::{Path, PathBuf};
 
@@ -14,23 +14,23 @@ usage: rdd-bench [--short] [--only store|start|api|engine] [--dir FOLDER] [--jso
   --markdown    print a table for docs/performance.md
   --binary      the rdd that is measured (RDD_BIN, or target/release/rdd)";
 
-/// What is measured together.
+/// A part of the benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Durable writes and replay.
+    /// Durable writes and replay of the store.
     Store,
-    /// Starts of the real binary.
+    /// Start-up of the binary.
     Start,
-    /// Its API server.
+    /// The API server.
     Api,
-    /// The engine's mirror.
+    /// The mirror of the container engine.
     Engine,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Arguments {
     pub(crate) short: bool,
-    /// Everything, if it is not said.
+    /// The part to measure; `None` measures all parts.
     pub(crate) only: Option<Part>,
     pub(crate) markdown: bool,
     pub(crate) folder: PathBuf,

@@ -1,4 +1,4 @@
-//! What one durable write costs on this disk, without any database.
+//! Measures a durable write on this disk without a database.
 
 use std::{
     fs::File,
@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 const APPENDS_MAX: usize = 200;
 const TAKES: Duration = Duration::from_secs(1);
 
-/// Seconds that 4 KiB appends, each followed by fdatasync, take now.
+/// The durations in seconds of 4 KiB appends, each followed by fdatasync.
 pub(crate) fn fdatasync_times(folder: &Path) -> Result<Vec<f64>> {
     let path = folder.join("fdatasync");
     let mut file = File::create(&path).with_context(|| format!("create {}", path.display()))?;

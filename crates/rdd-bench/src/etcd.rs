@@ -1,4 +1,4 @@
-//! etcd beside us: Debian's own, on loopback, with its data on the same disk and its syncs on.
+//! Runs etcd for comparison, on loopback, with its data on the same disk and with fsync enabled.
 
 use std::{
     fs::File,
@@ -19,10 +19,10 @@ use crate::{
 };
 
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
-/// Several, as several clients would have; more bring nothing on two cores.
+/// The number of connections, as several clients would have; more bring no gain on two cores.
 const CONNECTIONS: usize = 8;
 
-/// A server that ends with this value, and with this process, however it ends.
+/// An etcd process that is killed when this value is dropped, or when this process ends for any reason.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
@@ -30,12 +30,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts one with its data in a new folder.
+    /// Starts etcd with its data in a new folder.
     pub(crate) fn start(folder: &Path) -> Result<Self> {
         std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
         let (client, peer) = (free_port()?, free_port()?);
         let log = File::create(folder.join("log")).context("make a log for etcd")?;
-        // setpriv asks the kernel to kill etcd when we die, also by a signal that we cannot catch.
+        // setpriv has the kernel kill etcd when this process dies, even from SIGKILL.
         let mut command = background("setpriv", folder);
         command.args(["--pdeathsig", "KILL", "etcd", "--data-dir"]).arg(folder.join("data"));
         for (option, port) in [("client", client), ("peer", peer)] {
@@ -44,7 +44,7 @@ impl Server {
         command.arg(format!("--advertise-client-urls=http://127.0.0.1:{client}"));
         command.arg(format!("--initial-advertise-peer-urls=http://127.0.0.1:{peer}"));
         command.arg(format!("--initial-cluster=default=http://127.0.0.1:{peer}"));
-        // Room for a long run's history, so that no round ends at a quota.
+        // Enough for the history of a long run, so that no round ends at the quota.
         command.arg("--quota-backend-bytes=8589934592");
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.stdout(Stdio::null()).stderr(log);
@@ -52,7 +52,7 @@ impl Server {
         Ok(Self { child, authority: format!("127.0.0.1:{client}") })
     }
 
-    /// Connections to it, once it takes writes.
+    /// Connects to the server, once it accepts writes.
     pub(crate) async fn clients(&mut self) -> Result<Vec<Arc<Client>>> {
         let deadline = Instant::now() + STARTS_WITHIN;
         loop {
@@ -80,19 +80,19 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It holds nothing that anyone wants; that it has ended already is fine.
+        // It has no state worth keeping, and it may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A port that was free a moment ago.
+/// A free port; another process may take it before it is used.
 fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
     Ok(listener.local_addr().context("find a free port")?.port())
 }
 
-/// One connection.
+/// A connection to etcd.
 #[derive(Debug)]
 pub(crate) struct Client {
     channel: Channel,
@@ -100,6 +100,7 @@ pub(crate) struct Client {
 
 impl Put for Client {
     async fn put(&self, key: String, value: Bytes) -> Result<()> {
+        // A PutRequest: field 1 is the key, field 2 the value.
         let mut message = Vec::with_capacity(key.len() + value.len() + 8);
         put_bytes_field(&mut message, 1, key.as_bytes());
         put_bytes_field(&mut message, 2, &value);

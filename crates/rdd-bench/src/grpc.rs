@@ -1,4 +1,4 @@
-//! As much of gRPC as one unary call needs, by hand: a frame, two headers and a trailer.
+//! A minimal gRPC client for unary calls.
 
 use anyhow::{Context, Result, bail};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -9,7 +9,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rdd_stdx::task::Group;
 use tokio::net::TcpStream;
 
-/// A connection over which many calls can run at once.
+/// A connection that supports concurrent calls.
 #[derive(Debug)]
 pub(crate) struct Channel {
     sender: SendRequest<Full<Bytes>>,
@@ -25,13 +25,13 @@ impl Channel {
         let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.context("greet")?;
         let mut group = Group::default();
         group.spawn("connection", async {
-            // When it breaks, the calls on it fail and say so.
+            // If the connection breaks, its calls fail with an error.
             let _ = connection.await;
         });
         Ok(Self { sender, authority: authority.to_owned(), _connection: group })
     }
 
-    /// Makes a call; the reply's message is not looked at, only that the server says it succeeded.
+    /// Makes a call and checks that its status is OK; the reply's message is ignored.
     pub(crate) async fn call(&self, method: &str, message: &[u8]) -> Result<()> {
         let request = Request::builder()
             .method(Method::POST)
@@ -49,13 +49,13 @@ impl Channel {
             bail!("{method}: HTTP status {}", head.status);
         }
         let body = body.collect().await.with_context(|| format!("read the reply of {method}"))?;
-        // A reply without a message carries its status in the headers.
+        // A reply without a message has its status in the headers.
         let trailers = body.trailers().unwrap_or(&head.headers);
         check_status(trailers).with_context(|| format!("call {method}"))
     }
 }
 
-/// Not compressed, the length, the message.
+/// A gRPC frame: the flag for no compression, the length, and the message.
 fn frame(message: &[u8]) -> Bytes {
     let mut frame = BytesMut::with_capacity(5 + message.len());
     frame.put_u8(0);
@@ -73,7 +73,7 @@ fn check_status(trailers: &HeaderMap) -> Result<()> {
     }
 }
 
-/// Appends a field of bytes to a protobuf message.
+/// Appends a field with bytes to a protobuf message.
 pub(crate) fn put_bytes_field(message: &mut Vec<u8>, number: u8, content: &[u8]) {
     const LENGTH_DELIMITED: u8 = 2;
     message.push(number << 3 | LENGTH_DELIMITED);

@@ -1,4 +1,4 @@
-//! The writes that every database gets: the same keys, the same values, the same clock.
+//! The write load that every database gets: the same keys, values and measurement window.
 
 use std::{
     future::Future,
@@ -10,17 +10,17 @@ use anyhow::{Result, bail};
 use bytes::Bytes;
 use rdd_stdx::task::Group;
 
-/// Writes go to this many keys.
+/// The number of keys.
 pub(crate) const KEYS: u64 = 1_000;
-/// Each value has this size.
+/// The size of each value.
 pub(crate) const VALUE_BYTES: usize = 1_024;
 
-/// A key by number.
+/// The key of this number.
 pub(crate) fn key(number: u64) -> String {
     format!("/registry/bench/objects/default/object-{number:06}")
 }
 
-/// A value that does not compress and differs by number.
+/// An incompressible value that depends on the number.
 pub(crate) fn value(number: u64) -> Bytes {
     let mut state = Mix(number);
     let mut bytes = Vec::with_capacity(VALUE_BYTES);
@@ -30,7 +30,7 @@ pub(crate) fn value(number: u64) -> Bytes {
     bytes.into()
 }
 
-/// A small generator of numbers (splitmix64): every database sees the same ones.
+/// A SplitMix64 generator, so that every database gets the same numbers.
 #[derive(Debug)]
 struct Mix(u64);
 
@@ -43,7 +43,7 @@ impl Mix {
     }
 }
 
-/// One writer's endless list of things to write.
+/// The endless sequence of writes of one writer.
 #[derive(Debug)]
 pub(crate) struct Writes {
     keys: Mix,
@@ -65,7 +65,7 @@ impl Iterator for Writes {
     }
 }
 
-/// When writes count: after the warm-up, until the end.
+/// The measurement window: writes count after the warm-up, until the end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     begins: Instant,
@@ -73,7 +73,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Begins after a warm-up of a fifth.
+    /// Starts a warm-up of a fifth of the measured time, then the window.
     pub(crate) fn starting_now(measured: Duration) -> Self {
         let begins = Instant::now() + measured / 5;
         Self { begins, ends: begins + measured }
@@ -88,17 +88,17 @@ impl Window {
         self.begins <= acknowledged && acknowledged < self.ends
     }
 
-    /// What several writers achieved together.
+    /// Combines the latencies of several writers.
     pub(crate) fn sum(&self, writers: Vec<Vec<f64>>) -> Round {
         Round { measured: self.ends - self.begins, latencies: writers.concat() }
     }
 }
 
-/// What was achieved in one window.
+/// The result of one window.
 #[derive(Debug)]
 pub(crate) struct Round {
     measured: Duration,
-    /// Seconds, one for each write.
+    /// The latencies of the writes, in seconds.
     pub(crate) latencies: Vec<f64>,
 }
 
@@ -110,12 +110,12 @@ impl Round {
     }
 }
 
-/// Something that stores a value durably and says when it has.
+/// A database client that returns once a value is durable.
 pub(crate) trait Put: Send + Sync + 'static {
     fn put(&self, key: String, value: Bytes) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// Lets this many writers write, each waiting for its acknowledgement before the next.
+/// Runs this many writers, each of which waits for the acknowledgement before its next write.
 pub(crate) async fn drive<P: Put>(targets: &[Arc<P>], writers: usize, measured: Duration) -> Result<Round> {
     let window = Window::starting_now(measured);
     let mut group = Group::default();

@@ -1,4 +1,4 @@
-//! What `make bench` measures: durable writes beside SQLite and etcd, replay, start-up, the API server beside a bare one, and the engine's mirror.
+//! The benchmark of `make bench`: durable writes compared with SQLite and etcd, replay, start-up, the API server, and the engine's mirror.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for developers talks to their terminal")]
 
 mod api;
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures and reports; whether every goal was met, with the slack that a short run has.
+/// Measures and reports. Returns whether every goal is met, with the tolerance of a short run.
 fn run(arguments: &Arguments) -> Result<bool> {
     std::fs::create_dir_all(&arguments.folder).with_context(|| format!("make {}", arguments.folder.display()))?;
     let scratch = tempfile::Builder::new().prefix("bench-").tempdir_in(&arguments.folder).context("make a folder")?;

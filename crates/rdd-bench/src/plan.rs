@@ -1,4 +1,4 @@
-//! The rounds: every database in turn with every number of writers, and again, so that a noisy minute hits them all.
+//! Measures the databases in rounds: each database in turn with each number of writers, so that noise of the machine affects all.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
 
 pub(crate) const WRITERS: [usize; 3] = [1, 16, 128];
 
-/// Who was measured.
+/// A database that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Database {
     Store,
@@ -33,12 +33,12 @@ impl Database {
     }
 }
 
-/// Medians over the rounds of one database with one number of writers.
+/// The medians of the rounds of one database with one number of writers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Figure {
     /// Durable writes per second.
     pub(crate) rate: f64,
-    /// The slowest and the fastest round, which tell how quiet the machine was.
+    /// The rates of the slowest and the fastest round, which show how noisy the machine was.
     pub(crate) slowest: f64,
     pub(crate) fastest: f64,
     /// Latencies in seconds.
@@ -46,7 +46,7 @@ pub(crate) struct Figure {
     pub(crate) p99: f64,
 }
 
-/// Figures by database and number of writers.
+/// The figures by database and number of writers.
 pub(crate) type Figures = BTreeMap<(Database, usize), Figure>;
 
 struct Plan {
@@ -64,8 +64,8 @@ impl Plan {
     }
 }
 
-/// Measures all databases in folders of their own under `folder`, and, in every round, what the disk itself takes for a
-/// durable write: the median of that is what the goals go by.
+/// Measures all databases, each in its own folder below `folder`, and in every round an fdatasync of the disk; the goals depend on the
+/// median of the latter.
 pub(crate) fn measure_writes(folder: &Path, short: bool) -> Result<(Duration, Figures)> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
     let plan = Plan::new(short);
@@ -95,7 +95,7 @@ fn drive<P: Put>(runtime: &Runtime, targets: &[Arc<P>], writers: usize, measured
     runtime.block_on(load::drive(targets, writers, measured))
 }
 
-/// The median of the rounds, each figure for itself; `None` if a round had no write at all.
+/// The median of the rounds, separately for each figure; `None` if a round had no write.
 fn summarize(rounds: &[Round]) -> Option<Figure> {
     let middle =
         |figure: &dyn Fn(&Round) -> Option<f64>| median(&rounds.iter().map(figure).collect::<Option<Vec<f64>>>()?);

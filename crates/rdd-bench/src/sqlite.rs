@@ -1,4 +1,4 @@
-//! The yardstick: the same writes as one SQLite transaction each, through one connection that the writers share.
+//! The baseline for writes: one SQLite transaction per write, over one connection that all writers share.
 
 use std::{
     path::Path,
@@ -17,7 +17,7 @@ pub(crate) struct OneEach {
 }
 
 impl OneEach {
-    /// A new database with the store's table and the store's durability.
+    /// Creates a database with the store's table and durability settings.
     pub(crate) fn open(folder: &Path) -> Result<Self> {
         std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
         let connection = Connection::open(folder.join("yardstick.db")).context("open the yardstick")?;
@@ -50,7 +50,7 @@ impl OneEach {
             let started = Instant::now();
             {
                 let connection = self.connection.lock().map_err(|_| anyhow!("another writer panicked"))?;
-                // Without BEGIN each statement is a transaction, durable when it returns.
+                // Without BEGIN, each statement is its own transaction, durable when it returns.
                 let mut insert = connection
                     .prepare_cached("INSERT INTO log (key, op, at, expires, sum, val) VALUES (?1, 0, 0, NULL, 0, ?2)")
                     .context("prepare a write")?;

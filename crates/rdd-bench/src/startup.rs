@@ -1,4 +1,4 @@
-//! How long the real binary takes to be there, and what it costs when it does nothing.
+//! Measures the start-up of the real binary, and its memory and CPU use when idle.
 
 use std::{
     path::Path,
@@ -13,34 +13,34 @@ use crate::{
     statistics::median,
 };
 
-/// How long a daemon is left alone before it is looked at.
+/// How long a daemon is idle before it is measured.
 const SETTLES: Duration = Duration::from_secs(2);
 
-/// What was measured.
+/// The results.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Startup {
-    /// The API server and nothing else.
+    /// The API server alone.
     pub(crate) bare: Starts,
     /// With all controllers of the product.
     pub(crate) whole: Starts,
-    /// `rdd version`.
+    /// The duration of `rdd version`.
     pub(crate) version: Duration,
-    /// The part of one core that an idle daemon with all controllers uses.
+    /// The share of one core that an idle daemon with all controllers uses.
     pub(crate) idle_cpu: f64,
 }
 
-/// Medians over several starts.
+/// The medians of several starts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Starts {
-    /// `svc start` of an instance that did not exist, until it is ready.
+    /// `svc start` of an instance that does not exist, until it is ready.
     pub(crate) cold: Duration,
-    /// `svc start` of one that was stopped.
+    /// `svc start` of a stopped instance, until it is ready.
     pub(crate) warm: Duration,
-    /// Resident memory of an idle daemon.
+    /// The resident memory of an idle daemon.
     pub(crate) idle_bytes: u64,
 }
 
-/// Measures this binary; every start has a home of its own.
+/// Measures this binary; every start has its own home folder.
 pub(crate) fn measure(binary: &Path, short: bool) -> Result<Startup> {
     let binary =
         std::fs::canonicalize(binary).with_context(|| format!("find {} (run make build)", binary.display()))?;
@@ -85,7 +85,7 @@ fn middle(values: &[f64]) -> Duration {
     Duration::from_secs_f64(median(values).expect("it was measured at least once"))
 }
 
-/// Seconds that a command took, which must succeed.
+/// The duration in seconds of a command, which must succeed.
 fn timed(sandbox: &Sandbox, arguments: &[&str]) -> Result<f64> {
     let started = Instant::now();
     let Output { code, stderr, .. } = sandbox.rdd(arguments);

@@ -1,6 +1,6 @@
 //! Medians and percentiles.
 
-/// The middle of the values, or the mean of the two in the middle; `None` without values.
+/// The median of the values; `None` without values.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -12,7 +12,7 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The smallest value that at least `percent` of all values do not exceed; `None` without values.
+/// The nearest-rank percentile: the smallest value that is at least as large as `percent` percent of all values; `None` without values.
 pub(crate) fn percentile(values: &[f64], percent: u8) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

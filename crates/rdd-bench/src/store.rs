@@ -1,4 +1,4 @@
-//! The store under test, and all that the benchmark knows of it.
+//! Measures the store under test; the only part of the benchmark that uses its API.
 
 use std::{
     collections::VecDeque,
@@ -12,12 +12,12 @@ use rdd_store::{Expect, Store, Txn, sqlite};
 
 use crate::load::{self, Put};
 
-/// As many objects as a well-filled server has.
+/// The number of objects of a well-filled server.
 pub(crate) const REPLAY_OBJECTS: u64 = 100_000;
-/// Commits under way while the store is filled, so that they are grouped.
+/// The number of concurrent commits while the store is filled, so that they form batches.
 const IN_FLIGHT: usize = 512;
 
-/// A store that takes the load.
+/// An open store as a target of the write load.
 #[derive(Debug)]
 pub(crate) struct Opened<S>(S);
 
@@ -27,7 +27,7 @@ impl<S: Store + 'static> Put for Opened<S> {
     }
 }
 
-/// A new store in this folder, as the daemon opens it.
+/// Creates a store in this folder, with the daemon's options.
 pub(crate) fn open(folder: &Path) -> Result<Opened<impl Store + 'static>> {
     open_store(folder).map(Opened)
 }
@@ -37,7 +37,7 @@ fn open_store(folder: &Path) -> Result<impl Store + 'static> {
     sqlite::open(&folder.join("state.db"), sqlite::Options::default()).context("open the store")
 }
 
-/// How long it takes to open a store that holds this many objects.
+/// Measures how long it takes to open a store with this many objects.
 pub(crate) fn replay(folder: &Path, objects: u64) -> Result<Duration> {
     let store = open_store(folder)?;
     let mut pending = VecDeque::new();

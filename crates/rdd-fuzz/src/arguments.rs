@@ -1,4 +1,4 @@
-//! The command line of the fuzzer.
+//! Parses the command line of the fuzzer.
 
 use std::{path::PathBuf, time::Duration};
 

@@ -1,36 +1,37 @@
-//! What can be asked for: every resource that discovery lists, with the schema of its kind.
+//! The resources that discovery lists, each with the schema of its kind.
 
 use rdd_testkit::api::Server;
 use serde_json::Value;
 
-/// One resource in one version.
+/// A resource in one version.
 #[derive(Debug, Clone)]
 pub(crate) struct Resource {
-    /// `/api/v1` or `/apis/<group>/<version>`.
+    /// The API path of the version: `/api/v1` or `/apis/<group>/<version>`.
     pub(crate) root: String,
     pub(crate) api_version: String,
     pub(crate) kind: String,
     pub(crate) plural: String,
     pub(crate) is_namespaced: bool,
     pub(crate) verbs: Vec<String>,
-    /// `status`, `scale` and the like.
+    /// Its subresources, such as `status` and `scale`.
     pub(crate) subresources: Vec<String>,
-    /// The name of its definition in [`Catalog::definitions`].
+    /// The name of its schema in [`Catalog::definitions`].
     pub(crate) definition: Option<String>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Catalog {
     pub(crate) resources: Vec<Resource>,
-    /// `definitions` of `/openapi/v2`.
+    /// The field `definitions` of `/openapi/v2`.
     pub(crate) definitions: Value,
 }
 
 impl Catalog {
-    /// Asks a server what it serves.
+    /// Discovers what a server serves.
     ///
     /// # Panics
-    /// When discovery or OpenAPI are not answered: without them there is nothing to fuzz.
+    ///
+    /// If discovery or OpenAPI fail: without them there is nothing to fuzz.
     pub(crate) fn discover(server: &dyn Server) -> Self {
         let mut document = server.get("/openapi/v2").expect(200);
         let definitions = document["definitions"].take();
@@ -72,7 +73,7 @@ impl Catalog {
     }
 }
 
-/// The definition that says it is of this kind.
+/// The name of the schema that is marked with this kind.
 fn find_definition(definitions: &Value, api_version: &str, kind: &str) -> Option<String> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let is_it = |definition: &Value| {
@@ -83,7 +84,7 @@ fn find_definition(definitions: &Value, api_version: &str, kind: &str) -> Option
 }
 
 impl Resource {
-    /// The path of the collection, or of one object.
+    /// The path of the collection, or of an object.
     pub(crate) fn path(&self, namespace: &str, name: Option<&str>) -> String {
         let Self { root, plural, .. } = self;
         let below = if self.is_namespaced { format!("/namespaces/{namespace}") } else { String::new() };

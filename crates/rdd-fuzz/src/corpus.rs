@@ -1,4 +1,4 @@
-//! The corpus: scenarios with answers of their own, to begin with and to mutate.
+//! The corpus: scenarios that led to new kinds of replies, to start with and to mutate.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ pub(crate) struct Corpus {
 }
 
 impl Corpus {
-    /// Reads every `.jsonl` of a folder, in the order of their names. A missing folder is an empty corpus.
+    /// Reads every `.jsonl` file of a folder, ordered by name. A missing folder is an empty corpus.
     pub(crate) fn load(folder: &Path) -> Result<Self> {
         if !folder.exists() {
             return Ok(Self::default());
@@ -32,7 +32,7 @@ impl Corpus {
         Ok(Self { scenarios: paths.iter().map(read).collect::<Result<_>>()? })
     }
 
-    /// Adds a scenario, here and in a folder.
+    /// Adds a scenario to the corpus and writes it to a folder.
     pub(crate) fn add(&mut self, scenario: Scenario, folder: &Path) -> Result<()> {
         fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
         let file = folder.join(format!("{}.jsonl", scenario.name()));

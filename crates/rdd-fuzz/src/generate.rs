@@ -1,4 +1,4 @@
-//! Generates scenarios: fresh ones from the schemas of the kinds, and mutations of those in the corpus.
+//! Generates scenarios: new ones from the schemas of the kinds, and mutations of those in the corpus.
 
 use rdd_testkit::api::Ask;
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ use crate::{
 
 const NAMES: &[&str] = &["a", "b", "c", "fuzz-1", "x.y", "A", "..", "%2e%2e", "", "a/b"];
 const NAMESPACES: &[&str] = &["default", "default", "default", "default", "kube-system", "missing", "Bad_Name"];
-/// The four kinds of patches, two ways to write an apply, and one that does not exist.
+/// The four patch types, a second encoding of apply, and a type that is not a patch.
 const PATCH_TYPES: &[&str] = &[
     "application/json-patch+json",
     "application/merge-patch+json",
@@ -50,7 +50,7 @@ const WRITE_QUERIES: &[&str] = &[
     "gracePeriodSeconds=-1",
     "pretty=true",
 ];
-/// No version of the future: the server waits three seconds for it, and nothing else would be tried meanwhile.
+/// No future resource version: the server would wait three seconds for it, and nothing else would be tested meanwhile.
 const READ_QUERIES: &[&str] = &[
     "limit=1",
     "limit=-1",
@@ -69,7 +69,7 @@ const READ_QUERIES: &[&str] = &[
     "watch=true&timeoutSeconds=-1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
     "pretty=true",
 ];
-/// Depth to which bodies follow their schema; below, fields are left out.
+/// The depth to which bodies follow their schema; deeper optional fields are left out.
 const DEPTH_MAX: usize = 5;
 
 pub(crate) struct Generator {
@@ -82,7 +82,7 @@ impl Generator {
         Self { random: Random::new(seed), catalog }
     }
 
-    /// Half of the scenarios are fresh, half are mutations of known ones.
+    /// Generates a scenario: half of them are new, half are mutations of the corpus.
     pub(crate) fn next_scenario(&mut self, corpus: &[Scenario]) -> Scenario {
         if corpus.is_empty() || self.random.once_in(2) {
             return self.fresh();
@@ -94,7 +94,7 @@ impl Generator {
         scenario
     }
 
-    /// An object of one kind is made and then changed, read and deleted in some order.
+    /// Creates an object of one kind, then changes, reads and deletes it in a random order.
     fn fresh(&mut self) -> Scenario {
         let resource = self.random.pick(&self.catalog.resources);
         let namespace = *self.random.pick(NAMESPACES);
@@ -118,7 +118,7 @@ impl Generator {
         if !resource.subresources.is_empty() && self.random.once_in(3) {
             one = format!("{one}/{}", self.random.pick(&resource.subresources));
         }
-        // What the resource says it can do, and now and then something else.
+        // Mostly verbs that the resource supports, and sometimes others.
         let verb = match resource.verbs.as_slice() {
             [] => "get".to_owned(),
             verbs if !self.random.once_in(20) => self.random.pick(verbs).clone(),
@@ -189,6 +189,7 @@ impl Generator {
     fn with_body(&mut self, ask: Ask, body: &Value) -> Ask {
         let kind = *self.random.pick(BODY_TYPES);
         let mut text = body.to_string();
+        // The prefix of Kubernetes' protobuf encoding, here with a body that is not valid protobuf.
         if kind.contains("protobuf") {
             text = format!("k8s\0{text}");
         }
@@ -199,7 +200,7 @@ impl Generator {
         ask.body(kind, text)
     }
 
-    /// An object as its schema describes it, with a flaw in one of four.
+    /// An object that follows its schema; one in four has an error.
     fn object(&mut self, resource: &Resource, namespace: &str, name: &str) -> Value {
         let mut object = match &resource.definition {
             Some(definition) => self.value(&self.catalog.definitions[definition], DEPTH_MAX),
@@ -240,7 +241,7 @@ impl Generator {
         metadata
     }
 
-    /// A value that a schema allows, mostly.
+    /// A value that mostly satisfies the schema.
     fn value(&mut self, schema: &'static Value, depth: usize) -> Value {
         if let Some(reference) = schema["$ref"].as_str() {
             let name = reference.trim_start_matches("#/definitions/");
@@ -264,6 +265,7 @@ impl Generator {
         let required: Vec<&str> =
             schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         if let Some(properties) = schema["properties"].as_object() {
+            // Large types would otherwise lead to large bodies: each level gets about four optional fields.
             let share = 1 + properties.len() / 4;
             for (name, property) in properties {
                 let is_required = required.contains(&name.as_str());
@@ -307,7 +309,7 @@ impl Generator {
         }
     }
 
-    /// Replaces, removes or adds something somewhere in a value.
+    /// Replaces, removes or adds something at a random place in a value.
     fn spoil(&mut self, value: &mut Value) {
         let (replacement, choice) = (self.scalar(), self.random.below(6));
         match value {
@@ -333,7 +335,7 @@ impl Generator {
         }
     }
 
-    /// Changes one request of a scenario, or their order.
+    /// Changes one request of a scenario, or the sequence.
     fn mutate(&mut self, scenario: &mut Scenario) {
         if scenario.requests.is_empty() {
             return;
@@ -366,7 +368,7 @@ impl Generator {
         ask.headers.push(("Content-Type".to_owned(), self.random.pick(&kinds).as_bytes().to_vec()));
     }
 
-    /// Spoils a body of JSON; flips a byte of any other.
+    /// Changes something in a JSON body; replaces a byte of any other body.
     fn mutate_body(&mut self, ask: &mut Ask) {
         if let Ok(mut value) = serde_json::from_slice::<Value>(&ask.body) {
             self.spoil(&mut value);

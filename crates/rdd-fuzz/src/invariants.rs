@@ -1,19 +1,20 @@
-//! What must hold of every answer, whatever was asked.
+//! The invariants: what holds for every reply, whatever was requested.
 
 use std::collections::BTreeMap;
 
 use rdd_testkit::api::{Ask, Reply};
 use serde_json::Value;
 
-/// Messages of answers that are 500 in Kubernetes too, though the fault is the object's: there is no better answer to copy.
+/// Messages of replies that have the code 500 in Kubernetes too, although the object is at fault; there is no better reply to copy.
 const UPSTREAM_FAULTS: &[&str] = &["Internal error occurred: the spec replicas field"];
 
-/// What makes an answer a new kind of answer: verb, resource, patch type, code, reason and the shape of the message.
+/// Identifies a kind of reply: verb, resource, patch type, code, reason and the form of the message.
 pub(crate) type Signature = String;
 
-/// The answer is a Status or an object in the form that it says, no fault of the server, and its managed fields are sound.
+/// Checks that a reply is a Status or an object in the declared encoding, not an internal error, and that its managed fields are well
+/// formed.
 pub(crate) fn check_answer(ask: &Ask, reply: &Reply) -> Result<(), String> {
-    // An answer to HEAD has the head only.
+    // A reply to HEAD has no body.
     if ask.method == "HEAD" {
         return if reply.code >= 500 { Err(format!("{} for a HEAD", reply.code)) } else { Ok(()) };
     }
@@ -53,14 +54,14 @@ fn check_managed_fields(object: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// The newest resourceVersion of each list and each object, by path and UID.
+/// The newest resource version of each collection by its path and of each object by its UID.
 #[derive(Debug, Default)]
 pub(crate) struct Versions(BTreeMap<(String, String), u64>);
 
 impl Versions {
-    /// The version of one object, or of one collection, never goes back.
+    /// Checks that the resource version of an object or a collection never decreases.
     pub(crate) fn check(&mut self, ask: &Ask, reply: &Reply) -> Result<(), String> {
-        // Who names a version may get an older one; a dry run has the version of what it did not change.
+        // A request for a version may get an older one, and the reply to a dry run has the version of the unchanged object.
         if reply.code >= 300 || ask.path.contains('?') || ask.method == "HEAD" {
             return Ok(());
         }
@@ -69,7 +70,7 @@ impl Versions {
             return Ok(());
         };
         let uid = metadata["uid"].as_str().unwrap_or_default().to_owned();
-        // Of an object, the UID alone counts: it can be had by several paths.
+        // An object is identified by its UID alone, since several paths may lead to it.
         let path = if uid.is_empty() { ask.path.clone() } else { String::new() };
         let known = self.0.entry((path, uid)).or_default();
         if version < *known {
@@ -80,7 +81,7 @@ impl Versions {
     }
 }
 
-/// Where what a successful write returned can be read; none for dry runs, deletions, and what is not stored.
+/// The path at which the result of a successful write can be read; `None` for dry runs, deletes and resources that are not stored.
 pub(crate) fn read_back_path(ask: &Ask, reply: &Reply) -> Option<String> {
     let is_write = matches!(ask.method.as_str(), "POST" | "PUT" | "PATCH");
     let is_json = reply.header("content-type")?.starts_with("application/json");
@@ -92,7 +93,7 @@ pub(crate) fn read_back_path(ask: &Ask, reply: &Reply) -> Option<String> {
         return None;
     }
     let object = reply.json();
-    // Only stored objects have a UID; reviews and the like do not.
+    // Only stored objects have a UID; reviews, for example, have none.
     object["metadata"]["uid"].as_str()?;
     let name = object["metadata"]["name"].as_str()?;
     let segments = path.trim_end_matches('/').split('/').count();
@@ -104,7 +105,8 @@ pub(crate) fn read_back_path(ask: &Ask, reply: &Reply) -> Option<String> {
     }
 }
 
-/// The object reads back as it was answered, unless it was changed or removed since: the server's own controllers do both.
+/// Checks that an object reads back as it was returned, unless it has changed since: the server's own controllers update and delete
+/// objects.
 pub(crate) fn check_read_back(written: &Value, read: &Reply) -> Result<(), String> {
     let version = |object: &Value| {
         let text = object["metadata"]["resourceVersion"].as_str();
@@ -143,7 +145,7 @@ pub(crate) fn signature(ask: &Ask, reply: &Reply) -> Signature {
     format!("{} {} {content_type} {} {reason} {message}", ask.method, resource_of(path), reply.code)
 }
 
-/// The segment after the version, or after the namespace: nearly always the resource.
+/// The segment after the version or the namespace, which is nearly always the resource.
 fn resource_of(path: &str) -> &str {
     let mut segments = path.split('/').filter(|segment| !segment.is_empty());
     let skip = if path.starts_with("/apis/") { 3 } else { 2 };
@@ -154,7 +156,7 @@ fn resource_of(path: &str) -> &str {
     }
 }
 
-/// A message without what differs from request to request: no quoted texts, no digits, and not all of it.
+/// The form of a message, without quoted text and digits, which vary between requests; at most 60 characters.
 fn shape(message: &str) -> String {
     let mut shape = String::new();
     for (index, part) in message.split('"').enumerate() {

@@ -1,5 +1,7 @@
-//! A structured fuzzer of the API server: scenarios of requests are generated from the server's own OpenAPI document, mutated,
-//! and sent in process; invariants are checked after each request, and scenarios that lead to new answers join the corpus.
+//! A structured fuzzer of the API server.
+//!
+//! It generates scenarios of requests from the server's own OpenAPI document, mutates them, and sends them to a server in this process. It
+//! checks invariants after each request; scenarios that lead to new kinds of replies join the corpus.
 #![allow(clippy::print_stdout, reason = "a tool for developers talks to their terminal")]
 
 mod arguments;
@@ -29,10 +31,10 @@ use generate::Generator;
 use scenario::Scenario;
 use session::{Finding, Session};
 
-/// Scenarios that one server gets before the next one starts empty: enough for state to grow, few enough to replay.
+/// The number of scenarios per server, before an empty one is started: enough for state to accumulate, few enough to replay.
 const SCENARIOS_PER_SERVER: usize = 300;
 
-/// Panics of any thread. The server contains those of requests, so an answer alone does not show all of them.
+/// The number of panics in any thread. The server catches panics of requests, so replies alone do not reveal all of them.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
 fn main() -> ExitCode {
@@ -47,7 +49,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether no invariant was violated.
+/// Runs the fuzzer. Returns whether no invariant was violated.
 fn run(arguments: &Arguments) -> Result<bool> {
     count_panics();
     if let Some(file) = &arguments.replay {
@@ -67,7 +69,7 @@ fn count_panics() {
     });
 }
 
-/// Sends the scenarios of a file to a fresh server.
+/// Sends the scenario of a file to a new server.
 fn replay(file: &std::path::Path) -> Result<bool> {
     let text = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
     let scenario = Scenario::parse(&text).with_context(|| format!("read {}", file.display()))?;
@@ -87,14 +89,14 @@ fn replay(file: &std::path::Path) -> Result<bool> {
 fn fuzz(arguments: &Arguments) -> Result<bool> {
     let started = Instant::now();
     let mut corpus = Corpus::load(&arguments.corpus)?;
-    // What earlier runs found: the corpus grows from run to run.
+    // The corpus grows from run to run: this is what earlier runs found.
     corpus.scenarios.extend(Corpus::load(&arguments.grow)?.scenarios);
     let seeds = corpus.scenarios.len();
     let mut session = Session::start();
     let mut generator = Generator::new(arguments.seed, session.catalog());
     let (mut requests, mut slowest) = (0, session.slowest());
     println!("fuzz: seed {}, {seeds} scenarios in the corpus", arguments.seed);
-    // The corpus first: what once led to an answer of its own must still be answered properly.
+    // The corpus comes first: what once led to a new kind of reply must still get a proper one.
     let mut pending: Vec<Scenario> = corpus.scenarios.clone();
     pending.reverse();
     let mut signatures = BTreeSet::new();
@@ -131,7 +133,7 @@ fn fuzz(arguments: &Arguments) -> Result<bool> {
     Ok(true)
 }
 
-/// Writes what leads to the finding, as short as it is known to suffice, and tells how to replay it.
+/// Writes the shortest sequence that is known to lead to the finding, and prints how to replay it.
 fn report(arguments: &Arguments, session: &Session, finding: &Finding) -> Result<bool> {
     println!("fuzz: {finding}");
     let last = session.history().last().cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same in every run of one seed.
+//! A seeded random number generator: the same seed gives the same numbers.
 
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
@@ -8,7 +8,7 @@ impl Random {
         Self(seed)
     }
 
-    /// splitmix64
+    /// The next number (SplitMix64).
     pub(crate) fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -17,12 +17,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `count`; 0 if there is none.
+    /// A number below `count`; 0 if `count` is 0.
     pub(crate) fn below(&mut self, count: usize) -> usize {
         usize::try_from(self.number() % count.max(1) as u64).unwrap_or_default()
     }
 
-    /// True once in `times`.
+    /// True in one of `times` cases.
     pub(crate) fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }

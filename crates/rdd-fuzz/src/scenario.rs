@@ -1,4 +1,4 @@
-//! A scenario: requests one after the other, as lines of JSON that people can read, edit and keep.
+//! A scenario: a sequence of requests, stored as lines of JSON that people can read and edit.
 
 use anyhow::{Context, Result};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -15,7 +15,7 @@ impl Scenario {
         Self { requests: scenarios.iter().flat_map(|scenario| scenario.requests.clone()).collect() }
     }
 
-    /// One request per line. A body that is not text is written in base64.
+    /// Formats the scenario with one request per line. A body that is not UTF-8 is encoded in base64.
     pub(crate) fn to_text(&self) -> String {
         self.requests.iter().map(|ask| format!("{}\n", line(ask))).collect()
     }
@@ -29,7 +29,7 @@ impl Scenario {
         Ok(Self { requests: requests.collect::<Result<_>>()? })
     }
 
-    /// A name that follows from the content: 16 hexadecimal digits of FNV-1a.
+    /// A name derived from the content: the FNV-1a hash in hexadecimal.
     pub(crate) fn name(&self) -> String {
         let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         format!("{:016x}", self.to_text().bytes().fold(0xcbf2_9ce4_8422_2325, fold))

@@ -1,4 +1,4 @@
-//! One server in process, and what was learnt from its answers so far.
+//! A server in this process, and the checks of its replies across requests.
 
 use std::{
     fmt,
@@ -16,9 +16,9 @@ use crate::{
     scenario::Scenario,
 };
 
-/// No request of a few kilobytes may take longer, on a busy machine and unoptimised.
+/// The maximum duration of a request of a few kilobytes, on a busy machine without optimization.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
-/// After so many requests the server must still serve something plain. `/livez` belongs to the socket, which there is not.
+/// The number of requests after which the server must still serve a plain object. `/livez` needs a socket, which this server lacks.
 const ALIVE_EVERY: u64 = 64;
 
 /// A violated invariant.
@@ -46,7 +46,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// A server with built-in kinds and one custom resource.
+    /// Starts a server with the built-in resources and one custom resource.
     pub(crate) fn start() -> Self {
         let api = TestApi::start();
         api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &mk_definition()).expect(201);
@@ -60,7 +60,7 @@ impl Session {
         }
     }
 
-    /// What servers of this kind serve; all serve the same.
+    /// The resources of the server; they are the same for all servers of this kind.
     pub(crate) fn catalog(&self) -> &'static Catalog {
         static CATALOG: OnceLock<Catalog> = OnceLock::new();
         CATALOG.get_or_init(|| Catalog::discover(&self.api))
@@ -78,7 +78,7 @@ impl Session {
         self.slowest
     }
 
-    /// Sends the requests of a scenario one after the other; the signatures of the answers, or the first violation.
+    /// Sends the requests of a scenario in order. Returns the signatures of the replies, or the first violation.
     pub(crate) fn play(&mut self, scenario: &Scenario) -> Result<Vec<Signature>, Finding> {
         self.history.push(scenario.clone());
         let mut signatures = Vec::new();
@@ -116,7 +116,7 @@ impl Session {
     }
 }
 
-/// A custom resource with most of what schemas can say.
+/// A CRD that uses most features of schemas.
 fn mk_definition() -> serde_json::Value {
     let item = json!({"type": "object", "required": ["name"], "properties": {
         "name": {"type": "string"}, "value": {"type": "integer", "default": 1, "minimum": 0}}});

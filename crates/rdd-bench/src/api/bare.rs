@@ -1,4 +1,4 @@
-//! The yardstick: hyper and rustls with nothing on top, a process of its own that answers what it was given.
+//! The baseline for reads: a separate process with only hyper and rustls that serves recorded replies.
 
 use std::{
     collections::HashMap,
@@ -28,13 +28,13 @@ use tokio_rustls::TlsAcceptor;
 
 use super::wire::Endpoint;
 
-/// The word by which this program is told to be the yardstick.
+/// The argument that makes this program the baseline server.
 pub(crate) const COMMAND: &str = "bare-server";
 
-/// A body with its headers, by path.
+/// The headers and the body of each path.
 pub(crate) type Answers = HashMap<String, (HeaderMap, Bytes)>;
 
-/// A yardstick that runs; it ends with this value.
+/// A running baseline server; dropping it kills the process.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
@@ -42,12 +42,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts one that gives these answers and keeps its files in this new folder.
+    /// Starts a server with these replies, with its files in this new folder.
     pub(crate) fn start(folder: &Path, answers: &Answers) -> Result<Self> {
         fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
         save(folder, answers)?;
         let program = std::env::current_exe().context("find this program")?;
         let mut command = background("setpriv", folder);
+        // setpriv has the kernel kill the server when this process dies.
         command.args(["--pdeathsig", "KILL"]).arg(program).arg(COMMAND).arg(folder).stdout(Stdio::piped());
         let mut child = command.spawn().context("start the bare server")?;
         let output = child.stdout.take().expect("it was asked for");
@@ -75,15 +76,15 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It holds nothing that anyone wants; that it has ended already is fine.
+        // It has no state worth keeping, and it may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Serves what a folder holds, until killed.
+/// Serves the replies of a folder until the process is killed.
 pub(crate) fn serve(folder: &Path) -> Result<()> {
-    // As the daemon does it.
+    // The daemon chooses its number of threads in the same way.
     let workers = std::thread::available_parallelism().map_or(2, usize::from).min(4);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
     runtime.context("start the runtime")?.block_on(accept(folder))
@@ -102,7 +103,7 @@ async fn accept(folder: &Path) -> Result<()> {
         let (stream, _) = listener.accept().await.context("accept")?;
         let (acceptor, answers) = (acceptor.clone(), Arc::clone(&answers));
         connections.spawn("connection", async move {
-            // A client that leaves is no failure of the yardstick.
+            // A client that disconnects is not a failure.
             drop(converse(stream, acceptor, answers).await);
         });
     }
@@ -136,11 +137,11 @@ fn answer(answers: &Answers, request: &Request<Incoming>) -> Response<Full<Bytes
     response
 }
 
-/// Puts every answer into two files: its path and headers, and its body.
+/// Writes each reply as two files: its path with headers, and its body.
 fn save(folder: &Path, answers: &Answers) -> Result<()> {
     for (number, (path, (headers, body))) in answers.iter().enumerate() {
         let mut head = format!("{path}\n");
-        // What the library below sets itself is left to it.
+        // hyper sets these headers itself.
         for (name, value) in
             headers.iter().filter(|(name, _)| !["content-length", "date", "transfer-encoding"].contains(&name.as_str()))
         {

@@ -1,4 +1,4 @@
-//! The API server of the real binary: beside a bare server, beside etcd, and by what it takes of the machine.
+//! Measures the API server of the real binary: against a bare server, against etcd, and its use of memory and CPU.
 
 pub(crate) mod bare;
 mod objects;
@@ -32,26 +32,27 @@ use crate::{
     statistics::{median, percentile},
 };
 
-/// Connections at once, for reads and creates.
+/// The number of concurrent connections for reads and creates.
 const CONNECTIONS: usize = 16;
-/// ConfigMaps that a well-filled server holds.
+/// The number of ConfigMaps on a well-filled server.
 const OBJECTS: usize = 10_000;
 const WATCHERS: usize = 100;
 const DEFINITIONS: usize = 100;
-/// How long a daemon is left alone before its memory is looked at.
+/// How long a daemon is idle before its memory is measured.
 const SETTLES: Duration = Duration::from_secs(3);
 
-/// What was read of ours and of the yardstick, each the median of its rounds.
+/// The reads of the daemon and of the baseline, each the median of its rounds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Beside {
     pub(crate) ours: Read,
     pub(crate) bare: Read,
-    /// Ours by the yardstick's. A machine is faster in one moment than in another, and so is only told within a round; of the rounds, the median.
+    /// The daemon's figures divided by the baseline's: the median of the ratios of the rounds. A ratio is only taken within a round, since
+    /// the machine's speed varies over time.
     pub(crate) ratio: Read,
 }
 
 impl Beside {
-    /// Of rounds, in each of which both were read one after the other.
+    /// Computes the medians of rounds, in each of which both servers were read one after the other.
     fn of(ours: &[Read], bare: &[Read]) -> Result<Self> {
         let by = |(ours, bare): (&Read, &Read)| Read {
             rate: ours.rate / bare.rate,
@@ -63,28 +64,28 @@ impl Beside {
     }
 }
 
-/// Everything that was measured of the API server.
+/// All measurements of the API server.
 #[derive(Debug)]
 pub(crate) struct Api {
     pub(crate) get: BTreeMap<Protocol, Beside>,
     pub(crate) list: BTreeMap<Protocol, Beside>,
-    /// How large the list was.
+    /// The size of the list.
     pub(crate) list_bytes: usize,
-    /// Creates and bare puts per second, and the former by the latter, as in [`Beside::ratio`].
+    /// Creates and etcd puts per second, and their ratio, computed like [`Beside::ratio`].
     pub(crate) creates: f64,
     pub(crate) puts: f64,
     pub(crate) creates_by_puts: f64,
-    /// Seconds until the last watcher had been told: from the request, and from its answer.
+    /// Seconds until the last watcher received the event: from the request, and from its reply.
     pub(crate) told: Percentiles,
     pub(crate) told_after_answer: Percentiles,
     pub(crate) memory: Memory,
-    /// The part of one core that an idle daemon uses.
+    /// The share of one core that an idle daemon uses.
     pub(crate) idle_cpu: f64,
-    /// Seconds from sending a definition to having an object of its kind stored.
+    /// Seconds from sending a CRD until an object of its kind is stored.
     pub(crate) fresh_definition: Percentiles,
 }
 
-/// Of delays, in seconds.
+/// Percentiles of delays, in seconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Percentiles {
     pub(crate) p50: f64,
@@ -97,7 +98,7 @@ impl Percentiles {
         Ok(Self { p50: of(50)?, p99: of(99)? })
     }
 
-    /// The medians over rounds, so that one noisy moment does not decide.
+    /// The medians over the rounds, so that a single noisy round has no effect.
     fn of_rounds<'a>(rounds: impl Iterator<Item = &'a Vec<f64>>) -> Result<Self> {
         let rounds = rounds.map(|delays| Self::of(delays)).collect::<Result<Vec<_>>>()?;
         let middle = |figure: fn(&Self) -> f64| {
@@ -107,14 +108,14 @@ impl Percentiles {
     }
 }
 
-/// Resident bytes of the daemon.
+/// The resident memory of the daemon, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Memory {
     pub(crate) idle: u64,
     pub(crate) filled: u64,
     /// After all reads.
     pub(crate) worked: u64,
-    /// What the definitions added.
+    /// The increase by the CRDs.
     pub(crate) definitions: u64,
 }
 
@@ -191,7 +192,7 @@ pub(crate) fn measure(binary: &Path, short: bool) -> Result<Api> {
     })
 }
 
-/// The part of one core that the threads of a process use while nobody wants anything of it.
+/// The share of one core that the threads of an idle process use.
 pub(crate) fn idle_cpu(pid: u32, measured: Duration) -> Result<f64> {
     let (begun, before) = (Instant::now(), process::cpu_of_threads(pid)?);
     std::thread::sleep(measured);
@@ -199,7 +200,7 @@ pub(crate) fn idle_cpu(pid: u32, measured: Duration) -> Result<f64> {
     Ok(used.as_secs_f64() / begun.elapsed().as_secs_f64())
 }
 
-/// What the daemon answers, for the yardstick to answer the same.
+/// Records the daemon's replies for the baseline.
 async fn answers(endpoint: &Endpoint, paths: &[&str]) -> Result<Answers> {
     let mut connection = endpoint.connect(Protocol::Http1).await?;
     let mut answers = Answers::new();
@@ -209,7 +210,7 @@ async fn answers(endpoint: &Endpoint, paths: &[&str]) -> Result<Answers> {
     Ok(answers)
 }
 
-/// Ours and the yardstick, in turn.
+/// Reads from the daemon and the baseline in turn.
 struct Reads<'a> {
     runtime: &'a Runtime,
     plan: &'a Plan,
@@ -235,7 +236,7 @@ impl Reads<'_> {
     }
 }
 
-/// The median of rounds, each figure for itself.
+/// The median of the rounds, separately for each figure.
 fn middle(rounds: &[Read]) -> Result<Read> {
     let of = |figure: fn(&Read) -> f64| {
         median(&rounds.iter().map(figure).collect::<Vec<_>>()).context("nothing was measured")
@@ -247,9 +248,9 @@ fn middle(rounds: &[Read]) -> Result<Read> {
     })
 }
 
-/// Creates per second, what etcd beside it takes of bare puts, in turn, and the ratio.
+/// Creates per second, puts per second of an etcd on the same disk, measured in turn, and their ratio.
 fn measure_creates(runtime: &Runtime, plan: &Plan, daemon: &Daemon, ours: &Measured) -> Result<[f64; 3]> {
-    // In the daemon's own folder, and so on the same disk.
+    // In the daemon's own folder, so that both use the same disk.
     let mut server = etcd::Server::start(&daemon.home().join("etcd"))?;
     let clients = runtime.block_on(server.clients())?;
     let (mut creates, mut puts) = (Vec::new(), Vec::new());
@@ -264,7 +265,7 @@ fn measure_creates(runtime: &Runtime, plan: &Plan, daemon: &Daemon, ours: &Measu
     Ok([middle(&creates)?, middle(&puts)?, middle(&ratios)?])
 }
 
-/// What many definitions cost, and how long a new one takes to be of use.
+/// Measures the memory of many CRDs, and how long a new one takes until it is usable.
 fn measure_definitions(runtime: &Runtime, plan: &Plan, binary: &Path, memory: &mut Memory) -> Result<Vec<f64>> {
     eprintln!("api: {DEFINITIONS} definitions");
     let daemon = Daemon::start_bare_in(Sandbox::builder().binary(binary).build());
@@ -283,7 +284,7 @@ fn measure_definitions(runtime: &Runtime, plan: &Plan, binary: &Path, memory: &m
     runtime.block_on(fresh_definitions(&endpoint, plan.fresh))
 }
 
-/// Seconds from sending a definition until the first object of its kind is stored; the client tries until it is.
+/// Seconds from sending a CRD until the first object of its kind is stored; the client retries until it is.
 async fn fresh_definitions(endpoint: &Endpoint, count: usize) -> Result<Vec<f64>> {
     let mut connection = endpoint.connect(Protocol::Http1).await?;
     let mut times = Vec::new();
@@ -309,7 +310,7 @@ mod tests {
             [1.0, 1.1, 1.5, 2.0, 0.9].map(|slow| Read { rate: 1.0 / slow, bytes_per_second: 1.0, cpu: cpu * slow })
         };
         let (ours, bare) = (rounds(3.0), rounds(2.0));
-        // In one round somebody else had the machine while ours was read.
+        // In one round, another program used the machine while the daemon was read.
         let mut disturbed = ours;
         disturbed[0].cpu = 30.0;
         for ours in [ours, disturbed] {

@@ -1,15 +1,15 @@
-//! What is stored: ConfigMaps of one kilobyte, and CustomResourceDefinitions as large as real ones.
+//! The objects of the measurements: ConfigMaps of one kilobyte, and CRDs as large as real ones.
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-/// Where ConfigMaps go.
+/// The path of ConfigMaps.
 pub(crate) const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
-/// Where CustomResourceDefinitions go.
+/// The path of CRDs.
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// What a ConfigMap carries, so that it is served as about 1 kB.
+/// The size of a ConfigMap's data, with which its JSON has about 1 kB.
 const PAYLOAD_BYTES: usize = 640;
-/// How large a CustomResourceDefinition is.
+/// The size of a CRD.
 pub(crate) const DEFINITION_BYTES: usize = 50_000;
 
 pub(crate) fn config_map(name: &str) -> Bytes {
@@ -19,17 +19,17 @@ pub(crate) fn config_map(name: &str) -> Bytes {
     object.to_string().into()
 }
 
-/// The plural name of the kind that the definition of this number brings.
+/// The plural name of the resource that the CRD of this number defines.
 pub(crate) fn plural(number: usize) -> String {
     format!("gadget{number}s")
 }
 
-/// Where objects of that kind go.
+/// The path of the objects of that resource.
 pub(crate) fn custom_path(number: usize) -> String {
     format!("/apis/bench.example.com/v1/namespaces/default/{}", plural(number))
 }
 
-/// An object of that kind.
+/// An object of that resource.
 pub(crate) fn custom_object(number: usize) -> Bytes {
     let object = json!({
         "apiVersion": "bench.example.com/v1", "kind": format!("Gadget{number}"), "metadata": {"name": "first"},
@@ -38,7 +38,7 @@ pub(crate) fn custom_object(number: usize) -> Bytes {
     object.to_string().into()
 }
 
-/// A definition of [`DEFINITION_BYTES`] with descriptions, bounds, lists and maps, as generators write them.
+/// A CRD of [`DEFINITION_BYTES`] with descriptions, limits, lists and maps, as code generators write them.
 pub(crate) fn definition(number: usize) -> Bytes {
     let mut sections = Map::new();
     loop {

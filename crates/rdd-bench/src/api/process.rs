@@ -1,31 +1,31 @@
-//! What a process has used so far, as the kernel counts it.
+//! Reads the CPU time and memory of a process from `/proc`.
 
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result};
 
-/// The kernel's unit of processor time in `/proc`: a hundredth of a second on every Linux.
+/// The kernel's unit of CPU time in `/proc`: 10 ms on every Linux.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Processor time of a process with all threads that it has or had.
+/// The CPU time of a process, including threads that have ended.
 pub(crate) fn cpu(pid: u32) -> Result<Duration> {
     let stat = read(pid, "stat")?;
     ticks(&stat).map(|ticks| TICK * ticks).context("read the processor time of a process")
 }
 
-/// Processor time of the threads that a process has now, to the nanosecond.
+/// The CPU time of the current threads of a process, in nanoseconds. More precise than [`cpu`], but without ended threads.
 pub(crate) fn cpu_of_threads(pid: u32) -> Result<Duration> {
     let mut total = 0;
     for entry in std::fs::read_dir(folder(pid).join("task")).context("look at the threads of a process")? {
         let path = entry.context("look at the threads of a process")?.path().join("schedstat");
-        // A thread that has ended meanwhile does not count.
+        // A thread that has just ended is skipped.
         let Ok(text) = std::fs::read_to_string(path) else { continue };
         total += text.split(' ').next().and_then(|time| time.parse::<u64>().ok()).unwrap_or_default();
     }
     Ok(Duration::from_nanos(total))
 }
 
-/// Resident memory of a process.
+/// The resident memory of a process.
 pub(crate) fn resident_bytes(pid: u32) -> Result<u64> {
     resident(&read(pid, "status")?).context("read the memory of a process")
 }
@@ -39,7 +39,7 @@ fn read(pid: u32, file: &str) -> Result<String> {
     std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
 }
 
-/// In user and kernel mode. The name, which may hold anything, stands in parentheses before all numbers.
+/// The sum of user and kernel time. The process name, which may contain any character, is in parentheses before all numbers.
 fn ticks(stat: &str) -> Option<u32> {
     let (_, numbers) = stat.rsplit_once(") ")?;
     let mut numbers = numbers.split(' ').skip(11);

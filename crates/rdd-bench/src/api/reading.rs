@@ -1,4 +1,4 @@
-//! Reads: what a GET costs the server, and how fast a list streams.
+//! Measures reads: the CPU time of a GET, and the throughput of a list.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use super::{
     wire::{Endpoint, Protocol},
 };
 
-/// A server and the process that it is.
+/// A server with its process.
 #[derive(Debug, Clone)]
 pub(crate) struct Measured {
     pub(crate) endpoint: Endpoint,
     pub(crate) pid: u32,
 }
 
-/// What was read in one window.
+/// The reads of one measurement window.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Read {
     /// Requests per second.
     pub(crate) rate: f64,
     /// Bytes per second.
     pub(crate) bytes_per_second: f64,
-    /// Seconds of the server's processor time for each request.
+    /// Seconds of the server's CPU time per request.
     pub(crate) cpu: f64,
 }
 
-/// Lets this many connections ask for a path again and again.
+/// Reads a path repeatedly over this many connections, after a warm-up of a fifth of the measured time.
 pub(crate) async fn read(
     server: &Measured,
     protocol: Protocol,

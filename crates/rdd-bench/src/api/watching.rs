@@ -1,4 +1,4 @@
-//! Watches: how long until the last of many has been told of a write.
+//! Measures watches: how long it takes until the last of many watchers receives an event.
 
 use std::time::Instant;
 
@@ -15,17 +15,16 @@ use super::{
     wire::{Endpoint, Protocol},
 };
 
-/// Seconds from a point of a write to the end of its last delivery, one for each write.
+/// Seconds from a point in each write until the last watcher has received its event.
 #[derive(Debug, Default)]
 pub(crate) struct Delays {
-    /// From before the request was sent.
+    /// From just before the request was sent.
     pub(crate) from_request: Vec<f64>,
-    /// From when its answer, which says that it is committed, was here; nothing if the watchers were told before.
+    /// From the arrival of the reply, which means that the write is committed; 0 if all watchers received the event earlier.
     pub(crate) from_answer: Vec<f64>,
 }
 
-/// Creates objects one after the other under the eyes of this many watchers, each on a connection of its own. Objects of
-/// another round have other names.
+/// Creates objects one after the other while this many watchers watch, each on its own connection. The names differ by round.
 pub(crate) async fn measure(endpoint: &Endpoint, watchers: usize, writes: usize, round: usize) -> Result<Delays> {
     let (seen, mut sightings) = mpsc::channel(watchers);
     let mut group = Group::default();
@@ -35,7 +34,7 @@ pub(crate) async fn measure(endpoint: &Endpoint, watchers: usize, writes: usize,
         ensure!(response.status().is_success(), "a watch was refused: {}", response.status());
         let seen = seen.clone();
         group.spawn("watcher", async move {
-            // The connection lives as long as somebody reads from it.
+            // The connection closes when its driver is dropped.
             let _connection = connection;
             follow(response.into_body(), &seen).await
         });
@@ -58,7 +57,7 @@ pub(crate) async fn measure(endpoint: &Endpoint, watchers: usize, writes: usize,
     Ok(delays)
 }
 
-/// Tells of every event, which is a line.
+/// Sends the time of each event; an event is one line.
 async fn follow(mut body: Incoming, seen: &mpsc::Sender<Instant>) {
     while let Some(Ok(frame)) = body.frame().await {
         let lines = frame.data_ref().map_or(0, |data| data.iter().filter(|byte| **byte == b'\n').count());
@@ -70,7 +69,7 @@ async fn follow(mut body: Incoming, seen: &mpsc::Sender<Instant>) {
     }
 }
 
-/// The revision that a list has now.
+/// The current resource version of the collection.
 async fn head(endpoint: &Endpoint) -> Result<String> {
     let mut connection = endpoint.connect(Protocol::Http1).await?;
     let (_, list) = connection.fetch(&format!("{}?limit=1", objects::CONFIGMAPS)).await?;

@@ -1,4 +1,4 @@
-//! A client's side of the wire: connections over TLS that carry one request after another.
+//! A minimal HTTP client over TLS, one request at a time per connection.
 
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
@@ -22,7 +22,7 @@ use rustls::{
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-/// How requests are put on a connection.
+/// The HTTP version of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Protocol {
     Http1,
@@ -47,7 +47,7 @@ impl Protocol {
     }
 }
 
-/// A server, whom to trust there and what to show.
+/// A server, with the certificates to trust and the token to send.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
     address: SocketAddr,
@@ -56,7 +56,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// The server that a daemon's kubeconfig names, as its administrator.
+    /// The server of a daemon's kubeconfig, with administrator rights.
     pub(crate) fn of_daemon(config: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(config).with_context(|| format!("read {}", config.display()))?;
         let config = Kubeconfig::parse(&text).context("read the kubeconfig")?;
@@ -68,7 +68,7 @@ impl Endpoint {
         Self::new(address, &bundle, &resolved.user.token)
     }
 
-    /// A server that is trusted for these certificates.
+    /// A server with these trusted certificates.
     pub(crate) fn new(address: SocketAddr, bundle: &[u8], token: &str) -> Result<Self> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(bundle) {
@@ -81,7 +81,7 @@ impl Endpoint {
     pub(crate) async fn connect(&self, protocol: Protocol) -> Result<Connection> {
         let stream = self.secure(protocol).await.with_context(|| format!("connect to {}", self.address))?;
         let mut driver = Group::default();
-        // When a connection breaks, the requests on it fail and say so: its own end tells nothing new.
+        // If a connection breaks, its requests fail, so the driver's own error adds nothing.
         let sender = match protocol {
             Protocol::Http1 => {
                 let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.context("greet")?;
@@ -90,7 +90,7 @@ impl Endpoint {
             }
             Protocol::Http2 => {
                 let mut builder = http2::Builder::new(TokioExecutor::new());
-                // As much as Go's client takes ahead, so that a list is not a matter of round trips.
+                // The flow control windows of Go's client, so that a list does not depend on round trips.
                 builder.initial_stream_window_size(4 << 20).initial_connection_window_size(1 << 30);
                 let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.context("greet")?;
                 driver.spawn("connection", async { drop(connection.await) });
@@ -127,7 +127,7 @@ enum Sender {
     Http2(http2::SendRequest<Full<Bytes>>),
 }
 
-/// One connection; it ends with this value.
+/// A connection; dropping it closes it.
 #[derive(Debug)]
 pub(crate) struct Connection {
     sender: Sender,
@@ -137,7 +137,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Makes a request; whatever the server answers, as soon as its head is there.
+    /// Sends a request and returns the response, whatever its status, as soon as the headers have arrived.
     pub(crate) async fn send(&mut self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>> {
         let kind = if method == Method::PATCH { "application/apply-patch+yaml" } else { "application/json" };
         let builder = Request::builder()
@@ -164,7 +164,7 @@ impl Connection {
         sent.with_context(|| format!("ask for {path}"))
     }
 
-    /// Gets something that must be there and throws it away; how many bytes it had.
+    /// Gets a path, which must succeed, and discards the body. Returns its size.
     pub(crate) async fn skim(&mut self, path: &str) -> Result<usize> {
         let mut response = self.send(Method::GET, path, Bytes::new()).await?;
         ensure!(response.status().is_success(), "GET {path}: {}", response.status());
@@ -175,7 +175,7 @@ impl Connection {
         Ok(bytes)
     }
 
-    /// Gets something that must be there, whole.
+    /// Gets a path, which must succeed, with the whole body.
     pub(crate) async fn fetch(&mut self, path: &str) -> Result<(HeaderMap, Bytes)> {
         let (head, body) = self.send(Method::GET, path, Bytes::new()).await?.into_parts();
         let body = body.collect().await.context("read an answer")?.to_bytes();
@@ -183,7 +183,7 @@ impl Connection {
         Ok((head.headers, body))
     }
 
-    /// Creates something, which must succeed.
+    /// Creates an object, which must succeed.
     pub(crate) async fn create(&mut self, path: &str, object: Bytes) -> Result<()> {
         let response = self.send(Method::POST, path, object).await?;
         let status = response.status();

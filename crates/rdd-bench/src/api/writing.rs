@@ -1,4 +1,4 @@
-//! Creates: many connections at once, each waiting for its answer before the next.
+//! Creates objects over many connections, each of which waits for the reply before its next request.
 
 use std::sync::{
     Arc,
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::load::Put;
 
-/// A connection that creates a ConfigMap of a new name for every write that it is given.
+/// A connection that creates a new ConfigMap for each write.
 #[derive(Debug)]
 pub(crate) struct Creator {
     connection: Mutex<Connection>,
@@ -25,7 +25,7 @@ pub(crate) struct Creator {
 }
 
 impl Creator {
-    /// As many as there are connections; `series` keeps their names apart from those of others.
+    /// One creator per connection; `series` makes the names differ from those of other rounds.
     pub(crate) async fn several(endpoint: &Endpoint, series: usize, count: usize) -> Result<Vec<Arc<Self>>> {
         let connections = endpoint.connect_many(Protocol::Http1, count).await?;
         let creator = |(number, connection)| {
@@ -43,7 +43,7 @@ impl Put for Creator {
     }
 }
 
-/// Creates ConfigMaps of these numbers and the name [`name`].
+/// Creates ConfigMaps with the names [`name`] of the numbers below `count`.
 pub(crate) async fn fill(endpoint: &Endpoint, count: usize, connections: usize) -> Result<()> {
     let mut group = Group::default();
     for (first, mut connection) in endpoint.connect_many(Protocol::Http1, connections).await?.into_iter().enumerate() {
@@ -63,7 +63,7 @@ pub(crate) async fn fill(endpoint: &Endpoint, count: usize, connections: usize) 
     Ok(())
 }
 
-/// The name of a ConfigMap by its number.
+/// The name of the ConfigMap of this number.
 pub(crate) fn name(number: usize) -> String {
     format!("object-{number:05}")
 }

@@ -1,4 +1,4 @@
-//! The yardstick of a first sync: a loop of the same writes by the path that the mirror writes by, without a socket.
+//! The baseline of a first sync: a loop of the same writes through the same in-process API, without a socket.
 
 use std::{
     path::Path,
@@ -29,18 +29,18 @@ use rdd_types::{
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-/// As many writes at once as the mirror makes.
+/// The number of concurrent writes, the same as the mirror's.
 const CONCURRENT_WRITES: usize = 32;
-/// As in the daemon: schemas and bodies are walked by recursion.
+/// The daemon's stack size; schemas and bodies are traversed recursively.
 const STACK_BYTES: usize = 8 << 20;
 /// The namespace of all objects.
 const NAMESPACE: &str = "mirrored";
 const FIELD_MANAGER: &str = "bench";
 
-/// Measures how long the writes of these mirrors take: each object, then its status, and nothing else.
+/// Measures how long it takes to write these mirrors: each object, then its status.
 ///
-/// The server is the daemon's, over a datastore in `folder`, and the client is the controllers': `kube` over
-/// [`InProcess`]. Nothing listens and nothing watches, and no controller runs.
+/// The server is the daemon's, with a datastore in `folder`, and the client is the controllers': `kube` over [`InProcess`]. There are no
+/// sockets, watches or controllers.
 pub(super) fn measure(folder: &Path, mirrors: &[Value]) -> Result<Duration> {
     let runtime = daemon_runtime()?;
     runtime.block_on(async {
@@ -51,18 +51,18 @@ pub(super) fn measure(folder: &Path, mirrors: &[Value]) -> Result<Duration> {
     })
 }
 
-/// A runtime with as many threads as the daemon's.
+/// A runtime with the daemon's number of threads.
 fn daemon_runtime() -> Result<Runtime> {
     let threads = std::thread::available_parallelism().map_or(2, usize::from).min(4);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(threads).thread_stack_size(STACK_BYTES).enable_all().build().context("start the runtime")
 }
 
-/// An API server with the kinds of the mirror, which only this process reaches.
+/// An API server with the kinds of the mirror, reachable only in this process.
 struct InProcessServer {
     client: Client,
     store: Arc<dyn Store>,
-    // What it runs ends with it.
+    // Its background tasks end when it is dropped.
     core: Core,
 }
 
@@ -94,7 +94,7 @@ impl InProcessServer {
         Ok(Self { client, store, core })
     }
 
-    /// The server's tasks must not write any more when the store is closed.
+    /// Closes the store, after dropping the server: its tasks must not write any more.
     async fn close(self) -> Result<()> {
         drop((self.client, self.core));
         self.store.close().await.context("close the datastore")
@@ -124,7 +124,7 @@ fn mk_version() -> Version {
     }
 }
 
-/// One mirror as the two bodies that the mirror applies.
+/// The two bodies that the mirror applies for one object.
 #[derive(Clone)]
 struct MirrorWrites {
     resource: ApiResource,
@@ -150,7 +150,7 @@ impl MirrorWrites {
         }
         status["status"] = mirror["status"].clone();
         if let Some(status) = status["status"].as_object_mut() {
-            // Conditions have a writer of their own.
+            // Another controller writes the conditions.
             status.remove("conditions");
         }
         Ok(Self { resource, name, object, status })
@@ -162,7 +162,7 @@ impl MirrorWrites {
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
         let applied = api.patch(&self.name, &parameters, &Patch::Apply(&self.object)).await;
         let object = applied.with_context(|| format!("apply {}", self.name))?;
-        // As the mirror does: for this object, and not for a namesake that took its place.
+        // Like the mirror, with the UID, so that an object that replaced this one under the same name is not changed.
         let mut status = self.status.clone();
         status["metadata"]["uid"] = json!(object.metadata.uid);
         let applied = api.patch_status(&self.name, &parameters, &Patch::Apply(&status)).await;

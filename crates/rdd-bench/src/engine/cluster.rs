@@ -1,4 +1,4 @@
-//! From `rdd set kubernetes.enabled=true` to Ready, without what the control plane itself takes: a stand-in for K3s tells that.
+//! Measures the time from `rdd set kubernetes.enabled=true` to Ready, minus the start of the control plane itself, with a stand-in for K3s.
 
 use std::{fs, path::Path, time::Instant};
 
@@ -8,17 +8,17 @@ use rdd_testkit::Sandbox;
 
 use crate::statistics::median;
 
-/// What `stable` stands for.
+/// The version of the channel `stable`.
 const STABLE: &str = "v1.34.6+k3s1";
-/// How long the stand-in takes until it listens: a start takes its time, and what looks for its end must not come late.
+/// How long the stand-in takes to listen. A real start takes time too, and polling for its end must not add a delay.
 const BEHAVIOUR: &str = r#"{"servesAfter": 2000}"#;
 
-/// What was measured.
+/// The results.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cluster {
-    /// Seconds from the command's start to its end, above what the control plane took; the median.
+    /// Seconds from the start of the command to its end, minus the control plane's own time; the median.
     pub(crate) ours: f64,
-    /// The slowest.
+    /// The slowest round.
     pub(crate) slowest: f64,
 }
 

@@ -1,4 +1,4 @@
-//! A first sync of 5,000 containers and 2,000 images beside a bare loop of the same writes, and what one event costs then.
+//! Measures a first sync of 5,000 containers and 2,000 images against a bare loop of the same writes, and the cost of one event afterwards.
 
 use std::{
     path::Path,
@@ -30,16 +30,16 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const APPS: &str = "/apis/app.rancherdesktop.io/v1alpha1/apps";
 const GROUP: &str = "/apis/containers.rancherdesktop.io/v1alpha1/namespaces/mirrored";
 
-/// What was measured.
+/// The results.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Many {
-    /// From the machine's running to everything being mirrored.
+    /// The time from the App's `Running` until everything is mirrored.
     pub(crate) first_sync: Duration,
-    /// The same writes by a loop that does nothing else ([`bare`]).
+    /// The time of the same writes in a bare loop ([`bare`]).
     pub(crate) bare_loop: Duration,
-    /// Resident memory of the daemon afterwards.
+    /// The resident memory of the daemon afterwards.
     pub(crate) bytes: u64,
-    /// What one event costs: requests to the engine, and writes of the API.
+    /// The cost of one event: requests to the engine, and writes to the API.
     pub(crate) event_requests: usize,
     pub(crate) event_writes: u64,
 }
@@ -50,7 +50,7 @@ pub(crate) fn measure(binary: &Path, runtime: &Runtime, rounds: usize) -> Result
         eprintln!("engine: {CONTAINERS} containers and {IMAGES} images, {number} of {rounds}");
         let synced = sync(binary, runtime)?;
         syncs.push(synced.took.as_secs_f64());
-        // In a home as the daemon has one, and so on the same disk.
+        // In a home folder like the daemon's, so that both use the same disk.
         let yardstick = Sandbox::builder().binary(binary).build();
         loops.push(bare::measure(&yardstick.home().join("bare"), &synced.objects)?.as_secs_f64());
         last = Some(synced);
@@ -66,7 +66,7 @@ pub(crate) fn measure(binary: &Path, runtime: &Runtime, rounds: usize) -> Result
     })
 }
 
-/// A daemon with the mirror, and an App that is not known to run.
+/// Starts a daemon with the mirror, and with an App that does not report that it runs.
 fn start(binary: &Path, runtime: &Runtime) -> Result<Daemon> {
     let bare = Daemon::start_bare_in(Sandbox::builder().binary(binary).build());
     let endpoint = Endpoint::of_daemon(&bare.config_path())?;
@@ -115,7 +115,7 @@ fn sync(binary: &Path, runtime: &Runtime) -> Result<Synced> {
         let (event_requests, event_writes) = one_event(&engine, &mut connection).await?;
         anyhow::Ok(Synced { took, objects, bytes, event_requests, event_writes })
     });
-    // The daemon ends first, so that it does not see its engine go.
+    // The daemon is stopped first, so that it does not see its engine disappear.
     drop(daemon);
     synced
 }
@@ -154,7 +154,7 @@ async fn revision(connection: &mut Connection) -> Result<u64> {
     revision.context("a list without a revision")
 }
 
-/// Starts one container, and counts what that costs.
+/// Starts one container and counts the requests and writes that follow.
 async fn one_event(engine: &FakeEngine, connection: &mut Connection) -> Result<(usize, u64)> {
     engine.forget_requests();
     let before = revision(connection).await?;
@@ -170,13 +170,14 @@ async fn one_event(engine: &FakeEngine, connection: &mut Connection) -> Result<(
         ensure!(begun.elapsed() < PATIENCE, "the event was not seen within {PATIENCE:?}");
     }
     tokio::time::sleep(SETTLES).await;
+    // The daemon's periodic checks of the engine are not part of the event.
     let kept_alive = engine.requests(Route::Ping) + engine.requests(Route::Info);
     let requests = engine.all_requests().values().sum::<usize>() - kept_alive;
     Ok((requests, revision(connection).await? - before))
 }
 
 impl Connection {
-    /// Applies something, which must succeed.
+    /// Applies an object, which must succeed.
     async fn apply(&mut self, path: &str, object: Bytes) -> Result<()> {
         let response = self.send(Method::PATCH, path, object).await?;
         let status = response.status();

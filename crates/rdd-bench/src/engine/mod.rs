@@ -1,4 +1,4 @@
-//! The engine's mirror in the real binary: thousands of objects of a fake engine, containers of a real one, and Kubernetes beside it.
+//! Measures the mirror of the container engine: thousands of objects of a fake engine, containers of a real one, and enabling Kubernetes.
 
 mod bare;
 mod cluster;
@@ -12,13 +12,13 @@ use rdd_testkit::capability::require;
 
 pub(crate) use self::{cluster::Cluster, many::Many, runs::Runs};
 
-/// Everything that was measured of the mirror.
+/// All measurements of the mirror.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) many: Many,
-    /// Absent where there is no engine to measure with.
+    /// `None` if there is no engine to measure with.
     pub(crate) runs: Option<Runs>,
-    /// Absent where there is no engine, or nothing to build a stand-in for K3s with.
+    /// `None` if there is no engine, or no Go to build the stand-in for K3s.
     pub(crate) cluster: Option<Cluster>,
 }
 

@@ -1,4 +1,4 @@
-//! From a container's start to its mirror's saying so, with a real engine.
+//! Measures the time from a container's start until its mirror reports it, with a real engine.
 
 use std::{path::Path, time::Instant};
 
@@ -15,13 +15,13 @@ use tokio::{runtime::Runtime, sync::mpsc, time::timeout};
 
 use crate::api::{Endpoint, Percentiles, Protocol};
 
-/// No container takes longer.
+/// The timeout of each wait for a mirror.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// What was measured.
+/// The results.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Runs {
-    /// Seconds from the engine's answer to `start` to a watcher's hearing that the mirror says running; nothing if it heard before.
+    /// Seconds from the engine's reply to `start` until a watcher sees the mirror as running; 0 if it was seen earlier.
     pub(crate) seen: Percentiles,
 }
 
@@ -74,7 +74,7 @@ async fn seen(daemon: &Daemon, runs: usize) -> Result<Vec<f64>> {
     Ok(delays)
 }
 
-/// Tells of every container that is said to run.
+/// Sends the ID of every container that is reported as running, with the time.
 async fn follow(mut body: Incoming, tell: &mpsc::Sender<(Instant, String)>) {
     let mut rest = BytesMut::new();
     while let Some(Ok(frame)) = body.frame().await {
@@ -91,7 +91,7 @@ async fn follow(mut body: Incoming, tell: &mpsc::Sender<(Instant, String)>) {
     }
 }
 
-/// A root folder with a static busybox, as an archive.
+/// A tar archive of a root folder with a static busybox.
 fn archive(folder: &Path) -> Result<Bytes> {
     let script = "mkdir -p root/bin && cd root && cp \"$(command -v busybox)\" bin/sleep && tar -cf - bin";
     let output = background("sh", folder).args(["-c", script]).output().context("make an archive")?;

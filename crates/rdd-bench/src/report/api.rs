@@ -1,11 +1,11 @@
-//! The API server's figures beside its goals.
+//! The goals and figures of the API server.
 
 use serde_json::{Value, json};
 
 use super::{Goal, Limit, MEBIBYTES, goal, mebibytes};
 use crate::api::{Api, Beside, Percentiles, Protocol};
 
-/// The goals, with what was measured if it was.
+/// The goals, with the measured values if there are any.
 pub(super) fn goals(api: Option<&Api>) -> Vec<Goal> {
     let of = |figure: &dyn Fn(&Api) -> Option<f64>| api.and_then(figure);
     let memory = |bytes: fn(&Api) -> u64| api.map(|api| mebibytes(bytes(api)));
@@ -39,7 +39,7 @@ fn rate_ratio(beside: &Beside) -> f64 {
     beside.ratio.bytes_per_second
 }
 
-/// What the ratios come from.
+/// The figures behind the ratios.
 pub(super) fn notes(api: &Api) -> Vec<String> {
     let mut notes = Vec::new();
     for (protocol, Beside { ours, bare, .. }) in &api.get {
@@ -64,7 +64,7 @@ pub(super) fn notes(api: &Api) -> Vec<String> {
     notes
 }
 
-/// What the ratios come from, for programs.
+/// The figures behind the ratios, as JSON.
 pub(super) fn json(api: &Api) -> Value {
     let read = |read: &crate::api::Read| json!({"perSecond": read.rate, "bytesPerSecond": read.bytes_per_second, "cpuSeconds": read.cpu});
     let beside = |figures: &std::collections::BTreeMap<Protocol, Beside>| -> Value {

@@ -1,11 +1,11 @@
-//! The figures of the engine's mirror beside their goals.
+//! The goals and figures of the engine's mirror.
 
 use serde_json::{Value, json};
 
 use super::{Goal, Limit, MEBIBYTES, goal, mebibytes, milliseconds};
 use crate::engine::{Engine, Many};
 
-/// The goals, with what was measured if it was. Those of a real engine are left out where there is none.
+/// The goals, with the measured values if there are any. Those that need a real engine are left out if there is none.
 pub(super) fn goals(engine: Option<&Engine>) -> Vec<Goal> {
     let many = |figure: fn(&Many) -> f64| engine.map(|engine| figure(&engine.many));
     let mut goals = vec![
@@ -41,14 +41,14 @@ fn ratio(many: &Many) -> f64 {
     many.first_sync.as_secs_f64() / many.bare_loop.as_secs_f64()
 }
 
-/// What the ratios come from.
+/// The figures behind the ratios.
 pub(super) fn notes(engine: &Engine) -> Vec<String> {
     let Many { first_sync, bare_loop, .. } = engine.many;
     let (first, bare) = (milliseconds(first_sync), milliseconds(bare_loop));
     vec![format!("first sync of 5,000 containers and 2,000 images: {first:.0} ms, bare writes {bare:.0} ms")]
 }
 
-/// What the ratios come from, for programs.
+/// The figures behind the ratios, as JSON.
 pub(super) fn json(engine: &Engine) -> Value {
     let many = &engine.many;
     json!({

@@ -1,4 +1,4 @@
-//! The figures beside the goals: as text, as a table, and as JSON.
+//! Reports the figures and goals as text, as Markdown and as JSON.
 
 mod api;
 mod engine;
@@ -15,12 +15,12 @@ use crate::{
     startup::Startup,
 };
 
-/// The number of writers that the ratios are stated for.
+/// The number of writers for which the goals are stated.
 const MANY: usize = 128;
-/// Below this the disk's own sync is so fast that grouping saves less, and less is asked.
+/// Below this, fdatasync is so fast that group commit saves less, and the goal is lower.
 const FAST_SYNC: Duration = Duration::from_micros(400);
 
-/// Everything that was measured; what was not is absent, and its goal is missed.
+/// All measurements; a goal that was not measured is missed.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     short: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Report {
     pub(crate) engine: Option<Engine>,
 }
 
-/// A stated figure.
+/// The limit of a goal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Limit {
     AtLeast(f64),
@@ -43,7 +43,7 @@ enum Limit {
 /// The unit of memory.
 const MEBIBYTES: &str = "MiB";
 
-/// A limit and what was measured against it.
+/// A goal with its measured value.
 #[derive(Debug, PartialEq)]
 struct Goal {
     name: &'static str,
@@ -53,7 +53,7 @@ struct Goal {
 }
 
 impl Goal {
-    /// Whether it is met. A short run is noisy and may miss by a factor of two; memory is not, but for what the kernel maps ahead.
+    /// Whether the goal is met. A short run is noisy and may miss a goal by a factor of two; memory varies less and may miss it by a fifth.
     fn is_met(&self, short: bool) -> bool {
         let slack = match self.unit {
             _ if !short => 1.0,
@@ -151,7 +151,7 @@ impl Report {
         ]
     }
 
-    /// Rows of the table of writes.
+    /// The rows of the table of writes.
     fn write_rows(&self) -> Vec<[String; 6]> {
         let row = |((database, writers), figure): (&(Database, usize), &crate::plan::Figure)| {
             let time = |seconds: f64| format!("{:.2} ms", seconds * 1e3);
@@ -170,7 +170,7 @@ impl Report {
             .collect()
     }
 
-    /// Single figures that are no goals.
+    /// Figures without a goal.
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(time) = self.fdatasync {

@@ -1,4 +1,4 @@
-//! When a goal is met, and what a report says.
+//! Tests of when a goal is met, and of the three forms of the report.
 
 use super::*;
 use crate::startup::Starts;
@@ -7,7 +7,7 @@ use crate::{
     plan::Figure,
 };
 
-/// An API server that meets every goal.
+/// Measurements of an API server that meets every goal.
 fn good_api() -> Api {
     let read = Read { rate: 1_000.0, bytes_per_second: 1e9, cpu: 1e-5 };
     let ratio = Read { rate: 1.0, bytes_per_second: 1.0, cpu: 1.0 };
@@ -28,7 +28,7 @@ fn good_api() -> Api {
     }
 }
 
-/// A mirror that meets every goal.
+/// Measurements of a mirror that meets every goal.
 fn good_engine() -> crate::engine::Engine {
     let many = crate::engine::Many {
         first_sync: Duration::from_secs(3),
@@ -40,7 +40,7 @@ fn good_engine() -> crate::engine::Engine {
     crate::engine::Engine { many, runs: None, cluster: None }
 }
 
-/// A report whose rates at 128 writers are these.
+/// A report with these rates at 128 writers.
 fn report(short: bool, store: f64, one_each: f64, etcd: f64) -> Report {
     let mut report = Report::new(short, None);
     let rates = [(Database::Store, store), (Database::OneEach, one_each), (Database::Etcd, etcd)];
