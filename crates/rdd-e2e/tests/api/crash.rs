@@ -1,4 +1,4 @@
-//! `kill -9` under load: what was acknowledged is there, and watches go on where they were.
+//! Tests `kill -9` under load: acknowledged writes survive, and watches resume where they were.
 
 use std::{thread, time::Duration};
 
@@ -14,7 +14,7 @@ use rdd_testkit::{
 const WRITERS: usize = 4;
 const WATCHERS: usize = 3;
 const ROUNDS: u64 = 2;
-/// So many acknowledged writes in a round before it is killed.
+/// The number of acknowledged writes in a round before the daemon is killed.
 const WRITES: u64 = 120;
 
 // Finding A-10

@@ -1,4 +1,4 @@
-//! Definitions under load: served at once, and gone with their objects while others watch.
+//! Tests CRDs under load: they are served at once, and removed with their objects while clients watch.
 
 use std::thread;
 
@@ -28,7 +28,7 @@ fn a_definition_is_established_when_it_is_answered_and_its_first_object_waits_fo
                     let kind = format!("Book{maker}x{count}");
                     let made = api.post(DEFINITIONS, &mk_definition(&kind, &json!({"type": "object"}))).expect(201);
                     assert!(is_true(&made, "Established") && is_true(&made, "NamesAccepted"), "{made}");
-                    // No retry, no wait: the very next requests.
+                    // No retries and no delay: these are the very next requests.
                     api.post(&customs(&kind, "default"), &mk_custom(&kind, "a", &json!({}))).expect(201);
                     let served = api.get("/apis/k.example/v1").expect(200);
                     let found = served["resources"].as_array().unwrap().iter().any(|one| one["kind"] == kind.as_str());
@@ -104,7 +104,7 @@ fn a_definition_that_changes_under_a_watch_loses_no_event() {
         definition = api.put(&path("Book"), &definition).expect(200);
         let object = format!("b{round}");
         api.post(&books, &mk_custom("Book", &object, &json!({}))).expect(201);
-        // A watch may end because its definition changed; resumed where it was, it tells the rest.
+        // A watch may end because its CRD changed; when it is resumed, it delivers the remaining events.
         let event = loop {
             match watch.next(SOON) {
                 Next::Event(event) => break event,

@@ -1,4 +1,4 @@
-//! A disk that fills up under the API: writes are refused with a Status, reads go on, room heals it.
+//! Tests a disk that fills up under the API: writes fail with a Status, reads continue, and free space repairs it.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use rdd_testkit::{
 
 use crate::support::{MAPS, SOON, expect_proper, expect_unharmed, mk_map, until};
 
-/// A file system of one's own, small, gone with the test.
+/// A small file system of the test's own, unmounted on drop.
 struct Tmpfs(PathBuf);
 
 impl Tmpfs {
@@ -86,7 +86,7 @@ fn a_full_disk_refuses_writes_with_a_status_and_keeps_what_it_has() {
     drop(disk);
 }
 
-/// Finding A-8. The daemon is killed while its disk is full, and what it needs for its start is there already.
+/// Finding A-8. The daemon is killed while its disk is full; the files that it needs at its start exist already.
 #[test]
 fn killed_on_a_full_disk_it_starts_read_only_says_why_and_accepts_writes_when_there_is_space() {
     if !require("tmpfs") {
@@ -103,7 +103,7 @@ fn killed_on_a_full_disk_it_starts_read_only_says_why_and_accepts_writes_when_th
     fill(&wire, &local);
     daemon.kill();
     fs::write(local.join("rest"), vec![0; 16 << 20]).expect_err("the disk is smaller than that");
-    // Its port is taken meanwhile, so that one of the first objects is not as it has to be and cannot be changed either.
+    // Its port is taken meanwhile, so that one of its first objects has to change but cannot be written.
     let _taken = TcpListener::bind(("127.0.0.1", port_of(&wire))).unwrap();
 
     let started = daemon.rdd(&["svc", "start"]).expect_success();
@@ -115,7 +115,8 @@ fn killed_on_a_full_disk_it_starts_read_only_says_why_and_accepts_writes_when_th
     assert!(list["items"].as_array().unwrap().iter().any(|item| item["metadata"]["name"] == "before"));
     let mut watch = wire.watch(&format!("{MAPS}?watch=true"));
     assert_eq!(watch.expect()["type"], "ADDED");
-    // A write that is refused is what the daemon knows of its disk. It looks again after a second, and there may be room for that.
+    // The daemon learns from a failed write that its disk is full. It checks again after a second, and that check may succeed, so the write
+    // is repeated.
     let refuse = || expect_refused(&wire.post(MAPS, &mk_map("while-full", &"x".repeat(900_000))), &local);
     let says = |words: &[&str], text: &str| {
         eventually(&format!("{text:?} in what {words:?} says"), SOON, || {
@@ -154,7 +155,7 @@ fn port_of(wire: &Wire) -> u16 {
     rest.lines().next().unwrap().parse().unwrap()
 }
 
-/// Writes until there is no room for even a small object.
+/// Writes until not even a small object fits.
 fn fill(wire: &Wire, disk: &Path) {
     for bytes in [900_000, 100_000, 10_000, 10] {
         let value = "x".repeat(bytes);
@@ -166,7 +167,7 @@ fn fill(wire: &Wire, disk: &Path) {
     }
 }
 
-/// A write that a full disk has no room for.
+/// Expects the reply to a write that does not fit on the disk.
 #[track_caller]
 fn expect_refused(reply: &Reply, disk: &Path) {
     expect_proper("a full disk", reply);

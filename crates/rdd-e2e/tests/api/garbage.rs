@@ -1,4 +1,4 @@
-//! Garbage collection: what depends goes with its owner, waits for it, or outlives it, as the owner's deleter said.
+//! Tests garbage collection: dependents are deleted, waited for or orphaned, as the owner's propagation policy requires.
 
 use std::thread;
 
@@ -65,7 +65,7 @@ fn in_the_foreground_the_owner_waits_for_those_who_block_and_for_nobody_else() {
     api.merge(&at("held"), &json!({"metadata": {"finalizers": null}})).expect(200);
     until_gone(&api, &at("held"));
     until_gone(&api, &at("owner"));
-    // It blocked nobody, and its own finalizer still holds it.
+    // It did not block the owner, and its own finalizer still holds it.
     api.get(&at("free")).expect(200);
     api.merge(&at("free"), &json!({"metadata": {"finalizers": null}})).expect(200);
     until_gone(&api, &at("free"));
@@ -162,7 +162,7 @@ fn an_object_without_a_namespace_is_not_collected_for_an_owner_that_has_one() {
     let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     api.post(roles, &role).expect(201);
     delete(&api, "owner", "Background");
-    // People are told why it stays.
+    // An event explains to users why it stays.
     eventually("an event about it", SOON, || {
         let events = api.get("/api/v1/namespaces/default/events").json();
         let told = events["items"].as_array().is_some_and(|events| {

@@ -1,4 +1,4 @@
-//! Requests that mean harm, over TLS to a real daemon: a proper Status, bounded memory and time, no panic.
+//! Tests malicious requests over TLS to a real daemon: a proper Status, bounded memory and time, no panic.
 
 use std::{
     fmt::Write as _,
@@ -16,9 +16,9 @@ use crate::support::{
     DEFINITIONS, MAPS, customs, expect_proper, expect_unharmed, mk_custom, mk_definition, mk_map, peak_kib,
 };
 
-/// What an unoptimised daemon may take at its peak under all this: the body limit many times over, and no multiple of an input.
+/// The maximum peak memory of an unoptimized daemon: many times the body limit, but no multiple of an input.
 const PEAK_MIB: u64 = 400;
-/// What any of these may take on a busy machine.
+/// The maximum duration of each of these requests on a busy machine.
 const QUICK: Duration = Duration::from_secs(20);
 
 fn start() -> (Daemon, Wire, u32) {
@@ -52,7 +52,7 @@ fn a_hundred_megabytes_are_refused_before_they_are_read() {
     let mut chunk = b"100000\r\n".to_vec();
     chunk.extend(std::iter::repeat_n(b'[', 0x10_0000));
     chunk.extend_from_slice(b"\r\n");
-    // The server stops listening somewhere on the way; what it said before is the answer.
+    // The server stops reading at some point; the reply that it has sent before can still be read.
     let sent = (0..100).take_while(|_| stream.say(&chunk).is_ok()).count();
     let (reply, _) = stream.answer(false).unwrap();
     expect("in chunks", &reply, 413, "RequestEntityTooLarge");
@@ -87,7 +87,7 @@ fn bodies_that_grow_when_they_are_read_are_refused() {
         let applied = Ask::new("PATCH", &format!("{MAPS}/b?fieldManager=m")).body("application/apply-patch+yaml", bomb);
         expect(what, &wire.ask(&applied), 400, "BadRequest");
     }
-    // A patch that copies what it has copied doubles with each operation.
+    // A patch that copies what it has copied doubles in size with each operation.
     let grow = (0..60).map(|copy| json!({"op": "copy", "from": "/metadata", "path": format!("/metadata/k{copy}")}));
     let grow = serde_json::Value::Array(grow.collect()).to_string();
     wire.post(MAPS, &mk_map("a", "1")).expect(201);
@@ -109,7 +109,7 @@ fn patches_of_too_many_operations_are_refused() {
     };
     expect("10,001", &patch(10_001), 413, "RequestEntityTooLarge");
     assert_eq!(patch(10_000).expect(200)["data"]["value"], "2");
-    // The scale of an object is patched on the same path.
+    // The scale of an object is patched by the same code.
     let mut definition =
         mk_definition("Deck", &json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
     definition["spec"]["versions"][0]["subresources"] =
@@ -137,7 +137,7 @@ fn nesting_of_any_depth_is_refused_in_every_form() {
         let maps = "{\"a\":".repeat(depth) + "1" + &"}".repeat(depth);
         let selector = "(".repeat(depth.min(20_000));
         let mut nested = b"k8s\0".to_vec();
-        // Length-delimited fields in each other, as far as lengths of one byte go, again and again.
+        // Nested length-delimited fields, with lengths of one byte, repeated.
         nested.extend((0..depth).flat_map(|level| [0x0a, u8::try_from(120 - level % 60).unwrap()]));
         for (what, ask) in [
             ("JSON lists", Ask::new("POST", MAPS).body("application/json", lists.clone())),
@@ -221,15 +221,15 @@ fn names_that_climb_reach_nothing() {
 #[test]
 fn connections_that_say_little_hold_up_nobody() {
     let (daemon, wire, pid) = start();
-    // Strangers that never finish their first line, more of them than there are places.
+    // Unauthenticated clients that never finish their first line, more of them than the connection limit allows.
     let mut slow = Vec::new();
     for _ in 0..200 {
         let mut stream = wire.connect().unwrap();
-        // Those over the limit wait in line, and those that have had their time are closed for them.
+        // Connections over the limit wait in the queue; older ones that exceed their time are closed in their favour.
         let _ = stream.say(b"GET /api");
         slow.push(stream);
     }
-    // Known ones that never finish their bodies.
+    // Authenticated clients that never finish their bodies.
     let head = wire.head("POST", MAPS);
     for _ in 0..50 {
         let mut stream = wire.connect().unwrap();
@@ -262,7 +262,7 @@ fn requests_that_are_none_are_refused_and_end_their_connection_only() {
         long.as_bytes(),
     ] {
         let mut stream = wire.connect().unwrap();
-        // It may be cut off while it speaks.
+        // The server may close the connection during the write.
         let _ = stream.say(garbage);
         let closed = stream.until_closed(Duration::from_secs(45));
         let text = String::from_utf8_lossy(&closed.expect("the server closes it")).into_owned();
@@ -271,12 +271,12 @@ fn requests_that_are_none_are_refused_and_end_their_connection_only() {
     expect_unharmed(&daemon, &wire, pid, PEAK_MIB);
 }
 
-/// What an unoptimised daemon may take while several large objects are applied at once: no more than for one after the other.
+/// The maximum peak memory of an unoptimized daemon during several large applies: no more than for one after the other.
 const APPLY_PEAK_MIB: u64 = 300;
-/// How many are applied at once.
+/// The number of concurrent applies.
 const APPLIES: usize = 5;
 
-/// A body of 1.5 MB for server-side apply, whose fields are owned one by one.
+/// A body of 1.5 MB for server-side apply, with a managed field per key.
 fn mk_wide(mut object: serde_json::Value, field: &str) -> String {
     let entries =
         (0..18_000).map(|number| (format!("a-key-that-is-as-long-as-others-{number:05}"), json!("y".repeat(38))));
@@ -286,7 +286,7 @@ fn mk_wide(mut object: serde_json::Value, field: &str) -> String {
     text
 }
 
-/// Sends so many at once, each of another object, and expects that all are applied.
+/// Sends this many applies concurrently, each to another object, and expects that all succeed.
 fn apply_at_once(wire: &Wire, collection: &str, body: impl Fn(&str) -> String + Sync) {
     thread::scope(|scope| {
         for number in 0..APPLIES {
@@ -301,7 +301,7 @@ fn apply_at_once(wire: &Wire, collection: &str, body: impl Fn(&str) -> String + 
     });
 }
 
-/// Finding A-8. What others have taken before does not count: the peak is measured anew.
+/// Finding A-8. The peak is reset first, so that memory of earlier requests does not count.
 #[test]
 fn large_applies_at_once_take_no_more_memory_than_one_after_the_other() {
     let (daemon, wire, pid) = start();
@@ -326,7 +326,7 @@ fn large_applies_at_once_take_no_more_memory_than_one_after_the_other() {
     expect_unharmed(&daemon, &wire, pid, APPLY_PEAK_MIB);
 }
 
-/// Lets the peak of a process begin at what it has now, which is returned in MiB.
+/// Resets the peak memory of a process to its current memory, and returns that in MiB.
 fn reset_peak(pid: u32) -> u64 {
     std::fs::write(format!("/proc/{pid}/clear_refs"), "5").unwrap();
     peak_kib(pid) / 1024
@@ -337,7 +337,7 @@ fn reset_peak(pid: u32) -> u64 {
 fn work_that_goes_on_when_the_deadline_passes_ends_and_stores_nothing() {
     let api = TestApi::start();
     let body = mk_wide(mk_map("late", ""), "data");
-    // The body is there at once, and reading it alone takes longer than this.
+    // The body arrives at once, and decoding it alone takes longer than the timeout.
     let late = api.ask(&Ask::new("POST", &format!("{MAPS}?timeout=5ms")).body("application/json", body.clone()));
     assert_eq!((late.code, late.reason().as_str()), (504, "Timeout"), "{}", late.text());
     api.post(MAPS, &mk_map("next", "1")).expect(201);

@@ -1,4 +1,4 @@
-//! The API under bad input and faults: a daemon over TLS where the fault is of the process, the core in process elsewhere.
+//! Tests the API under bad input and faults: a real daemon over TLS for faults of the process, the API server in this process otherwise.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
 mod crash;

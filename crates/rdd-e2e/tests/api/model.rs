@@ -1,4 +1,4 @@
-//! Lists and watches against a model, while several clients write at random.
+//! Tests lists and watches against a model, while several clients write at random.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use crate::support::{MAPS, Random, SOON, expect_proper, mk_map, name, version};
 
 const WRITERS: u64 = 3;
 const WRITES: usize = 150;
-/// What is watched and listed: everything, and what moves in and out of selectors.
+/// The selectors of lists and watches: none, and some that objects start and stop to match.
 const SELECTORS: &[&str] =
     &["", "&labelSelector=tier%3Dfront", "&labelSelector=tier!%3Dfront,name", "&fieldSelector=metadata.name%3Dm3"];
 
@@ -26,7 +26,7 @@ fn labelled(name: &str, value: &str, tier: &str) -> Value {
     map
 }
 
-/// Writes at random; whatever is refused is refused because another was faster.
+/// Writes at random; a failed write lost a race against another writer.
 fn write_at_random(api: &TestApi, seed: u64) {
     let mut random = Random::new(seed);
     for turn in 0..WRITES {
@@ -43,7 +43,7 @@ fn write_at_random(api: &TestApi, seed: u64) {
     }
 }
 
-/// What a list shows: names with versions and values.
+/// The content of a list: the resource version and data by name.
 fn shown<'a>(items: impl IntoIterator<Item = &'a Value>) -> BTreeMap<String, (u64, Value)> {
     items.into_iter().map(|item| (name(item), (version(item), item["data"].clone()))).collect()
 }
@@ -57,7 +57,7 @@ fn list_at(api: &TestApi, version: u64, selector: &str) -> BTreeMap<String, (u64
     shown(items(&api.get(&path).expect(200)))
 }
 
-/// Folds a watch, and compares it with the list at the version it has come to, every few events and at the end.
+/// Applies the events of a watch to a list, and compares the result with the list at the same version, every few events and at the end.
 fn follow(api: &TestApi, selector: &str, written: &AtomicBool) {
     let list = api.get(&format!("{MAPS}?{}", selector.trim_start_matches('&'))).expect(200);
     let (mut at, mut folded) = (version(&list), shown(items(&list)));
@@ -119,7 +119,7 @@ fn every_watch_folds_to_the_list_at_its_version_with_and_without_selectors() {
     });
 }
 
-/// All pages of a list, and the version that they say they are of.
+/// All pages of a list, with the version that they report.
 fn pages(api: &TestApi, selector: &str) -> (u64, BTreeMap<String, (u64, Value)>) {
     let mut found = BTreeMap::new();
     let mut more = String::new();
@@ -169,7 +169,7 @@ fn mk_forgetful() -> TestApi {
     TestApi::start_with(limits, SystemClock::shared())
 }
 
-/// Writes until a version has been forgotten: the first answer that says so.
+/// Writes until a version has been compacted; returns the first reply that reports it.
 fn until_expired(api: &TestApi, what: &str, ask: impl Fn() -> Reply) -> Reply {
     let began = Instant::now();
     for turn in 0.. {
@@ -190,7 +190,7 @@ fn what_was_compacted_is_gone_and_a_list_goes_on_with_the_token_it_is_given() {
     for count in 0..9 {
         api.post(MAPS, &labelled(&format!("m{count}"), "0", "front")).expect(201);
     }
-    // Not all of the namespace, for what every namespace has may come at any time.
+    // With a selector, since objects that every namespace contains may be created at any time.
     let maps = format!("{MAPS}?labelSelector=tier");
     let page = api.get(&format!("{maps}&limit=3")).expect(200);
     let (old, token) = (version(&page), page["metadata"]["continue"].as_str().unwrap().to_owned());
@@ -198,7 +198,7 @@ fn what_was_compacted_is_gone_and_a_list_goes_on_with_the_token_it_is_given() {
     assert_eq!((expired.code, expired.reason().as_str()), (410, "Expired"), "{}", expired.text());
     let fresh = expired.json()["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
     assert!(!fresh.is_empty(), "{}", expired.text());
-    // The rest, as it is now: nothing of the first page again, nothing left out.
+    // The remaining objects in their current state: no object of the first page is repeated and none is left out.
     let rest = api.get(&format!("{maps}&continue={fresh}")).expect(200);
     let mut names: Vec<String> = items(&page).iter().chain(items(&rest)).map(name).collect();
     let wanted: Vec<String> = items(&api.get(&maps).expect(200)).iter().map(name).collect();
@@ -208,7 +208,7 @@ fn what_was_compacted_is_gone_and_a_list_goes_on_with_the_token_it_is_given() {
 
     let exact = api.get(&format!("{MAPS}?resourceVersion={old}&resourceVersionMatch=Exact"));
     assert_eq!((exact.code, exact.reason().as_str()), (410, "Expired"), "{}", exact.text());
-    // The newest changes are kept for watches whatever their age, so there have to be some.
+    // The newest changes are kept for watches whatever their age, so there have to be enough of them.
     for turn in 0..20 {
         api.put(&format!("{MAPS}/m1"), &labelled("m1", &turn.to_string(), "front")).expect(200);
     }
@@ -216,7 +216,7 @@ fn what_was_compacted_is_gone_and_a_list_goes_on_with_the_token_it_is_given() {
     let event = late.expect();
     assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(410)), "{event}");
     assert_eq!(late.next(SOON), Next::Ended);
-    // A client that begins anew finds everything.
+    // A client that starts again with a list finds everything.
     let list = api.get(MAPS).expect(200);
     let mut again = api.watch(&format!("{maps}&watch=true&resourceVersion={}", version(&list)));
     let made = api.post(MAPS, &labelled("new", "0", "front")).expect(201);

@@ -1,11 +1,11 @@
-//! Spoiling requests: bytes, fields, types, paths and headers, each a little, in ways that clients never would.
+//! Mutates requests slightly, in bytes, fields, types, paths and headers, in ways that no client would.
 
 use rdd_testkit::api::Ask;
 use serde_json::{Value, json};
 
 use crate::support::Random;
 
-/// Texts that have broken a parser somewhere.
+/// Byte sequences that have broken parsers.
 const NASTY: &[&[u8]] = &[
     b"\x00",
     b"\xff\xfe",
@@ -32,13 +32,13 @@ const NASTY: &[&[u8]] = &[
     b"\r\n",
 ];
 
-/// What may stand in a path, and mostly should not.
+/// Strings to insert into paths, most of them invalid there.
 const IN_PATHS: &[&str] = &[
     "%", "%2e%2e", "%2f", "%252f", "%00", "%ff", "..", "/", "//", "?", "&", "=", ";", "%zz", "+", "#", "~", "@", ":",
     "*",
 ];
 
-/// Parameters with values that make no sense.
+/// Query parameters with invalid values.
 const PARAMETERS: &[&str] = &[
     "limit=-1",
     "limit=99999999999999999999",
@@ -92,7 +92,7 @@ const ACCEPTS: &[&str] = &[
     "application/json;as=Table;g=meta.k8s.io;v=v9, */*",
 ];
 
-/// A request that is a little worse.
+/// Returns a mutated copy of a request.
 pub(crate) fn spoil(ask: &Ask, random: &mut Random) -> Ask {
     let mut spoilt = ask.clone();
     for _ in 0..=random.below(3) {
@@ -152,7 +152,7 @@ fn spoil_headers(ask: &mut Ask, random: &mut Random) {
     ask.headers.push((name.to_owned(), random.pick(values).as_bytes().to_vec()));
 }
 
-/// Changes a field of a body of JSON: another type, another place, gone. Other bodies lose a line or have one twice.
+/// Mutates a field of a JSON body: its type or place, or removes it. Other bodies lose or repeat a line.
 fn spoil_fields(ask: &mut Ask, random: &mut Random) {
     let Ok(mut value) = serde_json::from_slice::<Value>(&ask.body) else { return spoil_lines(&mut ask.body, random) };
     let count = count_nodes(&value);
@@ -207,7 +207,7 @@ fn count_nodes(value: &Value) -> usize {
     }
 }
 
-/// The node of this number, in the order of a walk.
+/// The node with this number, in the order of a walk.
 fn node(value: &mut Value, mut number: usize) -> Option<&mut Value> {
     if number == 0 {
         return Some(value);

@@ -1,4 +1,4 @@
-//! Namespaces that go: emptied of everything, whatever its kind, and held by finalizers as long as they hold.
+//! Tests deleted namespaces: all of their content is deleted, whatever its kind, and finalizers delay their end.
 
 use rdd_testkit::api::{Server, TestApi};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Depth against the stack: schemas as deep as a body can hold them, and objects as deep against them, in the debug build.
+//! Tests the stack with the deepest schemas that a body can contain, and with objects of the same depth, in the debug build.
 
 use rdd_testkit::{
     Daemon,
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::support::{DEFINITIONS, customs, expect_proper, expect_unharmed, mk_custom, mk_definition};
 
-/// One way to put a schema into another, and a value into another.
+/// A way to nest a schema in another one, and a value in another one.
 struct Form {
     kind: &'static str,
     schema: fn(Value) -> Value,
     value: fn(Value) -> Value,
-    /// The deepest schema of this form that a body of the greatest depth holds.
+    /// The deepest schema of this form that a body of the maximum depth can contain.
     depth: usize,
 }
 
@@ -69,7 +69,7 @@ fn schemas_and_objects_as_deep_as_bodies_allow_do_not_overflow_the_stack() {
         let wrong = wire.post(&path, &mk_custom(kind, "y", &of("b", *depth)));
         expect_proper(kind, &wrong);
         assert_eq!(wrong.reason(), "Invalid", "{kind}");
-        // Far below what the schema describes, as deep as any body may be.
+        // Deeper than the schema, and as deep as a body may be.
         expect_proper(kind, &wire.post(&path, &mk_custom(kind, "z", &of("a", 120))));
         wire.apply(&one, "m", &mk_custom(kind, "x", &of("aaaa", *depth))).expect(200);
         wire.merge(&one, &json!({"spec": of("aaaaa", *depth)})).expect(200);
@@ -85,7 +85,7 @@ fn schemas_and_objects_as_deep_as_bodies_allow_do_not_overflow_the_stack() {
         wire.get(document).expect(200);
     }
     for Form { kind, schema, .. } in FORMS {
-        // Deeper than that is refused, as a body or as a schema.
+        // Anything deeper is rejected, both as a body and as a schema.
         for depth in [70, 110, 2000] {
             let mut text = mk_definition(kind, &json!("HERE")).to_string();
             let deep = nest_text(depth, *schema);
@@ -98,7 +98,7 @@ fn schemas_and_objects_as_deep_as_bodies_allow_do_not_overflow_the_stack() {
     expect_unharmed(&daemon, &wire, pid, 400);
 }
 
-/// As text, so that the test's own stack holds whatever the depth.
+/// Builds the text directly, so that the test's own stack suffices at any depth.
 fn nest_text(depth: usize, around: fn(Value) -> Value) -> String {
     let one = around(json!("HERE")).to_string();
     let (before, after) = one.split_once("\"HERE\"").unwrap();
@@ -136,7 +136,7 @@ fn rules_of_any_size_and_any_work_are_bounded() {
     let work = "self.spec.l.all(a, self.spec.l.all(b, self.spec.l.all(c, self.spec.l.all(d, a + b + c + d != 'x'))))";
     let made = wire.post(DEFINITIONS, &ruled(work));
     expect_proper("work", &made);
-    // Whether such a rule may be written is a matter of estimated cost; if it may, running it is cut off.
+    // The estimated cost decides whether such a rule is accepted; if it is, its evaluation is limited.
     if made.code == 201 {
         let items = vec!["aaaa"; 1000];
         let reply = wire.post(&customs("Ruled", "default"), &mk_custom("Ruled", "x", &json!({"l": items})));

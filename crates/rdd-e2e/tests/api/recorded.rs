@@ -1,4 +1,4 @@
-//! Recorded requests, spoilt in thousands of ways: each has a proper answer, and the server lives on.
+//! Tests thousands of mutated recorded requests: each gets a proper reply, and the server survives.
 
 use std::{
     fs,
@@ -16,15 +16,14 @@ use crate::{
     support::{MAPS, Random, expect_proper, expect_unharmed},
 };
 
-/// How long the requests of one run may take altogether.
+/// The time for all requests of a run.
 const BUDGET: Duration = Duration::from_secs(15);
-/// How long one may take, on a machine that is busy with other tests.
+/// The timeout of one request, on a machine that is busy with other tests.
 const ONE_TAKES: Duration = Duration::from_secs(15);
-/// Fewer than that, and the run proves too little.
+/// The minimum number of requests; fewer prove too little.
 const CASES_MIN: usize = 300;
 
-/// The requests that the mirror asks of kube-apiserver and of us, but watches, which do not end, and webhooks, which would be
-/// asked by every request after them.
+/// The requests of the conformance mirror, without watches, which do not end, and webhooks, which every later request would call.
 fn recorded() -> Vec<Ask> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/mirror/cases");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -64,16 +63,16 @@ fn describe(ask: &Ask) -> String {
     format!("{} {}\n{}\n\n{body}\n", ask.method, ask.path, headers.join("\n"))
 }
 
-/// Answers that are not as all others because kube-apiserver gives them so (the mirror has its words): OpenAPI documents are
-/// refused without a body, HEAD has none, and a scale without its field is an internal error.
+/// Whether a reply deviates from the usual form because kube-apiserver's does (the mirror has recorded it): an error for an OpenAPI
+/// document has no body, HEAD has none either, and a scale without its field is an internal error.
 fn is_as_upstream(ask: &Ask, reply: &Reply) -> bool {
     let bare = reply.body.is_empty() && (ask.method == "HEAD" || ask.path.starts_with("/openapi"));
-    // What is no request of HTTP at all is refused below us, as Go's server does, and that connection is over.
+    // Invalid HTTP is rejected by the HTTP library, as in Go's server, and the connection is closed.
     let unheard = reply.code == 400 && reply.header("connection") == Some("close");
     bare || unheard || (ask.path.contains("/scale") && reply.text().contains("replicas field"))
 }
 
-/// Spoils them one after the other, again and again, for as long as the budget lasts.
+/// Sends mutated requests in turn, for as long as the time lasts.
 fn storm(server: &dyn Server, seed: u64) {
     let asks = recorded();
     assert!(asks.len() > 300, "only {} requests were read", asks.len());
@@ -85,7 +84,7 @@ fn storm(server: &dyn Server, seed: u64) {
                 assert!(cases > CASES_MIN, "only {cases} requests in {BUDGET:?}");
                 return;
             }
-            // What it was meant to be comes too, so that later ones find what they build on.
+            // Sends the unmodified request too, so that later requests find the objects that they need.
             if round == 0 {
                 server.ask(ask);
             }

@@ -1,4 +1,4 @@
-//! Small words that the scenarios share.
+//! Helpers that the API tests share.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -9,23 +9,23 @@ use rdd_testkit::{
 };
 use serde_json::{Value, json};
 
-/// Numbers that look random and are the same in every run.
+/// A random number generator with the same sequence in every run.
 pub(crate) use rdd_testkit::api::ledger::SeededRandom as Random;
 
-/// Long enough for a busy machine; only a failing test waits this long.
+/// A timeout that is long enough for a busy machine; only a failing test waits this long.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
-/// Where the ConfigMaps of the default namespace are.
+/// The path of the ConfigMaps of the default namespace.
 pub(crate) const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Where definitions are.
+/// The path of CRDs.
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 pub(crate) fn mk_map(name: &str, value: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"value": value}})
 }
 
-/// A definition of a namespaced kind in the group `k.example` with one version, and this schema of `spec`.
+/// A CRD of a namespaced kind in the group `k.example` with one version, and with this schema of `spec`.
 pub(crate) fn mk_definition(kind: &str, spec: &Value) -> Value {
     let singular = kind.to_lowercase();
     let plural = format!("{singular}s");
@@ -48,7 +48,7 @@ pub(crate) fn mk_custom(kind: &str, name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "k.example/v1", "kind": kind, "metadata": {"name": name}, "spec": spec})
 }
 
-/// Where the objects of such a kind are.
+/// The path of the objects of such a kind.
 pub(crate) fn customs(kind: &str, namespace: &str) -> String {
     format!("/apis/k.example/v1/namespaces/{namespace}/{}s", kind.to_lowercase())
 }
@@ -58,14 +58,14 @@ pub(crate) fn name(object: &Value) -> String {
     object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The version of an object or a list, as a number.
+/// The resource version of an object or a list, as a number.
 #[track_caller]
 pub(crate) fn version(object: &Value) -> u64 {
     let text = object["metadata"]["resourceVersion"].as_str();
     text.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no resourceVersion: {object}"))
 }
 
-/// Waits until there is nothing at a path.
+/// Waits until there is no object at a path.
 #[track_caller]
 pub(crate) fn until_gone(server: &dyn Server, path: &str) {
     eventually(&format!("the end of {path}"), SOON, || {
@@ -74,7 +74,7 @@ pub(crate) fn until_gone(server: &dyn Server, path: &str) {
     });
 }
 
-/// Waits until what is at a path is as wanted, and returns it.
+/// Waits until the object at a path satisfies a condition, and returns it.
 #[track_caller]
 pub(crate) fn until(server: &dyn Server, path: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     eventually(what, SOON, || {
@@ -84,7 +84,7 @@ pub(crate) fn until(server: &dyn Server, path: &str, what: &str, wanted: impl Fn
     })
 }
 
-/// An answer that any client can make sense of.
+/// Expects a reply that any Kubernetes client can handle.
 #[track_caller]
 pub(crate) fn expect_proper(what: &str, reply: &Reply) {
     if let Some(why) = reply.improper() {
@@ -92,7 +92,7 @@ pub(crate) fn expect_proper(what: &str, reply: &Reply) {
     }
 }
 
-/// What must hold of a daemon after anything whatever: it serves, it never panicked, and it is not larger than this.
+/// Expects that a daemon is intact after any request: it still serves, it has not panicked, and its memory is within the limit.
 #[track_caller]
 pub(crate) fn expect_unharmed(daemon: &Daemon, server: &dyn Server, pid: u32, peak_mib: u64) {
     server.get("/api/v1/namespaces/default").expect(200);
@@ -103,8 +103,8 @@ pub(crate) fn expect_unharmed(daemon: &Daemon, server: &dyn Server, pid: u32, pe
     assert!(peak <= peak_mib, "the daemon took {peak} MiB at its peak");
 }
 
-/// All that the daemon has logged, rotated files included. A log that is missing, empty or unreadable fails the test: it
-/// would hide a panic.
+/// All log lines of the daemon, including rotated files. A log that is missing, empty or unreadable fails the test, since it could hide a
+/// panic.
 #[track_caller]
 pub(crate) fn log_of(daemon: &Daemon) -> String {
     read_logs(&daemon.path("log_dir")).unwrap_or_else(|why| panic!("the log of the daemon cannot be judged: {why}"))
@@ -119,7 +119,7 @@ fn read_logs(folder: &Path) -> Result<String, String> {
             text.push_str(&read_logs(&path)?);
             continue;
         }
-        // A crash may cut a character in two; that is not a reason to look away.
+        // A crash may cut a character; the rest must still be read.
         text.push_str(&String::from_utf8_lossy(&fs::read(&path).map_err(|error| failed(&path, error))?));
     }
     if text.trim().is_empty() { Err(format!("{} holds no line", folder.display())) } else { Ok(text) }
@@ -138,7 +138,7 @@ fn a_log_that_is_missing_empty_or_unreadable_is_an_error_and_not_an_empty_text()
     assert!(read_logs(folder.path()).is_err(), "a file that cannot be read is an error");
 }
 
-/// The most memory that a process had, since it began or since that was reset.
+/// The peak memory of a process since its start or since the peak was reset.
 pub(crate) fn peak_kib(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

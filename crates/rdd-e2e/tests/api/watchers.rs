@@ -1,4 +1,4 @@
-//! Watchers that do not read, and a server that goes: nobody else notices the former, everybody is told of the latter.
+//! Tests watchers that stop reading, which no other client may notice, and a server shutdown, which all watchers must see.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ fn a_watcher_that_stops_reading_is_cut_off_and_blocks_nobody() {
         last = version(&put);
         assert_eq!(version(&quick.expect()["object"]), last, "the watcher that reads sees each");
     }
-    // It reads again at last: some are still on their way to it, then it is told that it is too late, or cut off.
+    // It reads again: some buffered events arrive, then an error that it is too late, or the end.
     let mut seen = 0;
     let expired = loop {
         match slow.next(SOON) {

@@ -1,4 +1,4 @@
-//! Property tests of the small languages in requests: any text is either understood or refused properly.
+//! Property tests of the small languages in requests: any text is either accepted or rejected with a proper Status.
 
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ fn config() -> ProptestConfig {
     ProptestConfig { cases: 120, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Each property is checked against one server, which must survive all cases.
+/// Checks a property against one server, which must survive all cases.
 fn check<S: Strategy>(strategy: S, ask: impl Fn(&S::Value) -> Ask)
 where
     S::Value: std::fmt::Debug,
@@ -155,7 +155,7 @@ fn a_token_of_a_list_with_other_selectors_is_not_a_way_around_them() {
     let page = api.get(&format!("{MAPS}?limit=1")).expect(200);
     let token = page["metadata"]["continue"].as_str().unwrap();
     assert!(version(&page) > 0);
-    // In another namespace the token names no key that is there: nothing of the first one comes out.
+    // In another namespace the token refers to no existing key: it must not reveal objects of the first namespace.
     let elsewhere = api.get(&format!("/api/v1/namespaces/kube-public/configmaps?limit=5&continue={token}"));
     expect_proper("another namespace", &elsewhere);
     let names = elsewhere.text();

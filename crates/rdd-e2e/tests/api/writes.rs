@@ -1,4 +1,4 @@
-//! Several writers at once: names that never collide, versions that never lie, preconditions that hold.
+//! Tests concurrent writers: generated names never collide, resource versions are correct, preconditions hold.
 
 use std::{collections::BTreeSet, thread};
 

@@ -1,4 +1,4 @@
-//! `rdd delete` and `rdd reset`: asked first, then thorough.
+//! Tests `rdd delete` and `rdd reset`: they ask for confirmation, and then remove everything.
 
 use serde_json::json;
 
@@ -73,7 +73,7 @@ fn a_reset_replaces_the_machine_and_keeps_the_app() {
     expect(&product.rdd(&["reset"]), 0, &["App has no VM; nothing to reset"]);
     let (app, vm) = (product.app().unwrap(), with_vm(&product));
     let command = product.spawn(&["reset", "--yes"]);
-    // The App's controller would make another.
+    // The App's controller would create another one.
     let path = format!("{VMS}/rd");
     rdd_testkit::eventually("the machine's end", crate::support::SOON, || {
         product.api().get(&path).is_none().then_some(())

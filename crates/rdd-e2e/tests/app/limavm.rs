@@ -1,4 +1,4 @@
-//! `rdd limavm …`: machines by name.
+//! Tests `rdd limavm …`: commands for LimaVMs by name.
 
 use std::fs;
 
@@ -27,7 +27,7 @@ fn vm(product: &Product, name: &str) -> Option<Value> {
     product.api().get(&format!("{VMS}/{name}"))
 }
 
-/// A machine as its controller leaves it.
+/// A LimaVM in the state in which its controller leaves it.
 fn with_vm(product: &Product, name: &str, text: &str) {
     config_map(product, name, text);
     config_map(product, &format!("{name}-template"), text);
@@ -66,7 +66,7 @@ fn a_machine_is_created_from_a_file_which_becomes_its_own() {
 #[test]
 fn a_machine_is_created_from_a_config_map() {
     let product = Product::start(Manner::Settle);
-    // A name that could be one of a ConfigMap is one.
+    // A word that names a ConfigMap means that ConfigMap, even if it could be a file.
     config_map(&product, "x.yaml", TEMPLATE);
     let message = "LimaVM \"a\" created in namespace \"default\" with template ConfigMap \"x.yaml\"";
     expect(&product.rdd(&["limavm", "create", "a", "x.yaml"]), 0, &[message]);
@@ -80,7 +80,7 @@ fn a_machine_is_created_from_a_config_map() {
 fn what_was_made_for_a_machine_that_cannot_be_is_removed() {
     let product = Product::start(Manner::Settle);
     let file = template(&product, TEMPLATE);
-    // The definition of this test has no room for such a name.
+    // The CRD of this test does not allow such a long name.
     let name = "a-name-that-is-longer-than-that";
     let output = product.rdd(&["limavm", "create", name, &file]);
     assert_eq!(output.code, Some(1), "no code 3 here: {}", output.stderr);
@@ -111,7 +111,7 @@ fn a_machine_is_started_stopped_restarted_and_deleted_by_its_name() {
     for verb in ["start", "stop", "restart", "delete", "edit", "shell"] {
         expect(&product.rdd(&["limavm", verb, "x"]), 1, &["LimaVM \"x\" not found in any namespace"]);
     }
-    // `rdd shell` knows what has to be started for it.
+    // `rdd shell` suggests what has to be started.
     let output = product.rdd(&["shell"]);
     assert_eq!(output.code, Some(1), "{output:?}");
     assert!(output.stderr.contains("hint: start the App first: rdd start"), "{}", output.stderr);
@@ -183,7 +183,7 @@ fn a_template_is_edited_until_it_is_right_or_given_up() {
     config_map(&product, "x-template", TEMPLATE);
     status("x-template");
 
-    // Relative to the folder in which the commands run.
+    // The path is relative to the commands' working directory.
     let editor = |text: &str| {
         let program = script(
             product.home(),
@@ -203,7 +203,7 @@ fn a_template_is_edited_until_it_is_right_or_given_up() {
     assert_eq!(failed.code, Some(1));
     assert!(messages_of(&failed.stderr)[0].contains("problem with the editor"), "{}", failed.stderr);
 
-    // One that nobody may change any more: the server refuses, and nobody answers the question.
+    // An immutable ConfigMap: the server rejects the change, and the question gets no answer.
     product.api().merge(&format!("{MAPS}/x-template"), &json!({"immutable": true}));
     let refused = editor("echo 'cpus: 4' >> \"$2\"");
     assert_eq!(refused.code, Some(1));

@@ -1,4 +1,4 @@
-//! The product's commands against a real daemon, with a small controller of the test's own behind the API.
+//! Tests the product's commands against a real daemon, with a small fake controller behind the API.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
 mod delete;

@@ -1,4 +1,4 @@
-//! The whole chain, with the product's own controllers and a container engine of this machine.
+//! Tests the whole product, with its own controllers and a container engine of this machine.
 
 use std::{fs, path::Path};
 
@@ -69,7 +69,7 @@ fn machine(sandbox: &Sandbox) -> Value {
 fn values_of_a_machine_are_changed_and_a_reset_makes_it_anew() {
     let sandbox = talkative().build();
     let socket = sandbox.home().join("engine.sock");
-    // The machine uses an engine that somebody else runs, so nothing but files and a link is made.
+    // The VM uses an existing engine, so only files and a link are created.
     let _engine = FakeEngine::start(&socket).unwrap();
     let file = sandbox.home().join("x.yaml");
     fs::write(&file, format!("vmType: host\nparam:\n  HOST_ENGINE_SOCKET: {}\n", socket.display())).unwrap();

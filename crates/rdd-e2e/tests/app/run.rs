@@ -1,4 +1,4 @@
-//! `rdd run`: a command of the user's, with the instance around it.
+//! Tests `rdd run`: it runs a command with the environment of the instance.
 
 use rdd_stdx::process::{Process, Signal};
 use rdd_testkit::eventually;

@@ -1,4 +1,4 @@
-//! `rdd set`, `start` and `stop`: what they write, say, and end with.
+//! Tests `rdd set`, `start` and `stop`: what they write and print, and their exit codes.
 
 use serde_json::json;
 
@@ -28,7 +28,7 @@ fn the_app_is_created_and_waited_for_and_then_updated() {
     let product = Product::start(Manner::Idle);
     product.rdd(&["svc", "stop"]).expect_success();
     product.manner(Manner::Settle);
-    // The service is started for it.
+    // It starts the service.
     let output = product.rdd(&["set", "virtualMachine.memory=4Gi", "running=true"]).expect_success();
     let messages = messages_of(&output.stderr);
     let name = format!("rancher-desktop-{}", product.instance());
@@ -57,7 +57,7 @@ fn the_app_is_created_and_waited_for_and_then_updated() {
     assert!(fields.contains("\"manager\":\"rdd\",\"operation\":\"Update\""), "{fields}");
 }
 
-// Finding 295-T8: what is so already returns at once.
+// Finding 295-T8: a change without effect returns at once.
 #[test]
 fn a_change_that_changes_nothing_returns_at_once() {
     let product = Product::start(Manner::Settle);
@@ -136,7 +136,7 @@ fn what_the_server_refuses_has_a_code_of_its_own() {
     product.rdd(&["start"]).expect_success();
     let output = product.rdd(&["set", "kubernetes.enabled=true", "--log-format=json"]);
     assert_eq!(output.code, Some(3));
-    // Before it, a busy machine has it say that it waits.
+    // On a busy machine, a record about waiting comes first.
     let record: serde_json::Value = serde_json::from_str(output.stderr.lines().last().unwrap()).unwrap();
     assert_eq!((&record["exit-code"], &record["level"]), (&3.into(), &"error".into()));
     assert!(record["msg"].as_str().unwrap().starts_with("failed to update App: "), "{record}");

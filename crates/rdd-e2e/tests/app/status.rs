@@ -1,4 +1,4 @@
-//! `rdd status`: the truth, whatever state the instance is in.
+//! Tests `rdd status`: its report is correct in every state of the instance.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ fn data(product: &Product) -> (Option<i32>, Value) {
     (output.code, serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}")))
 }
 
-/// `id=state` of every part.
+/// `id=state` of every part, parents first.
 fn states(node: &Value) -> String {
     let own = format!("{}={}", node["id"].as_str().unwrap(), node["state"].as_str().unwrap());
     let below = node["children"].as_array().unwrap().iter().map(states);
@@ -35,14 +35,14 @@ fn with_machine(product: &Product, running: bool) {
     );
 }
 
-/// Something that answers as a container engine does.
+/// A socket that answers like a container engine.
 fn engine(product: &Product) -> std::thread::JoinHandle<()> {
     let folder = product.home().join(format!(".rd{}", product.instance()));
     fs::create_dir_all(&folder).unwrap();
     let listener = UnixListener::bind(folder.join("docker.sock")).unwrap();
     std::thread::spawn(move || {
         while let Ok((mut stream, _)) = listener.accept() {
-            // The whole question is heard: to hang up on what is still coming would lose the answer.
+            // Reads the whole request: closing the socket earlier could discard the reply.
             let (mut heard, mut byte) = (Vec::new(), [0]);
             while !heard.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
                 heard.push(byte[0]);

@@ -1,4 +1,4 @@
-//! An instance with the product's definitions and a controller that does what a test tells it.
+//! An instance with the product's CRDs, and a fake controller that behaves as the test requires.
 
 use std::{
     fs,
@@ -22,26 +22,26 @@ use rdd_types::{CustomResourceExt, app::App, lima::LimaVM};
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
-/// Long enough for a busy machine; only a failing test waits this long.
+/// A timeout that is long enough for a busy machine; only a failing test waits this long.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
 pub(crate) const APP: &str = "/apis/app.rancherdesktop.io/v1alpha1/apps/app";
 pub(crate) const VMS: &str = "/apis/lima.rancherdesktop.io/v1alpha1/namespaces/default/limavms";
 
-/// What the controller does with the App.
+/// How the fake controller treats the App.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// Nothing at all.
+    /// It does nothing.
     Idle,
-    /// Says that it is at it, and gets no further.
+    /// It reports progress but never finishes.
     Dawdle,
-    /// Reaches what is wanted.
+    /// It reaches the desired state.
     Settle,
-    /// Fails.
+    /// It fails.
     Fail,
 }
 
-/// A stopped instance that will run no controllers of its own, and the test's controller.
+/// An instance without controllers of its own, and the fake controller.
 pub(crate) struct Product {
     sandbox: Sandbox,
     api: Arc<Api>,
@@ -67,13 +67,13 @@ impl Drop for Product {
     }
 }
 
-/// An instance whose commands say what they do.
+/// A sandbox whose commands log at the level info.
 pub(crate) fn talkative() -> SandboxBuilder {
     Sandbox::builder().env("RDD_LOG_LEVEL", "info")
 }
 
 impl Product {
-    /// With a running daemon, the definitions, and a controller of this manner.
+    /// Starts the daemon, creates the CRDs, and runs a fake controller with this behaviour.
     pub(crate) fn start(manner: Manner) -> Self {
         Self::start_in(talkative().build(), manner)
     }
@@ -114,12 +114,12 @@ impl Product {
         &self.api
     }
 
-    /// The App, if there is one.
+    /// The App, if it exists.
     pub(crate) fn app(&self) -> Option<Value> {
         self.api.get(APP)
     }
 
-    /// A command that runs on its own, and what it says.
+    /// Starts a command without waiting for it, with its standard error in a file.
     pub(crate) fn spawn(&self, arguments: &[&str]) -> Running {
         let said = self.home().join(format!("said-{}", arguments.join("-").replace('/', "_")));
         let mut command = self.command(arguments);
@@ -128,7 +128,7 @@ impl Product {
     }
 }
 
-/// A command on its own.
+/// A running command.
 pub(crate) struct Running {
     pub(crate) child: Child,
     said: PathBuf,
@@ -147,7 +147,7 @@ impl Running {
         });
     }
 
-    /// Its exit code, and its messages.
+    /// Waits for the command's end; returns its exit code and messages.
     #[track_caller]
     pub(crate) fn end(mut self) -> (Option<i32>, Vec<String>) {
         let status =
@@ -156,7 +156,7 @@ impl Running {
     }
 }
 
-/// The daemon's API as it is reached now; a daemon that was restarted is found again.
+/// A client of the daemon's API. It reads the kubeconfig for each call, so it survives a restart of the daemon.
 pub(crate) struct Api {
     config: PathBuf,
     runtime: Mutex<Runtime>,
@@ -167,7 +167,7 @@ impl Api {
         Self { config, runtime: Mutex::new(Builder::new_current_thread().enable_all().build().unwrap()) }
     }
 
-    /// Code and body; `None` if the daemon does not answer.
+    /// Calls the API. Returns code and body; `None` if the daemon does not answer.
     pub(crate) fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Option<(u16, Value)> {
         let config = Kubeconfig::parse(&fs::read_to_string(&self.config).ok()?).ok()?;
         let client = Client::from_kubeconfig(&config, None).ok()?.with_timeout(SOON);
@@ -178,12 +178,12 @@ impl Api {
         Some((response.status.as_u16(), serde_json::from_slice(&response.body).unwrap_or_default()))
     }
 
-    /// What is at this path, if it is there.
+    /// The object at this path, if it exists.
     pub(crate) fn get(&self, path: &str) -> Option<Value> {
         self.call("GET", path, None).filter(|(code, _)| *code == 200).map(|(_, object)| object)
     }
 
-    /// Makes an object; it must work.
+    /// Creates an object, which must succeed.
     #[track_caller]
     pub(crate) fn create(&self, collection: &str, object: &Value) -> Value {
         let (code, made) = self.call("POST", collection, Some(object)).unwrap();
@@ -191,7 +191,7 @@ impl Api {
         made
     }
 
-    /// Changes an object; it must work.
+    /// Patches an object, which must succeed.
     #[track_caller]
     pub(crate) fn merge(&self, path: &str, change: &Value) -> Value {
         let (code, made) = self.call("PATCH", path, Some(change)).unwrap();
@@ -200,18 +200,18 @@ impl Api {
     }
 }
 
-/// What a command says while it waits for a daemon that a busy machine keeps from answering at once.
+/// The messages of a command that waits for a daemon, which appear only on a busy machine.
 const OF_A_BUSY_MACHINE: &[&str] =
     &["waiting for API server", "waiting for controllers to register", "waiting for CRDs to be established"];
 
-/// The messages of log records, unquoted, but for those that depend on how busy the machine is.
+/// The messages of the log records, unquoted, without those that depend on how busy the machine is.
 pub(crate) fn messages_of(stderr: &str) -> Vec<String> {
     let records = stderr.lines().filter_map(|line| line.split_once(" msg=\"")?.1.strip_suffix('"'));
     let messages = records.map(|message| message.replace("\\\"", "\"").replace("\\n", "\n").replace("\\\\", "\\"));
     messages.filter(|message| !OF_A_BUSY_MACHINE.contains(&message.as_str())).collect()
 }
 
-/// Asserts the code and every message.
+/// Asserts the exit code and all messages.
 #[track_caller]
 pub(crate) fn expect(output: &Output, code: i32, messages: &[&str]) {
     assert_eq!(
@@ -227,7 +227,7 @@ fn condition(kind: &str, status: &str, reason: &str, message: &str, generation: 
            "lastTransitionTime": "2026-01-01T00:00:00Z"})
 }
 
-/// What the App's own controller would write about it.
+/// Writes the status that the App's controller would write.
 fn reconcile_app(api: &Api, manner: Manner) {
     let Some(app) = api.get(APP).filter(|_| manner != Manner::Idle) else { return };
     if app["metadata"]["deletionTimestamp"].is_string() {
@@ -262,7 +262,7 @@ fn reconcile_app(api: &Api, manner: Manner) {
     }
 }
 
-/// What the machines' own controller would write about them.
+/// Writes the status that the LimaVM controller would write.
 fn reconcile_vms(api: &Api, manner: Manner) {
     let Some(list) = api.get(VMS).filter(|_| manner != Manner::Idle) else { return };
     for vm in list["items"].as_array().into_iter().flatten() {
@@ -298,7 +298,7 @@ fn reconcile_vms(api: &Api, manner: Manner) {
     }
 }
 
-/// The product's own definition; this product has no Kubernetes.
+/// The product's own CRD, with a rule that forbids Kubernetes.
 fn app_definition() -> Value {
     let mut definition = serde_json::to_value(App::crd()).unwrap();
     let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/kubernetes";
@@ -307,7 +307,7 @@ fn app_definition() -> Value {
     definition
 }
 
-/// The product's own definition, with room for short names only.
+/// The product's own CRD, with a limit that allows only short names.
 fn vm_definition() -> Value {
     let mut definition = serde_json::to_value(LimaVM::crd()).unwrap();
     let name = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/templateRef/properties/name";
@@ -315,7 +315,7 @@ fn vm_definition() -> Value {
     definition
 }
 
-/// A program that is there for a test.
+/// Creates an executable script.
 pub(crate) fn script(folder: &Path, name: &str, text: &str) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
     fs::create_dir_all(folder).unwrap();

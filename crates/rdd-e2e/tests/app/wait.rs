@@ -1,4 +1,4 @@
-//! The wait for Settled: what it shows, and what it survives.
+//! Tests the wait for Settled: what it prints, and which interruptions it survives.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::support::{APP, Manner, Product, messages_of};
 
 const STARTING: &str = "Running=False: Lima instance is starting (Starting)";
 
-// Finding O-10: a deadline has code 4 in whichever phase it comes.
+// Finding O-10: a timeout has the code 4 in every phase.
 #[test]
 fn a_deadline_has_its_code_before_during_and_after_the_first_look() {
     let product = Product::start(Manner::Idle);

@@ -1,4 +1,4 @@
-//! The examples of `docs/guides/writing-a-controller.md`, as a reader would run them.
+//! Tests the examples of `docs/guides/writing-a-controller.md`, run as a reader would run them.
 
 use std::{
     path::{Path, PathBuf},
@@ -18,19 +18,19 @@ use serde_json::{Value, json};
 
 use crate::support::{Beside, SOON, crash_and_restart, daemon_with};
 
-/// Building from an empty cache takes minutes; a cached one takes seconds.
+/// The timeout of a build. With an empty cache it takes minutes, with a full one seconds.
 const BUILD_TAKES: Duration = Duration::from_secs(600);
 
-/// What an example does for one kind.
+/// The behaviour of an example for its kind.
 struct Example {
     kind: &'static str,
     plural: &'static str,
-    /// A wish and what comes of it, twice.
+    /// Two specs, each with the pointer and the value of the status that must follow.
     wishes: [(Value, &'static str, Value); 2],
 }
 
-/// The whole life of a controller of somebody else's: it defines its kind, does what objects ask for, lives through a crash of the
-/// daemon, and goes when it is told to.
+/// Tests the life of a third-party controller: it defines its kind, reconciles objects, survives a crash of the daemon, and ends on
+/// request.
 #[track_caller]
 fn live(example: &Example, program: impl FnOnce(&Daemon) -> Command) {
     let daemon = daemon_with("");
@@ -75,7 +75,7 @@ fn the_controller_in_rust_goes_on_after_a_crash_of_the_daemon() {
         ],
     };
     live(&greeting, |daemon| {
-        // Built with everything else by `cargo xtask test`, or by `cargo build -p greeter`.
+        // `cargo xtask test` builds it with everything else, and so does `cargo build -p greeter`.
         let mut program = background(daemon.binary().with_file_name("greeter"), Path::new("/"));
         program.arg(daemon.config_path());
         program

@@ -1,4 +1,4 @@
-//! Processes beside the daemon: what passes through to them, and controllers that others write.
+//! Tests processes that run next to the daemon: the passthrough to them, and third-party controllers.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 

@@ -1,4 +1,4 @@
-//! `demo/hello` and `demo/websocket` through the API of a real daemon, answered by it and by a process beside it.
+//! Tests `demo/hello` and `demo/websocket` through the API of a real daemon, served by the daemon itself and by another process.
 
 use std::{
     fs,
@@ -25,7 +25,7 @@ use crate::support::{Beside, SOON, daemon_with, until_code};
 
 const MANAGERS: &str = "/api/v1/namespaces/rdd-system/configmaps/rdd-controller-manager";
 
-/// What a manager says about itself.
+/// The entry of a manager in the discovery ConfigMap.
 fn entry(wire: &Wire, manager: &str) -> Value {
     let text = wire.get(MANAGERS).expect(200)["data"][manager].as_str().unwrap().to_owned();
     serde_json::from_str(&text).unwrap()
@@ -88,7 +88,7 @@ fn the_daemon_answers_for_its_own_controllers() {
     assert_eq!(entry["passthroughEndpoint"], format!("https://{server}/passthrough/"), "it is where it works");
 }
 
-/// `app-controller`, which is `rdd` under another name.
+/// The program `app-controller`, which is `rdd` under another name.
 fn app_controller(daemon: &Daemon) -> Command {
     let mut command = background(daemon.binary(), Path::new("/"));
     command.arg0("app-controller");
@@ -130,7 +130,7 @@ fn a_process_beside_the_daemon_takes_the_log_flags_of_kubernetes_programs() {
     command.arg(format!("-log_file={}", log.display())).stderr(Stdio::piped());
     let beside = Beside::start(&daemon, command);
     eventually("the manager", SOON, || wire.get(MANAGERS).expect(200)["data"]["mock"].is_string().then_some(()));
-    // A line at debug level shows that -v counts.
+    // A line at debug level shows that -v has an effect.
     let is_written = |text: &String| text.contains("starting") && text.starts_with('I');
     eventually("the log", SOON, || fs::read_to_string(&log).ok().filter(is_written));
     let said = beside.terminate_and_read();
@@ -150,7 +150,7 @@ fn a_registration_cannot_lead_the_daemon_to_another_socket() {
     };
     let short_dir = daemon.path("short_dir");
     fs::create_dir_all(&short_dir).unwrap();
-    // Nobody takes what would come here, so it would be seen.
+    // A listener that accepts no connection, so that an attempt to connect would be seen.
     let victim = UnixListener::bind(short_dir.join("docker.sock")).unwrap();
     victim.set_nonblocking(true).unwrap();
     for name in ["docker", "..docker", "a..docker", "a.b"] {
@@ -167,7 +167,7 @@ fn a_registration_cannot_lead_the_daemon_to_another_socket() {
 fn a_controller_of_the_original_answers_at_the_port_of_localhost_that_it_registered() {
     let daemon = daemon_with("");
     let wire = Wire::of(&daemon);
-    // In this process, which is of the daemon's user: that is what the daemon asks the kernel.
+    // The listener is in this process, which has the daemon's user: the daemon asks the kernel for the owner of the socket.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let server = std::thread::spawn(move || {
@@ -182,7 +182,7 @@ fn a_controller_of_the_original_answers_at_the_port_of_localhost_that_it_registe
             }
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello").unwrap();
             let head = String::from_utf8(head).unwrap();
-            // Whether it lives is asked before any request passes through.
+            // The daemon checks the health of the endpoint before it passes on requests.
             if !head.starts_with("GET /healthz ") {
                 return head;
             }

@@ -1,4 +1,4 @@
-//! Small words that the scenarios share.
+//! Helpers that these tests share.
 
 use std::{
     io::Read as _,
@@ -13,10 +13,10 @@ use rdd_testkit::{
     eventually,
 };
 
-/// Long enough for a busy machine; only a failing test waits this long.
+/// A timeout that is long enough for a busy machine; only a failing test waits this long.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
-/// A daemon that runs these controllers itself.
+/// Starts a daemon that runs these controllers itself.
 #[track_caller]
 pub(crate) fn daemon_with(controllers: &str) -> Daemon {
     let sandbox = Sandbox::new();
@@ -24,24 +24,24 @@ pub(crate) fn daemon_with(controllers: &str) -> Daemon {
     Daemon::start_in(sandbox)
 }
 
-/// A process beside a daemon, in its sandbox. It ends with the sandbox at the latest.
+/// A process next to a daemon, in its sandbox. It ends with the sandbox at the latest.
 pub(crate) struct Beside(Child);
 
 impl Beside {
-    /// Starts it.
+    /// Starts the process.
     #[track_caller]
     pub(crate) fn start(daemon: &Daemon, mut command: Command) -> Self {
         daemon.dress(&mut command);
         Self(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
     }
 
-    /// Ends it without a chance to say goodbye.
+    /// Kills the process.
     pub(crate) fn kill(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
 
-    /// As [`terminate`](Self::terminate), and returns what it wrote to standard error, which is a pipe.
+    /// Like [`terminate`](Self::terminate); also returns its standard error, which is a pipe.
     #[track_caller]
     pub(crate) fn terminate_and_read(mut self) -> String {
         let mut stderr = self.0.stderr.take().expect("a pipe");
@@ -51,7 +51,7 @@ impl Beside {
         said
     }
 
-    /// Asks it to end, which it does, well.
+    /// Sends SIGTERM and expects a successful exit.
     #[track_caller]
     pub(crate) fn terminate(mut self) {
         let process = Process::open(self.0.id()).unwrap().expect("it runs");
@@ -61,7 +61,7 @@ impl Beside {
     }
 }
 
-/// The daemon dies and is started again.
+/// Kills the daemon and starts it again.
 #[track_caller]
 pub(crate) fn crash_and_restart(daemon: &Daemon) {
     let process = Process::open(daemon.pid()).unwrap().expect("the daemon runs");
@@ -70,7 +70,7 @@ pub(crate) fn crash_and_restart(daemon: &Daemon) {
     daemon.rdd(&["svc", "start"]).expect_success();
 }
 
-/// Asks until the answer has this code.
+/// Repeats a GET until the reply has this code.
 #[track_caller]
 pub(crate) fn until_code(wire: &Wire, path: &str, code: u16) -> Reply {
     eventually(&format!("{code} at {path}"), SOON, || {

@@ -1,4 +1,4 @@
-//! client-go: the library that controllers of the Kubernetes world are written with.
+//! Tests with client-go, the library of most Kubernetes controllers.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Definitions of custom resources as their authors ship them, one corpus each.
+//! Tests CRDs as real projects ship them, one project per test.
 
 use std::{
     fs,
@@ -13,15 +13,15 @@ use crate::support::{build_go, command, conformance, judge, pinned_kubectl};
 
 const APPLYING_TAKES: Duration = Duration::from_secs(120);
 
-/// Definitions of one project, and objects of ours for them in `conformance/definitions/<name>`.
+/// The CRDs of one project, with objects for them in `conformance/definitions/<name>`.
 struct Corpus {
     name: &'static str,
     module: &'static str,
-    /// Where the definitions lie in the module.
+    /// The folders of the module that contain the CRDs.
     folders: &'static [&'static str],
-    /// How many there are, so that a path that moved is noticed.
+    /// The number of CRDs, so that a moved path is noticed.
     count: usize,
-    /// Something to explain, and words that must be in the explanation.
+    /// A field to explain, and text that its explanation must contain.
     explain: (&'static str, &'static str),
 }
 
@@ -33,7 +33,7 @@ fn download(module: &str) -> PathBuf {
     PathBuf::from(told["Dir"].as_str().unwrap())
 }
 
-/// The files in these folders that hold definitions.
+/// The files in these folders that contain CRDs.
 fn definitions(root: &Path, folders: &[&str]) -> Vec<PathBuf> {
     let files = folders.iter().flat_map(|folder| fs::read_dir(root.join(folder)).unwrap().flatten());
     let mut found: Vec<PathBuf> = files
@@ -45,7 +45,7 @@ fn definitions(root: &Path, folders: &[&str]) -> Vec<PathBuf> {
     found
 }
 
-/// A kubectl against one daemon.
+/// A kubectl with a daemon.
 struct Kubectl {
     program: PathBuf,
     daemon: Daemon,
@@ -78,7 +78,7 @@ fn use_corpus(corpus: &Corpus) {
     }
     kubectl.run(&apply);
     kubectl.run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"]);
-    // A second time nothing changes: what was stored is what was sent.
+    // A second apply changes nothing, since what was stored is what was sent.
     let versions = kubectl.run(&["get", "crd", "-o", "jsonpath={.items[*].metadata.resourceVersion}"]);
     kubectl.run(&apply);
     assert_eq!(versions, kubectl.run(&["get", "crd", "-o", "jsonpath={.items[*].metadata.resourceVersion}"]));
@@ -93,8 +93,8 @@ fn use_corpus(corpus: &Corpus) {
     kubectl.run(&["delete", "crd", "--all", "--timeout=60s"]);
 }
 
-/// Every object in `valid/` is stored, by both kinds of apply; every one in `invalid/` is refused for the reason that its
-/// first line gives.
+/// Expects that every object in `valid/` is stored, by client-side and server-side apply, and that every object in `invalid/` is rejected
+/// for the reason in its first line.
 #[track_caller]
 fn use_objects(kubectl: &Kubectl, name: &str) {
     let objects = conformance().join("definitions").join(name);

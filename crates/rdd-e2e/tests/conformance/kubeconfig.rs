@@ -1,4 +1,4 @@
-//! kubectl's own functions write a kubeconfig thousands of times, while two instances publish and withdraw theirs in it.
+//! Tests a kubeconfig that kubectl's own functions write thousands of times, while two instances publish and withdraw their entries.
 
 use std::{
     fs,
@@ -15,11 +15,11 @@ use crate::support::{build_go, command, judge};
 
 const BEGIN: &str = "apiVersion: v1\nkind: Config\nclusters:\n- cluster:\n    server: https://other:0\n  name: other\n\
                      contexts:\n- context:\n    cluster: other\n    user: somebody\n  name: keep\ncurrent-context: keep\nusers: []\n";
-/// How often it is written by kubectl's functions, and by the two instances together.
+/// The number of writes by kubectl's functions, and by the two instances together.
 const THEIRS: usize = 1000;
 const OURS: usize = 2000;
 
-/// Publishes again and again until the others are done, and is published at the end.
+/// Publishes and withdraws repeatedly until the others have finished, and is published at the end.
 fn instance(path: &Path, name: &str, ends: &AtomicBool, writes: &AtomicUsize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let merge = Merge::new(vec![path.to_owned()], name);
@@ -58,7 +58,7 @@ fn thousands_of_writes_by_kubectls_functions_and_two_instances_never_tear_a_kube
         }
         let mut writer = command(program, "client-go");
         writer.arg("-file").arg(&path).args(["-writes", &THEIRS.to_string()]);
-        // Also where it fails, so that the others end and the failure is seen.
+        // Even on failure, so that the threads end and the failure is reported.
         let judged = std::panic::catch_unwind(AssertUnwindSafe(|| judge(writer, Duration::from_secs(240))));
         ends.store(true, Ordering::Relaxed);
         judged.unwrap_or_else(|panic| std::panic::resume_unwind(panic));

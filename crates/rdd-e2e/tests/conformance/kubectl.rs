@@ -1,4 +1,4 @@
-//! kubectl, of the pinned version and of every other that the machine has.
+//! Tests with kubectl: the pinned version and all other versions on this machine.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ fn take_all_steps(kubectl: &Path) {
     judge(take, STEPS_TAKE);
 }
 
-/// Every kubectl on the path, and those that lie beside what a link on the path points to, by version.
+/// Every kubectl on PATH, and those next to the target of a link on PATH, by version.
 fn others() -> BTreeMap<String, PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let on_path = env::split_paths(&path).map(|folder| folder.join("kubectl")).filter(|file| file.is_file());
@@ -41,7 +41,7 @@ fn others() -> BTreeMap<String, PathBuf> {
     named.filter_map(|file| Some((version(&file.path())?, file.path()))).collect()
 }
 
-/// What it says its version is. A dispatcher is none: it runs one of the others.
+/// The version that a kubectl reports; `None` for a dispatcher, which runs one of the others.
 fn version(kubectl: &Path) -> Option<String> {
     let output = background(kubectl, Path::new("/")).args(["version", "--client", "-o", "json"]).output().ok()?;
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;

@@ -1,4 +1,4 @@
-//! Outside judges: other people's clients, definitions and recorded answers decide whether the API is Kubernetes'.
+//! Conformance tests: third-party clients, CRDs and recorded replies decide whether the API is Kubernetes-compatible.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
 mod client_go;

@@ -1,4 +1,4 @@
-//! The mirror: hundreds of requests, and answers that kube-apiserver gave to them.
+//! Compares hundreds of replies with those that kube-apiserver gave to the same requests.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the judges share: building them, running them with a bound, and telling them where the daemon is.
+//! Helpers of the conformance tests: they build the Go programs, run them with a timeout, and pass them the daemon's address.
 
 use std::{
     ffi::OsStr,
@@ -17,15 +17,15 @@ use rdd_testkit::{
     bounded::{Outcome, run},
 };
 
-/// Building a judge from an empty cache takes minutes; a cached one takes seconds.
+/// The timeout of a build. With an empty cache it takes minutes, with a full one seconds.
 const BUILD_TAKES: Duration = Duration::from_secs(900);
 
-/// The folder of the judges.
+/// The folder `conformance`.
 pub(crate) fn conformance() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance").canonicalize().unwrap()
 }
 
-/// Runs a judge to its end and demands success; what it said is in the panic otherwise.
+/// Runs a program to its end and requires success; otherwise panics with its output.
 #[track_caller]
 pub(crate) fn judge(mut command: Command, within: Duration) -> Output {
     match run(&mut command, within, |_| ()).unwrap_or_else(|error| panic!("{command:?}: {error}")) {
@@ -36,15 +36,15 @@ pub(crate) fn judge(mut command: Command, within: Duration) -> Output {
     }
 }
 
-/// A command in a folder of the judges.
+/// A command in a folder of `conformance`.
 pub(crate) fn command(program: impl AsRef<OsStr>, folder: &str) -> Command {
     background(program, &conformance().join(folder))
 }
 
-/// Builds a Go program of ours; `folder` has its module and `package` is it.
+/// Builds a Go program of this repository: `folder` contains the module, and `package` is in it.
 #[track_caller]
 pub(crate) fn build_go(folder: &str, package: &str, name: &str) -> PathBuf {
-    // One at a time: two builds at once would only share the processors.
+    // One build at a time: two would only compete for the CPUs.
     static BUILDING: Mutex<()> = Mutex::new(());
     let _building = BUILDING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let binary = conformance().join("../target/conformance").join(name);
@@ -65,7 +65,7 @@ pub(crate) fn pinned_kubectl() -> PathBuf {
     PathBuf::from(output.stdout.lines().last().unwrap())
 }
 
-/// How to reach a daemon without a kubeconfig.
+/// What a client needs to reach a daemon without a kubeconfig.
 pub(crate) struct Address {
     pub(crate) server: String,
     pub(crate) authority: PathBuf,
@@ -73,7 +73,7 @@ pub(crate) struct Address {
     pub(crate) user_token: String,
 }
 
-/// Reads a daemon's kubeconfig, and puts its certificate into a file.
+/// Reads a daemon's kubeconfig and writes its certificate to a file.
 pub(crate) fn address(daemon: &Daemon) -> Address {
     let config = Kubeconfig::parse(&fs::read_to_string(daemon.config_path()).unwrap()).unwrap();
     let admin = config.resolve(None).unwrap();

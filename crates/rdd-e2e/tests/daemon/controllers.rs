@@ -1,4 +1,4 @@
-//! Controllers in the daemon and beside it: ready means usable, and whoever dies is replaced.
+//! Tests controllers in the daemon and in other processes: ready means usable, and a killed manager is replaced.
 
 use std::{
     os::unix::fs::symlink,
@@ -27,7 +27,7 @@ fn notary(name: &str, value: &str) -> Value {
     })
 }
 
-/// A manager's entry.
+/// The entry of a manager in the discovery ConfigMap.
 fn entry(api: &Wire, manager: &str) -> Option<Value> {
     let map = api.try_ask(&rdd_testkit::api::Ask::new("GET", MANAGERS)).ok()?;
     serde_json::from_str(map.json()["data"][manager].as_str()?).ok()
@@ -73,7 +73,7 @@ fn without_controllers_there_is_a_list_of_managers_all_the_same() {
     assert_eq!(api.get("/apis/rdd.rancherdesktop.io").code, 404, "no kinds of ours");
 }
 
-/// A program that runs controllers in a process of its own.
+/// A program that runs controllers in its own process.
 struct External(Child);
 
 impl External {
@@ -84,7 +84,7 @@ impl External {
         }
         let mut command = background(&program, std::path::Path::new("/"));
         sandbox.dress(&mut command);
-        // No `rdd` is on this PATH: it is found beside the program that the link names.
+        // This PATH has no `rdd`: the program finds it next to the link's target.
         command.env("PATH", "/nonexistent");
         command
     }
@@ -122,13 +122,13 @@ fn a_manager_beside_the_daemon_works_fails_closed_comes_back_reconnects_and_goes
     api.post(NOTARIES, &notary("one", "1")).expect(201);
     eventually("the record", SOON, || (api.get(MAP).code == 200).then_some(()));
 
-    // A second one finds nothing to do; neither do those whose controllers the daemon runs.
+    // A second one has no controllers left to run, and neither have those whose controllers the daemon runs.
     for name in ["rdd-controller", "app-controller", "containers-controller"] {
         let output = daemon.run(External::command(&daemon, name));
         assert_eq!(output.code, Some(0), "{name}: {}", output.stderr);
     }
 
-    // Gone without a word: what it judged cannot be written, and the answer says why.
+    // Killed: writes that its webhook validates fail, and the error explains why.
     Process::open(first.0.id()).unwrap().unwrap().signal(Signal::KILL).unwrap();
     eventually("its end", SOON, || first.ended());
     let closed = api.post(NOTARIES, &notary("two", "2"));
@@ -137,7 +137,7 @@ fn a_manager_beside_the_daemon_works_fails_closed_comes_back_reconnects_and_goes
     let mut second = External::start(&daemon, "rdd-controller");
     eventually("recovery", SOON, || (api.post(NOTARIES, &notary("two", "2")).code == 201).then_some(()));
 
-    // The daemon starts anew, with other credentials.
+    // The daemon restarts with other credentials.
     let sandbox = daemon.stop();
     start_with(&sandbox, "*,-rdd");
     let daemon = Daemon::start_in(sandbox);
@@ -186,7 +186,7 @@ fn webhooks_of_a_manager_that_is_gone_for_good_go_and_the_daemon_takes_over_thos
     eventually("the webhook", SOON, guarded);
     assert_eq!(manager_of(&api, CONFIGURATION).as_deref(), Some("rdd"));
 
-    // It leaves. It may be back at once, so writes fail closed; it is not, so after a while they do not.
+    // It stops. It might return at once, so writes fail closed; it does not, so after a while they succeed.
     Process::open(first.0.id()).unwrap().unwrap().signal(Signal::TERM).unwrap();
     eventually("its end", SOON, || first.ended());
     let closed = api.post(NOTARIES, &notary("one", "1"));
@@ -195,7 +195,7 @@ fn webhooks_of_a_manager_that_is_gone_for_good_go_and_the_daemon_takes_over_thos
     eventually("writes without it", SOON, || (api.post(NOTARIES, &notary("one", "1")).code == 201).then_some(()));
     assert_eq!(api.get(CONFIGURATION).code, 404);
 
-    // Another one dies without a word, and the daemon starts anew with its controllers: what it guarded is guarded at once.
+    // Another one is killed, and the daemon restarts with its controllers: the webhook works at once.
     let mut second = External::start(&daemon, "rdd-controller");
     eventually("the webhook", SOON, guarded);
     Process::open(second.0.id()).unwrap().unwrap().signal(Signal::KILL).unwrap();
@@ -208,7 +208,7 @@ fn webhooks_of_a_manager_that_is_gone_for_good_go_and_the_daemon_takes_over_thos
     assert_eq!(api.post(NOTARIES, &notary("bad", "invalid")).code, 403);
     api.post(NOTARIES, &notary("two", "2")).expect(201);
 
-    // The same again, without its controllers: nobody is there who could answer, and nobody comes.
+    // The same again, but the daemon runs without these controllers: no process serves the webhook.
     let sandbox = daemon.stop();
     start_with(&sandbox, "*,-rdd");
     let daemon = Daemon::start_in(sandbox);
@@ -222,7 +222,7 @@ fn controllers_that_cannot_start_say_why_everywhere_and_start_when_they_can() {
     let sandbox = Sandbox::new();
     start_with(&sandbox, "");
     let daemon = Daemon::start_in(sandbox);
-    // Somebody has a definition of the same name that cannot become ours: its scope cannot change.
+    // A CRD of the same name that cannot be updated to ours, since its scope cannot change.
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let theirs = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -250,7 +250,7 @@ fn controllers_that_cannot_start_say_why_everywhere_and_start_when_they_can() {
         told["metadata"]["annotations"]["rdd.rancherdesktop.io/problem"].as_str().unwrap_or_default().to_owned();
     assert!(problem.starts_with(why), "{told}");
 
-    // Whoever wants to help can: what needs the API alone is not held up.
+    // A user can still repair it: commands that need only the API are not blocked.
     let helped = daemon.rdd(&["ctl", "delete", "crd", "notaries.rdd.rancherdesktop.io"]).expect_success();
     assert!(helped.stderr.contains(why), "{}", helped.stderr);
     daemon.rdd(&["svc", "start", "--timeout=60s"]).expect_success();

@@ -1,4 +1,4 @@
-//! The datastore as the daemon's user meets it: backup, restore, reset, and files that are refused.
+//! Tests the datastore's commands: backup, restore, reset, and files that are rejected.
 
 use std::{
     fs,
@@ -64,7 +64,7 @@ fn a_backup_of_a_stopped_instance_works_too() {
     assert!(has(&copy, "/registry/a"));
 }
 
-/// A backup that runs on its own, and what it has said so far.
+/// A running backup command, and its output so far.
 struct Backup {
     child: std::process::Child,
     said: PathBuf,
@@ -92,7 +92,7 @@ impl Backup {
 #[test]
 fn a_backup_of_a_daemon_that_is_starting_waits_until_it_is_ready() {
     let daemon = Daemon::start_in(talkative().build());
-    // So it looks before the daemon has published where it is.
+    // The kubeconfig is moved away, as if the daemon had not published it yet.
     let (config, later) = (dir(&daemon).join("config.yaml"), dir(&daemon).join("later"));
     fs::rename(&config, &later).unwrap();
     let copy = daemon.home().join("copy.db");

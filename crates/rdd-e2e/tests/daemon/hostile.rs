@@ -1,4 +1,4 @@
-//! Bad weather: each gives a clear message and the documented exit code, and leaves nothing half-written.
+//! Tests a hostile environment: each fault leads to a clear message and the documented exit code, and leaves nothing half-written.
 
 use std::{
     fs,
@@ -135,7 +135,7 @@ fn where_no_socket_can_be_made_the_daemon_is_asked_until_it_is_ready_or_dead() {
     expect_error(&run(&["svc", "start"]), 1, &["ended while starting", "state.db"]);
 }
 
-/// A file system of one's own, small, gone with the test.
+/// A small file system of the test's own, unmounted on drop.
 struct Tmpfs(PathBuf);
 
 impl Tmpfs {
@@ -193,7 +193,7 @@ fn a_disk_that_fills_up_under_a_running_daemon_does_not_end_it() {
     let daemon = Daemon::start_in(sandbox);
     let ballast = local.join("ballast");
     fs::write(&ballast, vec![0; 8 << 20]).expect_err("the disk is smaller than that");
-    // Whether it is ready depends on whether it had something to write meanwhile.
+    // Whether it is ready depends on whether it had to write meanwhile.
     assert_eq!(status(&daemon)["running"], true);
     let config = Kubeconfig::parse(&fs::read_to_string(daemon.config_path()).unwrap()).unwrap();
     assert_eq!(crate::wire::request(&config, "/api/v1/namespaces/default"), 200, "reads go on");

@@ -1,4 +1,4 @@
-//! From create to delete, with the messages and files of the specification, and what happens in between.
+//! Tests the life cycle from create to delete, with the messages and files of the specification.
 
 use std::{
     fs,
@@ -103,7 +103,7 @@ fn a_second_daemon_in_the_foreground_is_refused() {
     assert_eq!(status(&daemon)["pid"], daemon.pid());
 }
 
-// Finding O-9: the original believed any living PID.
+// Finding O-9: the original trusted any PID of a running process.
 #[test]
 fn a_pid_file_that_names_a_living_stranger_is_seen_through() {
     let sandbox = talkative().build();

@@ -1,4 +1,4 @@
-//! The real binary, as its users meet it: commands, messages, files, exit codes, sockets.
+//! Tests the real binary through its commands, messages, files, exit codes and sockets.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
 mod controllers;

@@ -1,4 +1,4 @@
-//! The limit of open files that the daemon runs with.
+//! Tests the daemon's limit of open files.
 
 use std::{fs, path::Path};
 
@@ -7,10 +7,10 @@ use rdd_testkit::Daemon;
 
 use crate::support::talkative;
 
-/// A soft limit as low as those that login sessions have, and lower.
+/// A soft limit that is lower than those of login sessions.
 const LOW_SOFT_LIMIT: &str = "256";
 
-/// The soft and the hard limit of open files of a process, as the kernel has them.
+/// The soft and the hard limit of open files of a process, from the kernel.
 fn open_files_limits(pid: u32) -> [String; 2] {
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
@@ -18,11 +18,11 @@ fn open_files_limits(pid: u32) -> [String; 2] {
     [values.next().unwrap(), values.next().unwrap()]
 }
 
-/// Finding A-8. At the level `info`, which is what users run: a record that is not logged evaluates none of its fields.
+/// Finding A-8. At the level `info`, the default of users: the fields of a record that is not logged are not evaluated.
 #[test]
 fn a_daemon_that_logs_at_info_raises_its_limit_of_open_files_to_the_hard_limit() {
     let sandbox = talkative().build();
-    // The limit belongs to a process; the shell lowers its own and becomes the program.
+    // The limit belongs to the process, so a shell lowers its own and then execs the program.
     let mut start = process::background("/bin/sh", Path::new("/"));
     start.args(["-c", &format!("ulimit -S -n {LOW_SOFT_LIMIT}; exec \"$0\" \"$@\"")]).arg(sandbox.binary());
     start.args(["svc", "start"]);

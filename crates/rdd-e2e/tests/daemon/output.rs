@@ -1,4 +1,4 @@
-//! What commands print, and how wrong usage is answered.
+//! Tests the output of commands, and the errors for wrong usage.
 
 use std::{fs, os::unix::process::CommandExt, process::Stdio};
 
@@ -72,7 +72,7 @@ fn paths_come_as_table_json_yaml_and_shell() {
     assert_eq!(fs::read_dir(sandbox.home()).unwrap().count(), 0, "showing paths makes none");
 }
 
-/// What a shell offers for `rdd service st`, asked of the shell itself: the completion script is in `$1`.
+/// What a shell suggests for `rdd service st`, from the shell itself: `$1` is the completion script.
 const COMPLETIONS: [(&str, &[&str], &str); 3] = [
     (
         "bash",
@@ -80,8 +80,7 @@ const COMPLETIONS: [(&str, &[&str], &str); 3] = [
         r#"source "$1"; complete -p rdd >/dev/null || exit 3
            COMP_WORDS=(rdd service st); COMP_CWORD=2; _rdd rdd st service; printf '%s\n' "${COMPREPLY[@]}""#,
     ),
-    // The completion widget needs a terminal. The function that lists the commands runs without one: `_describe` prints here
-    // what it would offer.
+    // The completion widget needs a terminal. The function that lists the commands does not; here `_describe` prints what it would suggest.
     (
         "zsh",
         &["-f", "-c"],
@@ -105,7 +104,7 @@ fn completions_are_run_by_their_shell_and_offer_the_commands() {
         let mut ask = rdd_stdx::process::background(shell, sandbox.home());
         sandbox.dress(&mut ask);
         ask.args(options).arg(question);
-        // The first word after the script is the name of the program, except in fish.
+        // The first argument after the script is the program's name, except in fish.
         ask.args((shell != "fish").then_some(shell)).arg(&script);
         let output = sandbox.run(ask).expect_success();
         let mut offered: Vec<_> = output.stdout.lines().collect();
@@ -114,7 +113,7 @@ fn completions_are_run_by_their_shell_and_offer_the_commands() {
     }
 }
 
-/// Debian has no PowerShell, so no shell judges this script: it is checked for its form only.
+/// Debian has no PowerShell, so only the form of this script is checked.
 #[test]
 fn the_completion_script_of_powershell_is_well_formed_and_knows_the_commands() {
     let script = Sandbox::new().rdd(&["completion", "powershell"]).expect_success().stdout;
@@ -125,7 +124,7 @@ fn the_completion_script_of_powershell_is_well_formed_and_knows_the_commands() {
         assert!(service.contains(&format!("[CompletionResult]::new('{command}', '{command}'")), "{service}");
     }
     for (open, close) in [('{', '}'), ('(', ')')] {
-        // Texts are in single quotes, where a quote is doubled; what is in them does not count.
+        // Texts are in single quotes, in which a quote is doubled; brackets in them do not count.
         let code: String = script.split('\'').step_by(2).collect();
         assert_eq!(code.matches(open).count(), code.matches(close).count(), "{open} and {close}");
     }

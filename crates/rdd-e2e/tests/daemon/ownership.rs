@@ -1,4 +1,4 @@
-//! Finding A-1: what another user put into the folders of an instance is refused before it is used.
+//! Finding A-1: files that another user put into the folders of an instance are rejected before they are used.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use rdd_testkit::{Sandbox, capability::require};
 
 use crate::support::{dir, expect_error, fingerprint, talkative};
 
-/// A user without a name on this machine.
+/// A UID without a user on this machine.
 const STRANGER: u32 = 4_242;
 const OWNER_AND_FIX: [&str; 2] =
     ["it belongs to user uid 4242, and rdd runs as root (uid 0)", "run rdd as 4242, or set HOME to a folder of root's"];
@@ -121,7 +121,7 @@ fn a_link_in_the_place_of_a_folder_or_a_file_is_not_followed() {
         fs::remove_file(&link).unwrap();
     }
     let victim = elsewhere.join("victim");
-    // In the order in which they are taken, so that no attempt creates the next one.
+    // In the order in which they are locked, so that no attempt creates the next one.
     for link in [state.join("command.lock"), state.join("rdd.lock")] {
         symlink(&victim, &link).unwrap();
         let output = sandbox.rdd(&["svc", "start"]);

@@ -1,4 +1,4 @@
-//! Small words that the scenarios share.
+//! Helpers that the daemon tests share.
 
 use std::{
     fs,
@@ -21,10 +21,10 @@ use rdd_client::kubeconfig::Kubeconfig;
 use rdd_stdx::{clock::SystemClock, lock::ProcessLock};
 use rdd_testkit::{Output, Sandbox, SandboxBuilder};
 
-/// Long enough for a busy machine; only a failing test waits this long.
+/// A timeout that is long enough for a busy machine; only a failing test waits this long.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// A sandbox whose commands say what they do.
+/// A sandbox whose commands log at the level info.
 pub(crate) fn talkative() -> SandboxBuilder {
     Sandbox::builder().env("RDD_LOG_LEVEL", "info")
 }
@@ -39,7 +39,7 @@ pub(crate) fn messages(output: &Output) -> Vec<String> {
         .collect()
 }
 
-/// Asserts the exit code and that standard error has each of these.
+/// Asserts the exit code, and that standard error contains each of these parts.
 #[track_caller]
 pub(crate) fn expect_error(output: &Output, code: i32, parts: &[&str]) {
     assert_eq!(output.code, Some(code), "stderr: {}", output.stderr);
@@ -51,22 +51,22 @@ pub(crate) fn expect_error(output: &Output, code: i32, parts: &[&str]) {
     assert!(!output.stderr.contains("panicked"), "{}", output.stderr);
 }
 
-/// `rancher-desktop-<instance>`.
+/// The instance's full name, `rancher-desktop-<instance>`.
 pub(crate) fn full_name(sandbox: &Sandbox) -> String {
     format!("rancher-desktop-{}", sandbox.instance())
 }
 
-/// The instance's folder for state.
+/// The instance's state folder.
 pub(crate) fn dir(sandbox: &Sandbox) -> PathBuf {
     sandbox.home().join(".local/share").join(full_name(sandbox))
 }
 
-/// The daemon's own log.
+/// The daemon's log.
 pub(crate) fn stderr_log(sandbox: &Sandbox) -> PathBuf {
     sandbox.home().join(".local/state").join(full_name(sandbox)).join("rdd.stderr.log")
 }
 
-/// Everything below a folder, the folder included, links not followed.
+/// All paths below a folder, including the folder itself; links are not followed.
 pub(crate) fn walk(folder: &Path) -> Vec<PathBuf> {
     let mut found = vec![folder.to_owned()];
     if let Ok(entries) = fs::read_dir(folder) {
@@ -81,12 +81,12 @@ pub(crate) fn walk(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Permission bits.
+/// The permission bits of a file.
 pub(crate) fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-/// Path, size, time of last change and content of everything in a folder: equal means untouched.
+/// Path, size, modification time and content of all files in a folder: equal results mean that it was not touched.
 pub(crate) fn fingerprint(folder: &Path) -> Vec<(PathBuf, u64, i64, i64, Vec<u8>)> {
     let mut prints: Vec<_> = walk(folder)
         .into_iter()
@@ -108,7 +108,7 @@ pub(crate) fn status(sandbox: &Sandbox) -> serde_json::Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", output.stdout))
 }
 
-/// The text of a kubeconfig's first line with this key.
+/// The server of a kubeconfig, from its first line with that key.
 #[track_caller]
 pub(crate) fn server_of(config: &Path) -> String {
     let text = fs::read_to_string(config).unwrap();
@@ -116,7 +116,7 @@ pub(crate) fn server_of(config: &Path) -> String {
     line.trim().trim_matches('"').to_owned()
 }
 
-/// A server of another version in the daemon's place: it holds the instance's lock and answers on its kubeconfig.
+/// A server of another version in the daemon's place: it holds the instance's lock and serves at the address of its kubeconfig.
 pub(crate) struct Impostor {
     _lock: ProcessLock,
     _server: Server,

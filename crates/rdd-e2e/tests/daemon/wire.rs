@@ -1,4 +1,4 @@
-//! What the daemon shows to the network: nothing without a token, nothing beyond loopback, and Kubernetes to kubectl.
+//! Tests the daemon's network surface: nothing without a token, nothing beyond loopback, and a Kubernetes API for kubectl.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -99,7 +99,7 @@ fn listening(pid: u32) -> Vec<(String, u16)> {
 fn the_daemon_listens_on_loopback_and_on_the_published_port_only() {
     let daemon = Daemon::start();
     let port: u16 = server_of(&daemon.config_path()).rsplit(':').next().unwrap().parse().unwrap();
-    // Finding O-8: the health port is promised to everybody; it says 200 or 503 and nothing else.
+    // Finding O-8: the health port is public; it answers 200 or 503 and nothing else.
     let managers = Wire::of(&daemon).get("/api/v1/namespaces/rdd-system/configmaps/rdd-controller-manager").expect(200);
     let entry: serde_json::Value = serde_json::from_str(managers["data"]["embedded"].as_str().unwrap()).unwrap();
     let health = u16::try_from(entry["healthPort"].as_u64().unwrap()).unwrap();
@@ -130,7 +130,7 @@ fn secrets_are_in_no_log_argument_or_environment() {
     }
 }
 
-/// Writes the certificates that a daemon would have made so many days ago. A serving certificate is valid for 365 days.
+/// Creates the certificates that a daemon would have created this many days ago. A serving certificate is valid for 365 days.
 fn make_certificates(folder: &Path, days_ago: u64) -> String {
     let clock = ManualClock::shared(SystemClock::shared().wall() - Duration::from_secs(days_ago * 24 * 60 * 60));
     Tls::open(folder, clock, Box::new(|_| {})).unwrap();
@@ -165,7 +165,7 @@ fn the_published_ca_bundle_contains_the_serving_certificate_itself() {
     assert_eq!(bundle(&config), bundle(&same));
 }
 
-/// How many ticks (of 10 ms) of processor time a process uses within this time.
+/// The CPU time, in ticks of 10 ms, that a process uses within this time.
 fn ticks_used(pid: u32, within: Duration) -> u64 {
     let ticks = || {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
@@ -174,7 +174,7 @@ fn ticks_used(pid: u32, within: Duration) -> u64 {
         fields[11] + fields[12]
     };
     let before = ticks();
-    std::thread::sleep(within); // measured, not waited for: the process has nothing to do meanwhile
+    std::thread::sleep(within); // a measurement, not a wait: the process has nothing to do meanwhile
     ticks() - before
 }
 
@@ -183,7 +183,7 @@ fn ticks_used(pid: u32, within: Duration) -> u64 {
 fn an_idle_daemon_rests() {
     let daemon = Daemon::start();
     let pid = daemon.pid();
-    // Just after its start the daemon still creates the defaults of each namespace.
+    // Just after its start, the daemon still creates the defaults of each namespace.
     eventually("the end of the work after a start", SOON, || match ticks_used(pid, Duration::from_millis(500)) {
         0 => Ok(()),
         used => Err(format!("{used} ticks in half a second")),

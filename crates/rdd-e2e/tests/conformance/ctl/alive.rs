@@ -1,4 +1,4 @@
-//! What goes on while it is looked at: watches, waits, and verbs that another program does.
+//! Compares commands of `rdd ctl` that take time: watches, waits, and verbs that kubectl runs.
 
 use std::{
     fs::{self, File},
@@ -23,7 +23,7 @@ fn ctl(daemon: &Daemon, line: &str) {
     daemon.rdd(&words).expect_success();
 }
 
-/// A command that goes on, and what it has written. It ends with this value.
+/// A running command and its output. Dropping it kills the command.
 struct Running {
     child: Child,
     output: PathBuf,
@@ -61,7 +61,7 @@ impl Drop for Running {
     }
 }
 
-/// Both watch the same objects; what they show is the same.
+/// Runs the same watch with both programs and compares their output.
 #[track_caller]
 fn watch_beside(daemon: &Daemon, kubectl: &Path, line: &[&str], number: usize) {
     let home = daemon.home().to_owned();
@@ -76,7 +76,7 @@ fn watch_beside(daemon: &Daemon, kubectl: &Path, line: &[&str], number: usize) {
     if !line.contains(&"--watch-only") {
         watches.iter().for_each(|watch| watch.shows("before"));
     }
-    // A watch that has shown what is there may not listen yet: what happens then is seen, but as what was there before.
+    // A watch that has printed the list may not be established yet; changes until then are shown as part of the list.
     let mut count = 0;
     eventually("both listen", SOON, || {
         count += 1;
@@ -92,7 +92,7 @@ fn watch_beside(daemon: &Daemon, kubectl: &Path, line: &[&str], number: usize) {
         watches.iter().for_each(|watch| watch.shows("z-end"));
     }
     let same = Normalizer::new(&namespace, &home);
-    // What came before may have been written in any number of pieces, and the last piece may be on its way.
+    // Output until then may have arrived in any number of parts, and the last part may still be missing.
     let since = |text: String| same.normalize(text.find("while-it-watched").map_or("", |at| &text[at..]));
     eventually("both show the same", SOON, || {
         let [theirs, ours] = watches.each_ref().map(|watch| since(watch.text()));
@@ -144,7 +144,7 @@ fn a_condition_is_awaited_also_of_what_does_not_exist_yet_and_of_what_has_no_nam
         daemon.rdd(&words).expect_success();
     };
 
-    // cli.md 7.1: the original never succeeds for kinds without a namespace.
+    // cli.md 7.1: the original never succeeds for cluster-scoped kinds.
     let mut shelf = start("shelf/books-shelf Ready --reason=Up --since=2029-12-31T23:59:59Z --timeout=25s", "shelf");
     let mut tale = start("tales.books.example/owl Ready=True --timeout=25s", "tale");
     ctl(&daemon, &format!("apply -f {place}/shelf.yaml -f {place}/tale.yaml"));
@@ -169,7 +169,7 @@ fn a_condition_is_awaited_also_of_what_does_not_exist_yet_and_of_what_has_no_nam
     ends("nothing/owl Ready", "no matches for /, Resource=nothing");
 
     let mut gone = start("tale/owl Ready=False --timeout=25s", "gone");
-    // It has to look before the object goes; until then its going would be a mere absence.
+    // It has to see the object before the deletion; otherwise the object would just not exist.
     let began = Instant::now();
     eventually("its watch", SOON, || (began.elapsed() > Duration::from_secs(1)).then_some(()));
     ctl(&daemon, "delete tale owl");
@@ -177,7 +177,7 @@ fn a_condition_is_awaited_also_of_what_does_not_exist_yet_and_of_what_has_no_nam
     assert!(gone.text().ends_with("level=fatal msg=\"resource was deleted while waiting\"\n"), "{}", gone.text());
 }
 
-/// As a record quotes it.
+/// The text as a log record quotes it.
 fn quoted(words: &str) -> String {
     format!("\"{}\"", words.replace('"', "\\\""))
 }

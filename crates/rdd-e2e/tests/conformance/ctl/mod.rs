@@ -1,8 +1,8 @@
-//! `rdd ctl` beside kubectl: the same command lines against one daemon, compared byte for byte.
+//! Compares `rdd ctl` with kubectl: the same command lines against one daemon, byte for byte.
 //!
-//! `cases.txt` says how its lines are read. Each script is run twice, with kubectl and with `rdd ctl`, each in a namespace of
-//! its own; names of namespaces are of one length, so that columns are as wide. What differs from run to run (identities,
-//! versions, times, ages) is made the same before it is compared.
+//! `cases.txt` describes its own syntax. Each script runs twice, with kubectl and with `rdd ctl`, each in its own namespace; the names of
+//! the namespaces have the same length, so that columns have the same width. Values that differ between runs (UIDs, versions, times, ages)
+//! are normalized before the comparison.
 
 mod alive;
 mod script;
@@ -15,7 +15,7 @@ use rdd_testkit::{Daemon, Output, capability::require};
 use crate::support::pinned_kubectl;
 use script::{Line, Normalizer, Script};
 
-/// One of the two who are compared.
+/// One of the two programs that are compared.
 #[derive(Clone, Copy)]
 enum Tool<'a> {
     Kubectl(&'a Path),
@@ -30,7 +30,7 @@ impl Tool<'_> {
         }
     }
 
-    /// Its command line, without what it is to do. Every kubectl asks anew what the server has.
+    /// The program's command line, without the verb. Each kubectl gets an empty discovery cache.
     fn command(self, daemon: &Daemon, place: &Path) -> Command {
         match self {
             Self::Ours => {
@@ -49,7 +49,7 @@ impl Tool<'_> {
     }
 }
 
-/// Where a script is run: a namespace, and a folder with the fixtures that name it.
+/// The place of a script's run: a namespace, and a folder with the fixtures that name it.
 struct Stage {
     namespace: String,
     folder: tempfile::TempDir,
@@ -104,7 +104,7 @@ fn copy_fixtures(from: &Path, to: &Path, namespace: &str) {
     }
 }
 
-/// Runs a script with both and demands that they do the same, but for what is intended.
+/// Runs a script with both programs and requires the same output, except for intended differences.
 #[track_caller]
 fn compare(name: &str) {
     if !require("go") {

@@ -1,4 +1,4 @@
-//! The command lines that are compared, read from their file, and what is made the same of their output.
+//! Reads the compared command lines from their file, and normalizes output.
 
 use std::{
     fs,
@@ -8,24 +8,24 @@ use std::{
 
 use regex::Regex;
 
-/// Lines that are run in order.
+/// A sequence of lines.
 pub(super) struct Script {
     pub(super) name: String,
     pub(super) lines: Vec<Line>,
 }
 
-/// One command line.
+/// A command line.
 pub(super) struct Line {
-    /// As the file has it.
+    /// The line as it is in the file.
     pub(super) text: String,
-    /// Why it is to differ.
+    /// Why its output intentionally differs.
     pub(super) intended: Option<String>,
-    /// The fixture that it reads.
+    /// The fixture for its standard input.
     pub(super) input: Option<String>,
     pub(super) words: Vec<String>,
 }
 
-/// Where the file and the fixtures are.
+/// The folder with the file and the fixtures.
 pub(super) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/ctl")
 }
@@ -66,7 +66,7 @@ impl Line {
     }
 }
 
-/// Words as a shell splits them: quotes hold together, backslashes stay.
+/// Splits a line into words like a shell: quotes group, backslashes are kept.
 fn split(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let (mut word, mut begun, mut quote) = (String::new(), false, None);
@@ -93,7 +93,7 @@ fn split(text: &str) -> Vec<String> {
     words
 }
 
-/// Makes the same of what differs from run to run.
+/// Replaces values that differ between runs.
 pub(super) struct Normalizer {
     namespace: String,
     folder: String,
@@ -129,7 +129,7 @@ impl Normalizer {
     }
 }
 
-/// An age may be a digit longer in one run than in the other, and columns with it.
+/// Ages may differ in length between runs, and with them the column widths.
 fn same_age(line: &str) -> String {
     if !AGE.is_match(line) {
         return line.to_owned();

@@ -1,4 +1,4 @@
-//! Plain access: create, read, change, apply, delete, discover.
+//! Tests kube's basic access: create, get, update, apply, delete, discover.
 
 use k8s_openapi::{
     api::{

@@ -1,4 +1,4 @@
-//! Controlling: a controller with what it owns, finalizers, and events.
+//! Tests kube's controller runtime: owned objects, finalizers and events.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,7 +32,7 @@ async fn define(client: &Client) {
     await_condition(definitions, Shelf::crd_name(), is_crd_established()).await.unwrap();
 }
 
-/// Every shelf has a sign, a config map that the shelf owns; a shelf that goes leaves a farewell.
+/// Reconciles a shelf: it owns a ConfigMap, its sign; its finalizer leaves a farewell.
 async fn reconcile(shelf: Arc<Shelf>, client: Arc<Client>) -> Result<Action, finalizer::Error<kube::Error>> {
     let namespace = shelf.namespace().unwrap();
     let shelves: Api<Shelf> = Api::namespaced((*client).clone(), &namespace);
@@ -68,7 +68,7 @@ async fn hang_sign(maps: &Api<ConfigMap>, shelf: &Shelf) -> Result<(), kube::Err
     Ok(())
 }
 
-/// Whether the sign of a shelf says this.
+/// Whether the sign of a shelf has this title.
 fn says(text: &'static str) -> impl Fn(Option<&ConfigMap>) -> bool {
     move |sign| {
         let data = sign.and_then(|sign| sign.data.as_ref());
@@ -96,7 +96,7 @@ async fn live_with_a_controller(client: Client) {
     shelves.delete("upper", &DeleteParams::background()).await.unwrap();
     await_condition(shelves, "upper", is_deleted(&uid)).await.unwrap();
     maps.get("farewell-upper").await.unwrap();
-    // What the shelf owned goes after it, by the garbage collector.
+    // The garbage collector deletes what the shelf owned.
     await_condition(maps, "upper", is_deleted(&sign)).await.unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! `kube`: the client and the controller runtime of Rust, which our own controllers use too.
+//! Tests with `kube`, the Rust client and controller runtime, which the product's own controllers use too.
 
 mod access;
 mod control;
@@ -15,7 +15,7 @@ use rdd_testkit::Daemon;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// No scenario takes longer.
+/// The timeout of each scenario.
 const SCENARIO_TAKES: Duration = Duration::from_secs(60);
 
 /// A custom resource as a Rust program declares it.
@@ -45,7 +45,7 @@ pub(crate) struct ShelfStatus {
     ready: bool,
 }
 
-/// Runs a scenario against a daemon of its own.
+/// Runs a scenario against its own daemon.
 #[track_caller]
 fn scenario<F: Future<Output = ()>>(run: impl FnOnce(Client) -> F) {
     let daemon = Daemon::start();
@@ -71,7 +71,7 @@ fn config_map(name: &str, value: &str) -> ConfigMap {
     }
 }
 
-/// The code and the reason of an error that the server gave.
+/// The code and the reason of an error from the server.
 #[track_caller]
 fn refusal<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> (u16, String) {
     match result {

@@ -1,4 +1,4 @@
-//! Watching: streamed lists, stores that follow, and what happens over a restart of the daemon.
+//! Tests kube's watches: streaming lists, reflectors, and a restart of the daemon.
 
 use futures::{StreamExt, TryStreamExt, future::Either, pin_mut};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::{config_map, scenario};
 
-/// An event in words.
+/// An event as text.
 fn word<K: kube::Resource>(event: &Event<K>) -> String {
     match event {
         Event::Init => "begin".to_owned(),
