@@ -1,4 +1,4 @@
-//! The judge: what the engine has and what the mirrors say, put side by side. It knows the documented names and fields, and nothing of the code.
+//! Compares the engine with its mirrors. It relies on the documented names and fields, not on the product's code.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{docker::Docker, product::Api, product::mirrors};
 
-/// Objects by kind and name, each with what is known of it.
+/// The known state of objects, by kind and name.
 type Snapshot = BTreeMap<String, Value>;
 
 fn hash(text: &str) -> String {
@@ -27,7 +27,7 @@ pub(crate) fn volume_name(name: &str) -> String {
     format!("vol-{}", hash(name))
 }
 
-/// Times have whole seconds in mirrors; year one means never.
+/// Mirrors have times in whole seconds; the year 1 means never.
 fn seconds(time: &Value) -> Value {
     let text = time.as_str().unwrap_or_default();
     match text.split(['.', 'Z', '+']).next() {
@@ -36,14 +36,14 @@ fn seconds(time: &Value) -> Value {
     }
 }
 
-/// Empty maps and lists are left out of objects.
+/// Mirrors omit empty maps and lists.
 fn or_null(value: &Value) -> Value {
     let is_empty =
         value.as_object().is_some_and(serde_json::Map::is_empty) || value.as_array().is_some_and(Vec::is_empty);
     if is_empty { Value::Null } else { value.clone() }
 }
 
-/// What the engine has.
+/// The state of the engine.
 fn of_engine(docker: &Docker) -> Result<Snapshot, String> {
     let get = |path: &str| match docker.try_send("GET", path, None)? {
         answer if answer.status == 200 => Ok(answer.json),
@@ -83,7 +83,7 @@ fn of_engine(docker: &Docker) -> Result<Snapshot, String> {
     Ok(seen)
 }
 
-/// What the mirrors say, as far as the engine has a say in it.
+/// The state of the mirrors, without fields that do not come from the engine.
 fn of_mirrors(api: &Api, namespace: &str, like: &Snapshot) -> Result<Snapshot, String> {
     let mut seen = Snapshot::new();
     for kind in ["containers", "images", "volumes"] {
@@ -109,7 +109,7 @@ fn of_mirrors(api: &Api, namespace: &str, like: &Snapshot) -> Result<Snapshot, S
     Ok(seen)
 }
 
-/// Where the two differ, in words.
+/// The differences between the two, as text.
 fn differences(engine: &Snapshot, mirrors: &Snapshot) -> Vec<String> {
     let names: BTreeSet<&String> = engine.keys().chain(mirrors.keys()).collect();
     let difference = |name: &String| match (engine.get(name), mirrors.get(name)) {
@@ -121,7 +121,7 @@ fn differences(engine: &Snapshot, mirrors: &Snapshot) -> Vec<String> {
     names.into_iter().filter_map(difference).collect()
 }
 
-/// Waits until the engine and its mirrors agree, exactly, in both directions.
+/// Waits until the engine and its mirrors agree exactly, in both directions.
 #[track_caller]
 pub(crate) fn until_they_agree(docker: &Docker, api: &Api, namespace: &str, within: Duration) {
     eventually("the engine and its mirrors to agree", within, || {
@@ -132,7 +132,7 @@ pub(crate) fn until_they_agree(docker: &Docker, api: &Api, namespace: &str, with
     });
 }
 
-/// Waits until whatever is still being deleted has a reason: a container that needs it.
+/// Waits until every mirror that is still being deleted is needed by a container.
 #[track_caller]
 pub(crate) fn until_only_what_is_in_use_lingers(docker: &Docker, api: &Api, namespace: &str, within: Duration) {
     eventually("only what is in use to linger", within, || {

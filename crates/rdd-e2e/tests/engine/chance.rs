@@ -1,16 +1,16 @@
-//! Chance that can be repeated: all of it follows from a seed, which is printed.
+//! A random number generator whose seed is printed, so that a run can be repeated.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A generator of numbers (splitmix64).
+/// A SplitMix64 generator.
 #[derive(Debug, Clone)]
 pub(crate) struct Chance(u64);
 
-/// Names the seed of a run that is to be repeated.
+/// The variable with the seed of a run that is to be repeated.
 const VARIABLE: &str = "RDD_TEST_SEED";
 
 impl Chance {
-    /// One of the seed that the environment names, or of a new one. It is printed, so that a failure says which.
+    /// Creates a generator with the seed of the environment, or with a new one. The seed is printed, so that a failure shows it.
     pub(crate) fn new(test: &str) -> Self {
         let given = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
         #[expect(clippy::disallowed_methods, reason = "any number will do, as long as it is printed")]
@@ -20,7 +20,7 @@ impl Chance {
         Self(seed)
     }
 
-    /// Another one, which follows from this.
+    /// Another generator, seeded by this one.
     pub(crate) fn fork(&mut self) -> Self {
         Self(self.next())
     }
@@ -33,12 +33,12 @@ impl Chance {
         word ^ (word >> 31)
     }
 
-    /// A number below this one.
+    /// A number from 0 to `end - 1`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end.max(1) as u64).unwrap()
     }
 
-    /// One of these.
+    /// One of these items; `None` if there are none.
     pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
         let at = self.below(of.len());
         of.get(at)

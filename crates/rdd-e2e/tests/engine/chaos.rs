@@ -1,4 +1,4 @@
-//! A minute under load in which the engine, the watcher and the daemon are killed at random moments.
+//! Tests a minute of load in which the engine, the watcher's connection and the daemon are killed at random times.
 
 use std::{
     collections::BTreeMap,
@@ -25,17 +25,17 @@ use crate::{
 
 const LASTS: Duration = Duration::from_secs(60);
 const CONVERGES: Duration = Duration::from_secs(120);
-/// The engine, the watcher and the daemon are each killed at least so often.
+/// The minimum number of kills of the engine, the watcher and the daemon each.
 const KILLS_MIN: usize = 2;
-/// At least so many restarts are asked for, and at least half of that are seen to happen: killed engines and daemons may take
-/// some with them, but a ledger that is almost empty proves nothing.
+/// The minimum number of requested restarts; at least half of them must be observed. Killed engines and daemons may lose some, but an
+/// almost empty ledger would prove nothing.
 const RESTARTS_MIN: usize = 6;
-/// A busy machine gets more time until there was enough of everything.
+/// The maximum duration, for a busy machine on which the minimums take longer.
 const LASTS_MAX: Duration = Duration::from_secs(240);
-/// Containers of which nobody but one thread asks anything, so that what is done to them can be counted.
+/// Containers that only one thread acts on, so that the actions can be counted.
 const COUNTED: usize = 3;
 
-/// What was asked of counted containers and what the engine did, each with its time in nanoseconds.
+/// The requests for counted containers and the engine's actions, each with its time in nanoseconds.
 #[derive(Debug, Default)]
 struct Ledger {
     asked: Mutex<BTreeMap<String, Vec<u64>>>,
@@ -43,8 +43,9 @@ struct Ledger {
 }
 
 impl Ledger {
-    /// Between one request and the next, the engine restarted a container once at most. Events that a killed engine took with
-    /// it make this weaker, never wrong, as long as enough of them remain.
+    /// Checks that the engine restarted a container at most once between two requests.
+    ///
+    /// Events that a killed engine lost make the check weaker, but never wrong, as long as enough of them remain.
     fn check(&self) {
         let (asked, done) = (self.asked.lock().unwrap(), self.done.lock().unwrap());
         for (id, times) in &*done {
@@ -65,7 +66,7 @@ impl Ledger {
         assert!(self.is_filled(), "only {asked} restarts were asked for, and {done} were seen");
     }
 
-    /// How many restarts were asked for, and how many the engine told of.
+    /// The number of requested and of observed restarts.
     fn counts(&self) -> (usize, usize) {
         let [asked, done] = [&self.asked, &self.done].map(|times| times.lock().unwrap().values().map(Vec::len).sum());
         (asked, done)
@@ -83,7 +84,7 @@ fn now() -> u64 {
     u64::try_from(time.as_nanos()).unwrap()
 }
 
-/// Asks for restarts, one after the other, and waits for each to be answered.
+/// Requests restarts, one after the other, and waits for the result of each.
 fn ask_for_restarts(
     api: &Api,
     namespace: &str,
@@ -99,7 +100,7 @@ fn ask_for_restarts(
             std::thread::sleep(Duration::from_millis(50));
             continue;
         };
-        // Noted before it is sent: one whose answer is lost may have been heard.
+        // Noted before it is sent: a request whose reply is lost may have been received.
         ledger.asked.lock().unwrap().entry(id.clone()).or_default().push(now());
         let asked = api.call("PATCH", &path, Some(&asking("restart")));
         let heard = asked.is_none_or(|(code, _)| code == 200);
@@ -116,7 +117,7 @@ fn ask_for_restarts(
     }
 }
 
-/// Notes the restarts that the engine tells of, over all of its lives.
+/// Notes the restarts in the engine's events, across restarts of the engine.
 fn note_restarts(docker: &Docker, ledger: &Ledger, over: &AtomicBool) {
     let mut since = (now() / 1_000_000_000).to_string();
     while !over.load(Ordering::Relaxed) {
@@ -141,7 +142,7 @@ fn note_restarts(docker: &Docker, ledger: &Ledger, over: &AtomicBool) {
     }
 }
 
-/// Who is killed.
+/// The target of a kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Victim {
     Engine,
@@ -149,7 +150,7 @@ enum Victim {
     Daemon,
 }
 
-/// Kills, again and again, and says whom how often.
+/// Kills targets and counts the kills.
 struct Killer<'a> {
     product: &'a Product,
     proxy: Option<Proxy>,
@@ -157,7 +158,7 @@ struct Killer<'a> {
 }
 
 impl Killer<'_> {
-    /// Takes the place of the engine's socket, if it answers there itself.
+    /// Puts the proxy in place of the engine's socket, unless it is there already.
     fn stand_between(&mut self) {
         if self.proxy.as_ref().is_some_and(Proxy::is_in_place) {
             return;
@@ -167,7 +168,7 @@ impl Killer<'_> {
         self.proxy = answers.then(|| Proxy::in_place_of(&socket).ok()).flatten();
     }
 
-    /// Kills this one, and waits for it to be there first.
+    /// Kills a target, after waiting until it exists.
     fn kill(&mut self, victim: Victim) {
         match victim {
             Victim::Engine => eventually("an engine to kill", SOON, || self.try_kill_engine()),
@@ -186,8 +187,8 @@ impl Killer<'_> {
         if was_there { Ok(()) } else { Err("it ended by itself".to_owned()) }
     }
 
-    /// Breaks the connection of the watcher. One that connected past the proxy, because the engine was started again in the
-    /// meantime, cannot be reached: a new daemon connects through it.
+    /// Breaks the watcher's connection. If the watcher is connected directly, because the engine was restarted meanwhile, the daemon is
+    /// restarted and connects through the proxy.
     fn kill_watcher(&mut self) {
         eventually("a place in front of the engine", SOON, || {
             self.stand_between();
@@ -215,7 +216,7 @@ impl Killer<'_> {
     }
 }
 
-/// Whether everybody was killed often enough.
+/// Whether every target was killed often enough.
 fn is_enough(killed: &BTreeMap<Victim, usize>) -> bool {
     let all = [Victim::Engine, Victim::Watcher, Victim::Daemon];
     all.iter().all(|victim| killed.get(victim).is_some_and(|times| *times >= KILLS_MIN))
@@ -233,7 +234,7 @@ fn survive(product: &Product, docker: &Docker, chance: &mut Chance) -> BTreeMap<
     let (asking, follower, ids) = (chance.fork(), docker.another(), &ids);
     let mut killer = Killer { product, proxy: None, killed: BTreeMap::new() };
     std::thread::scope(|scope| {
-        // However this ends, the others end too.
+        // Ends the other threads, however this one ends.
         let _ends = Ends(over);
         scope.spawn(move || {
             while !over.load(Ordering::Relaxed) {
@@ -252,15 +253,15 @@ fn survive(product: &Product, docker: &Docker, chance: &mut Chance) -> BTreeMap<
         scope.spawn(move || ask_for_restarts(api, namespace, ids, ledger, over, asking));
         scope.spawn(move || note_restarts(&follower, ledger, over));
         let began = Instant::now();
-        // Drawn without putting back: chance decides the order, and each has its turn in every four kills.
+        // Targets are drawn without replacement: their order is random, but each is killed within four kills.
         let mut victims = Vec::new();
-        // The first kill of the daemon lets its next watcher come through the proxy.
+        // After the first kill of the daemon, its next watcher connects through the proxy.
         killer.stand_between();
         killer.kill(Victim::Daemon);
         while began.elapsed() < LASTS
             || (began.elapsed() < LASTS_MAX && !(is_enough(&killer.killed) && ledger.is_filled()))
         {
-            // Sometimes before anything is up again, mostly after.
+            // Sometimes before everything is up again, mostly after.
             std::thread::sleep(Duration::from_millis(200 + chance.below(6000) as u64));
             if victims.is_empty() {
                 victims.extend([Victim::Watcher, Victim::Watcher, Victim::Daemon, Victim::Engine]);
@@ -270,7 +271,7 @@ fn survive(product: &Product, docker: &Docker, chance: &mut Chance) -> BTreeMap<
             killer.stand_between();
         }
         over.store(true, Ordering::Relaxed);
-        // A stream of events that hears nothing does not look up: something happens.
+        // Causes an event, since a reader of the event stream checks its flag only after one.
         eventually("the engine to answer", SOON, || docker.try_import("walk/last:1"));
     });
     ledger.check();

@@ -1,4 +1,4 @@
-//! The engine, asked from outside of the product: what a user's docker client would do.
+//! A client of the engine's own API, independent of the product, like a user's docker client.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,7 +12,7 @@ use rdd_stdx::process::background;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
-/// An engine behind a socket. Each thread has its own.
+/// A client of the engine behind a socket. Each thread uses its own.
 pub(crate) struct Docker {
     socket: PathBuf,
     ask: Ask,
@@ -29,7 +29,7 @@ impl Docker {
         Self::at(&self.socket)
     }
 
-    /// What the engine answers; the error is of the connection.
+    /// The engine's reply. An error is one of the connection.
     pub(crate) fn try_send(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Answer, String> {
         let (kind, body) = body.map_or(("", Bytes::new()), |body| ("application/json", body.to_string().into()));
         self.runtime.block_on(self.ask.try_send(method.parse().unwrap(), path, kind, body))
@@ -55,7 +55,7 @@ impl Docker {
         self.send("DELETE", path, None)
     }
 
-    /// Makes an image, under a tag or under none, that differs from all others.
+    /// Creates an image that differs from all others, with or without a tag.
     pub(crate) fn try_import(&self, tag: &str) -> Result<Answer, String> {
         let (repository, tag) = tag.split_once(':').unwrap_or((tag, ""));
         let path = format!("/images/create?fromSrc=-&repo={repository}&tag={tag}");
@@ -69,7 +69,7 @@ impl Docker {
         answer.json["status"].as_str().unwrap().to_owned()
     }
 
-    /// Makes a container that sleeps until it is told not to, and then ends at once.
+    /// Creates a container that sleeps, and that ends at once when it is stopped.
     pub(crate) fn try_create(&self, name: &str, image: &str, more: &Value) -> Result<Answer, String> {
         let mut body = json!({
             "Image": image, "Cmd": ["sleep", "600"], "StopSignal": "SIGKILL", "HostConfig": {"NetworkMode": "none"},
@@ -93,7 +93,7 @@ impl Docker {
         id
     }
 
-    /// Calls this with every event from a time on, until the stream ends or it says that it is enough.
+    /// Calls a function with every event since a time, until the stream ends or the function returns false.
     pub(crate) fn follow(&self, since: &str, mut heard: impl FnMut(Value) -> bool) -> Result<(), String> {
         self.runtime.block_on(async {
             let mut events = self.ask.try_stream(&format!("/events?since={since}")).await?;
@@ -107,7 +107,7 @@ impl Docker {
     }
 }
 
-/// A root folder with nothing but a static busybox under two names, as an archive.
+/// A tar archive of a root folder with only a static busybox under two names.
 fn archive() -> Bytes {
     static ARCHIVE: OnceLock<Bytes> = OnceLock::new();
     let make = || {

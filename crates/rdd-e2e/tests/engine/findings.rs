@@ -1,4 +1,4 @@
-//! What reviews of the original found, with a real engine.
+//! Tests for findings of the reviews of the original, with a real engine.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::{
     product::{APP, Product, SOON, talkative},
 };
 
-/// Waits until a mirror is there or not.
+/// Waits until a mirror exists or does not exist.
 #[track_caller]
 fn until_there(product: &Product, kind: &str, name: &str, there: bool) {
     eventually(&format!("{kind}/{name} to be {}", if there { "there" } else { "gone" }), SOON, || {
@@ -20,7 +20,7 @@ fn until_there(product: &Product, kind: &str, name: &str, there: bool) {
     });
 }
 
-/// An engine with a container whose mirror runs; nothing, where there can be none.
+/// An engine with a container whose mirror is running; `None` if no engine can run here.
 fn with_one() -> Option<(Product, Docker, String)> {
     if !require("own-engine") {
         return None;
@@ -54,7 +54,7 @@ fn an_image_in_use_lingers_until_its_container_is_gone_and_states_follow_both_wa
     let id = docker.run("user", "used:1");
     product.until_status(&id, "running");
 
-    // Paused both ways, from either side.
+    // Pauses and unpauses, each from either side.
     docker.post(&format!("/containers/{id}/pause")).expect(204);
     product.until_status(&id, "paused");
     product.ask_for(&id, "unpause");
@@ -64,7 +64,7 @@ fn an_image_in_use_lingers_until_its_container_is_gone_and_states_follow_both_wa
     docker.post(&format!("/containers/{id}/unpause")).expect(204);
     product.until_status(&id, "running");
 
-    // Tagged and dangling both ways. The second loses nothing of its own: the tag is taken from the first, and no event says so.
+    // Tagged and dangling images, in both directions. The second import takes the tag of the first image, and no event reports that.
     let (tagged, dangling) = (image_name(&image, Some("used:1")), image_name(&image, None));
     until_there(&product, "images", &tagged, true);
     let other = docker.import("used:1");
@@ -76,7 +76,7 @@ fn an_image_in_use_lingers_until_its_container_is_gone_and_states_follow_both_wa
     until_there(&product, "images", &dangling, false);
     until_there(&product, "images", &image_name(&other, None), true);
 
-    // In use: it stays, with its finalizer, and goes by itself.
+    // The image is in use: its mirror stays, with its finalizer, and is deleted once it is unused.
     product.api.delete(&format!("{}/{tagged}", product.mirrors("images")));
     until_they_agree(&docker, &product.api, &product.namespace, SOON);
     let lingering = product.mirror("images", &tagged).expect("it is still there");
@@ -99,7 +99,7 @@ fn with_containerd_nothing_is_mirrored_and_nothing_of_moby_is_left() {
     let said = product.condition("ContainerEngineReady");
     assert_eq!(said, Some(("Unknown".to_owned(), "NotApplicable".to_owned())));
     assert_eq!(product.condition("Settled").map(|(status, _)| status), Some("True".to_owned()));
-    // Back: what is there is mirrored again.
+    // Back to moby: the existing objects are mirrored again.
     product.rdd(&["set", "containerEngine.name=moby"]).expect_success();
     product.until_condition("ContainerEngineReady", "True");
     until_there(&product, "containers", &id, true);

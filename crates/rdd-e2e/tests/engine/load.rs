@@ -1,4 +1,4 @@
-//! Operations at random, from both sides: a user's docker client, and a user of the API.
+//! Random operations from both sides: by a docker client, and by a client of the API.
 
 use serde_json::{Value, json};
 
@@ -8,19 +8,20 @@ use crate::{
     product::{Api, asking, mirrors},
 };
 
-/// More containers than this are not made: each that runs costs the machine something.
+/// The maximum number of containers; each that runs costs resources.
 const CONTAINERS_MAX: usize = 10;
 const IMAGES_MAX: usize = 8;
 const VOLUMES_MAX: usize = 8;
-/// Containers whose names begin so are left alone.
+/// The prefix of names of containers that the load does not touch.
 pub(crate) const RESERVED: &str = "reserved-";
 const TAGS: &[&str] = &["walk/a:1", "walk/a:2", "walk/b:1", "walk/c:1"];
 const VOLUMES: &[&str] = &["walk-0", "walk-1", "walk-2", "walk-3", "walk-4", "walk-5"];
 
-/// What came of an operation: `None` if nobody answered.
+/// The result of an operation: `None` if there was no reply.
 pub(crate) type Done = Option<()>;
 
-/// How often what was asked was done, and how often it was refused: others were faster, or it fits no state.
+/// The number of successful and of rejected operations. An operation is rejected if another client was faster or if the state does not
+/// allow it.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Tally {
     pub(crate) done: usize,
@@ -29,7 +30,7 @@ pub(crate) struct Tally {
 
 impl Tally {
     fn note(&mut self, status: u16) {
-        // 304: it is so already.
+        // 304 means that it is in that state already.
         if status < 300 { self.done += 1 } else { self.refused += 1 }
     }
 }
@@ -48,7 +49,7 @@ impl DockerUser {
         Self { docker, chance, tally: Tally::default(), made: 0, name }
     }
 
-    /// Does something. What others were faster with is refused, and that is fine.
+    /// Runs a random operation. It may be rejected because another client was faster.
     pub(crate) fn act(&mut self) -> Done {
         match self.chance.below(20) {
             0..=3 => self.create(),
@@ -65,7 +66,7 @@ impl DockerUser {
     fn send(&mut self, method: &str, path: &str, body: Option<&Value>) -> Done {
         let answer = self.docker.try_send(method, path, body).ok()?;
         self.tally.note(answer.status);
-        // 500 is what Docker says to an unpause of what is not paused, and what it says while it goes down.
+        // Docker replies 500 to an unpause of a container that is not paused, and while it shuts down.
         assert_ne!(answer.status, 400, "{method} {path}: {}", answer.message());
         Some(())
     }
@@ -76,7 +77,7 @@ impl DockerUser {
         Some(rows.as_array().cloned().unwrap_or_default())
     }
 
-    /// Containers that are anybody's.
+    /// The containers that the load may touch.
     fn containers(&self) -> Option<Vec<String>> {
         let rows = self.rows("/containers/json?all=1")?;
         let free = rows
@@ -129,7 +130,7 @@ impl DockerUser {
         if self.rows("/images/json?all=1")?.len() >= IMAGES_MAX {
             return self.untag();
         }
-        // One in four has no tag; the others take theirs from whoever had it.
+        // One in four has no tag; the others take their tag from the image that had it.
         let tag = if self.chance.below(4) == 0 { "" } else { self.chance.pick(TAGS)? };
         let made = self.docker.try_import(tag).ok()?;
         self.tally.note(made.status);
@@ -179,7 +180,7 @@ impl ApiUser {
         Self { api, namespace: namespace.to_owned(), chance, tally: Tally::default() }
     }
 
-    /// Does something.
+    /// Runs a random operation.
     pub(crate) fn act(&mut self) -> Done {
         match self.chance.below(20) {
             0..=9 => self.ask_for_action(),
@@ -194,7 +195,7 @@ impl ApiUser {
         let (code, answer) = self.api.call(method, path, body)?;
         self.tally.note(code);
         let is_fine = matches!(code, 200 | 201 | 202 | 404 | 409);
-        // While a daemon comes up, its webhooks do not answer yet.
+        // While a daemon starts, its webhooks do not answer yet.
         assert!(is_fine || code >= 500, "{method} {path}: {code} {answer}");
         Some(())
     }

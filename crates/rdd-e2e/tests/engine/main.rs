@@ -1,4 +1,4 @@
-//! The engine's mirror in the real binary: over a real dockerd under the host driver, and over a fake engine where something has to go wrong.
+//! Tests the engine's mirror in the real binary: with a real dockerd under the host driver, and with a fake engine for faults.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 #![expect(clippy::print_stderr, reason = "a failure tells its seed, and what was done until then")]
 

@@ -1,4 +1,4 @@
-//! The real binary over a fake engine: clocks that are hours apart, engines old and new, thousands of objects, one event.
+//! Tests the real binary with a fake engine: clocks that differ by hours, old and new engines, thousands of objects, the cost of an event.
 
 use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
 
@@ -17,21 +17,21 @@ use crate::{
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const NAMESPACE: &str = "mirrored";
 
-/// A daemon with no controllers but those of containers. A test says that the machine runs, and a fake is its engine.
+/// A daemon that runs only the controllers of containers. The test reports that the VM runs, and a fake is its engine.
 pub(crate) struct Scene {
-    // First, so that it hangs up before the engine goes.
+    // Dropped first, so that the daemon disconnects before the engine ends.
     pub(crate) product: Product,
     pub(crate) engine: FakeEngine,
 }
 
 impl Scene {
-    /// An engine that `prepare` fills, not yet known to the daemon.
+    /// Creates a fake engine that `prepare` fills; the daemon does not know of it yet.
     pub(crate) fn new(prepare: impl FnOnce(&FakeEngine)) -> Self {
         Self::in_sandbox(Sandbox::builder().env("RDD_LOG_LEVEL", "debug").build(), prepare)
     }
 
     pub(crate) fn in_sandbox(sandbox: Sandbox, prepare: impl FnOnce(&FakeEngine)) -> Self {
-        // The kinds of others, and the App, are there before anything runs that looks at them.
+        // The CRDs and the App exist before any controller that watches them runs.
         let bare = Daemon::start_bare_in(sandbox);
         let api = Api::of(&bare);
         api.create(DEFINITIONS, &serde_json::to_value(App::crd()).unwrap());
@@ -50,14 +50,14 @@ impl Scene {
         Self { product: Product::around(daemon), engine }
     }
 
-    /// Says that the machine runs.
+    /// Reports in the App's status that the VM runs.
     pub(crate) fn say_it_runs(&self) {
         let running = json!({"type": "Running", "status": "True", "reason": "Started", "message": "It runs",
                              "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1});
         self.product.api.merge(&format!("{APP}/status"), &json!({"status": {"conditions": [running]}}));
     }
 
-    /// The machine runs, and everything is mirrored.
+    /// Reports that the VM runs, and waits until everything is mirrored.
     pub(crate) fn run(&self) {
         self.say_it_runs();
         eventually("everything to be mirrored", SOON * 3, || match self.product.condition("ContainerEngineReady") {
@@ -71,7 +71,7 @@ impl Scene {
         until_they_agree(&docker, &self.product.api, NAMESPACE, SOON);
     }
 
-    /// How many writes the API has committed.
+    /// The number of writes that the API has committed.
     fn writes(&self) -> i64 {
         let list = self.product.api.get(&format!("{}?limit=1", self.product.mirrors("volumes")));
         list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
@@ -95,7 +95,7 @@ fn with_the_engines_clock_hours_away_no_event_is_lost() {
         let scene = Scene::new(|engine| {
             small(engine);
             engine.set_clock_ahead(SignedDuration::from_hours(hours));
-            // The stream of events begins late; something happens between the lists and it, of which only the past tells.
+            // The event stream starts late. Between the lists and its start something happens, which only past events report.
             engine.fault(Fault::always(Route::Events, Effect::Delay(Duration::from_millis(500))));
             let once = std::sync::Once::new();
             engine.before(Route::ContainerInspect, move |world, _| {
@@ -164,12 +164,12 @@ fn a_first_sync_looks_at_many_things_at_once_and_an_event_costs_one() {
     scene.run();
     scene.until_they_agree();
     let engine = &scene.engine;
-    // The judge asks about each as well.
+    // The comparison inspects each object as well, so the peak is read before it.
     engine.heal();
     let peak = engine.peak(Route::ContainerInspect);
     assert!((4..=64).contains(&peak), "{peak} at once");
 
-    // Nothing happens, and nothing is asked.
+    // Nothing happens, so nothing is requested.
     settle(&scene);
     engine.forget_requests();
     let before = scene.writes();
@@ -180,12 +180,12 @@ fn a_first_sync_looks_at_many_things_at_once_and_an_event_costs_one() {
     let asked = engine.all_requests();
     let about = asked.iter().filter(|(route, _)| **route != Route::Ping && **route != Route::Info);
     assert_eq!(about.collect::<Vec<_>>(), [(&Route::ContainerInspect, &1)], "{asked:?}");
-    // What the engine says, and the conditions that follow from it; each change of a condition is an Event as well.
+    // The engine's state, and the conditions that follow from it; each change of a condition also leads to an Event.
     let writes = scene.writes() - before;
     assert!((2..=6).contains(&writes), "{writes} writes");
 }
 
-/// Waits until no more is written.
+/// Waits until there are no more writes.
 fn settle(scene: &Scene) {
     let mut last = (0, std::time::Instant::now());
     eventually("no more writes", SOON, || {
@@ -197,7 +197,7 @@ fn settle(scene: &Scene) {
     });
 }
 
-/// The engine remembers 256 events. Whoever asks for what happened during a long first look by its time alone loses the rest.
+/// The engine remembers 256 events. A client that relies only on them for a long first sync loses the others.
 #[test]
 fn more_may_happen_during_the_first_sync_than_an_engine_remembers() {
     let scene = Scene::new(|engine| {
@@ -216,7 +216,7 @@ fn more_may_happen_during_the_first_sync_than_an_engine_remembers() {
     scene.until_they_agree();
 }
 
-/// A tag that moves leaves an image behind that no event names.
+/// A tag that moves leaves a dangling image behind, and no event names that image.
 #[test]
 fn an_image_that_loses_its_tag_to_another_is_mirrored_as_dangling() {
     let scene = Scene::new(small);
@@ -227,7 +227,7 @@ fn an_image_that_loses_its_tag_to_another_is_mirrored_as_dangling() {
     for _ in 0..20 {
         let asked = scene.engine.requests(Route::ImageInspect);
         import();
-        // The next one takes the tag while the mirror of this one is being written.
+        // The next image takes the tag while the mirror of this one is being written.
         eventually("the image to be asked about", SOON, || {
             (scene.engine.requests(Route::ImageInspect) > asked).then_some(())
         });
@@ -238,7 +238,7 @@ fn an_image_that_loses_its_tag_to_another_is_mirrored_as_dangling() {
     scene.until_they_agree();
 }
 
-// Finding 295-I4: whatever happens to the connection, what was asked for is done once.
+// Finding 295-I4: whatever happens to the connection, a requested action is run once.
 #[test]
 fn a_connection_that_breaks_again_and_again_does_nothing_twice() {
     let mut scene = Scene::new(small);
@@ -247,10 +247,10 @@ fn a_connection_that_breaks_again_and_again_does_nothing_twice() {
     let asked = 10;
     for round in 1..=asked {
         match round % 5 {
-            // Done, and nobody knows.
+            // The action is run, but the reply is lost.
             0 => scene.engine.fault(Fault::once(Route::ContainerRestart, Effect::DoAndHangUp)),
             1 => scene.engine.break_events(),
-            // Done, and the answer does not come before the connection is over.
+            // The action is run, but the connection ends before the reply.
             2 | 3 => scene.engine.fault(Fault::once(Route::ContainerRestart, Effect::Stall(SOON))),
             _ => {
                 scene.engine.crash();

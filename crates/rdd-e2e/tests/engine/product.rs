@@ -1,4 +1,4 @@
-//! An instance with an engine, and its API.
+//! An instance with an engine, and a client of its API.
 
 use std::{
     ops::Deref,
@@ -16,14 +16,14 @@ use serde_json::{Value, json};
 
 use crate::docker::Docker;
 
-/// Long enough for a busy machine; only a failing test waits this long.
+/// A timeout that is long enough for a busy machine; only a failing test waits this long.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 pub(crate) const APP: &str = "/apis/app.rancherdesktop.io/v1alpha1/apps/app";
-/// The annotation by which something is asked of a container.
+/// The annotation that requests an action of a container.
 pub(crate) const ACTION: &str = "containers.rancherdesktop.io/action";
 
-/// The API of a daemon, also after it was started again. Clones share what they know.
+/// A client of a daemon's API that survives restarts. Clones share the connection settings.
 #[derive(Clone)]
 pub(crate) struct Api(Arc<Mutex<Wire>>);
 
@@ -32,24 +32,24 @@ impl Api {
         Self(Arc::new(Mutex::new(Wire::of(daemon))))
     }
 
-    /// The daemon was started again: it has another token, and maybe another port.
+    /// Reads the kubeconfig again after a restart: the token has changed, and the port may have.
     pub(crate) fn renew(&self, daemon: &Daemon) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Wire::of(daemon);
     }
 
-    /// A client of one thread's own.
+    /// A separate client for one thread.
     pub(crate) fn wire(&self) -> Wire {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Code and body; `None` if the daemon does not answer.
+    /// Calls the API. Returns code and body; `None` if the daemon does not answer.
     pub(crate) fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Option<(u16, Value)> {
         let mut ask = Ask::new(method, path);
         if let Some(body) = body {
             let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
             ask = ask.body(kind, body.to_string());
         }
-        // Of this call's own: a connection that is shared would make callers wait for each other.
+        // Each call has its own connection, since callers would wait for each other on a shared one.
         let reply = self.wire().try_ask(&ask).ok()?;
         Some((reply.code, reply.json()))
     }
@@ -81,14 +81,14 @@ impl Api {
         assert_eq!(code, 200, "{path}: {object}");
     }
 
-    /// What a list has now; `None` if the daemon does not answer.
+    /// The current objects of a collection; `None` if the daemon does not answer.
     pub(crate) fn list(&self, path: &str) -> Option<Vec<Value>> {
         let (code, list) = self.call("GET", path, None)?;
         (code == 200).then(|| list["items"].as_array().cloned().unwrap_or_default())
     }
 }
 
-/// A daemon with an engine of its own that runs.
+/// A daemon with its own running engine.
 pub(crate) struct Product {
     daemon: Daemon,
     pub(crate) api: Api,
@@ -103,13 +103,13 @@ impl Deref for Product {
     }
 }
 
-/// An instance whose commands say what they do.
+/// A sandbox whose commands log at the level info.
 pub(crate) fn talkative() -> SandboxBuilder {
     Sandbox::builder().env("RDD_LOG_LEVEL", "info")
 }
 
 impl Product {
-    /// With a running engine that is mirrored.
+    /// Starts a daemon with a running engine that is mirrored.
     pub(crate) fn start() -> Self {
         let sandbox = talkative().build();
         sandbox.rdd(&["set", "backend=host", "running=true"]).expect_success();
@@ -118,7 +118,7 @@ impl Product {
         product
     }
 
-    /// Of a daemon that runs and has an App.
+    /// The product of a running daemon that has an App.
     pub(crate) fn around(daemon: Daemon) -> Self {
         let api = Api::of(&daemon);
         let app = api.get(APP);
@@ -134,18 +134,18 @@ impl Product {
         self.daemon.path("docker_socket")
     }
 
-    /// The path of a collection of mirrors, or of one of them.
+    /// The API path of a collection of mirrors.
     pub(crate) fn mirrors(&self, kind: &str) -> String {
         mirrors(&self.namespace, kind)
     }
 
-    /// A mirror, if it is there.
+    /// A mirror, if it exists.
     pub(crate) fn mirror(&self, kind: &str, name: &str) -> Option<Value> {
         let (code, object) = self.api.call("GET", &format!("{}/{name}", self.mirrors(kind)), None)?;
         (code == 200).then_some(object)
     }
 
-    /// A condition of the App: its status and reason.
+    /// The status and reason of a condition of the App.
     pub(crate) fn condition(&self, kind: &str) -> Option<(String, String)> {
         let (_, app) = self.api.call("GET", APP, None)?;
         let all = app["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -162,7 +162,7 @@ impl Product {
         });
     }
 
-    /// Waits until a mirror says this of its container.
+    /// Waits until a mirror reports this status of its container.
     #[track_caller]
     pub(crate) fn until_status(&self, id: &str, status: &str) {
         eventually(&format!("{id} to be {status}"), SOON, || {
@@ -171,13 +171,13 @@ impl Product {
         });
     }
 
-    /// Asks something of a container.
+    /// Requests an action of a container.
     #[track_caller]
     pub(crate) fn ask_for(&self, id: &str, action: &str) {
         self.api.merge(&format!("{}/{id}", self.mirrors("containers")), &asking(action));
     }
 
-    /// Kills the daemon and starts it again; the engine goes on.
+    /// Kills the daemon and starts it again; the engine continues to run.
     pub(crate) fn kill_and_start(&self) {
         let daemon = rdd_stdx::process::Process::open(self.daemon.pid()).unwrap();
         if let Some(daemon) = daemon {
@@ -193,7 +193,7 @@ pub(crate) fn mirrors(namespace: &str, kind: &str) -> String {
     format!("/apis/containers.rancherdesktop.io/v1alpha1/namespaces/{namespace}/{kind}")
 }
 
-/// The patch that asks something of a container.
+/// The patch that requests an action of a container.
 pub(crate) fn asking(action: &str) -> Value {
     json!({"metadata": {"annotations": {ACTION: action}}})
 }

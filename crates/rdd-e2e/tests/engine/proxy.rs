@@ -1,4 +1,4 @@
-//! Stands between the daemon and its engine, and hangs up when it is told to: what a watcher sees of a connection that breaks.
+//! A proxy between the daemon and its engine that breaks connections on request, as a watcher would experience a lost connection.
 
 use std::{
     fs,
@@ -15,24 +15,24 @@ use std::{
     },
 };
 
-/// A socket in the place of an engine's, which passes everything on to it.
+/// A socket in place of the engine's, which forwards everything to the engine.
 pub(crate) struct Proxy {
     socket: PathBuf,
     inode: u64,
     open: Arc<Mutex<Vec<Connection>>>,
 }
 
-/// A connection that goes through the proxy.
+/// A connection through the proxy.
 #[derive(Clone)]
 struct Connection {
     client: Arc<UnixStream>,
     engine: Arc<UnixStream>,
-    /// Whether the daemon follows the engine's events over it: then it is the watcher's.
+    /// Whether the daemon reads the engine's events on it; then it is the watcher's.
     is_watcher: Arc<AtomicBool>,
 }
 
 impl Proxy {
-    /// Takes the place of the socket; the engine's own goes on under another name.
+    /// Takes the place of the socket; the engine's own socket gets another name.
     pub(crate) fn in_place_of(socket: &Path) -> io::Result<Self> {
         let behind = socket.with_extension("behind");
         fs::rename(socket, &behind)?;
@@ -41,7 +41,7 @@ impl Proxy {
         let open: Arc<Mutex<Vec<Connection>>> = Arc::default();
         let connections = Arc::clone(&open);
         std::thread::spawn(move || {
-            // It waits for connections until the process ends; one that nobody can reach any more costs nothing.
+            // The thread accepts connections until the process ends; an unreachable listener costs nothing.
             for accepted in listener.incoming().flatten() {
                 let _ = pass(accepted, &behind, &connections);
             }
@@ -49,18 +49,18 @@ impl Proxy {
         Ok(Self { socket: socket.to_owned(), inode, open })
     }
 
-    /// Whether it still has its place: an engine that was started again has taken it.
+    /// Whether the proxy is still in place; an engine that was restarted has replaced it.
     pub(crate) fn is_in_place(&self) -> bool {
         fs::metadata(&self.socket).is_ok_and(|found| found.ino() == self.inode)
     }
 
-    /// Whether the daemon's watcher is connected through it.
+    /// Whether the daemon's watcher is connected through the proxy.
     pub(crate) fn has_watcher(&self) -> bool {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.iter().any(|connection| connection.is_watcher.load(Ordering::Relaxed))
     }
 
-    /// Ends all connections, and reports whether the watcher's was among them.
+    /// Closes all connections. Returns whether the watcher's was among them.
     pub(crate) fn hang_up(&self) -> bool {
         let connections = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
         connections.iter().for_each(Connection::end);
@@ -74,7 +74,7 @@ impl Connection {
         let _ = self.engine.shutdown(Shutdown::Both);
     }
 
-    /// Passes on what the client sends, and notes the request for events. The tests' own follower asks without filters.
+    /// Forwards the client's data, and detects the request for events. The tests' own event reader uses no filters, so it is not detected.
     fn pass_requests(&self) -> io::Result<()> {
         let mut buffer = [0; 16 << 10];
         loop {
@@ -103,7 +103,7 @@ fn pass(client: UnixStream, behind: &Path, open: &Arc<Mutex<Vec<Connection>>>) -
     });
     std::thread::spawn(move || {
         let _ = io::copy(&mut &*answers.engine, &mut &*answers.client);
-        // One end is over: the other has nobody to talk to.
+        // One side is closed, so the other one is closed too.
         answers.end();
         let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|connection| !Arc::ptr_eq(&connection.client, &answers.client));

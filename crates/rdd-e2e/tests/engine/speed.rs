@@ -1,4 +1,4 @@
-//! How soon a container that was started is seen to run, against the goal of `docs/performance.md`.
+//! Tests how soon a started container is seen as running, against the goal of `docs/performance.md`.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::product::{Product, SOON};
 
 const RUNS: usize = 15;
-/// The goal itself: "a started container to its mirror saying so, median" in `docs/performance.md`.
+/// The goal in `docs/performance.md`: "a started container to its mirror saying so, median".
 const MEDIAN_MAX: Duration = Duration::from_millis(100);
 
 // Finding A-12

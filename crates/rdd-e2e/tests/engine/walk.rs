@@ -1,4 +1,4 @@
-//! Five hundred operations from both sides at once; then the engine and its mirrors agree.
+//! Runs five hundred operations from both sides at once; afterwards the engine and its mirrors agree.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -15,11 +15,11 @@ use crate::{
     product::{ACTION, Product, SOON},
 };
 
-/// From each side.
+/// The number of operations from each side.
 const OPERATIONS: usize = 250;
 const CONVERGES: Duration = Duration::from_secs(60);
 
-/// Waits until nothing that was asked of a container is still to be done.
+/// Waits until all requested actions of containers have been handled.
 #[track_caller]
 pub(crate) fn until_everything_asked_for_is_done(product: &Product) {
     eventually("all requests to be answered", SOON, || {
@@ -33,7 +33,7 @@ pub(crate) fn until_everything_asked_for_is_done(product: &Product) {
     });
 }
 
-/// Notes an operation when it ends.
+/// Stores the number of an operation when it ends.
 struct Step<'a>(&'a AtomicUsize, usize);
 
 impl Drop for Step<'_> {
@@ -57,14 +57,14 @@ fn after_a_random_walk_from_both_sides_docker_and_the_mirrors_agree() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for number in 1..=OPERATIONS {
-                // Whatever becomes of this thread, the other one does not wait for it.
+                // Dropped even if this thread panics, so that the other one does not wait for it.
                 let _step = Step(&walked, number);
                 docker_user.act().expect("the engine answers");
             }
         });
         scope.spawn(|| {
             for number in 0..OPERATIONS {
-                // The API is many times faster; ahead of the engine it would walk alone.
+                // The API is many times faster; without a wait it would run its operations long before the engine's.
                 let end = Instant::now() + SOON;
                 while walked.load(Ordering::Relaxed) < number && Instant::now() < end {
                     std::thread::sleep(Duration::from_millis(1));
@@ -79,7 +79,7 @@ fn after_a_random_walk_from_both_sides_docker_and_the_mirrors_agree() {
     until_they_agree(&docker, &product.api, &product.namespace, CONVERGES);
     until_only_what_is_in_use_lingers(&docker, &product.api, &product.namespace, CONVERGES);
 
-    // Finding 295-T7: what only waited for its containers goes by itself.
+    // Finding 295-T7: mirrors that only waited for containers are deleted by themselves.
     let list = docker.get("/containers/json?all=1").expect(200).json;
     for row in list.as_array().unwrap() {
         docker.delete(&format!("/containers/{}?force=1", row["Id"].as_str().unwrap()));

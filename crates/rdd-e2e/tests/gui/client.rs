@@ -1,4 +1,4 @@
-//! The client: it gets a kubeconfig from the command line, then lists, watches and writes as the GUI's own library does.
+//! A client that behaves like the GUI: it gets a kubeconfig from the command line, then lists, watches and writes like the GUI's library.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use rdd_testkit::{
 };
 use serde_json::{Value, json};
 
-/// Long enough for a busy machine; only a failing test waits this long.
+/// A timeout that is long enough for a busy machine; only a failing test waits this long.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 pub(crate) const APPS: &str = "/apis/app.rancherdesktop.io/v1alpha1/apps";
 pub(crate) const APP: &str = "/apis/app.rancherdesktop.io/v1alpha1/apps/app";
-/// The namespace that the GUI gives to its App.
+/// The namespace that the GUI sets in its App.
 pub(crate) const NAMESPACE: &str = "rancher-desktop";
 
-/// A collection of mirrors.
+/// The API path of a collection of mirrors.
 pub(crate) fn mirrors(plural: &str) -> String {
     format!("/apis/containers.rancherdesktop.io/v1alpha1/namespaces/{NAMESPACE}/{plural}")
 }
@@ -29,7 +29,7 @@ pub(crate) struct Gui {
     pub(crate) wire: Wire,
 }
 
-/// An engine that is not asked to go leaves its containers behind.
+/// An engine that is not stopped properly leaves its containers behind.
 impl Drop for Gui {
     fn drop(&mut self) {
         let mut command = self.daemon.command(&["svc", "delete"]);
@@ -38,7 +38,7 @@ impl Drop for Gui {
 }
 
 impl Gui {
-    /// Connects as the GUI does: the command starts what is not running.
+    /// Connects like the GUI; the command starts the service if needed.
     pub(crate) fn connect() -> Self {
         Self::connect_in(Sandbox::new())
     }
@@ -50,14 +50,14 @@ impl Gui {
         Self { wire: Wire::of(&daemon), daemon }
     }
 
-    /// Makes the App as the GUI does at its first start: switched off, in a namespace of its own.
+    /// Creates the App like the GUI at its first start: switched off, and in its own namespace.
     pub(crate) fn create_app(&self) -> Value {
         let app = json!({"apiVersion": "app.rancherdesktop.io/v1alpha1", "kind": "App", "metadata": {"name": "app"},
                          "spec": {"namespace": NAMESPACE, "running": false}});
         self.wire.post(APPS, &app).expect(201)
     }
 
-    /// A request with all that the GUI sends along.
+    /// Sends a request with all headers of the GUI.
     pub(crate) fn ask(&self, ask: Ask) -> Reply {
         let head = self.wire.head("GET", "/");
         let host = head.lines().find_map(|line| line.strip_prefix("Host: ")).unwrap().to_owned();
@@ -65,20 +65,20 @@ impl Gui {
         self.wire.ask(&ask)
     }
 
-    /// A merge patch with strict validation.
+    /// Sends a JSON merge patch with strict validation.
     pub(crate) fn merge(&self, path: &str, patch: &Value) -> Reply {
         let ask = Ask::new("PATCH", &format!("{path}?fieldValidation=Strict"));
         self.ask(ask.body("application/merge-patch+json", patch.to_string()))
     }
 
-    /// Settings, as the preferences dialog checks (`dry`) and writes them.
+    /// Sends settings as the preferences dialog does, to validate (`dry`) or to write them.
     pub(crate) fn set(&self, operations: &Value, dry: bool) -> Reply {
         let dry = if dry { "&dryRun=All" } else { "" };
         let path = format!("{APP}?fieldManager=rancher-desktop-app&fieldValidation=Strict{dry}");
         self.ask(Ask::new("PATCH", &path).body("application/json-patch+json", operations.to_string()))
     }
 
-    /// Lists, and watches from there.
+    /// Lists a collection and watches it from there.
     pub(crate) fn follow(&self, collection: &str, selector: &str) -> (Vec<Value>, Followed) {
         let list = self.ask(Ask::new("GET", &format!("{collection}?{selector}"))).expect(200);
         let version = list["metadata"]["resourceVersion"].as_str().unwrap();
@@ -92,7 +92,7 @@ impl Gui {
         self.wire.get(collection).expect(200)["items"].as_array().cloned().unwrap_or_default()
     }
 
-    /// Waits until an object is as wished.
+    /// Waits until an object satisfies a condition.
     #[track_caller]
     pub(crate) fn until(&self, path: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         eventually(what, SOON, || {
@@ -101,7 +101,7 @@ impl Gui {
         })
     }
 
-    /// Waits until there is nothing there.
+    /// Waits until there is no object at a path.
     #[track_caller]
     pub(crate) fn until_gone(&self, path: &str) {
         eventually(&format!("the end of {path}"), SOON, || {
@@ -115,13 +115,13 @@ impl Gui {
 pub(crate) struct Followed(Box<dyn Events>);
 
 impl Followed {
-    /// An object that appears, or changes, and is as wished: a mirror is made first and filled then.
+    /// Waits for an added or modified object that satisfies a condition: a mirror is created first and filled later.
     #[track_caller]
     pub(crate) fn shown(&mut self, is_so: impl Fn(&Value) -> bool) -> Value {
         self.find(|event| (event["type"] == "ADDED" || event["type"] == "MODIFIED") && is_so(&event["object"]))
     }
 
-    /// The next event of this type about an object that is as wished; others pass by.
+    /// Waits for an event of this type about an object that satisfies a condition; other events are skipped.
     #[track_caller]
     pub(crate) fn until(&mut self, kind: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         self.find(|event| event["type"] == kind && is_so(&event["object"]))

@@ -1,4 +1,4 @@
-//! The commands that the GUI's own tests and its smoke test call.
+//! Tests the commands that the GUI's own tests and its smoke test call.
 
 use rdd_testkit::Sandbox;
 

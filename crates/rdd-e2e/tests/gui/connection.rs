@@ -1,4 +1,4 @@
-//! How the GUI finds and reaches the daemon.
+//! Tests how the GUI finds and reaches the daemon.
 
 use std::{collections::BTreeSet, io::Write, net::TcpStream, sync::Arc};
 
@@ -94,7 +94,7 @@ fn lists_go_on_as_watches() {
     followed.until("DELETED", |app| app["metadata"]["name"] == "app");
 }
 
-/// Finding A-12. As kube-apiserver does: a watch waits for the version to come, and a list does not wait for long.
+/// Finding A-12. Like kube-apiserver: a watch waits for a future version, and a list only for a short time.
 #[test]
 fn a_watch_from_a_future_version_stays_silent_and_a_list_of_one_is_refused_with_504() {
     let gui = Gui::connect();
@@ -109,7 +109,7 @@ fn a_watch_from_a_future_version_stays_silent_and_a_list_of_one_is_refused_with_
     assert_eq!(status["details"]["retryAfterSeconds"], 1);
 }
 
-/// Finding A-12. The server keeps 16 MiB of superseded objects of a resource; twenty writes of a megabyte go beyond that.
+/// Finding A-12. The server keeps 16 MiB of superseded objects per resource; twenty writes of a megabyte exceed that.
 #[test]
 fn a_watch_from_a_version_that_is_too_old_ends_with_410() {
     const MAPS: &str = "/api/v1/namespaces/default/configmaps";

@@ -1,4 +1,4 @@
-//! Containers: shown, acted on, deleted.
+//! Tests containers in the GUI: listing, actions, deletion.
 
 use rdd_testkit::{api::Server, eventually};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn is(state: &'static str) -> impl Fn(&Value) -> bool {
     move |container| container["status"]["status"] == state
 }
 
-/// Whether the newest action is this one and is over.
+/// Whether the last action is this one and has ended.
 fn ended(action: &'static str) -> impl Fn(&Value) -> bool {
     move |container| {
         let last = &container["status"]["lastAction"];
@@ -20,7 +20,7 @@ fn ended(action: &'static str) -> impl Fn(&Value) -> bool {
     }
 }
 
-/// Asks for an action, as a button does.
+/// Requests an action, like a button of the GUI.
 #[track_caller]
 fn press(gui: &Gui, path: &str, action: &str) {
     let patch = json!({"metadata": {"annotations": {"containers.rancherdesktop.io/action": action}}});
@@ -58,7 +58,7 @@ fn containers_are_listed_watched_acted_on_and_deleted() {
         let now = gui.docker(&["inspect", "-f", "{{.State.StartedAt}}", &id]);
         if now == started { Err(now) } else { Ok(()) }
     });
-    // Finding A-12: a container that runs needs no unpause, so the action succeeds and changes nothing.
+    // Finding A-12: a running container needs no unpause, so the action succeeds without effect.
     press(&gui, &path, "unpause");
     let done = gui.until(&path, "the end of unpause", ended("unpause"));
     assert_eq!(
@@ -85,7 +85,7 @@ fn containers_are_listed_watched_acted_on_and_deleted() {
     assert_ne!(gui.try_docker(&["inspect", &id]).code, Some(0));
 }
 
-/// Deletes a mirror. While something holds it, the answer is the object on its way out, as kube-apiserver's is: ADR 18.
+/// Deletes a mirror. While a finalizer holds it, the reply is the object with a deletion timestamp, as in kube-apiserver: ADR 18.
 #[track_caller]
 pub(crate) fn delete(gui: &Gui, path: &str) {
     let answer = gui.wire.delete(path).expect(200);

@@ -1,4 +1,4 @@
-//! The docker context of an instance, from its first start to its end.
+//! Tests the Docker context of an instance, from its first start to its end.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ struct Case {
 }
 
 impl Case {
-    /// A running engine, and a user whose current context is surely broken.
+    /// A running engine, and a user whose current context is broken.
     fn new() -> Option<Self> {
         if !(require("own-engine") && require("docker")) {
             return None;
@@ -51,7 +51,7 @@ impl Case {
         eventually("the context", SOON, || (self.contexts() == 1).then_some(()));
     }
 
-    /// Nothing of ours is left, and all of theirs.
+    /// Expects that nothing of the instance is left, and everything of the user.
     #[track_caller]
     fn is_as_before(&self) {
         let expected = THEIRS.replace("\r\n  \"currentContext\": \"gone\",", "");

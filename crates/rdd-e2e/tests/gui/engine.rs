@@ -1,4 +1,4 @@
-//! An App that runs with a real engine, and the docker command beside it.
+//! An App with a running engine, and the docker command.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::client::{APP, Gui, SOON};
 /// The image that tests use.
 pub(crate) const IMAGE: &str = "rdd-test/box:1";
 
-/// A client of an instance whose engine runs, with one image in it; nothing where engines cannot run.
+/// A client of an instance with a running engine and one image; `None` if no engine can run here.
 pub(crate) fn running() -> Option<Gui> {
     if !(require("own-engine") && require("docker")) {
         return None;
@@ -20,14 +20,14 @@ pub(crate) fn running() -> Option<Gui> {
     gui.create_app();
     assert_eq!(gui.merge(APP, &json!({"spec": {"running": true}})).code, 200);
     settled(&gui);
-    // The engine is ready before everybody knows where it is.
+    // The engine is ready before its Docker context has been written.
     let contexts = gui.daemon.home().join(".docker/contexts/meta");
     eventually("its context", SOON, || fs::read_dir(&contexts).ok()?.next().map(drop));
     gui.import(IMAGE);
     Some(gui)
 }
 
-/// Waits until the App is as its settings say, as the progress bar does.
+/// Waits until the App has settled, like the GUI's progress bar.
 #[track_caller]
 pub(crate) fn settled(gui: &Gui) -> Value {
     gui.until(APP, "Settled", |app| {
@@ -40,7 +40,7 @@ pub(crate) fn settled(gui: &Gui) -> Value {
 }
 
 impl Gui {
-    /// The docker command, by the instance's own context.
+    /// Runs the docker command with the instance's own context.
     #[track_caller]
     pub(crate) fn docker(&self, words: &[&str]) -> String {
         self.try_docker(words).expect_success().stdout.trim().to_owned()
@@ -53,7 +53,7 @@ impl Gui {
         self.daemon.run(command)
     }
 
-    /// Makes an image of nothing but busybox.
+    /// Creates an image with only busybox.
     #[track_caller]
     pub(crate) fn import(&self, tag: &str) {
         let folder = self.daemon.home().join("box");
@@ -73,7 +73,7 @@ impl Gui {
         self.docker(&["import", tar.to_str().unwrap(), tag]);
     }
 
-    /// Starts a container; its ID.
+    /// Starts a container and returns its ID.
     #[track_caller]
     pub(crate) fn run(&self, options: &[&str], script: &str) -> String {
         let words =

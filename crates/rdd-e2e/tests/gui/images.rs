@@ -1,4 +1,4 @@
-//! Images, volumes and container namespaces.
+//! Tests images, volumes and container namespaces in the GUI.
 
 use rdd_testkit::{api::Server, eventually};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Logs of real containers, over somebody else's WebSockets.
+//! Tests logs of real containers, read with a third-party WebSocket library.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ impl Gui {
         format!("/passthrough/engine/logs/{id}{query}")
     }
 
-    /// Opens the log of a container, as the GUI does.
+    /// Opens the log of a container like the GUI.
     #[track_caller]
     fn log(&self, id: &str, query: &str) -> Log {
         let head = self.wire.head("GET", "/");
@@ -40,7 +40,7 @@ impl Gui {
         }
     }
 
-    /// What is answered to a handshake that must not succeed.
+    /// The reply to a handshake that must fail.
     fn log_refused(&self, id: &str, query: &str) -> (u16, String) {
         let ask = Ask::new("GET", &Self::log_path(id, query))
             .header("Connection", "Upgrade")
@@ -53,7 +53,7 @@ impl Gui {
 }
 
 impl Log {
-    /// Everything up to the end, and the code that it ended with.
+    /// Reads to the end. Returns all messages and the close code.
     fn read_out(mut self) -> (Vec<Vec<u8>>, u16) {
         let mut pieces = Vec::new();
         loop {
@@ -91,7 +91,7 @@ fn logs_are_read_followed_cut_and_told_apart() {
     let Some(gui) = engine::running() else { return };
     let id = gui.run(&[], "echo one; echo two; echo three >&2; sleep 1; echo four");
     ended(&gui, &id);
-    // The engine keeps two streams; between them it promises no order.
+    // The engine keeps two streams, and guarantees no order between them.
     let sorted = |text: &str| {
         let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
         lines.sort();
@@ -145,7 +145,7 @@ fn what_is_wrong_is_told_before_the_upgrade_in_its_order() {
     assert_eq!(gui.wire.get(&Gui::log_path(&id, "")).code, 400, "no upgrade");
     let foreign = Ask::new("GET", &Gui::log_path(&id, "")).header("Origin", "https://evil.example");
     assert_eq!(gui.wire.ask(&foreign).code, 403);
-    // A prefix of an ID is an ID to docker, and not the name of any object.
+    // Docker accepts a prefix of an ID; here it is not the name of any object.
     assert_eq!(gui.log_refused(&id[..12], "").0, 404);
 
     gui.daemon.rdd(&["stop"]).expect_success();
@@ -161,7 +161,7 @@ fn resident(pid: u32) -> u64 {
 #[test]
 fn a_client_that_does_not_read_makes_nothing_grow_and_is_left() {
     let Some(gui) = engine::running() else { return };
-    // A hundred megabytes, if anybody took them.
+    // A hundred megabytes, if they were read.
     let line = "x=$(busybox head -c 16000 /dev/zero | busybox tr '\\0' x)";
     let id = gui.run(&[], &format!("{line}; i=0; while [ $i -lt 6000 ]; do echo $x; i=$((i+1)); done; sleep 1000"));
     let path = format!("{}/{id}", mirrors("containers"));
@@ -170,7 +170,7 @@ fn a_client_that_does_not_read_makes_nothing_grow_and_is_left() {
     let mut log = gui.log(&id, "");
     log.next();
     let before = resident(pid);
-    // Ten seconds is what a message may take to go out; the connection is cut then.
+    // A message has ten seconds to be sent; then the connection is closed.
     let began = std::time::Instant::now();
     while began.elapsed() < Duration::from_secs(13) {
         let now = resident(pid);
@@ -199,13 +199,13 @@ fn an_engine_that_dies_ends_the_log_with_its_own_code() {
     let is_engine = |process: &rdd_testkit::processes::Info| process.name == "dockerd" && !process.is_zombie();
     let engine = gui.daemon.processes().into_iter().find(is_engine).expect("an engine");
     Process::open(engine.pid).unwrap().unwrap().signal(Signal::KILL).unwrap();
-    // Finding A-12: 1000 would say that the log is complete.
+    // Finding A-12: 1000 would mean that the log is complete.
     let (_, code) = log.read_out();
     assert_eq!(code, 1011);
-    // Another one is started, and its logs can be read.
+    // Another engine is started, and its logs can be read.
     eventually("its log", SOON, || {
         let plain = gui.wire.get(&Gui::log_path(&id, "?follow=false"));
-        // Everything is well but that nobody asked for a WebSocket.
+        // Everything is valid, except that the request is not a WebSocket handshake.
         if plain.code == 400 { Ok(()) } else { Err(plain.text().into_owned()) }
     });
 }

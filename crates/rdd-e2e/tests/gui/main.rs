@@ -1,4 +1,4 @@
-//! What a graphical client relies on, done as it does it: one test for each thing that it needs, with the real binary and a real engine.
+//! Tests of everything that a graphical client relies on, one test per feature, with the real binary and a real engine.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
 mod client;

@@ -1,4 +1,4 @@
-//! The App, its settings, and what the machine and Kubernetes have to offer.
+//! Tests the App's settings, and the host information and Kubernetes versions that the preferences dialog shows.
 
 use rdd_testkit::api::Server;
 use serde_json::{Value, json};

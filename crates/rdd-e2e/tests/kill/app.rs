@@ -1,4 +1,4 @@
-//! The App, from its namespace to its LimaVM and back.
+//! Kill scenarios of the App controller, from the App's namespace to its LimaVM and back.
 
 use rdd_controllers::app;
 use serde_json::{Value, json};
@@ -60,12 +60,12 @@ fn set(life: &mut Life<'_>, spec: &Value) {
     settle(life);
 }
 
-/// Of the newest generation.
+/// Waits until the App has settled at its newest generation.
 fn settle(life: &mut Life<'_>) {
     life.until("the App to settle", |api| says(&api.get(APP)?, "Settled", "True"));
 }
 
-/// With all that belongs to it.
+/// Deletes the App with everything that belongs to it.
 fn delete(life: &mut Life<'_>) {
     life.delete(APP);
     life.until("the end of its namespace", |api| api.is_gone(NAMESPACE));

@@ -1,4 +1,4 @@
-//! The engine's mirror, over an engine that survives every death of the daemon and remembers what it was told to do.
+//! Kill scenarios of the engine's mirror, with a fake engine that survives the daemon and records what it was asked to do.
 
 use rdd_controllers::engine;
 use rdd_docker::{
@@ -19,7 +19,7 @@ const APPS: &str = "/apis/app.rancherdesktop.io/v1alpha1/apps";
 const APP: &str = "/apis/app.rancherdesktop.io/v1alpha1/apps/app";
 const MIRRORS: &str = "/apis/containers.rancherdesktop.io/v1alpha1/namespaces/default";
 const IMAGE: &str = "box:1";
-/// What happens for every request.
+/// The steps of every requested action.
 const ACTING: &[&str] = &["claim", "act", "record", "unclaim"];
 
 pub(crate) fn scenarios() -> Vec<Scenario> {
@@ -32,7 +32,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     };
     let another = |name, nth| Scenario { name, nth, steps: ACTING, is_another: true, ..plain() };
     vec![
-        // The first request is the start of something that ends at once: nobody can see by its state that it was carried out.
+        // The first request starts a container that ends at once, so its state does not show whether the action was run.
         Scenario {
             name: "containers are mirrored, acted on, and removed from either side",
             steps: engine::plan::Step::ALL,
@@ -43,7 +43,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     ]
 }
 
-/// The App and its kind: their own controller does not run, so that nobody but this test says whether the machine does.
+/// Creates the App and its CRD. The App controller does not run, so only the test reports whether the VM runs.
 fn prepare(api: &Api) -> Result<(), String> {
     let definition = serde_json::to_value(App::crd()).map_err(|error| error.to_string())?;
     api.write("POST", DEFINITIONS, &definition, &[201, 409])?;
@@ -51,7 +51,7 @@ fn prepare(api: &Api) -> Result<(), String> {
     api.write("POST", APPS, &object("app.rancherdesktop.io", "App", "app", &spec), &[201, 409])
 }
 
-/// Says whether the machine runs, and waits until the mirror agrees.
+/// Reports whether the VM runs, and waits for the mirror's condition.
 fn say_running(life: &mut Life<'_>, status: &str, expected: &str) {
     let running = json!({"type": "Running", "status": status, "reason": "Told", "message": "The test says so",
                          "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1});
@@ -71,7 +71,7 @@ fn until_container(life: &mut Life<'_>, id: &str, what: &str, is_so: impl Fn(&Va
     });
 }
 
-/// Asks for an action, and returns what came of it when nothing is asked any more.
+/// Requests an action, and returns its result once no request is left.
 fn act(life: &mut Life<'_>, id: &str, action: &str) -> Value {
     let path = format!("{MIRRORS}/containers/{id}");
     life.merge(&path, &json!({"metadata": {"annotations": {"containers.rancherdesktop.io/action": action}}}));
@@ -84,13 +84,13 @@ fn act(life: &mut Life<'_>, id: &str, action: &str) -> Value {
     })
 }
 
-/// How often this happened to a container.
+/// The number of events of this kind for a container.
 fn happened(engine: &FakeEngine, id: &str, action: &str) -> usize {
     let events = engine.change(|world| world.events());
     events.iter().filter(|event| event.id == id && event.action == action).count()
 }
 
-/// What is safe to repeat is done once all the same; what is not is done at most once, and what is said of it is true.
+/// Actions that are safe to repeat are still run once; others are run at most once, and the reported result is correct.
 fn live_acted_on(life: &mut Life<'_>, engine: &FakeEngine, kept: &str) {
     let make = |new: NewContainer| engine.change(|world| world.create_container(new)).unwrap();
     let command = vec!["true".to_owned()];

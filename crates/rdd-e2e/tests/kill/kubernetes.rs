@@ -1,4 +1,4 @@
-//! Kubernetes beside an engine, with the stand-in for K3s.
+//! Kill scenarios of the Kubernetes controller, with an engine and a stand-in for K3s.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ use crate::{
 const APPS: &str = "/apis/app.rancherdesktop.io/v1alpha1/apps";
 const APP: &str = "/apis/app.rancherdesktop.io/v1alpha1/apps/app";
 const NAMESPACE: &str = "/api/v1/namespaces/desk";
-/// What `stable` stands for.
+/// The version of the channel `stable`.
 const STABLE: &str = "v1.34.6+k3s1";
 
 pub(crate) fn scenarios() -> Vec<Scenario> {
@@ -62,13 +62,13 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     ]
 }
 
-/// Puts a release into the folder where the daemon looks first.
+/// Puts a release into the folder that the daemon checks first.
 fn offer(life: &Life<'_>, behaviour: &Value) {
     let folder = life.releases().join(STABLE);
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("version"), STABLE).unwrap();
     fs::write(folder.join("behaviour.json"), behaviour.to_string()).unwrap();
-    // Last, and at once: it is there or it is not.
+    // The program comes last, with a rename: it exists completely or not at all.
     fs::copy(standin::program(), folder.join("k3s.new")).unwrap();
     fs::rename(folder.join("k3s.new"), folder.join("k3s")).unwrap();
 }
@@ -98,7 +98,7 @@ fn delete(life: &mut Life<'_>) {
 }
 
 fn live_whole(life: &mut Life<'_>) {
-    // It ends so soon that it is started anew, once.
+    // Its certificates expire so soon that it is restarted, once.
     offer(life, &json!({"certificateDays": 20}));
     make(life);
     enable(life, true);
@@ -133,7 +133,7 @@ fn live_fetched(life: &mut Life<'_>) {
 }
 
 fn live_remade(life: &mut Life<'_>) {
-    // Its clock is ahead when it makes its first certificates.
+    // Its clock is ahead when it creates its first certificates.
     offer(life, &json!({"clockAhead": 400_u64 * 24 * 3600 * 1000, "clockAheadOnce": true}));
     make(life);
     enable(life, true);

@@ -1,4 +1,4 @@
-//! One life of a daemon, or of a manager beside one: it dies at one point, and whoever notices starts the next.
+//! One run of a scenario: a daemon, or a manager next to one, dies at one point and is started again.
 
 use std::{
     collections::BTreeMap,
@@ -24,28 +24,28 @@ use crate::{
     snapshot::{Places, Snapshot},
 };
 
-/// Names the point at which a process dies. Builds for tests know it.
+/// The variable with the kill point at which a process dies. Test builds read it.
 const VARIABLE: &str = "RDD_TEST_KILL_AT";
-/// What a process says when it dies there.
+/// The log message of a process that dies at its kill point.
 const LAST_WORDS: &str = "dying as told";
-/// Long enough for a busy machine; only a failing test waits this long.
+/// A timeout that is long enough for a busy machine; only a failing test waits this long.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
-/// How often the world has to look the same, in a row, to be believed to have come to rest.
+/// The number of equal snapshots in a row after which the state counts as stable.
 const LOOKS_AT_REST: u32 = 4;
 
-/// How the world looked at each mark.
+/// The snapshot at each mark.
 pub(crate) type Marks = BTreeMap<&'static str, Snapshot>;
 
-/// Who runs the controllers, and dies.
+/// The program that runs the controllers and is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Program {
     /// The daemon.
     Daemon,
-    /// A program of this name, beside a daemon without controllers.
+    /// A program of this name, next to a daemon without controllers.
     Beside(&'static str),
 }
 
-/// Who can die.
+/// The process that is killed.
 enum Mortal {
     Daemon(Process),
     Beside(Child),
@@ -60,11 +60,11 @@ impl Mortal {
     }
 }
 
-/// A life under way.
+/// A run in progress.
 pub(crate) struct Life<'a> {
     scenario: &'a Scenario,
     point: Option<&'a str>,
-    /// Whether the point is still ahead.
+    /// Whether the kill point has not been reached yet.
     is_armed: bool,
     unhurt: &'a Marks,
     marks: Marks,
@@ -73,7 +73,7 @@ pub(crate) struct Life<'a> {
     mortal: Option<Mortal>,
     instance: Instance,
     daemon: Daemon,
-    /// Last, because what runs has its program there.
+    /// Dropped last, because a running cluster's program is in it.
     releases: Option<TempDir>,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Life<'a> {
         life
     }
 
-    /// Makes what the scenario needs before any controller looks.
+    /// Creates the objects that the scenario needs before any controller runs.
     fn prepare(&mut self) {
         let Some(prepare) = self.scenario.prepare else { return };
         self.daemon.rdd(&["svc", "start", "--controllers="]).expect_success();
@@ -118,12 +118,12 @@ impl<'a> Life<'a> {
         self.daemon.rdd(&["svc", "stop"]).expect_success();
     }
 
-    /// The folder with releases of Kubernetes.
+    /// The folder with Kubernetes releases.
     pub(crate) fn releases(&self) -> &Path {
         self.releases.as_ref().expect("the scenario has releases").path()
     }
 
-    /// Where the instance's engine listens. The folder is there.
+    /// The socket path of the instance's engine. Its folder exists.
     pub(crate) fn docker_socket(&self) -> PathBuf {
         let socket = self.instance.paths.docker_socket.clone();
         fs::create_dir_all(socket.parent().unwrap()).unwrap();
@@ -150,7 +150,7 @@ impl<'a> Life<'a> {
         self.arm(&mut command);
         let output = self.daemon.run(command);
         if output.code != Some(0) {
-            // It died before it was ready, and whoever waited for it is told so at once.
+            // It died before it was ready; the start command reports that at once.
             assert!(self.is_armed && self.died_as_told(), "{}", output.stderr);
             assert_eq!(output.code, Some(1), "{}", output.stderr);
             self.mortal = None;
@@ -172,14 +172,14 @@ impl<'a> Life<'a> {
         }
         let mut command = background(&program, Path::new("/"));
         self.daemon.dress(&mut command);
-        // Its `rdd` is the one beside the program that the link names.
+        // This PATH has no `rdd`: the program finds it next to the link's target.
         command.env("PATH", "/nonexistent");
         self.arm(&mut command);
         command.stderr(File::create(self.log()).unwrap());
         self.mortal = Some(Mortal::Beside(command.spawn().unwrap()));
     }
 
-    /// What the one that dies writes.
+    /// The log of the process that is killed.
     fn log(&self) -> PathBuf {
         match self.scenario.program {
             Program::Daemon => self.instance.paths.stderr_log.clone(),
@@ -195,7 +195,7 @@ impl<'a> Life<'a> {
         self.mortal.as_mut().is_some_and(Mortal::is_alive)
     }
 
-    /// Starts the next one, if there is none.
+    /// Starts the next process if there is none.
     fn heal(&mut self) {
         if self.is_alive() {
             return;
@@ -205,7 +205,7 @@ impl<'a> Life<'a> {
         self.start();
     }
 
-    /// Kills it here and now, and starts the next one; the point may still be ahead.
+    /// Kills the process at once and starts the next one; the kill point may still follow.
     pub(crate) fn kill(&mut self) {
         self.heal();
         if let Some(Mortal::Daemon(process)) = &self.mortal {
@@ -216,27 +216,27 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Looks until it holds, at whichever daemon there is then.
+    /// Waits until a check succeeds, with whichever daemon is running.
     #[track_caller]
     pub(crate) fn until<P: Probe>(&mut self, what: &str, mut look: impl FnMut(&Api) -> P) -> P::Found {
         let what = format!("{what}, in {:?} with {}", self.scenario.name, self.point.unwrap_or("no kill"));
         eventually(&what, SOON, || {
             self.heal();
             match &self.api {
-                // The error is that of the look, or that there is nobody to ask.
+                // The error is the check's, or that no daemon runs.
                 Some(api) => look(api).look(),
                 None => Err("there is no daemon".to_owned()),
             }
         })
     }
 
-    /// Creates an object, if it is not there.
+    /// Creates an object unless it exists.
     #[track_caller]
     pub(crate) fn make(&mut self, path: &str, object: &Value) {
         self.until(&format!("POST {path}"), |api| api.write("POST", path, object, &[201, 409]));
     }
 
-    /// Changes an object.
+    /// Patches an object.
     #[track_caller]
     pub(crate) fn merge(&mut self, path: &str, patch: &Value) {
         self.until(&format!("PATCH {path}"), |api| api.write("PATCH", path, patch, &[200]));
@@ -249,7 +249,7 @@ impl<'a> Life<'a> {
         self.until(&format!("the end of {path}"), |api| api.is_gone(path));
     }
 
-    /// The world is now as it shall be: in an unhurt life it is remembered, in others it has to become the same.
+    /// Takes a snapshot at a mark: the run without a kill stores it, and every other run has to reach the same state.
     #[track_caller]
     pub(crate) fn mark(&mut self, name: &'static str) {
         let look = |life: &mut Self, what: &str, wanted: Option<&Snapshot>| {
@@ -282,12 +282,12 @@ impl<'a> Life<'a> {
         self.marks.insert(name, found);
     }
 
-    /// The folder of a machine's engine, and what else is its own.
+    /// The paths and names of the VM's engine.
     pub(crate) fn engine(&self) -> rdd_instance::Engine {
         remains::engine(&self.instance, self.scenario.machine.expect("the scenario has a machine"))
     }
 
-    /// Checks that it died where it should, and that nothing is left.
+    /// Checks that the process died at its kill point and that nothing is left.
     pub(crate) fn end(mut self) -> Marks {
         if self.is_armed {
             let point = self.point.unwrap_or_default().to_owned();
@@ -315,7 +315,7 @@ impl<'a> Life<'a> {
     }
 }
 
-/// The API of a daemon that may be dead.
+/// A client of the API of a daemon that may be dead.
 pub(crate) struct Api(Wire);
 
 impl Api {
@@ -323,19 +323,19 @@ impl Api {
         self.0.try_ask(ask).map_err(|error| error.to_string())
     }
 
-    /// The object, if it is there.
+    /// The object; an error if it does not exist.
     pub(crate) fn get(&self, path: &str) -> Result<Value, String> {
         let reply = self.ask(&Ask::new("GET", path))?;
         if reply.code == 200 { Ok(reply.json()) } else { Err(format!("{path}: {} {}", reply.code, reply.text())) }
     }
 
-    /// Succeeds when there is no such object.
+    /// Succeeds if the object does not exist.
     pub(crate) fn is_gone(&self, path: &str) -> Result<(), String> {
         let reply = self.ask(&Ask::new("GET", path))?;
         if reply.code == 404 { Ok(()) } else { Err(format!("{} {}", reply.code, reply.text())) }
     }
 
-    /// Writes, and takes these answers for success.
+    /// Writes; these status codes are successes.
     pub(crate) fn write(&self, method: &str, path: &str, body: &Value, codes: &[u16]) -> Result<(), String> {
         let ask = Ask::new(method, path);
         let ask = match method {
@@ -348,12 +348,12 @@ impl Api {
     }
 }
 
-/// An object of one of our kinds.
+/// An object of one of the product's kinds.
 pub(crate) fn object(group: &str, kind: &str, name: &str, spec: &Value) -> Value {
     json!({"apiVersion": format!("{group}/v1alpha1"), "kind": kind, "metadata": {"name": name}, "spec": spec})
 }
 
-/// Holds if an object's condition has this status.
+/// Succeeds if an object's condition has this status at the current generation.
 pub(crate) fn says(object: &Value, condition: &str, status: &str) -> Result<(), String> {
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     let found = conditions.into_iter().find(|one| one["type"] == condition).cloned().unwrap_or_default();

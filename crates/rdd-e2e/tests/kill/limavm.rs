@@ -1,4 +1,4 @@
-//! A LimaVM over the host driver, with an engine of its own.
+//! Kill scenarios of the LimaVM controller, with the host driver and its own engine.
 
 use rdd_controllers::limavm;
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     ]
 }
 
-/// Asks for a machine.
+/// Creates a LimaVM with its template.
 pub(crate) fn begin(life: &mut Life<'_>, template: &str, running: bool) {
     let map = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "box"}, "data": {"template": template},
@@ -99,7 +99,7 @@ fn run(life: &mut Life<'_>, running: bool) {
     until_running(life, running);
 }
 
-/// With what it was made from.
+/// Deletes the LimaVM with its template and the ConfigMap.
 pub(crate) fn delete(life: &mut Life<'_>) {
     life.delete(VM);
     life.until("the end of the template", |api| api.is_gone(&format!("{MAPS}/box-template")));
@@ -109,7 +109,7 @@ pub(crate) fn delete(life: &mut Life<'_>) {
 fn live_stopped(life: &mut Life<'_>) {
     make(life, MOBY, false);
     life.mark("made");
-    // Nobody should, but whoever can write to it can: it would go without its folder.
+    // Users should not do this, but anyone who can write to it may: the LimaVM would be deleted without its folder.
     life.merge(VM, &json!({"metadata": {"finalizers": null}}));
     life.until("its finalizer", |api| {
         let vm = api.get(VM)?;
@@ -146,8 +146,8 @@ fn live_restarted(life: &mut Life<'_>) {
     delete(life);
 }
 
-/// The machine runs anew: nothing asks for a restart any more, and what runs is not what ran. If it is for a template of this version, nobody says before
-/// that it is in effect.
+/// Waits until the VM has been restarted: no restart is requested any more, and the processes have changed. With a template of a version,
+/// no condition reports that it is in effect before it is.
 fn another_run(life: &mut Life<'_>, before: &[(u32, String)], template: Option<&Value>) -> Vec<(u32, String)> {
     let engine = life.engine();
     life.until("another run", |api| {

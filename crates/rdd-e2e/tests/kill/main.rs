@@ -1,18 +1,20 @@
-//! The real daemon, killed before and after every step of every plan: it converges, and leaves nothing behind.
+//! Kills the real daemon before and after every step of every plan: it converges, and leaves nothing behind.
 //!
-//! The table is [`scenarios`]. A [`Scenario`] is a life in which some steps of one controller happen; it is lived once unhurt, and then once for each of
-//! its points, with a daemon that dies there (`RDD_TEST_KILL_AT`) and is started again. At every mark of the life, and at its end, all objects of
-//! the API have to be as they were in the life without a kill, and on the machine nothing may be left of what is gone.
+//! The table is [`scenarios`]. A [`Scenario`] is a sequence of operations in which some steps of one controller are run. It runs once
+//! without a kill, and then once for each of its kill points, with a daemon that dies there (`RDD_TEST_KILL_AT`) and is started again. At
+//! every mark of the run and at its end, all objects of the API must equal those of the run without a kill, and nothing may be left on the
+//! machine of what was deleted.
 //!
-//! **A new controller, or a new step.** `rdd_controllers::steps` names it, so [`every_step_has_its_scenario`] fails until it is in the table: put it into the
-//! `steps` of a scenario in whose life it happens, or write a scenario. One scenario stands for a step; others, in which it happens for another reason, say so
-//! (`is_another`). In its `live`,
-//! - change things with [`Life::make`], [`Life::merge`] and [`Life::delete`], and wait with [`Life::until`]: all of them go on with the next
-//!   daemon when one dies, so they say what shall hold, not what happens;
-//! - call [`Life::mark`] where all is as it should be, and delete what you made before the end;
-//! - name the machine, if there is one, so that its remains are looked for.
+//! **A new controller, or a new step.** `rdd_controllers::steps` lists it, so [`every_step_has_its_scenario`] fails until it is in the
+//! table: add it to the `steps` of a scenario that runs it, or write a scenario. One scenario covers a step; further scenarios, in which
+//! the step is run for another reason, set `is_another`. In its `live`,
 //!
-//! A point that is not reached before the end fails the test. `RDD_TEST_KILL_ONLY=limavm/start` is for looking at some of them alone.
+//! - change objects with [`Life::make`], [`Life::merge`] and [`Life::delete`], and wait with [`Life::until`]: all of them continue with the
+//!   next daemon after a kill, so they describe the desired state, not events;
+//! - call [`Life::mark`] where the state should be stable, and delete what you created before the end;
+//! - name the VM, if there is one, so that its remains are searched for.
+//!
+//! A kill point that is not reached before the end fails the test. `RDD_TEST_KILL_ONLY=limavm/start` runs only some of them.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
 mod app;
@@ -48,42 +50,42 @@ use serde_json::Value;
 
 use crate::life::{Api, Life, Marks, Program};
 
-/// How many lives are lived at the same time.
+/// The number of scenarios that run in parallel.
 const AT_ONCE: usize = 2;
 
-/// Makes what is there before; called until it succeeds.
+/// Creates the initial objects; called until it succeeds.
 type Prepare = fn(&Api) -> Result<(), String>;
 
-/// A life in which these steps of a controller happen.
+/// A sequence of operations that runs some steps of a controller.
 pub(crate) struct Scenario {
-    /// What happens in it.
+    /// A description.
     pub(crate) name: &'static str,
-    /// Whose steps they are.
+    /// The controller.
     pub(crate) controller: &'static str,
     /// The steps at which it is killed, once before and once after each.
     pub(crate) steps: &'static [&'static str],
-    /// At which time that a step is reached. More than once is for steps of which many happen at the same moment.
+    /// The occurrence of the step at which it is killed; more than 1 for steps that run several times at the same moment.
     pub(crate) nth: u32,
-    /// Whether its steps have a scenario already, and are taken here for another reason.
+    /// Whether its steps have a scenario already, and run here for another reason.
     pub(crate) is_another: bool,
-    /// Who runs the controller, and is killed.
+    /// The program that runs the controller and is killed.
     pub(crate) program: Program,
-    /// Which controllers the daemon runs, if not all.
+    /// The controllers that the daemon runs; `None` means all.
     pub(crate) controllers: Option<&'static str>,
-    /// What is there before any controller runs.
+    /// Creates the initial objects, before any controller runs.
     pub(crate) prepare: Option<Prepare>,
-    /// Whether there is a folder of its own with releases of Kubernetes.
+    /// Whether it has its own folder with Kubernetes releases.
     pub(crate) has_releases: bool,
     /// Whether it starts a container engine.
     pub(crate) needs_engine: bool,
-    /// The machine that is made in it, and gone at its end.
+    /// The VM that it creates and deletes.
     pub(crate) machine: Option<&'static str>,
-    /// What is done and awaited.
+    /// The operations and waits.
     pub(crate) live: fn(&mut Life<'_>),
 }
 
 impl Scenario {
-    /// What most have in common.
+    /// The defaults of most scenarios.
     pub(crate) const PLAIN: Self = Self {
         name: "",
         controller: "",
@@ -99,30 +101,30 @@ impl Scenario {
         live: |_| (),
     };
 
-    /// As the variable has them.
+    /// The kill points in the form of the variable.
     fn points(&self) -> impl Iterator<Item = String> + use<'_> {
         self.steps.iter().flat_map(move |step| {
             ["before", "after"].map(|when| format!("{}/{step}:{when}:{}", self.controller, self.nth))
         })
     }
 
-    /// One life, with this point or unhurt.
+    /// Runs the scenario once, with this kill point or without a kill.
     fn run(&self, point: Option<&str>, unhurt: &Marks) -> Marks {
         let mut life = Life::begin(self, point, unhurt);
         (self.live)(&mut life);
         life.end()
     }
 
-    /// As `run`, with the failure as words, so that all of them are told.
+    /// Like `run`, but returns a failure as text, so that all failures are reported.
     fn try_run(&self, point: Option<&str>, unhurt: &Marks) -> Result<Marks, String> {
         catch_unwind(AssertUnwindSafe(|| self.run(point, unhurt))).map_err(|panic| panic_message(&*panic))
     }
 }
 
-/// What a life without a kill left, or why there was none; one for all points of a scenario.
+/// The marks of the run without a kill, or its failure; shared by all kill points of a scenario.
 type Unhurt = OnceLock<Result<Marks, String>>;
 
-/// Those that take longest come first.
+/// The slowest scenarios come first.
 fn scenarios() -> Vec<Scenario> {
     let all = [
         kubernetes::scenarios(),
@@ -136,7 +138,7 @@ fn scenarios() -> Vec<Scenario> {
     all.into_iter().flatten().collect()
 }
 
-/// Every step there is, by controller; the start of a manager counts as one.
+/// All steps, by controller; the start of a manager counts as a controller.
 fn enumerated() -> BTreeSet<(&'static str, &'static str)> {
     let of_managers = (manager::MANAGER, manager::STEPS.to_vec());
     let all = rdd_controllers::steps().into_iter().chain([of_managers]);
@@ -171,7 +173,7 @@ fn every_controller_that_a_daemon_registers_is_enumerated() {
     let names = embedded["enabledControllers"].as_array().unwrap().iter().filter_map(Value::as_str);
     let registered: BTreeSet<_> = names.collect();
     let enumerated = rdd_controllers::steps().into_iter().map(|(controller, _)| controller);
-    // The mock never runs beside others.
+    // The mock never runs together with other controllers.
     let expected: BTreeSet<_> = enumerated.filter(|name| *name != rdd_controllers::mock::NAME).collect();
     assert_eq!(registered, expected);
 }
@@ -209,7 +211,7 @@ fn killed_before_and_after_every_step_of_every_plan_the_daemon_converges_and_lea
         }
     });
     let (killed, failures) = (killed.into_inner().unwrap(), failures.into_inner().unwrap());
-    // Without the time: a step that is reached in several ways is one.
+    // Without the occurrence: a step that is reached in several ways counts once.
     let points: BTreeSet<_> =
         killed.iter().filter_map(|point| point.rsplit_once(':')).map(|(point, _)| point).collect();
     let seconds = begun.elapsed().as_secs_f64();

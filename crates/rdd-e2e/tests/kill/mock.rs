@@ -1,4 +1,4 @@
-//! The mock, in a process of its own beside a daemon without controllers.
+//! Kill scenarios of the mock controller, in its own process next to a daemon without controllers.
 
 use rdd_controllers::mock;
 use serde_json::json;

@@ -1,6 +1,6 @@
-//! The real daemon, killed in the middle of what its steps only begin: an engine that comes up, or goes down.
+//! Kills the real daemon in the middle of operations that its steps only start: an engine that starts or stops.
 //!
-//! No step of a plan ends there, so no point is there; what the engine's processes are says when it is time.
+//! No step ends there, so there is no kill point; the engine's processes show when the time has come.
 
 use rdd_testkit::{capability::require, eventually};
 use serde_json::json;
@@ -14,7 +14,7 @@ use crate::{
 
 const BOTH: [&str; 2] = ["containerd", "dockerd"];
 
-/// Waits, while nobody kills but us, until the programs that run are as wanted, and kills.
+/// Waits until the running programs satisfy a condition, and kills the daemon.
 fn kill_when(life: &mut Life<'_>, what: &str, is_so: impl Fn(&[String]) -> bool) {
     let engine = life.engine();
     eventually(what, SOON, || {
@@ -24,7 +24,7 @@ fn kill_when(life: &mut Life<'_>, what: &str, is_so: impl Fn(&[String]) -> bool)
     life.kill();
 }
 
-/// A machine that is wanted to run; what happens until it does is the test's affair.
+/// Creates a VM that should run; the test decides what happens until it does.
 fn check(name: &'static str, live: impl FnOnce(&mut Life<'_>)) {
     if !require("own-engine") {
         return;
@@ -37,7 +37,7 @@ fn check(name: &'static str, live: impl FnOnce(&mut Life<'_>)) {
     life.end();
 }
 
-/// It runs as if nothing had happened, and nothing runs twice.
+/// Waits until the VM runs as usual, with no process running twice.
 fn until_up(life: &mut Life<'_>) {
     until_running(life, true);
     assert_eq!(remains::programs(&life.engine()), BOTH);

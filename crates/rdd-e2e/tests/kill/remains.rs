@@ -1,4 +1,4 @@
-//! What a machine that is gone may have left on this host.
+//! Finds what a deleted VM may have left on this host.
 
 use std::{
     fs,
@@ -8,15 +8,15 @@ use std::{
 use rdd_instance::{Engine, Instance};
 use rdd_stdx::process::background;
 
-/// The variable by which processes of a machine are known.
+/// The environment variable that marks the processes of a VM.
 const MARK: &str = "RDD_HOST_ENGINE";
 
-/// What is a machine's own.
+/// The paths and names of a VM's engine.
 pub(crate) fn engine(instance: &Instance, machine: &str) -> Engine {
     instance.engine(machine, Path::new("/run"))
 }
 
-/// Everything that is left of a machine: folders, sockets, devices, packet rules, mounts, control groups, processes.
+/// Everything that is left of a VM: folders, sockets, devices, packet filter rules, mounts, cgroups, processes.
 pub(crate) fn of(instance: &Instance, machine: &str) -> Vec<String> {
     let engine = engine(instance, machine);
     let places = [&engine.folder, &engine.run_dir, &engine.docker_socket, &instance.paths.docker_socket];
@@ -42,7 +42,7 @@ pub(crate) fn of(instance: &Instance, machine: &str) -> Vec<String> {
     left
 }
 
-/// The processes of a machine: number and program.
+/// The processes of a VM, with PID and program.
 pub(crate) fn processes(engine: &Engine) -> Vec<(u32, String)> {
     let mark = format!("{MARK}={}", engine.folder.display());
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -55,14 +55,14 @@ pub(crate) fn processes(engine: &Engine) -> Vec<(u32, String)> {
     pids.filter(is_ours).map(|pid| (pid, name(pid))).collect()
 }
 
-/// The names of the programs that run for a machine, in order.
+/// The names of the programs that run for a VM, sorted.
 pub(crate) fn programs(engine: &Engine) -> Vec<String> {
     let mut names: Vec<String> = processes(engine).into_iter().map(|(_, name)| name).collect();
     names.sort();
     names
 }
 
-/// What a program says; nothing, where there is no such program or it fails.
+/// The output of a program; empty if it does not exist or fails.
 fn said(program: &str, arguments: &[&str]) -> String {
     let output = background(program, Path::new("/")).args(arguments).output();
     output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Controllers that only write to the API.
+//! Kill scenarios of controllers that only write to the API.
 
 use rdd_controllers::{configmap_replicaset, containers, demo, hostinfo, k3s_versions, notary};
 use serde_json::{Value, json};
@@ -122,7 +122,7 @@ fn live_demo(life: &mut Life<'_>) {
     let strict = life.until("the definition", |api| api.get(DEMO_DEFINITION));
     assert!(rules(&strict).1, "the definition says which name a Demo has");
     let stray = object("app.rancherdesktop.io", "Demo", "other", &json!({"message": "hi", "count": 1}));
-    // Each start puts the definition right, so it is loosened as often as it takes.
+    // Each start restores the CRD, so its rules are removed again until the object is created.
     life.until("a Demo of another name", |api| {
         api.write("PATCH", DEMO_DEFINITION, &rules(&strict).0, &[200])?;
         api.write("POST", DEMOS, &stray, &[201, 409])

@@ -1,4 +1,4 @@
-//! All objects of an API at one moment, without what differs from one life to the next.
+//! Snapshots of all objects of an API, without values that differ between runs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 
 use crate::life::Api;
 
-/// Kinds that are left out: what was told on the way, and who is there.
+/// Resources that are left out: records of the past, and records of who is present.
 const PASSING: &[&str] = &["events", "leases"];
-/// Fields that are left out wherever they are: they count, or name a moment or a place.
+/// Fields that are left out everywhere: counters, times and addresses.
 const COUNTED: &[&str] = &[
     "caBundle",
     "creationTimestamp",
@@ -32,15 +32,15 @@ static TIME: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\d{4}-\d\d-\d\dT\d\
 static ADDRESS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"(127\.0\.0\.1|localhost):\d+|KUBERNETES_PORT: "?\d+"#).unwrap());
 
-/// The kinds of an API, as the paths of their lists.
+/// The API paths of all resources.
 pub(crate) struct Places(Vec<String>);
 
-/// All objects, by list, namespace and name.
+/// All objects, by list path, namespace and name.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Snapshot(BTreeMap<String, Value>);
 
 impl Places {
-    /// What this API serves.
+    /// Discovers what this API serves.
     pub(crate) fn of(api: &Api) -> Result<Self, String> {
         let groups = api.get("/apis")?;
         let groups = groups["groups"].as_array().into_iter().flatten();
@@ -60,7 +60,7 @@ impl Places {
         Ok(Self(paths))
     }
 
-    /// All objects now, in an instance that has this home and name.
+    /// Takes a snapshot, in an instance with this home and name.
     pub(crate) fn look(&self, api: &Api, home: &Path, instance: &str) -> Result<Snapshot, String> {
         let mut found = Vec::new();
         for path in &self.0 {
@@ -81,7 +81,7 @@ impl Places {
 }
 
 impl Snapshot {
-    /// What another one has otherwise, in words.
+    /// The differences to another snapshot, as text.
     pub(crate) fn difference(&self, other: &Self) -> String {
         let keys: BTreeSet<_> = self.0.keys().chain(other.0.keys()).collect();
         let told = keys.into_iter().filter_map(|key| match (self.0.get(key), other.0.get(key)) {
@@ -94,7 +94,7 @@ impl Snapshot {
     }
 }
 
-/// Takes out of objects what differs from one life to the next.
+/// Removes values that differ between runs.
 struct Plain<'a> {
     uids: &'a BTreeSet<String>,
     home: &'a str,
@@ -106,7 +106,7 @@ impl Plain<'_> {
         let generation = object["metadata"]["generation"].clone();
         let is_list_of_managers = object["metadata"]["name"] == "rdd-controller-manager";
         if let Some(entries) = object["data"].as_object_mut().filter(|_| is_list_of_managers) {
-            // Each has its own numbers and times.
+            // Managers have their own ports and times.
             entries.values_mut().for_each(|entry| *entry = Value::Null);
         }
         for owner in object["metadata"]["ownerReferences"].as_array_mut().into_iter().flatten() {
@@ -141,7 +141,7 @@ impl Plain<'_> {
     }
 }
 
-/// Whether it holds, and of which generation that is said. Why and since when depends on the way.
+/// A condition without its reason, message and time, which depend on the path taken: only its status, and whether it is current.
 fn plain_condition(condition: &Value, generation: &Value) -> Value {
     let observed = &condition["observedGeneration"];
     let is_current = observed.is_null() || observed == generation;

@@ -1,4 +1,4 @@
-//! The start of the daemon's own manager: registered, configured, defined, announced.
+//! Kill scenarios of the start of the daemon's own manager: register, configure, define, announce.
 
 use rdd_runtime::manager;
 

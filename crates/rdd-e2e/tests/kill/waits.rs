@@ -1,4 +1,4 @@
-//! Commands that wait while the daemon dies.
+//! Tests commands that wait while the daemon dies.
 
 use std::{process::Stdio, time::Duration};
 
@@ -7,7 +7,7 @@ use rdd_testkit::{Daemon, Sandbox, eventually};
 
 use crate::life::SOON;
 
-/// A daemon that dies when the App is about to make its LimaVM, and a command that waits for the App.
+/// A daemon that dies before the App controller creates the LimaVM, and a command that waits for the App.
 fn wait_for_an_app(timeout: &str) -> (Daemon, std::process::Child) {
     let sandbox = Sandbox::builder().env("RDD_LOG_LEVEL", "info").build();
     let mut start = sandbox.command(&["svc", "start"]);
@@ -44,7 +44,7 @@ fn a_command_that_waits_for_a_daemon_that_stays_away_ends_at_its_time_limit() {
     assert!(said.contains("timed out waiting for App state"), "{said}");
 }
 
-/// Exit code 1, at once and with the reason, not at the end of the time limit.
+/// Exit code 1, at once and with the reason, instead of a timeout.
 #[test]
 fn a_command_that_starts_a_daemon_which_dies_says_so() {
     let sandbox = Sandbox::new();

@@ -1,4 +1,4 @@
-//! Certificates that are about to end are renewed before they do, and those of another time are waited for, made anew or told.
+//! Tests certificates: those that expire soon are renewed, and those of another time are waited for, replaced or reported.
 
 use rdd_testkit::eventually;
 use serde_json::json;
@@ -30,16 +30,16 @@ fn certificates_of_a_clock_that_is_ahead_are_waited_for_without_a_restart() {
     let began = std::time::Instant::now();
     product.rdd(&["set", "kubernetes.enabled=true", "--wait=false"]).expect_success();
     product.until("Ready");
-    // Certificates count whole seconds.
+    // Certificates have times in whole seconds.
     assert!(began.elapsed() > std::time::Duration::from_secs(5), "{:?}", began.elapsed());
     assert_eq!(product.starts().len(), 1);
     product.kubectl(&["--context", &product.context(), "get", "nodes"]).expect_success();
 }
 
-/// So far ahead that nobody waits for it, in milliseconds.
+/// A clock difference that is too large to wait for, in milliseconds.
 const FAR: u64 = 400 * 24 * 3600 * 1000;
 
-// Issue 7: a guest clock that is off.
+// Issue 7: a guest clock that is wrong.
 #[test]
 fn a_cluster_that_a_clock_far_ahead_has_made_is_made_anew_before_anybody_has_used_it() {
     if !needs_standin() {
@@ -55,7 +55,7 @@ fn a_cluster_that_a_clock_far_ahead_has_made_is_made_anew_before_anybody_has_use
     assert_eq!(log.matches("Kubernetes is made anew").count(), 1, "{log}");
 }
 
-// Issue 7: where recovery would harm the data, the condition names the fix.
+// Issue 7: where an automatic repair would harm the data, the condition names the fix.
 #[test]
 fn a_used_cluster_of_another_time_is_told_left_alone_and_forgotten_on_request() {
     if !needs_standin() {
@@ -64,7 +64,7 @@ fn a_used_cluster_of_another_time_is_told_left_alone_and_forgotten_on_request() 
     let Some(product) = Product::start() else { return };
     product.enable().expect_success();
     product.disable().expect_success();
-    // As if the clock had been ahead when it was used.
+    // As if the clock had been ahead while the cluster was used.
     let tls = product.data().join("server/tls");
     std::fs::remove_dir_all(&tls).unwrap();
     product.offer(STABLE, &json!({"clockAhead": FAR}));
@@ -75,7 +75,7 @@ fn a_used_cluster_of_another_time_is_told_left_alone_and_forgotten_on_request() 
     }
     let starts = product.starts();
     let message = product.until("CertificatesInvalid");
-    // A daemon that finds it so does not start it, and says the same.
+    // A daemon that finds the cluster in this state does not start it, and reports the same.
     product.kill_cluster();
     product.kill("rdd");
     product.rdd(&["svc", "start"]).expect_success();

@@ -1,4 +1,4 @@
-//! What is published, and where it cannot be.
+//! Tests the published kubeconfig context, and failures to publish it.
 
 use std::fs;
 
@@ -38,7 +38,7 @@ fn where_there_is_no_current_context_ours_becomes_it() {
 // Finding 361-S2, 361-S3, 361-S5
 #[test]
 fn a_context_that_cannot_be_published_is_told_retried_and_not_repeated_in_the_log() {
-    // What is only repeated is told to those who want to hear everything.
+    // Repetitions are logged at the level debug only.
     let Some(product) = Product::stopped(&[]) else { return };
     product.rdd(&["--log-level=debug", "svc", "start"]).expect_success();
     product.rdd(&["set", "backend=host", "running=true"]).expect_success();

@@ -1,4 +1,4 @@
-//! The same with a real Kubernetes control plane behind the stand-in: kube-apiserver over etcd, and a Node object.
+//! Tests with a real Kubernetes control plane behind the stand-in: kube-apiserver with etcd, and a Node object.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,10 +12,11 @@ use serde_json::json;
 
 use crate::support::{Product, STABLE, finish, needs_standin};
 
-/// Building it takes minutes where nothing is cached, and seconds where the oracles, which are of the same packages, were built before.
+/// The timeout of the build. It takes minutes with an empty cache, and seconds if the oracles, which use the same packages, were built
+/// before.
 const BUILD_TAKES: Duration = Duration::from_mins(15);
 
-/// The folder with kube-apiserver and etcd: `RDD_TEST_CONTROL_PLANE`, or what `conformance/kubernetes/build.sh` builds, once.
+/// The folder with kube-apiserver and etcd: `RDD_TEST_CONTROL_PLANE`, or the output of `conformance/kubernetes/build.sh`, which runs once.
 pub(crate) fn programs() -> Option<PathBuf> {
     static BUILDING: Mutex<()> = Mutex::new(());
     if let Some(chosen) = std::env::var_os("RDD_TEST_CONTROL_PLANE") {
@@ -49,7 +50,7 @@ fn kubectl_works_with_a_real_control_plane_through_the_published_port() {
     kubectl(&["create", "configmap", "kept", "--from-literal=a=b"]);
     kubectl(&["create", "namespace", "mine"]);
     assert_eq!(kubectl(&["get", "--raw", "/readyz"]).trim(), "ok");
-    // The data outlives the cluster, the daemon and both.
+    // The data survives a restart of the cluster, of the daemon, and of both.
     product.disable().expect_success();
     product.enable().expect_success();
     assert_eq!(kubectl(&["get", "configmap", "kept", "-o", "jsonpath={.data.a}"]), "b");

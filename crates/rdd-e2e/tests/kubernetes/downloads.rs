@@ -1,4 +1,4 @@
-//! A release comes over the network: its progress is told, a download that broke off goes on, and what is not what was published does not run.
+//! Tests downloads of a release: progress is reported, an interrupted download resumes, and a program with a wrong digest is not run.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What happens when something of it dies, hangs or is unwell.
+//! Tests faults: a part of Kubernetes is killed, hangs or becomes unhealthy.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ fn last_words_are_told_and_the_next_try_waits() {
     product.rdd(&["set", "kubernetes.enabled=true", "--wait=false"]).expect_success();
     eventually("its last words, in both conditions", SOON, || {
         let (own, settled) = (product.condition("KubernetesReady"), product.condition("Settled"));
-        // Finding E-22: after three ends in the same way it is another reason.
+        // Finding E-22: after three identical failures the reason is another one.
         let is_told = own.1 == "StartFailed" || own.1 == "CrashLoopBackOff";
         let has_words = own.2.contains("no space left on device") && settled.2 == own.2;
         if is_told && has_words { Ok(()) } else { Err(format!("{own:?} {settled:?}")) }
@@ -79,7 +79,7 @@ fn one_that_hangs_may_miss_two_answers_and_recovers_by_itself() {
     let Some(product) = Product::start() else { return };
     product.enable().expect_success();
     product.afflict(STABLE, "hang");
-    // The first look comes after 15 s at most, each takes 3 s, and there are 5 s between them.
+    // The first probe comes after 15 s at most, each takes 3 s, and the delay between them is 5 s.
     let began = std::time::Instant::now();
     product.until("Probing");
     assert!(began.elapsed() > Duration::from_secs(3 + 5 + 3 + 5), "{:?}", began.elapsed());

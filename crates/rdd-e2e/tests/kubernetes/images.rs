@@ -1,4 +1,4 @@
-//! Images that come with a release, for machines without a network, are in the engine that runs the pods.
+//! Tests the images of a release for machines without a network: they are loaded into the engine that runs the pods.
 
 use std::{fs, path::Path};
 
@@ -7,7 +7,7 @@ use crate::support::{Product, STABLE, digest_of, needs_standin};
 const IMAGE: &str = "rancher/mirrored-box:1";
 const ARCHIVE: &str = "k3s-airgap-images-amd64.tar";
 
-/// Puts an archive with [`IMAGE`] there, as `docker save` writes it, and takes the image out of the engine again.
+/// Saves an archive with [`IMAGE`] as `docker save` does, and removes the image from the engine.
 pub(crate) fn save_image(product: &Product, archive: &Path) {
     product.make_image(IMAGE);
     product.docker(&["save", "-o", &archive.to_string_lossy(), IMAGE]).expect_success();
@@ -40,7 +40,7 @@ fn the_images_of_a_release_are_loaded_into_the_engine_once_and_again_when_they_a
     product.docker(&["rmi", IMAGE]).expect_success();
     product.enable().expect_success();
     assert!(has_image(&product) && loads() == 2);
-    // What cannot be loaded is told, with its name.
+    // An archive that cannot be loaded is reported by name.
     product.disable().expect_success();
     fs::write(product.release(STABLE).join(ARCHIVE), "no archive").unwrap();
     product.rdd(&["set", "kubernetes.enabled=true", "--wait=false"]).expect_success();
@@ -55,7 +55,7 @@ fn an_offline_folder_has_all_of_it_and_what_has_another_digest_is_refused_by_nam
     }
     let offline = tempfile::tempdir().unwrap();
     let folder = offline.path().to_string_lossy().into_owned();
-    // Nothing answers there: no test asks the network.
+    // Nothing listens at the proxy's address: tests do not use the network.
     let environment = [("RDD_OFFLINE_DIR", folder.as_str()), ("HTTPS_PROXY", "http://127.0.0.1:1")];
     let Some(product) = Product::start_with(&environment) else { return };
     let release = product.release(STABLE);

@@ -1,4 +1,4 @@
-//! Enabling, using, disabling, and doing it again.
+//! Tests enabling, using and disabling Kubernetes, repeatedly.
 
 use std::{
     fs,
@@ -73,10 +73,11 @@ fn a_command_that_needs_kubernetes_gets_it_with_the_first_app() {
     product.rdd(&["status", "--wait-for=kubernetes", "--timeout=5s"]).expect_success();
 }
 
-/// What is ours of the time from the command to Ready, at most. The goal of a second is measured by `make bench`; this is a bound for a busy machine.
+/// The maximum of rdd's own part of the time from the command to Ready. `make bench` measures the goal of one second; this is a limit for a
+/// busy machine.
 const OURS: Duration = Duration::from_secs(6);
 
-/// The best of three times from the command to Ready, without what the control plane itself took.
+/// The shortest of three times from the command to Ready, minus the time that the control plane itself took.
 #[expect(clippy::print_stderr, reason = "figures are for whoever looks at them")]
 fn measure(product: &Product) -> Duration {
     let mut best = Duration::MAX;

@@ -1,7 +1,7 @@
-//! Kubernetes end to end: the real daemon, a real container engine, and a stand-in for K3s that is started as K3s is.
+//! Kubernetes end to end: the real daemon, a real container engine, and a stand-in for K3s that is started like K3s.
 //!
-//! `RDD_TEST_K3S=<path>` puts a real K3s in its place (`make test-k3s`), with CNI plugins from `RDD_TEST_CNI=<folder>` if it brings none; tests that need
-//! a behaviour only the stand-in has are left out then, and say so.
+//! `RDD_TEST_K3S=<path>` uses a real K3s instead (`make test-k3s`), with CNI plugins from `RDD_TEST_CNI=<folder>` if it includes none.
+//! Tests that need behaviour of the stand-in are then skipped, with a message.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
 mod certificates;

@@ -1,4 +1,4 @@
-//! Real pods, for which it takes a real K3s: `make test-k3s`. The stand-in runs none.
+//! Tests real pods, which need a real K3s (`make test-k3s`): the stand-in runs none.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::{
     workload::{self, MANIFEST, PODS_TAKE},
 };
 
-/// Whether a test that needs pods can go on.
+/// Whether a test that needs pods can continue.
 #[expect(clippy::print_stderr, reason = "a skip that nobody sees is a test that nobody runs")]
 fn needs_pods() -> bool {
     if real_k3s().is_none() {
@@ -49,7 +49,7 @@ fn pods_are_containers_of_the_engine_serve_outlive_the_daemon_and_go_with_a_rese
     };
     let before = container();
     assert_ne!(before, "", "docker ps shows the pod");
-    // From this machine by the node's port, and from a pod by the service's address, which leads back to the same bridge.
+    // From this machine through the NodePort, and from a pod through the Service's address, which leads back to the same bridge.
     let address =
         kubectl(&["get", "nodes", "-o", "jsonpath={.items[0].status.addresses[?(@.type==\"InternalIP\")].address}"]);
     let address = address.expect_success().stdout.trim().to_owned();
@@ -77,7 +77,7 @@ fn pods_are_containers_of_the_engine_serve_outlive_the_daemon_and_go_with_a_rese
     });
 }
 
-/// What a person would look at.
+/// Diagnostics for a failure: what a person would look at.
 fn describe(product: &Product) -> String {
     let context = product.context();
     let say = |words: &[&str]| product.kubectl(&[&["--context", context.as_str()], words].concat()).stdout;

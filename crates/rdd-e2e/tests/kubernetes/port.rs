@@ -1,4 +1,4 @@
-//! The published port is the bound one, whoever else wants it.
+//! Tests that the published port is the bound one, even if another process uses the preferred port.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ use rustls::{
 
 use crate::support::Product;
 
-/// Shakes hands at the published port, trusting whom the published kubeconfig trusts.
+/// Connects to the published port with TLS, with the certificate authority of the published kubeconfig.
 fn shake_hands(product: &Product, port: u16, file: &Path) {
     let config = Kubeconfig::parse(&fs::read_to_string(file).unwrap()).unwrap();
     let cluster = config.resolve(Some(&product.context())).unwrap().cluster;
@@ -45,13 +45,13 @@ fn shake_hands(product: &Product, port: u16, file: &Path) {
     assert!(answer.starts_with(b"HTTP/1.1 "), "{answer:?}");
 }
 
-/// A file of the repository.
+/// Reads a file of the repository.
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The arguments of the command by which the documentation tells people to ask for the port.
+/// The arguments of the command with which the documentation shows the port.
 fn documented_command() -> Vec<String> {
     let text = read("docs/concepts/kubeconfig.md");
     let line = text.lines().find(|line| line.starts_with("rdd ctl get app")).expect("the command is documented");
@@ -79,7 +79,7 @@ fn documents_and_examples_name_the_first_choice_of_the_port_and_no_fixed_address
     let mut files = vec![root.join("README.md")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            // Decision records tell of one case each, with the numbers of that case.
+            // Decision records describe single cases with their actual numbers.
             if entry.ends_with("docs/adr") {
                 continue;
             }
@@ -104,17 +104,17 @@ fn status_kubeconfigs_and_the_bound_port_agree_when_the_first_choice_is_taken() 
     assert_ne!(port, first);
     shake_hands(&product, port, &product.own_file());
     shake_hands(&product, port, &product.users_file());
-    // Finding 355-S4: the command of the documentation gives the port that is bound.
+    // Finding 355-S4: the documented command prints the bound port.
     let words = documented_command();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     assert_eq!(product.rdd(&words).expect_success().stdout.trim(), port.to_string(), "{words:?}");
-    // Finding 355-I1: what is there is kept, also over a restart, though the first choice is free again.
+    // Finding 355-I1: a published port is kept, even after a restart when the preferred port is free again.
     drop(taken);
     product.rdd(&["svc", "stop"]).expect_success();
     product.rdd(&["svc", "start"]).expect_success();
     product.until("Ready");
     assert_eq!(product.port(), port);
-    // Finding 355-S2: the next time it is chosen afresh.
+    // Finding 355-S2: the next time it is enabled, a port is chosen again.
     product.disable().expect_success();
     product.enable().expect_success();
     assert_eq!(product.port(), first);
@@ -133,7 +133,7 @@ fn the_port_survives_a_writer_who_knows_nothing_of_it() {
         let status = format!(
             "{{\"status\":{{\"conditions\":[{{\"type\":\"Other{round}\",\"status\":\"True\",\"reason\":\"R\",\"message\":\"\",\"lastTransitionTime\":\"2026-01-01T00:00:00Z\"}}]}}}}"
         );
-        // Finding 355-I1: this write takes every other condition away, and the next reconcile brings them back.
+        // Finding 355-I1: this write removes all other conditions, and the next reconcile restores them.
         let words = ["ctl", "patch", "app", "app", "--subresource=status", "--type=merge", "-p", &status];
         product.rdd(&words).expect_success();
     }

@@ -1,4 +1,4 @@
-//! The publisher of K3s, as the daemon believes: a proxy that answers itself, with a certificate that only this instance trusts.
+//! A fake server of K3s releases: a proxy that answers every request itself, with a certificate that only this instance trusts.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer},
 };
 
-/// What is published, and who asked for it.
+/// The published files, and the requests for them.
 pub(crate) struct Publisher {
     shared: Arc<Shared>,
     port: u16,
@@ -28,14 +28,14 @@ pub(crate) struct Publisher {
 struct Shared {
     program: Vec<u8>,
     list: Mutex<String>,
-    /// So many bytes of the program are given out, and then nothing comes for a while.
+    /// The number of bytes of the program that are sent before the server pauses.
     allowed: AtomicUsize,
     asked: Mutex<Vec<String>>,
     tls: Arc<ServerConfig>,
 }
 
 impl Publisher {
-    /// Publishes this program with this digest, at first none of it.
+    /// Publishes this program with this digest, at first without sending any of it.
     pub(crate) fn start(program: &Path, digest: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let tls = certify(&folder.path().join("ca.pem"));
@@ -49,7 +49,7 @@ impl Publisher {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let served = Arc::clone(&shared);
-        // It ends with the test: nothing waits for it.
+        // The thread runs until the test process ends.
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let served = Arc::clone(&served);
@@ -69,7 +69,7 @@ impl Publisher {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// The digest that its list has for the program.
+    /// Sets the digest of the program in the published list.
     pub(crate) fn lists(&self, digest: &str) {
         *self.shared.list.lock().unwrap() = format!("{digest}  k3s\n");
     }
@@ -78,12 +78,12 @@ impl Publisher {
         self.shared.program.len()
     }
 
-    /// Gives out so much of the program.
+    /// Allows this many bytes of the program to be sent.
     pub(crate) fn allow(&self, bytes: usize) {
         self.shared.allowed.store(bytes, Ordering::SeqCst);
     }
 
-    /// What was asked for, with the range.
+    /// The requests, each with its range.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.shared.asked.lock().unwrap().clone()
     }
@@ -104,7 +104,7 @@ fn certify(authority: &Path) -> Arc<ServerConfig> {
     Arc::new(config.with_single_cert(chain, key).unwrap())
 }
 
-/// A head of a request: its first line, and where its range begins.
+/// Reads the head of a request: its first line, and the start of its range.
 fn head(stream: &mut impl Read) -> std::io::Result<(String, usize)> {
     let mut reader = BufReader::with_capacity(1, stream);
     let (mut first, mut begins) = (String::new(), 0);

@@ -1,4 +1,4 @@
-//! What a real K3s showed when it was run once, as the stand-in shows it since.
+//! Tests of behaviour that was observed with a real K3s, reproduced by the stand-in.
 
 use std::{fs, io::Write as _, os::unix::fs::PermissionsExt as _, path::Path, time::Instant};
 
@@ -28,7 +28,7 @@ fn a_node_of_the_last_run_is_not_taken_for_one_of_this() {
     assert_eq!(nodes["items"][0]["status"]["conditions"][0]["status"], "True", "the node says that it is ready");
     product.until("Ready");
     assert!(began.elapsed().as_millis() >= u128::from(KUBELET_TAKES), "{:?}", began.elapsed());
-    // A daemon that takes over one that has reported long since does not wait for the next report.
+    // A daemon that adopts a cluster whose kubelet reported long ago does not wait for its next report.
     product.kill("rdd");
     product.rdd(&["svc", "start"]).expect_success();
     product.until("Ready");
@@ -55,7 +55,7 @@ fn a_cluster_that_ends_three_times_in_the_same_way_is_not_waited_for_and_names_t
         assert!(refused.stderr.contains(said), "{said}: {}", refused.stderr);
     }
     assert!(!refused.stderr.contains("Closing database connections"), "{}", refused.stderr);
-    // Who starts it again is told the same at once, and it comes by itself when the cause is mended.
+    // Another start reports the same at once, and the cluster starts by itself when the cause is fixed.
     assert_eq!(product.rdd(&["start", "--timeout=5m"]).code, Some(3));
     product.offer(STABLE, &json!({}));
     product.until("Ready");
@@ -88,7 +88,7 @@ fn a_release_that_was_chosen_and_never_ran_can_be_followed_by_an_older_one() {
     assert_eq!(product.app()["spec"]["kubernetes"]["version"], "1.34.6");
 }
 
-/// What Go writes into a K3s that was built from its module alone.
+/// The build information that Go embeds in a K3s that was built from its module only.
 const SERVER_ALONE: &[u8] =
     b"\npath\tgithub.com/k3s-io/k3s/cmd/server\nmod\tgithub.com/k3s-io/k3s\tv1.34.6\th1:x=\nbuild\t-compiler=gc\n";
 
@@ -104,7 +104,7 @@ fn what_a_k3s_without_programs_of_its_own_needs_is_missed_before_it_is_started()
     product.offer(STABLE, &json!({"unbundled": true}));
     let program = product.release(STABLE).join("k3s");
     fs::OpenOptions::new().append(true).open(program).unwrap().write_all(SERVER_ALONE).unwrap();
-    // One alone is not enough, wherever others may be installed: the first folder counts.
+    // One plugin is not enough, even if others are installed elsewhere: the first folder counts.
     put_plugin(plugins.path(), "host-local");
     let refused = product.rdd(&["set", "kubernetes.enabled=true", "--timeout=5m"]);
     assert_eq!(refused.code, Some(3), "{}", refused.stderr);
@@ -117,7 +117,7 @@ fn what_a_k3s_without_programs_of_its_own_needs_is_missed_before_it_is_started()
     assert_eq!(product.condition("KubernetesReady").1, "Unsupported");
     assert!(product.starts().is_empty(), "it was not started");
     ["bridge", "flannel", "loopback", "portmap"].iter().for_each(|name| put_plugin(plugins.path(), name));
-    // Any look finds them.
+    // Any reconcile finds them.
     product.rdd(&["ctl", "label", "app", "app", "look=again"]).expect_success();
     product.until("Ready");
 }

@@ -1,4 +1,4 @@
-//! The program that stands in for K3s where there is none.
+//! Builds the stand-in for K3s.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,7 +12,7 @@ use rdd_testkit::{
     bounded::{Outcome, run},
 };
 
-/// The program that is put in the place of K3s, built once.
+/// The program that is used as K3s, built once.
 pub(crate) fn program() -> PathBuf {
     static BUILDING: Mutex<()> = Mutex::new(());
     if let Some(real) = real_k3s() {
@@ -27,7 +27,7 @@ pub(crate) fn program() -> PathBuf {
     binary
 }
 
-/// A real one, if somebody has named it.
+/// A real K3s, if `RDD_TEST_K3S` names one.
 pub(crate) fn real_k3s() -> Option<PathBuf> {
     std::env::var_os("RDD_TEST_K3S").map(PathBuf::from)
 }

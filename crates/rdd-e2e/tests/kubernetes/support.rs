@@ -1,4 +1,4 @@
-//! An instance whose Kubernetes is a stand-in, and what tests ask of it.
+//! An instance with a stand-in for K3s, and helpers for its tests.
 
 use std::{
     fs,
@@ -15,14 +15,14 @@ pub(crate) use crate::standin::finish;
 use crate::standin::program;
 pub(crate) use crate::standin::real_k3s;
 
-/// Long enough for a busy machine; only a failing test waits this long.
+/// A timeout that is long enough for a busy machine; only a failing test waits this long.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
-/// What `stable` stands for.
+/// The version of the channel `stable`.
 pub(crate) const STABLE: &str = "v1.34.6+k3s1";
-/// A newer one.
+/// A newer version, that of the channel `latest`.
 pub(crate) const LATEST: &str = "v1.35.3+k3s1";
 
-/// Whether a test that needs the stand-in can go on.
+/// Whether a test that needs the stand-in can continue.
 #[expect(clippy::print_stderr, reason = "a skip that nobody sees is a test that nobody runs")]
 pub(crate) fn needs_standin() -> bool {
     if real_k3s().is_some() {
@@ -31,24 +31,24 @@ pub(crate) fn needs_standin() -> bool {
     real_k3s().is_none()
 }
 
-/// The digest of a file, as publishers list it.
+/// The SHA-256 digest of a file, as publishers list it.
 pub(crate) fn digest_of(path: &Path) -> String {
     let output = finish(background("sha256sum", Path::new("/")).arg(path), SOON).expect_success();
     output.stdout.split_whitespace().next().unwrap().to_owned()
 }
 
-/// The variable that the driver gives to every process of a cluster.
+/// The variable that the driver sets for every process of a cluster.
 const CLUSTER_MARK: &str = "RDD_HOST_CLUSTER";
 
-/// One start of a cluster.
+/// The main process of a cluster; it identifies one start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClusterProcess {
     pid: u32,
-    /// In clock ticks since boot.
+    /// The start time in clock ticks since boot.
     started: u64,
 }
 
-/// An instance with an engine of its own that runs, and Kubernetes that is still off.
+/// An instance with its own running engine and with Kubernetes disabled.
 pub(crate) struct Product {
     sandbox: Sandbox,
     releases: PathBuf,
@@ -63,19 +63,19 @@ impl Deref for Product {
 }
 
 impl Product {
-    /// `None` if this machine cannot run it, which was said.
+    /// Starts an instance; `None` if this machine cannot run it, which is printed.
     pub(crate) fn start() -> Option<Self> {
         Self::start_with(&[])
     }
 
-    /// The same, with more in its environment.
+    /// Like `start`, with additional environment variables.
     pub(crate) fn start_with(environment: &[(&str, &str)]) -> Option<Self> {
         let product = Self::stopped(environment)?;
         product.rdd(&["set", "backend=host", "running=true"]).expect_success();
         Some(product)
     }
 
-    /// Nothing runs yet; the environment has these.
+    /// Creates an instance with these environment variables, without starting anything.
     pub(crate) fn stopped(environment: &[(&str, &str)]) -> Option<Self> {
         if !require("own-engine") || !require("go") {
             return None;
@@ -97,7 +97,7 @@ impl Product {
         Some(product)
     }
 
-    /// Makes a release available that behaves like this.
+    /// Makes a release with this behaviour available.
     pub(crate) fn offer(&self, version: &str, behaviour: &Value) {
         let folder = self.release(version);
         fs::create_dir_all(&folder).unwrap();
@@ -113,7 +113,7 @@ impl Product {
         self.releases.join(version)
     }
 
-    /// Does something to a cluster that runs: `hang`, `unready` or `sick`.
+    /// Makes a running cluster misbehave: `hang`, `unready` or `sick`.
     pub(crate) fn afflict(&self, version: &str, with: &str) {
         fs::write(self.release(version).join(with), "").unwrap();
     }
@@ -137,7 +137,7 @@ impl Product {
         serde_json::from_str(&output.stdout).unwrap()
     }
 
-    /// Status, reason and message of a condition.
+    /// The status, reason and message of a condition.
     #[track_caller]
     pub(crate) fn condition(&self, kind: &str) -> (String, String, String) {
         let app = self.app();
@@ -160,7 +160,7 @@ impl Product {
         })
     }
 
-    /// The published port; 0 if none is.
+    /// The published port; 0 if there is none.
     #[track_caller]
     pub(crate) fn port(&self) -> u16 {
         u16::try_from(self.app()["status"]["kubernetesPort"].as_i64().unwrap_or_default()).unwrap()
@@ -180,7 +180,7 @@ impl Product {
         rdd_instance::Instance::resolve(&environment, rdd_instance::Platform::Linux).unwrap()
     }
 
-    /// What the context is called.
+    /// The name of the kubeconfig context.
     pub(crate) fn context(&self) -> String {
         format!("rancher-desktop-{}", self.instance())
     }
@@ -193,17 +193,17 @@ impl Product {
         self.home().join(format!(".rd{}/kube.config", self.instance()))
     }
 
-    /// Where the machine is.
+    /// The folder of the VM.
     pub(crate) fn machine_folder(&self) -> PathBuf {
         self.home().join(format!(".rd{}/lima/rd", self.instance()))
     }
 
-    /// Where the cluster has its data.
+    /// The data folder of the cluster.
     pub(crate) fn data(&self) -> PathBuf {
         self.machine_folder().join("k3s")
     }
 
-    /// The control groups of pods, in each hierarchy.
+    /// The cgroups of pods, in each hierarchy.
     pub(crate) fn pod_groups(&self) -> Vec<PathBuf> {
         let own = self.resolve().engine("rd", Path::new("/run")).cgroup;
         let root = Path::new("/sys/fs/cgroup");
@@ -212,41 +212,43 @@ impl Product {
         groups.filter(|group| group.is_dir()).collect()
     }
 
-    /// How often the stand-in was started on this data, and as which release. A real K3s keeps no such list: compare [`Product::cluster`] there.
+    /// The releases with which the stand-in was started on this data, one per start. A real K3s keeps no such list: compare
+    /// [`Product::cluster`] instead.
     pub(crate) fn starts(&self) -> Vec<String> {
         let text = fs::read_to_string(self.data().join("starts")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
-    /// The authority behind the cluster's server certificate: it lives as long as the cluster's data.
+    /// The certificate authority of the cluster's server certificate; it lives as long as the cluster's data.
     #[track_caller]
     pub(crate) fn authority(&self) -> String {
         fs::read_to_string(self.data().join("server/tls/server-ca.crt")).unwrap()
     }
 
-    /// The process that the driver has recorded as the cluster; `None` if it does not run. A real K3s renames itself, so its name finds nothing.
+    /// The process that the driver has recorded as the cluster; `None` if it does not run. A real K3s renames itself, so it cannot be found
+    /// by name.
     fn find_cluster(&self) -> Option<ClusterProcess> {
         let record = self.resolve().engine("rd", Path::new("/run")).run_dir.join("k3s.json");
         let record: Value = serde_json::from_slice(&fs::read(record).ok()?).unwrap();
         let pid = u32::try_from(record["pid"].as_u64()?).unwrap();
         let found = look_at(pid).filter(|found| !found.is_zombie())?;
-        // A PID may have been given to another process since.
+        // The PID may have been reused.
         (record["started"].as_u64() == Some(found.started)).then_some(ClusterProcess { pid, started: found.started })
     }
 
-    /// The process of the cluster, which has to run: the same value means that it was not restarted.
+    /// The process of the cluster, which must be running: an equal value means that it was not restarted.
     #[track_caller]
     pub(crate) fn cluster(&self) -> ClusterProcess {
         self.find_cluster().expect("the cluster runs")
     }
 
-    /// Waits until another process than this is the cluster.
+    /// Waits until the cluster is another process than this.
     #[track_caller]
     pub(crate) fn until_restarted(&self, before: ClusterProcess) -> ClusterProcess {
         eventually("another process of the cluster", SOON, || self.find_cluster().filter(|now| *now != before))
     }
 
-    /// The processes of the cluster, whatever they are called: all of them have the driver's mark.
+    /// All processes of the cluster, whatever their names: each has the driver's variable.
     pub(crate) fn cluster_processes(&self) -> Vec<String> {
         let mut all = self.processes();
         all.retain(|process| !process.is_zombie() && process.variable_names().iter().any(|name| name == CLUSTER_MARK));
@@ -258,7 +260,7 @@ impl Product {
         kill(self.cluster().pid);
     }
 
-    /// Runs kubectl as the user would, with the user's own file.
+    /// Runs kubectl like the user, with the user's own kubeconfig.
     #[track_caller]
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> Output {
         let mut command = background("kubectl", Path::new("/"));
@@ -276,7 +278,7 @@ impl Product {
         finish(&mut command, SOON)
     }
 
-    /// Makes an image of nothing but busybox.
+    /// Creates an image with only busybox.
     #[track_caller]
     pub(crate) fn make_image(&self, tag: &str) {
         let folder = tempfile::tempdir().unwrap();
@@ -286,13 +288,13 @@ impl Product {
         self.docker(&["import", &folder.path().join("root.tar").to_string_lossy(), tag]).expect_success();
     }
 
-    /// How long the cluster itself took to be ready when it was last started.
+    /// How long the cluster itself took to become ready at its last start.
     pub(crate) fn took(&self) -> Duration {
         let text = fs::read_to_string(self.data().join("took")).unwrap();
         Duration::from_millis(text.trim().parse().unwrap())
     }
 
-    /// The processes of this name.
+    /// The PIDs of the processes with this name.
     pub(crate) fn pids(&self, name: &str) -> Vec<u32> {
         let all = self.processes();
         let mut pids: Vec<u32> = all
@@ -304,7 +306,7 @@ impl Product {
         pids
     }
 
-    /// The engine's processes: as long as they are the same, it was not restarted.
+    /// The engine's PIDs; unchanged PIDs mean that it was not restarted.
     pub(crate) fn engine(&self) -> Vec<u32> {
         [self.pids("dockerd"), self.pids("containerd")].concat()
     }
@@ -316,7 +318,7 @@ impl Product {
         pids.into_iter().for_each(kill);
     }
 
-    /// Nothing of the cluster is left, and nothing leads to it.
+    /// Expects that nothing of the cluster is left, and that nothing refers to it.
     #[track_caller]
     pub(crate) fn assert_gone(&self, port: u16) {
         assert_eq!(self.port(), 0);
@@ -336,7 +338,7 @@ fn kill(pid: u32) {
     }
 }
 
-/// An engine leaves devices, mounts and rules behind when its processes are killed: it is asked to go.
+/// An engine whose processes are killed leaves devices, mounts and rules behind, so it is stopped properly.
 impl Drop for Product {
     fn drop(&mut self) {
         let mut command = self.sandbox.command(&["svc", "delete"]);

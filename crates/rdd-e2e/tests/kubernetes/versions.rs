@@ -1,4 +1,4 @@
-//! The release that was asked for is the one that runs, and an older one does not get a newer one's data.
+//! Tests the version of Kubernetes: the chosen release runs, and an older one is not given the data of a newer one.
 
 use serde_json::json;
 
@@ -28,7 +28,7 @@ fn a_newer_release_replaces_the_cluster_and_an_older_one_is_refused() {
     let refused = product.rdd(&["set", "kubernetes.version=v1.35.3+k3s2"]);
     assert_eq!(refused.code, Some(3), "a build that there is not: {}", refused.stderr);
 
-    // Disabled it may be chosen, and is still not given the data of a newer one.
+    // While Kubernetes is disabled, the older version may be chosen, but it is still not given the data of a newer one.
     product.disable().expect_success();
     product.rdd(&["set", "kubernetes.version=1.34.6"]).expect_success();
     let refused = product.rdd(&["set", "kubernetes.enabled=true", "--timeout=5m"]);

@@ -1,4 +1,4 @@
-//! What real pods are made of where there is no network: one image of a static busybox under two names, a Deployment and a Service.
+//! A workload for real pods without a network: one image of a static busybox under two names, a Deployment and a Service.
 
 use std::{
     fs,
@@ -11,20 +11,20 @@ use std::{
 use rdd_stdx::process;
 use rdd_testkit::bounded::{Outcome, run};
 
-/// How long pods may take to come and to be reached.
+/// How long pods may take to start and to become reachable.
 pub(crate) const PODS_TAKE: Duration = Duration::from_secs(180);
-/// What holds the namespaces of a pod: K3s is told this name.
+/// The pause image, which holds a pod's namespaces; K3s is configured to use it.
 pub(crate) const PAUSE_IMAGE: &str = "rdd.test/pause:1";
-/// What runs in it.
+/// The image of the pod.
 pub(crate) const IMAGE: &str = "rdd.test/box:1";
-/// What it serves.
+/// The content that the pod serves.
 pub(crate) const PAGE: &str = "hello from a pod";
-/// The port of every node that leads there.
+/// The Service's port on every node.
 pub(crate) const NODE_PORT: u16 = 30_080;
-/// K3s' own components would be pulled, and no test asks the network.
+/// K3s' own components are disabled: their images would be pulled, and tests do not use the network.
 pub(crate) const K3S_CONFIG: &str = "pause-image: rdd.test/pause:1\n\
     disable: [coredns, local-storage, metrics-server, servicelb, traefik]\ndisable-helm-controller: true\n";
-/// A Deployment with one pod, and a Service with a port of the node.
+/// A Deployment with one pod, and a Service with a NodePort.
 pub(crate) const MANIFEST: &str = r#"apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web}
@@ -52,12 +52,12 @@ spec:
   ports: [{port: 80, targetPort: 8080, nodePort: 30080}]
 "#;
 
-/// What an image of this name runs by itself: that of a pod only has to stay.
+/// The entry point of the image with this name; the pause container only has to keep running.
 pub(crate) fn entrypoint(tag: &str) -> &'static str {
     if tag == PAUSE_IMAGE { r#"["/bin/busybox","sleep","1000000"]"# } else { r#"["/bin/busybox","sh"]"# }
 }
 
-/// Makes an archive of the root of both images below this folder.
+/// Creates a tar archive with the root folder of both images.
 pub(crate) fn make_image(folder: &Path) -> PathBuf {
     let (root, archive) = (folder.join("box-root"), folder.join("box-root.tar"));
     fs::create_dir_all(root.join("bin")).unwrap();
@@ -73,7 +73,7 @@ pub(crate) fn make_image(folder: &Path) -> PathBuf {
     archive
 }
 
-/// Asks for the page; the error is what came instead.
+/// Requests the page; an error is the reply or the connection's error.
 pub(crate) fn fetch(host: &str, port: u16) -> Result<(), String> {
     let text = |error: std::io::Error| error.to_string();
     let mut stream = TcpStream::connect((host, port)).map_err(text)?;

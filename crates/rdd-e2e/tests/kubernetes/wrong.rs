@@ -1,4 +1,4 @@
-//! What people get wrong: each message names the thing, and what to do.
+//! Tests user mistakes: each message names the cause and the fix.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 

@@ -1,4 +1,4 @@
-//! What a daemon takes of its machine, and whether that stays level.
+//! Measures a daemon's memory and file descriptors, and judges whether they stay level.
 
 use std::{fmt, fs, time::Duration};
 
@@ -8,26 +8,26 @@ use rdd_testkit::{
     eventually,
 };
 
-/// What the allocator may keep of a peak.
+/// The memory that the allocator may keep after a peak.
 const SLACK_KIB: u64 = 24 * 1024;
-/// By so much memory may differ between two looks at the same load.
+/// The percentage by which memory may differ between two measurements of the same load.
 const GROWTH_PERCENT: u64 = 20;
-/// What a row of history may take in memory: a small object on the wire and its place in the trees.
+/// The memory of a row of history: a small object in its wire form and its place in the trees.
 const KIB_PER_HISTORY_ROW: u64 = 3;
-/// What an hour of the same load may add. The allocator grows by as much before it is level.
+/// The maximum growth per hour of the same load. The allocator grows by as much before it is level.
 const GROWTH_KIB_PER_HOUR: u64 = 32 * 1024;
-/// What a look at a level memory may be off by, beside what the looks differ among themselves.
+/// The tolerance of a measurement of level memory, in addition to the spread of the samples.
 const SLOPE_SLACK_KIB: u64 = 4 * 1024;
-/// Descriptors that may be open at one moment and not at another, such as a connection that is being closed.
+/// The number of descriptors that may differ between measurements, such as a connection that is being closed.
 const DESCRIPTORS_SLACK: usize = 4;
-/// How long the daemon may take to close what the clients of a load have left.
+/// The timeout for the daemon to close the connections of a load.
 const CLOSING_TIME: Duration = Duration::from_secs(120);
 
-/// One look at the daemon under load.
+/// A measurement of the daemon under load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) resident_kib: u64,
-    /// Rows that are kept for history only. They may grow for five minutes and up to a limit.
+    /// Rows that are kept only for history. They may grow for five minutes, up to a limit.
     pub(crate) history_rows: u64,
 }
 
@@ -43,7 +43,7 @@ impl Sample {
     }
 }
 
-/// A size for people.
+/// A size, formatted for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Kibibytes(u64);
 
@@ -61,8 +61,8 @@ pub(crate) struct MemoryVerdict {
     pub(crate) allowed: Kibibytes,
 }
 
-/// Compares the second quarter of the samples, which is after the warm-up, with the last one: the medians, because single samples
-/// catch the peak of a request.
+/// Compares the second quarter of the samples, after the warm-up, with the last one. It uses medians, since single samples catch the peak
+/// of a request.
 pub(crate) fn judge_memory(samples: &[Sample]) -> MemoryVerdict {
     let quarter = samples.len() / 4;
     assert!(quarter > 0, "too few samples: {samples:?}");
@@ -74,19 +74,19 @@ pub(crate) fn judge_memory(samples: &[Sample]) -> MemoryVerdict {
     MemoryVerdict { warm: Kibibytes(resident(warm)), end: Kibibytes(resident(end)), allowed: Kibibytes(allowed) }
 }
 
-/// How the memory grows at the end, which a comparison of two levels does not see when the leak is slow.
+/// The growth of memory at the end, which a comparison of two levels misses if the leak is slow.
 #[derive(Debug)]
 pub(crate) struct SlopeVerdict {
-    /// What an hour would add, if it went on so.
+    /// The growth per hour, if it continues.
     pub(crate) per_hour: Kibibytes,
     pub(crate) allowed_per_hour: Kibibytes,
 }
 
-/// Judges the last half of the samples: what lies between its first and its last third, without what the kept history explains, is
-/// extrapolated to an hour.
+/// Judges the second half of the samples: the difference between its first and its last third, minus the part that the kept history
+/// explains, is extrapolated to an hour.
 ///
-/// The tolerance is one of two looks, and so counts for less the longer the run is: the shorter the time between the thirds, the more
-/// an hour may seem to add.
+/// The tolerance is that of two measurements, so its effect shrinks with the length of the run: the shorter the time between the thirds,
+/// the higher the growth per hour that is allowed.
 pub(crate) fn judge_slope(samples: &[Sample], interval: Duration) -> SlopeVerdict {
     let half = &samples[samples.len() / 2..];
     let third = half.len() / 3;
@@ -107,7 +107,7 @@ pub(crate) fn judge_slope(samples: &[Sample], interval: Duration) -> SlopeVerdic
     }
 }
 
-/// By how much the middle half of the samples differs once steady growth is taken out, which must not excuse itself.
+/// The spread of the middle half of the samples, after steady growth has been subtracted: growth must not increase its own tolerance.
 fn spread(samples: &[Sample], slope_kib: f64) -> u64 {
     let level = |(number, sample): (usize, &Sample)| sample.resident_kib as f64 - slope_kib * number as f64;
     let mut levels: Vec<f64> = samples.iter().enumerate().map(level).collect();
@@ -122,8 +122,7 @@ fn median(mut values: Vec<u64>) -> u64 {
     values[values.len() / 2]
 }
 
-/// How many files the daemon has open once its clients are gone. With the number of an earlier life it is waited for until as many
-/// are left.
+/// The number of files that the daemon has open without clients. With an earlier number, waits until no more than that are open.
 pub(crate) fn quiet_descriptors(daemon: &Daemon, earlier: Option<usize>) -> usize {
     let pid = daemon.pid();
     let mut last = usize::MAX;

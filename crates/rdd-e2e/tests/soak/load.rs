@@ -1,4 +1,4 @@
-//! The load: writers of every kind of write, watchers and listers on a built-in and on a custom kind, and their ledger.
+//! The load: writers of every kind of write, watchers and listers, on a built-in and on a custom resource, with their ledgers.
 
 use std::{
     collections::BTreeMap,
@@ -25,14 +25,14 @@ const WRITERS_PER_COLLECTION: usize = 4;
 const WATCHERS_PER_COLLECTION: usize = 3;
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const CUSTOM: &str = "/apis/soak.example/v1/namespaces/default/sponges";
-/// How long a definition may take until it is served.
+/// The timeout for a CRD to be served.
 const SERVED_WITHIN: Duration = Duration::from_secs(30);
 
-/// Everything that the load knows, over all lives of the daemon.
+/// The state of the load, over all runs of the daemon.
 pub(crate) struct Load {
     wire: Wire,
     parts: Vec<Part>,
-    /// Every run has other values than the runs before.
+    /// The number of runs; every run writes other values than those before.
     runs: u64,
 }
 
@@ -80,7 +80,7 @@ impl Load {
         Self { wire, parts, runs: 0 }
     }
 
-    /// How many writes were acknowledged so far.
+    /// The number of acknowledged writes so far.
     pub(crate) fn acknowledged(&self) -> u64 {
         self.writers().flat_map(|writer| writer.counts().values()).sum()
     }
@@ -89,7 +89,7 @@ impl Load {
         self.parts.iter().flat_map(|part| &part.writers)
     }
 
-    /// Loads the daemon while `control` runs on this thread, which has to end the load or the daemon.
+    /// Loads the daemon while `control` runs on this thread; `control` has to end the load or the daemon.
     fn run<T>(&mut self, control: impl FnOnce(&Wire, &dyn Fn()) -> T) -> T {
         self.runs += 1;
         let (runs, wire) = (self.runs, &self.wire);
@@ -116,12 +116,12 @@ impl Load {
         result
     }
 
-    /// Loads the daemon for so long, and lets it live.
+    /// Loads the daemon for this time, without a kill.
     pub(crate) fn run_for(&mut self, daemon: &Daemon, duration: Duration) {
         self.run_sampled(daemon, duration, duration);
     }
 
-    /// Loads the daemon for so long and kills it in the middle of that.
+    /// Loads the daemon for this time and then kills it under load.
     pub(crate) fn run_and_kill(&mut self, daemon: &Daemon, duration: Duration) {
         self.run(|_, _| {
             thread::sleep(duration);
@@ -129,7 +129,7 @@ impl Load {
         });
     }
 
-    /// Loads the daemon for so long and looks at it at this interval.
+    /// Loads the daemon for this time and measures it at this interval.
     pub(crate) fn run_sampled(&mut self, daemon: &Daemon, duration: Duration, interval: Duration) -> Vec<Sample> {
         let pid = daemon.pid();
         self.run(|wire, stop| {
@@ -145,7 +145,7 @@ impl Load {
         })
     }
 
-    /// Judges what the daemon has by now, and brings the watchers up to date. Nobody writes meanwhile.
+    /// Checks the daemon's data, and brings the watchers up to date. There are no writes meanwhile.
     pub(crate) fn settle(&mut self, daemon: &Daemon) {
         self.wire = Wire::of(daemon);
         let marker = format!("marker-{}", self.runs);
@@ -154,12 +154,12 @@ impl Load {
             self.wire.post(collection.path(), &collection.mk_marker(&marker)).expect(201);
             watchers.iter_mut().for_each(|watcher| watcher.watch_until(&self.wire, &marker));
             compare(&self.wire, collection, writers, watchers);
-            // One object remains for each run otherwise, and the lists would grow.
+            // Otherwise, one object per run would remain and the lists would grow.
             self.wire.delete(&format!("{}/{marker}", collection.path())).expect(200);
         }
     }
 
-    /// What was done, as a table.
+    /// The operations so far, as a table.
     pub(crate) fn table(&self) -> String {
         let mut verbs: BTreeMap<WriteVerb, u64> = BTreeMap::new();
         for (verb, count) in self.writers().flat_map(WriterLedger::counts) {
@@ -182,7 +182,7 @@ impl Load {
         table
     }
 
-    /// The log must not tell of a panic.
+    /// Expects that no log contains a panic.
     pub(crate) fn expect_no_panic(&self, daemon: &Daemon) {
         let mut logs = 0;
         for_each_file(&daemon.path("log_dir"), &mut |path| {

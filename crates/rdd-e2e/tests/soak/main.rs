@@ -1,4 +1,4 @@
-//! Full load for minutes or hours, with the daemon killed at random moments: `make soak`.
+//! A soak test: full load for minutes or hours, with the daemon killed at random times (`make soak`).
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 
@@ -17,15 +17,15 @@ use crate::{
     load::Load,
 };
 
-/// How long to soak, in seconds.
+/// The variable with the duration in seconds.
 const SECONDS: &str = "RDD_SOAK_SECONDS";
-/// Of the whole time, the part in which the daemon is killed again and again. It lives through the rest, so that its memory can be
-/// compared with itself.
+/// The percentage of the time in which the daemon is killed repeatedly. It lives through the rest, so that its memory can be compared over
+/// time.
 const KILLING_PERCENT: u32 = 60;
-/// How long the daemon lives between two kills.
+/// How long the daemon runs between two kills.
 const LIFE_SECONDS_MIN: u64 = 2;
 const LIFE_SECONDS_MAX: u64 = 12;
-/// How often its memory is looked at.
+/// How often its memory is measured.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
 // Finding A-10
@@ -62,7 +62,7 @@ fn soak() {
     say(&format!("{:>5} s  one life for the remaining {} s", began.elapsed().as_secs(), rest.as_secs()));
     let level_began = Instant::now();
     let samples = load.run_sampled(&daemon, rest, SAMPLE_INTERVAL);
-    // A look under load takes its time as well.
+    // A measurement under load takes time as well.
     let interval = level_began.elapsed() / u32::try_from(samples.len()).unwrap();
     load.settle(&daemon);
     let descriptors_after = figures::quiet_descriptors(&daemon, Some(descriptors_before));
@@ -86,7 +86,7 @@ fn soak() {
     load.expect_no_panic(&daemon);
 }
 
-/// How long to soak; `None` if nobody asked for it.
+/// The requested duration; `None` if the test was not requested.
 fn requested_duration(seconds: Option<&str>) -> Option<Duration> {
     let seconds = seconds.filter(|text| !text.is_empty())?;
     let parsed = seconds.parse().unwrap_or_else(|_| panic!("{SECONDS} must be a number of seconds, not {seconds:?}"));
@@ -105,7 +105,7 @@ fn a_soak_is_run_only_where_its_length_is_given() {
     assert_eq!(requested_duration(Some("90")), Some(Duration::from_secs(90)));
 }
 
-/// Findings A-10: memory that grows by more than the kept history explains is found, and so are descriptors that stay open.
+/// Findings A-10: growth of memory that the kept history does not explain is detected, and so are leaked descriptors.
 #[test]
 fn growth_is_told_from_a_level() {
     let samples = |resident: &dyn Fn(u64) -> u64, rows: &dyn Fn(u64) -> u64| -> Vec<Sample> {
@@ -119,11 +119,11 @@ fn growth_is_told_from_a_level() {
     assert!(history.end <= history.allowed, "{history:?}");
 }
 
-/// Finding A-10: a leak that is too slow to show between two levels shows in the slope, the sooner the longer the run is.
+/// Finding A-10: a leak that is too slow for a comparison of levels is detected by its slope, the more reliably the longer the run is.
 #[test]
 fn a_slow_leak_is_told_from_a_level_by_its_slope() {
     const MIB: u64 = 1024;
-    // One life takes two fifths of a run.
+    // The last life takes two fifths of a run.
     let samples = |run_seconds: u64, resident: &dyn Fn(u64) -> u64, rows: &dyn Fn(u64) -> u64| -> Vec<Sample> {
         let seconds = 0..run_seconds * 2 / 5;
         seconds.map(|second| Sample { resident_kib: resident(second), history_rows: rows(second) }).collect()
@@ -154,11 +154,11 @@ fn a_slow_leak_is_told_from_a_level_by_its_slope() {
     ] {
         assert_eq!(is_level(&samples(run_seconds, resident, &|_| 0)), expected, "{name} in {run_seconds} s");
     }
-    // The same slow leak is no news to the comparison of levels.
+    // The comparison of levels does not detect the same slow leak.
     let slow = samples(3600, &leak(100), &|_| 0);
     let levels = judge_memory(&slow);
     assert!(levels.end <= levels.allowed, "{levels:?}");
-    // What the kept history takes is not a leak.
+    // Memory of the kept history is not a leak.
     assert!(is_level(&samples(600, &leak(1_000), &|second| second * 120)));
     assert!(!is_level(&samples(600, &leak(1_000), &|_| 50_000)));
 }

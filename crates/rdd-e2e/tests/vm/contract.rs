@@ -1,4 +1,4 @@
-//! The contract of drivers, kept with the real `limactl`: the rules that take no boot, and the one about a whole life, which takes one.
+//! Tests the contract of drivers with the real `limactl`: rules without a boot, and one rule about a whole life with a boot.
 
 use std::{
     env, fs,
@@ -19,10 +19,10 @@ use rdd_testkit::processes::Table;
 
 use crate::guest::{BOOT, User, finish};
 
-/// Set for the process in which the rules are run.
+/// Set in the process that runs the rules.
 const RUNS_RULES: &str = "RDD_VM_CONTRACT";
-/// The rules that are worth their time here. The others take several boots each; what they are about happens to a real machine in the
-/// scenario, and each of them is run with a stand-in in `rdd-driver`.
+/// The rules that are worth their time here. The others take several boots each; the scenario covers them with a real VM, and `rdd-driver`
+/// runs each of them with a stand-in.
 const RULES: &[&str] = &[
     "a_machine_is_made_started_stopped_and_deleted_and_leaves_nothing",
     "what_is_absent_can_be_stopped_and_deleted_but_not_started",
@@ -31,7 +31,7 @@ const RULES: &[&str] = &[
     "a_bad_template_is_refused_with_reasons_and_changes_nothing",
 ];
 
-/// Runs this test program again as the user, because `limactl` refuses to work for root.
+/// Runs this test program again as the user, because `limactl` refuses to run as root.
 pub(crate) fn the_driver_keeps_its_contract(user: &User) {
     let program = user.home.join("contract");
     fs::copy(env::current_exe().unwrap(), &program).unwrap();
@@ -48,12 +48,13 @@ pub(crate) fn the_driver_keeps_its_contract(user: &User) {
     limactl_judges_templates_as_we_do(user);
 }
 
-/// Finding E-2: our own check of templates accepts and refuses what the `limactl` that is built here does; in its words, if it is of Lima 2.
+/// Finding E-2: rdd's own check of templates accepts and rejects what the `limactl` of this repository does; with Lima 2, also with the
+/// same text.
 fn limactl_judges_templates_as_we_do(user: &User) {
     let version = user.bare_limactl(&["--version"]).expect_success().stdout;
     let is_lima_1 = version.starts_with("limactl version 1.");
     let path = user.home.join("case.yaml");
-    // What some of the templates name.
+    // Files that some of the templates name.
     for (name, text) in [("p.sh", "#!/bin/sh\necho $PARAM_A\n"), ("p.yaml", "- hosts: all\n")] {
         fs::write(user.home.join(name), text).unwrap();
     }
@@ -70,7 +71,7 @@ fn limactl_judges_templates_as_we_do(user: &User) {
     }
     for (lines, words) in template_cases::REFUSED {
         let output = validate(lines);
-        // Records of its log have quotes escaped. Which version it is, is its own.
+        // Log records escape quotes. The text may differ in the version.
         let answer = output.stderr.replace("\\\"", "\"").replace("\\\\", "\\");
         let words = words.split("; this is only ").next().unwrap_or_default();
         let is_known = is_lima_1 && template_cases::ACCEPTED_BY_LIMA_1.contains(lines);
@@ -88,7 +89,7 @@ fn limactl_judges_templates_as_we_do(user: &User) {
 
 rdd_driver::contract!(RealLima::for_rule);
 
-/// The machines of an instance of this process's user.
+/// The VMs of an instance of this process's user.
 struct RealLima {
     instance: Instance,
     environment: Environment,
@@ -96,7 +97,7 @@ struct RealLima {
 }
 
 impl RealLima {
-    /// `None` in a process that the scenario did not start, which runs these rules in one of its own.
+    /// `None` in a process that the scenario did not start; the scenario runs these rules in a process of its own.
     fn for_rule(name: &str) -> Option<Self> {
         env::var_os(RUNS_RULES)?;
         assert!(RULES.contains(&name), "{name} is not run with a real machine");
@@ -110,7 +111,7 @@ impl RealLima {
         self.instance.paths.lima_home.join(vm)
     }
 
-    /// Where the driver has what is its own.
+    /// The folder with the driver's own files.
     fn own_folder(&self) -> PathBuf {
         self.instance.paths.lima_home.join(".rdd")
     }
@@ -124,7 +125,7 @@ impl RealLima {
 
 impl Subject for RealLima {
     fn driver(&self) -> Arc<dyn Driver> {
-        // The product starts QEMU with its own arguments where there is no acceleration.
+        // Without hardware acceleration, the product starts QEMU with its own arguments.
         let product = Path::new(&self.environment.home.clone().unwrap()).join("rdd");
         Arc::new(LimaDriver::new(&self.instance, &self.environment, Some(product)))
     }

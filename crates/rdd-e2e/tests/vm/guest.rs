@@ -1,4 +1,4 @@
-//! A user of this machine who has a home, `limactl`, a guest image and the product, and nothing else.
+//! A user of this machine with a home, `limactl`, a guest image and the product.
 
 use std::{
     fs,
@@ -17,16 +17,16 @@ use rdd_testkit::{
     processes::{Info, Table},
 };
 
-/// Long enough for a boot of an emulated machine while others work on this one.
+/// The timeout of a boot of an emulated VM on a busy machine.
 pub(crate) const BOOT: Duration = Duration::from_secs(400);
-/// What every command of the product is told to wait at most.
+/// The timeout of every command of the product.
 const TIMEOUT: &str = "--timeout=380s";
 pub(crate) const NAMESPACE: &str = "default";
 
-/// What the users of tests are called, before the PID of the test.
+/// The prefix of the test users' names; the PID of the test follows.
 const USERS: &str = "rddvm";
 
-/// The user, gone with everything of theirs when this is dropped.
+/// A user; it is removed with all of its files and processes on drop.
 pub(crate) struct User {
     name: String,
     pub(crate) home: PathBuf,
@@ -36,7 +36,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// Makes one; `None` where virtual machines are not to be tested, which is said.
+    /// Creates a user; `None` if VMs are not to be tested, which is printed.
     pub(crate) fn new() -> Option<Self> {
         if std::env::var_os("RDD_TEST_VM").is_none() {
             skip("make test-vm");
@@ -48,12 +48,12 @@ impl User {
         remove_abandoned();
         let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").canonicalize().unwrap();
         let name = format!("{USERS}{}", std::process::id());
-        // Short, because the path of a socket below it has to fit into about a hundred bytes.
+        // A short path, because the path of a Unix socket below it is limited to about a hundred bytes.
         let home = PathBuf::from("/home").join(&name);
         run("useradd", &["--create-home", "--home-dir", &home.to_string_lossy(), "--shell", "/bin/bash", &name]);
         let user =
             Self { program: home.join("rdd"), lima: home.join("lima"), image: home.join("image.yaml"), name, home };
-        // The build may lie where only its builder can read.
+        // The build may be in a folder that only its builder can read.
         let built = std::env::var_os("RDD_BIN").map_or_else(|| target.join("debug/rdd"), PathBuf::from);
         fs::copy(built, &user.program).unwrap();
         run("cp", &["-r", &target.join("lima").to_string_lossy(), &user.lima.to_string_lossy()]);
@@ -78,7 +78,7 @@ impl User {
         Some(user)
     }
 
-    /// A program as this user, with an environment of its own.
+    /// A program as this user, with its own environment.
     pub(crate) fn command(&self, program: &Path) -> Command {
         let mut command = process::background("setpriv", &self.home);
         command.env_clear();
@@ -92,13 +92,13 @@ impl User {
         command
     }
 
-    /// The product.
+    /// Runs the product.
     pub(crate) fn rdd(&self, arguments: &[&str]) -> Output {
         let mut command = self.command(&self.program);
         finish(command.args(arguments))
     }
 
-    /// Lima itself, in the environment that the product gives it where there is no acceleration.
+    /// Runs `limactl` with the environment that the product gives it without hardware acceleration.
     pub(crate) fn limactl(&self, arguments: &[&str]) -> Output {
         let mut command = self.command(&self.lima.join("bin/limactl"));
         let home = self.home.join(".rdv/lima");
@@ -107,13 +107,13 @@ impl User {
         finish(command.args(arguments))
     }
 
-    /// Lima itself, with settings and machines of nothing but its own.
+    /// Runs `limactl` with its own empty home.
     pub(crate) fn bare_limactl(&self, arguments: &[&str]) -> Output {
         let mut command = self.command(&self.lima.join("bin/limactl"));
         finish(command.env("LIMA_HOME", self.home.join(".bare-lima")).args(arguments))
     }
 
-    /// Changes the App and waits until it has settled.
+    /// Sets properties of the App and waits until it has settled.
     #[track_caller]
     pub(crate) fn set(&self, properties: &[&str]) {
         let began = Instant::now();
@@ -121,7 +121,7 @@ impl User {
         report(&format!("rdd set {}", properties.join(" ")), began.elapsed());
     }
 
-    /// A verb of the product that waits until the App has settled.
+    /// Runs a command of the product that waits until the App has settled.
     #[track_caller]
     pub(crate) fn verb(&self, verb: &str) -> Duration {
         let began = Instant::now();
@@ -130,7 +130,7 @@ impl User {
         began.elapsed()
     }
 
-    /// The Docker client at the instance's socket.
+    /// Runs the Docker client with the instance's socket.
     pub(crate) fn docker(&self, arguments: &[&str]) -> Output {
         let mut command = self.command(Path::new("docker"));
         finish(command.arg("-H").arg(format!("unix://{}", self.docker_socket().display())).args(arguments))
@@ -144,7 +144,7 @@ impl User {
         self.home.join(".rdv/lima/rd")
     }
 
-    /// The PID that a file of the machine names.
+    /// The PID in a file of the VM.
     #[track_caller]
     pub(crate) fn pid(&self, file: &str) -> u32 {
         let path = self.folder().join(file);
@@ -168,7 +168,7 @@ impl User {
         self.vm(".status.restartCount").parse().unwrap_or(0)
     }
 
-    /// Waits until the machine came up once more.
+    /// Waits until the VM has been restarted once more.
     #[track_caller]
     pub(crate) fn until_restarted(&self, before: u64, what: &str) {
         let began = Instant::now();
@@ -180,7 +180,7 @@ impl User {
         report(what, began.elapsed());
     }
 
-    /// Waits until the engine in the machine answers.
+    /// Waits until the engine in the VM answers.
     #[track_caller]
     pub(crate) fn until_docker_answers(&self) {
         let began = Instant::now();
@@ -191,7 +191,7 @@ impl User {
         report("docker answers", began.elapsed());
     }
 
-    /// What is left of this user's processes.
+    /// The remaining processes of this user.
     pub(crate) fn processes(&self) -> Vec<String> {
         processes_of(&self.name)
     }
@@ -206,7 +206,7 @@ impl Drop for User {
     }
 }
 
-/// Ends and removes all that a user has.
+/// Ends all processes of a user and removes the user.
 fn remove_user(name: &str) {
     for line in processes_of(name) {
         let pid = line.split_ascii_whitespace().next().and_then(|pid| pid.parse().ok());
@@ -219,7 +219,7 @@ fn remove_user(name: &str) {
     let _ = fs::remove_dir_all(Path::new("/home").join(name));
 }
 
-/// Removes the users of tests that were killed before they could.
+/// Removes the users of tests that were killed.
 fn remove_abandoned() {
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let names = users.lines().filter_map(|line| line.split(':').next());
@@ -233,13 +233,13 @@ fn remove_abandoned() {
 
 fn processes_of(name: &str) -> Vec<String> {
     let output = finish(process::background("ps", Path::new("/")).args(["-u", name, "-o", "pid=,stat=,args="]));
-    // What has ended and was not waited for by its parent, the first process of a container for one, is no process any more.
+    // A zombie is not counted, such as a container's first process whose parent has not reaped it.
     let is_alive = |line: &&str| line.split_ascii_whitespace().nth(1).is_some_and(|state| !state.starts_with('Z'));
     output.stdout.lines().map(str::trim).filter(is_alive).map(str::to_owned).collect()
 }
 
 impl User {
-    /// The ends of the logs for whoever looks on, and all that there is in a support bundle.
+    /// Prints the ends of the logs, and writes a support bundle.
     fn leave_evidence(&self) {
         let mut text = String::new();
         let daemon = self.home.join(".local/state/rancher-desktop-v/rdd.stderr.log");
@@ -271,7 +271,7 @@ impl User {
     }
 }
 
-/// A real K3s in the place of the stand-in, if somebody has named it.
+/// A real K3s instead of the stand-in, if `RDD_TEST_K3S` names one.
 pub(crate) fn real_k3s() -> Option<PathBuf> {
     std::env::var_os("RDD_TEST_K3S").map(PathBuf::from)
 }

@@ -1,4 +1,4 @@
-//! A real virtual machine under the real product, as an unprivileged user: `make test-vm`.
+//! Tests a real VM under the real product, as an unprivileged user (`make test-vm`).
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail a test by panicking")]
 

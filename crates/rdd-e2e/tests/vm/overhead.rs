@@ -1,8 +1,9 @@
-//! What the product adds to the time that Lima itself takes for a start: both in one run, in turns (`make bench-vm`).
+//! Measures what the product adds to the time that Lima itself takes for a start, both in one run, in turn (`make bench-vm`).
 //!
-//! Two boots of one machine differ by seconds, so the difference of their times says little. What is judged is measured within each start: the
-//! time until Lima's host agent is there, and the time from when it says that the machine runs until the command returns. All between the two
-//! is the agent's and the guest's, whoever started them; what `limactl` takes for the rest is what the product is held against.
+//! The times of two boots of one VM differ by seconds, so their difference proves little. Instead, the times within each start are
+//! compared: the time until Lima's host agent runs, and the time from its report that the VM runs until the command returns. Everything in
+//! between depends on the agent and the guest, whichever program started them. The product's remaining time is compared with that of
+//! `limactl`.
 
 use std::{
     fs,
@@ -14,9 +15,9 @@ use rdd_stdx::clock::SystemClock;
 
 use crate::guest::{User, report, say};
 
-/// Says how often each is measured.
+/// The variable with the number of rounds.
 const ROUNDS: &str = "RDD_BENCH_VM";
-/// What the product may add.
+/// The maximum time that the product may add.
 const OURS: Duration = Duration::from_secs(1);
 
 #[test]
@@ -28,7 +29,7 @@ fn a_start_of_an_existing_machine_takes_hardly_longer_than_limas_own() {
     let Some(user) = User::new() else { return };
     user.set(&["backend=lima", "virtualMachine.cpus=2", "virtualMachine.memory=2Gi", "running=true"]);
     user.verb("stop");
-    // The first boot of a new disk is another one than those that follow.
+    // The first boot of a new disk differs from those that follow.
     user.verb("start");
     user.verb("stop");
     let (mut limas, mut ours) = (Vec::new(), Vec::new());
@@ -49,10 +50,10 @@ fn a_start_of_an_existing_machine_takes_hardly_longer_than_limas_own() {
     assert!(ours <= lima + OURS, "outside the host agent a start took us {ours:?}, and limactl {lima:?}");
 }
 
-/// What a start took.
+/// The times of a start.
 struct Taken {
     whole: Duration,
-    /// The part in which Lima's host agent had no part.
+    /// The part in which Lima's host agent was not involved.
     outside: Duration,
 }
 
@@ -62,7 +63,7 @@ impl Taken {
         let began = clock.wall();
         start();
         let ended = clock.wall();
-        // The agent's first act is to write its PID, and its last event of a start is that the machine runs.
+        // The agent's first action is to write its PID, and its last event of a start is that the VM runs.
         let events = fs::read_to_string(user.folder().join("ha.stdout.log")).unwrap();
         assert!(events.lines().last().is_some_and(|line| line.contains("\"running\":true")), "{events}");
         let (agent, running) = (written(&user.folder().join("ha.pid")), written(&user.folder().join("ha.stdout.log")));
@@ -75,7 +76,7 @@ impl Taken {
     }
 }
 
-/// When a file was written last.
+/// The modification time of a file.
 fn written(path: &Path) -> Duration {
     fs::metadata(path).unwrap().modified().unwrap().duration_since(UNIX_EPOCH).unwrap()
 }
@@ -85,7 +86,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// The same machine, started by `limactl` in the same environment while no daemon is there.
+/// Starts the same VM with `limactl`, in the same environment and without a daemon.
 fn by_lima_alone(user: &User) -> Taken {
     user.rdd(&["svc", "stop"]).expect_success();
     let taken = Taken::by("limactl start", user, || {

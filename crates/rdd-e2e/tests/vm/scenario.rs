@@ -1,4 +1,4 @@
-//! From nothing to a machine with containers, through everything that can happen to it, and back to nothing.
+//! Tests a VM with containers from its creation, through every fault that can happen to it, to its deletion.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use crate::{
     workload,
 };
 
-/// Long enough for anything that takes no boot.
+/// The timeout of everything that involves no boot.
 const SOON: Duration = Duration::from_secs(60);
 
 #[test]
@@ -45,19 +45,19 @@ fn a_virtual_machine_from_template_to_graceful_end() {
         phase(&user);
     }
     report("all of it", began.elapsed());
-    // Finding A-12: the limit holds whatever the load, or it would never fail where others work too.
+    // Finding A-12: the limit applies whatever the load; otherwise it could never fail on a shared machine.
     let limit = if real_k3s().is_some() { WHOLE + REAL_K3S_TAKES } else { WHOLE };
     assert!(began.elapsed() < limit, "it took {:?}", began.elapsed());
 }
 
-/// A part of it, with its name for whoever looks on.
+/// A phase of the scenario, with its name for the output.
 type Phase = (&'static str, fn(&User));
 
-/// What all of it may take on two cores. A third of it is enough where nobody else uses them; the rest is for a busy machine.
+/// The maximum duration on two cores. An idle machine needs a third of it; the rest is for a busy machine.
 const WHOLE: Duration = Duration::from_secs(900);
-/// What a real K3s and its pods may take besides, in a guest that may be emulated: the stand-in takes seconds.
+/// The additional time for a real K3s and its pods, in a guest that may be emulated; the stand-in takes seconds.
 const REAL_K3S_TAKES: Duration = Duration::from_secs(1200);
-/// Until Kubernetes is ready in a machine that runs.
+/// The timeout for Kubernetes to become ready in a running VM.
 const KUBERNETES_TIMEOUT: &str = "--timeout=380s";
 
 fn first_start(user: &User) {
@@ -65,7 +65,7 @@ fn first_start(user: &User) {
     user.until_docker_answers();
     let mode = run("stat", &["-c", "%a %U", &user.docker_socket().to_string_lossy()]);
     assert!(mode.starts_with("600 "), "{mode}");
-    // Found out by trying: this user cannot open the device, or it does not work.
+    // The product detects this by trying: this user may not be able to open the device, or it may not work.
     let log = fs::read_to_string(user.folder().join("ha.stderr.log")).unwrap();
     let has_kvm = fs::metadata("/dev/kvm").is_ok() && !log.contains("the machine is emulated");
     assert!(has_kvm || log.lines().next().unwrap().contains("many times slower: "), "{}", &log[..log.len().min(500)]);
@@ -74,7 +74,7 @@ fn first_start(user: &User) {
     user.rdd(&["shell", "--workdir", "/", "sh", "-c", "exit 7"]).expect_code(7);
 }
 
-/// An image with nothing but a static busybox, a container of it, and its published port.
+/// Runs a container of an image with only a static busybox, and fetches a page from its published port.
 fn containers(user: &User) {
     let root = user.home.join("box");
     fs::create_dir_all(root.join("bin")).unwrap();
@@ -110,7 +110,7 @@ fn containers(user: &User) {
     let began = Instant::now();
     eventually("the published port", SOON, || fetch(port));
     report("the published port", began.elapsed());
-    // The home of the host is in the guest, and can be written to.
+    // The host's home is mounted in the guest and is writable.
     let volume = format!("{0}:{0}", user.home.display());
     let file = user.home.join("written");
     let script = format!("echo from inside > {}", file.display());
@@ -145,7 +145,7 @@ fn an_edit_restarts(user: &User) {
     assert_eq!(names_of_containers(user), "web", "the disk is the one from before");
 }
 
-/// Whatever a K3s that was built from its module alone does not bring, where every program of the guest finds it; and what it needs without a network.
+/// Installs what a K3s that was built from its module only lacks into the guest's PATH, and what it needs without a network.
 fn prepare_real_k3s(user: &User) {
     let sudo = |script: &str| user.rdd(&["shell", "--workdir", "/", "sudo", "sh", "-c", script]).expect_success();
     if let Some(plugins) = std::env::var_os("RDD_TEST_CNI").filter(|folder| !folder.is_empty()) {
@@ -164,7 +164,7 @@ fn prepare_real_k3s(user: &User) {
     }
 }
 
-/// Pods in the guest: containers of its engine, which serve at a port of this machine and outlive the daemon.
+/// Runs pods in the guest: they are containers of its engine, serve at a port of this machine, and survive the daemon.
 fn pods(user: &User) {
     let manifest = user.home.join("workload.yaml");
     fs::write(&manifest, workload::MANIFEST).unwrap();
@@ -181,7 +181,7 @@ fn pods(user: &User) {
     let before = container();
     assert_ne!(before, "", "docker ps shows the pod");
     eventually("the NodePort of the guest", workload::PODS_TAKE, || workload::fetch("127.0.0.1", workload::NODE_PORT));
-    // By its own address too, from a pod: the way that leads back to the bridge which the packet came from.
+    // Also through the Service's own address, from a pod: this path leads back to the bridge from which the packet came.
     let service = kubectl(&["get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"]).expect_success().stdout;
     let url = format!("http://{}/index.html", service.trim());
     eventually("the Service in the guest", workload::PODS_TAKE, || {
@@ -198,8 +198,8 @@ fn pods(user: &User) {
     assert_eq!(left.trim(), "");
 }
 
-/// A stand-in for K3s, copied into the guest and started there; its port is the daemon's, and nobody else's. Somebody has the port that
-/// the guest uses, so the one here is another.
+/// Runs a stand-in for K3s, which the daemon copies into the guest and starts there; only the daemon publishes its port. Another process
+/// uses the guest's port number on this machine, so the published port differs.
 fn kubernetes(user: &User) {
     let machine = (user.pid("ha.pid"), user.pid("qemu.pid"), user.restarts());
     let guests = guest_port(user);
@@ -223,7 +223,7 @@ fn kubernetes(user: &User) {
     }
 }
 
-/// The port of Kubernetes in the guest, as the first rule of the template has it.
+/// The port of Kubernetes in the guest, from the first port rule of the template.
 fn guest_port(user: &User) -> u16 {
     let template = fs::read_to_string(user.folder().join("lima.yaml")).unwrap();
     let (_, rest) = template.split_once("guestPort: ").expect("a rule for it");
@@ -232,7 +232,7 @@ fn guest_port(user: &User) -> u16 {
 
 fn names_of_containers(user: &User) -> String {
     let all = user.docker(&["ps", "--format", "{{.Names}}"]).expect_success().stdout;
-    // Containers of pods come and go with a real K3s.
+    // With a real K3s, containers of pods come and go.
     all.lines().map(str::trim).filter(|name| !name.starts_with("k8s_")).collect::<Vec<_>>().join("\n")
 }
 
@@ -271,7 +271,7 @@ fn qemu_is_killed(user: &User) {
     user.until_docker_answers();
 }
 
-/// Finding A-13: the machine boots with containerd instead of Docker, and it answers in the guest and at the socket here.
+/// Finding A-13: the VM boots with containerd instead of Docker, which answers in the guest and at the socket on this machine.
 fn containerd(user: &User) {
     user.set(&["containerEngine.name=containerd"]);
     let version = user.rdd(&["shell", "--workdir", "/", "sudo", "ctr", "version"]).expect_success();
@@ -285,9 +285,9 @@ fn containerd(user: &User) {
     assert_ne!(user.docker(&["version"]).code, Some(0), "Docker does not answer any more");
 }
 
-/// Begins to speak HTTP/2, as every client of containerd does, and expects the settings of a server.
+/// Starts HTTP/2 like every client of containerd, and expects the server's SETTINGS frame.
 fn greet_http2(socket: &Path) -> Result<(), String> {
-    /// The first frame of a server has this type.
+    /// The type of a server's first frame.
     const SETTINGS: u8 = 4;
     let text = |error: std::io::Error| error.to_string();
     let mut stream = UnixStream::connect(socket).map_err(text)?;
@@ -301,7 +301,7 @@ fn greet_http2(socket: &Path) -> Result<(), String> {
 fn deleting_the_machine_is_refused(user: &User) {
     let (uid, qemu) = (user.vm(".metadata.uid"), user.pid("qemu.pid"));
     let refused = user.rdd(&["ctl", "delete", "limavm", "rd", "-n", NAMESPACE, "--timeout=5s"]);
-    // Finding A-12: it is the guard that refuses, not a typing mistake, a timeout or a daemon that is away.
+    // Finding A-12: the guard rejects the deletion, and not a typing mistake, a timeout or an unreachable daemon.
     assert_eq!(refused.code, Some(1), "{}{}", refused.stdout, refused.stderr);
     assert!(refused.stderr.contains("owned by App; delete the App resource instead"), "{}", refused.stderr);
     assert_eq!((user.vm(".metadata.uid"), user.vm(".metadata.deletionTimestamp")), (uid, String::new()));
