@@ -156,6 +156,7 @@ pub fn tree(developer: bool) -> Command {
     if developer {
         tree = unhide(tree);
     }
+    // Building propagates global flags to all subcommands, which the parser relies on.
     tree.build();
     tree
 }

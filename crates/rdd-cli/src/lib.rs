@@ -159,6 +159,7 @@ fn execute(
         Some(instance) => environment.with_instance(Name::parse(&instance)?.as_str()),
         None => environment,
     };
+    // The parser needs no hidden texts, so the tree is built as for users.
     let tree = help::tree(false);
     let parsed = parse::parse(&tree, words)?;
     let mut context = Context::new(world, environment, build, product, record.clone());
@@ -169,6 +170,7 @@ fn execute(
     };
     let Some(command) = cli.command else { return commands::help::print(&context, &["rdd".to_owned()]) };
     context.configure(&cli.global, &command)?;
+    // Failures of the command are reported with the level and format that the flags chose.
     *record = context.record.clone();
     commands::dispatch(&context, &cli.global, command)
 }

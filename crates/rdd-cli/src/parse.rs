@@ -58,6 +58,7 @@ pub fn parse(tree: &Command, words: Vec<OsString>) -> Outcome<Parsed> {
     let found = find(tree, words);
     let command = *found.path.last().expect("the root is always there");
     let is_root = found.path.len() == 1;
+    // cobra reports an unknown command before it parses flags.
     if is_root && let Some(word) = stray_word(&found.words, command) {
         return Err(unknown_command(&word, "rdd", Some(tree)));
     }
@@ -68,6 +69,7 @@ pub fn parse(tree: &Command, words: Vec<OsString>) -> Outcome<Parsed> {
         Reading::Flags(flags) => flags,
     };
     let names: Vec<String> = found.path.iter().map(|command| command.get_name().to_owned()).collect();
+    // A command group without a subcommand prints its help, whatever else was given.
     if flags.help || command.is_arg_required_else_help_set() {
         return Ok(Parsed::Help(names));
     }
@@ -231,6 +233,7 @@ fn read_shorts<'c>(
     let mut settings = Vec::new();
     let mut shorts = &word[1..];
     while let Some(short) = shorts.chars().next() {
+        // The error names the rest of the cluster, as pflag does.
         let cluster = shorts;
         shorts = &shorts[short.len_utf8()..];
         let arg = short_flag(command, short)

@@ -114,6 +114,7 @@ fn draw(shared: &Shared, stream: &Stream) {
     let mut frame = 0;
     let mut state = shared.lock();
     while !state.done {
+        // Messages come from the daemon: no control characters, and no second line.
         let phase = visible(&state.phase).replace(['\n', '\t'], " ");
         let text = format!("{} {phase}", FRAMES[frame % FRAMES.len()]);
         let elapsed = format!(" ({}s)", began.elapsed().as_secs());

@@ -180,6 +180,7 @@ impl Recorder {
 
     /// Writes a hint on how to proceed, unless the level is below warnings.
     pub fn hint(&self, hint: &str) {
+        // With only errors to show, hints are noise.
         if self.threshold < Level::Warn {
             return;
         }

@@ -161,6 +161,7 @@ impl<'a> Api<'a> {
             Write::Merge => (Method::PATCH, "application/merge-patch+json"),
             Write::Replace => (Method::PUT, "application/json"),
         };
+        // The server validates and defaults the object as usual, but does not store it.
         let dry_run = if dry_run { "&dryRun=All" } else { "" };
         let path = format!("{path}?fieldManager={FIELD_MANAGER}{dry_run}");
         let content = Content { kind, bytes: Bytes::from(object.to_string()) };
@@ -172,6 +173,7 @@ impl<'a> Api<'a> {
 
     /// Deletes the object at this path if it has this UID. Finalizers may keep it for a while.
     pub fn remove(&self, path: &str, uid: &str) -> Result<(), Error> {
+        // The precondition protects an object that was created under the same name meanwhile.
         let options = serde_json::json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}});
         let content = Content { kind: "application/json", bytes: Bytes::from(options.to_string()) };
         let client = self.client.clone().with_timeout(CALL_BOUND);
@@ -202,6 +204,7 @@ fn read(response: &Response) -> Result<Value, Error> {
     }
     Err(match Status::from_wire(&response.body) {
         Some(status) if !status.message.is_empty() => Error::Refused(Box::new(status)),
+        // A path that is not served has no Status in its body.
         _ if response.status == StatusCode::NOT_FOUND => Error::Refused(Box::new(Status::not_found_path())),
         _ => {
             let text = String::from_utf8_lossy(&response.body).trim().chars().take(200).collect();

@@ -36,6 +36,7 @@ pub fn run(context: &Context<'_>, args: &Delete) -> Outcome {
     let uid = condition::text(&app, "/metadata/uid").to_owned();
     match api.remove(&set::path(), &uid) {
         Ok(()) => {}
+        // {} => Another client deleted the App first.
         Err(error) if error.is_absent() => {}
         Err(error) => return Err(error.while_writing("failed to delete App")),
     }
@@ -49,6 +50,7 @@ pub fn run(context: &Context<'_>, args: &Delete) -> Outcome {
     let progress = Progress::start(api.record(), "Waiting for App to be deleted");
     let end =
         watch::follow(&api, &target, Deadline::after(args.waiting.timeout.as_bound()), &mut interrupt, &mut gone)?;
+    // The progress line is removed before the result is printed.
     drop(progress);
     match end {
         End::Found(()) => {

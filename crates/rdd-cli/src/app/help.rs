@@ -33,6 +33,7 @@ fn render(root: &Field, columns: usize) -> String {
     root.fields.iter().for_each(|field| collect(field, &mut rows));
     let width = |column: fn(&Row) -> &str| rows.iter().map(|row| column(row).chars().count()).max().unwrap_or(0);
     let (paths, kinds) = (width(|row| &row.path), width(|row| &row.kind));
+    // Three separators of two spaces each.
     let indent = paths + kinds + 6;
     let room = columns.saturating_sub(indent).max(ROOM_MIN);
     let mut text = String::from("Available properties:\n");

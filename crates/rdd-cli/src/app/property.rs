@@ -1,4 +1,4 @@
-//! `PROPERTY=VALUE`: read as text first, then by what the definition says, then put together to one change.
+//! Parses `PROPERTY=VALUE` arguments, converts them by the CRD's schema, and combines them into one change of the App's spec.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use serde_json::{Map, Value, json};
 use super::schema::{Field, Kind};
 use crate::go::{self, quote};
 
-/// What is to be set, by property. The last of two settings of one property counts.
+/// The settings by property, as text. The last of several settings of a property counts.
 pub type Assignments = BTreeMap<String, String>;
 
-/// What is wrong with a setting.
+/// Why a setting is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
 
-/// Reads the words of the command line. Nothing is known about the properties yet.
+/// Parses the arguments of the command line, without knowledge of the properties.
 pub fn parse(words: &[String]) -> Result<Assignments, Error> {
     let mut assignments = Assignments::new();
     for word in words {
@@ -30,7 +30,11 @@ pub fn parse(words: &[String]) -> Result<Assignments, Error> {
     Ok(assignments)
 }
 
-/// The change of the spec that these settings mean. A property that is reset to what the server chooses is null.
+/// Converts the settings to a change of the spec, a JSON merge patch. A property that is reset to the server's default is null.
+///
+/// # Errors
+///
+/// An unknown property, an object instead of one of its fields, or a value of the wrong type.
 pub fn change(assignments: &Assignments, root: &Field) -> Result<Map<String, Value>, Error> {
     let mut spec = Map::new();
     for (path, text) in assignments {
@@ -41,8 +45,7 @@ pub fn change(assignments: &Assignments, root: &Field) -> Result<Map<String, Val
     Ok(spec)
 }
 
-/// The spec of a new App with this change: what must be there and is not gets its plainest value, unless the server has
-/// one of its own.
+/// Completes the change to the spec of a new App: required fields that are absent and have no default get their zero value.
 pub fn complete(mut spec: Map<String, Value>, root: &Field) -> Map<String, Value> {
     fill(&mut spec, root);
     spec
@@ -63,6 +66,7 @@ fn find<'f>(path: &str, root: &'f Field) -> Result<&'f Field, Error> {
         }
         field = field.field(name).ok_or_else(unknown)?;
     }
+    // An object with fields cannot be set as a whole; the error names one of its fields.
     if let [first, ..] = field.leaves()[..]
         && first.path != field.path
     {
@@ -86,6 +90,7 @@ fn convert(path: &str, text: &str, field: &Field) -> Result<Value, Error> {
             .map(Value::from)
             .map_err(|_| invalid("expected boolean; use \"true\" or \"false\"".to_owned())),
         Kind::Integer => parse_int(text).map(Value::from).map_err(|_| invalid("expected integer".to_owned())),
+        // An empty quantity resets the property to the server's default.
         Kind::Quantity if text.is_empty() => Ok(Value::Null),
         Kind::Quantity => Ok(text.into()),
         Kind::Object => Err(invalid("unsupported schema type \"object\"".to_owned())),
@@ -107,8 +112,9 @@ fn put(spec: &mut Map<String, Value>, path: &str, value: Value) {
     }
 }
 
+// Fills in the required fields, recursively.
 fn fill(object: &mut Map<String, Value>, field: &Field) {
-    // A reset to what the server chooses is the same as not to be mentioned.
+    // A new object has nothing to reset; a null would be invalid.
     object.retain(|_, value| !value.is_null());
     for field in &field.fields {
         if field.required && !field.has_default && !object.contains_key(&field.name) {

@@ -1,4 +1,4 @@
-//! What a condition means to someone who waits for the App, and which command helps. The facts are in `rdd_types::conditions`.
+//! Classifies conditions for commands that wait for the App, and suggests commands. The table of conditions is `rdd_types::conditions`.
 
 use rdd_types::conditions::{ConditionSpec, Outlook, Remedy, app, engine, kubernetes, limavm};
 
@@ -7,18 +7,18 @@ use super::{
     names::{self, conditions},
 };
 
-/// Where things are that commands name.
+/// Paths and names that suggested commands contain.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Places {
-    /// Whether K3s is a process of this machine; otherwise it is one of a guest's.
+    /// Whether the App runs on the host; then K3s is a process of this machine, otherwise one of the VM.
     pub is_host: bool,
-    /// The log of K3s on this machine.
+    /// The path of K3s' log on this machine.
     pub cluster_log: String,
     /// The user's kubeconfig that is written first.
     pub kubeconfig: String,
 }
 
-/// The row of the table that a condition of the App comes from. For a reason that `Settled` forwards, it is that of the forwarded condition.
+/// The table entry of a condition of the App. A reason that `Settled` forwards has the entry of the forwarded condition.
 fn find_spec(condition: &Condition) -> Option<&'static ConditionSpec> {
     let of_app = || [limavm::ALL, engine::ALL, kubernetes::ALL, app::ALL].into_iter().flatten().copied();
     let with_reason =
@@ -27,7 +27,7 @@ fn find_spec(condition: &Condition) -> Option<&'static ConditionSpec> {
     of_type.or_else(|| with_reason().next().filter(|_| condition.kind == conditions::SETTLED))
 }
 
-/// What a condition that is not True means to someone who waits. An unknown reason is judged by its name.
+/// Classifies a condition that is not True. A reason that is not in the table is classified by its name.
 pub fn outlook(condition: &Condition) -> Outlook {
     let is_bad = condition.reason.ends_with("Failed") || condition.reason.ends_with("Refused");
     match find_spec(condition).map(|spec| spec.outlook) {
@@ -39,7 +39,7 @@ pub fn outlook(condition: &Condition) -> Outlook {
     }
 }
 
-/// The command that helps first with a condition that is not True.
+/// The first command to try for a condition that is not True.
 pub fn help(condition: &Condition, places: &Places) -> String {
     match find_spec(condition).map_or(Remedy::ServiceLog, |spec| spec.remedy) {
         Remedy::Watch => "rdd status --watch".to_owned(),
@@ -57,7 +57,7 @@ pub fn help(condition: &Condition, places: &Places) -> String {
     }
 }
 
-/// What else can be done where the first command is not enough; for waits that do not end well.
+/// A further suggestion if the first command does not help; for waits that fail.
 pub fn last_resort(condition: &Condition) -> Option<&'static str> {
     match find_spec(condition)?.remedy {
         Remedy::Release => Some("or forget the cluster with everything in it: rdd reset --kubernetes"),
@@ -71,13 +71,13 @@ pub fn last_resort(condition: &Condition) -> Option<&'static str> {
     }
 }
 
-/// The first release that a message names: the one that the data is of.
+/// The first release that a message names, which is the one that wrote the data.
 fn release_in(message: &str) -> Option<&str> {
     let is_release = |word: &&str| word.starts_with('v') && word.contains("+k3s");
     message.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';')).find(is_release)
 }
 
-/// A path as a shell takes it.
+/// Quotes a path for a shell, if needed.
 fn quoted(path: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | '@' | '%');
     if !path.is_empty() && path.chars().all(is_plain) {

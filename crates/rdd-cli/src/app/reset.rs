@@ -89,6 +89,7 @@ fn reset(api: &Api<'_>, app: &Value, path: &str, vm: &Value, args: &Reset) -> Ou
             return Err(failure.code(ExitCode::Interrupted).hint(continues));
         }
     }
+    // Both waits share one timeout.
     let left = args.waiting.timeout.as_bound().map(|bound| deadline.left_up_to(bound));
     settle::wait(api, &Written::of(app), left, &mut interrupt)?;
     api.record().success("App has been reset");
@@ -140,6 +141,7 @@ impl Observer for Renewal<'_> {
         let running = condition::condition(vm, conditions::RUNNING);
         let wanted = vm.pointer("/spec/running") == Some(&Value::Bool(true));
         let created = condition::condition(vm, conditions::CREATED);
+        // A VM that should not run has reached its state when it has stopped.
         let holds = |condition: &Condition| condition.is_true() || (!wanted && condition.reason == conditions::STOPPED);
         let open =
             [created.filter(|condition| !condition.is_true()), running.clone().filter(|condition| !holds(condition))];

@@ -51,6 +51,7 @@ pub(super) fn run(context: &Context<'_>, api: &Api<'_>, app: &Value, args: &Rese
             return Err(failure.code(ExitCode::Interrupted).hint(continues));
         }
     }
+    // The progress line is removed before the next wait shows its own.
     drop(observer);
     let left = args.waiting.timeout.as_bound().map(|bound| deadline.left_up_to(bound));
     settle::wait(api, &Written::of(&written), left, &mut interrupt)?;

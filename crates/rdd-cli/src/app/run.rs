@@ -1,4 +1,4 @@
-//! `rdd run COMMAND`: a command of the user's with containers and Kubernetes of this instance.
+//! `rdd run COMMAND`: runs a command with the containers and the Kubernetes cluster of this instance.
 
 use std::{
     env,
@@ -24,18 +24,19 @@ use crate::{
     service::ControlPlane,
 };
 
-/// How long the App may take to be ready.
+/// The timeout for the App to settle.
 const SETTLE_BOUND: Duration = Duration::from_secs(300);
-/// Commands that make no sense without Kubernetes.
+/// Commands that need Kubernetes.
 const KUBERNETES_COMMANDS: [&str; 2] = ["kubectl", "helm"];
-/// What a command that a signal ended counts as.
+/// The exit code for a command that a signal ended, as in Go.
 const ENDED_BY_SIGNAL: i32 = 255;
 
-/// Makes the App ready, runs the command, and ends as it does.
+/// Ensures that the App is running and settled, runs the command with the instance's environment, and exits with its exit code.
 pub fn run(context: &Context<'_>, words: &[OsString]) -> Outcome {
     if words.first().is_some_and(|word| word == "-h" || word == "--help") {
         return help::print(context, &["rdd", "run"].map(str::to_owned));
     }
+    // Go's flag parser removes a leading `--` too.
     let words = words.strip_prefix(&[OsString::from("--")]).unwrap_or(words);
     let Some((program, arguments)) = words.split_first() else {
         return Err(Failure::message("run requires a command to execute"));
@@ -43,7 +44,7 @@ pub fn run(context: &Context<'_>, words: &[OsString]) -> Outcome {
     let plane = ControlPlane::of(context)?;
     let api = Api::ensure(&plane)?;
     let found = set::find(&api)?;
-    // A person who runs one command after the other is not told each time that nothing had to be done.
+    // A terminal user who runs one command after the other needs no report that nothing had to be done.
     if !(api.record().is_for_people() && found.as_ref().is_some_and(is_ready)) {
         let further = match found {
             None if needs_kubernetes(program) => [("kubernetes.enabled".to_owned(), "true".to_owned())].into(),
@@ -69,6 +70,7 @@ pub fn run(context: &Context<'_>, words: &[OsString]) -> Outcome {
         Way::Host(host) => command.env("DOCKER_HOST", host).env_remove("DOCKER_CONTEXT"),
     };
     use std::os::unix::process::CommandExt as _;
+    // The program sees the name that the user typed, not the path that was found.
     command.arg0(program);
     let status =
         follow(&api, command).map_err(|error| Failure::caused(format!("run {}", program.to_string_lossy()), error))?;
@@ -78,17 +80,19 @@ pub fn run(context: &Context<'_>, words: &[OsString]) -> Outcome {
     }
 }
 
-/// How the command's docker finds the engine of this instance.
+/// How the command's docker client finds the engine of this instance.
 #[derive(Debug, PartialEq, Eq)]
 enum Way {
-    /// By the name of its context.
+    /// By the name of its Docker context.
     Context(String),
     /// By its address.
     Host(String),
 }
 
-/// By its context, which is what scripts know. Where that is missing although the engine is there, the daemon keeps it elsewhere (it was started with
-/// another `DOCKER_CONFIG`) or could not write it: the address leads there all the same.
+/// Chooses the Docker context, which scripts expect, or else the address.
+///
+/// The context may be missing although the engine runs: the daemon was started with another `DOCKER_CONFIG`, or could not write it. The
+/// address works in both cases.
 fn way_to_engine(cli: &DockerCli, socket: &Path) -> Way {
     if socket.exists() && !rdd_docker::context::is_described(cli) {
         return Way::Host(cli.host.clone());
@@ -96,7 +100,7 @@ fn way_to_engine(cli: &DockerCli, socket: &Path) -> Way {
     Way::Context(cli.context.clone())
 }
 
-/// Whether the App is on, and as its settings say.
+/// Whether the App is wanted and has settled at its current generation.
 fn is_ready(app: &Value) -> bool {
     let settled = condition::condition(app, conditions::SETTLED);
     let settled = settled.is_some_and(|settled| settled.is_true() && settled.is_of(condition::generation(app)));
@@ -108,7 +112,7 @@ fn needs_kubernetes(program: &OsStr) -> bool {
     KUBERNETES_COMMANDS.contains(&name.strip_suffix(".exe").unwrap_or(&name))
 }
 
-/// Our own programs first. A PATH that was empty is not made to mean the working folder.
+/// Prepends the instance's bin folder to PATH. An empty PATH adds nothing: an empty entry would mean the working folder.
 fn path_for(bin_dir: &Path, path: Option<&OsStr>) -> OsString {
     let mut joined = bin_dir.as_os_str().to_owned();
     if let Some(path) = path.filter(|path| !path.is_empty()) {
@@ -118,7 +122,7 @@ fn path_for(bin_dir: &Path, path: Option<&OsStr>) -> OsString {
     joined
 }
 
-/// Where the program is, found as the command itself would find others; the reason, in Go's words, if it is not.
+/// Finds the program on the PATH that the command gets. The error is Go's text.
 fn look_up(program: &OsStr, path: &OsStr) -> Result<PathBuf, String> {
     if program.as_encoded_bytes().contains(&b'/') {
         let found = PathBuf::from(program);
@@ -141,8 +145,8 @@ fn look_up(program: &OsStr, path: &OsStr) -> Result<PathBuf, String> {
     found.ok_or_else(|| "executable file not found in $PATH".to_owned())
 }
 
-/// Runs the command to its end. Ctrl-C reaches it directly, for it is in our process group; a polite signal to us alone is
-/// passed on.
+/// Runs the command to its end. Ctrl-C reaches it directly, since it is in the same process group; a SIGTERM or SIGHUP to this process is
+/// forwarded.
 fn follow(api: &Api<'_>, mut command: std::process::Command) -> io::Result<ExitStatus> {
     let mut child = command.spawn()?;
     let handle = Process::open(child.id())?;
@@ -150,7 +154,7 @@ fn follow(api: &Api<'_>, mut command: std::process::Command) -> io::Result<ExitS
         let (mut polite, mut hangup) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
         let mut ended = signal(SignalKind::child())?;
         loop {
-            // Asked after listening began: an end that came before is seen here, one that comes later wakes us.
+            // Checked after the listener was installed: an earlier exit is seen here, a later one wakes the loop.
             if let Some(status) = child.try_wait()? {
                 return Ok(status);
             }

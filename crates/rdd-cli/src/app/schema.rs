@@ -1,67 +1,67 @@
-//! What can be set: the fields of the App's spec, as the definition that the server has now describes them.
+//! Reads the settable properties of the App from its CRD on the server.
 
 use serde_json::{Map, Value};
 
-/// A part of the spec that is not a setting: it is chosen once, where the App is created.
+/// A field of the spec that cannot be set later: it is chosen when the App is created.
 const NOT_A_PROPERTY: &str = "namespace";
-/// Schemas come from a server and are walked to the ground: no deeper than this.
+/// The maximum depth of a schema; it comes from a server, and is traversed recursively.
 const DEPTH_MAX: usize = 16;
 
-/// What is wrong with the definition.
+/// Why the CRD cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No version is the one that is stored.
+    /// The CRD has no storage version.
     #[error("app CRD has no storage version")]
     NoStorageVersion,
-    /// The version says nothing about its objects.
+    /// The storage version has no schema.
     #[error("app CRD version {0} has no OpenAPI schema")]
     NoSchema(String),
-    /// Its objects have no spec.
+    /// The schema has no spec.
     #[error("app CRD version {0} has no spec field in schema")]
     NoSpec(String),
 }
 
-/// How a field is written.
+/// The type of a field, as a user writes its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// `true` or `false`.
     Boolean,
-    /// A whole number.
+    /// An integer.
     Integer,
-    /// Any text.
+    /// Any string.
     Text,
-    /// One of these texts.
+    /// One of these strings.
     Choice(Vec<String>),
-    /// A number with a unit, as text.
+    /// A number with a unit, as a string.
     Quantity,
-    /// Fields of its own.
+    /// An object with fields.
     Object,
-    /// Something that has no place on a command line.
+    /// A type that cannot be set on a command line.
     Other(String),
 }
 
-/// One field of the spec.
+/// A field of the spec.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Its own name.
+    /// The field's name.
     pub name: String,
-    /// The names from the top, with dots.
+    /// The names from the root to the field, separated by dots.
     pub path: String,
-    /// How it is written.
+    /// The field's type.
     pub kind: Kind,
-    /// What it is, in the words of the definition.
+    /// The description in the CRD.
     pub description: String,
-    /// Whether it must be there if the object around it is.
+    /// Whether the field is required in its object.
     pub required: bool,
-    /// Whether the server fills it in.
+    /// Whether the server has a default for the field.
     pub has_default: bool,
-    /// What is below it, by name.
+    /// The fields below it, sorted by name.
     pub fields: Vec<Field>,
 }
 
 impl Field {
-    /// What can be set below it, with dots, from here.
+    /// The fields without children below this one: the settable properties.
     pub fn leaves(&self) -> Vec<&Field> {
         if self.fields.is_empty() {
             return vec![self];
@@ -69,13 +69,13 @@ impl Field {
         self.fields.iter().flat_map(Field::leaves).collect()
     }
 
-    /// The field of this name below it.
+    /// The child of this name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }
 }
 
-/// Reads the spec of the version that is stored; its fields are what can be set.
+/// Reads the spec of the CRD's storage version. The root's fields are the settable properties.
 pub fn read(definition: &Value) -> Result<Field, Error> {
     let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
     let stored = versions.into_iter().flatten().find(|version| version["storage"] == true);
@@ -91,6 +91,7 @@ pub fn read(definition: &Value) -> Result<Field, Error> {
 
 fn field(name: &str, path: &str, schema: &Value, required: bool, depth: usize) -> Field {
     let nothing = Map::new();
+    // Deeper levels are ignored, which makes the field a leaf.
     let properties = schema["properties"].as_object().filter(|_| depth < DEPTH_MAX).unwrap_or(&nothing);
     let is_required =
         |name: &str| schema["required"].as_array().is_some_and(|list| list.iter().any(|item| item == name));
@@ -114,6 +115,7 @@ fn field(name: &str, path: &str, schema: &Value, required: bool, depth: usize) -
 }
 
 fn kind(schema: &Value) -> Kind {
+    // Checked first: such a schema has no single type.
     if schema["x-kubernetes-int-or-string"] == true {
         return Kind::Quantity;
     }
@@ -134,7 +136,7 @@ pub(crate) mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A definition as the product has it.
+    /// A CRD like the product's.
     pub(crate) fn definition() -> Value {
         let spec = json!({
             "type": "object",

@@ -28,7 +28,9 @@ pub fn run(context: &Context<'_>, args: &Set) -> Outcome {
     let plane = ControlPlane::of(context)?;
     let api = Api::ensure(&plane)?;
     let root = definition(&api)?;
+    // Checked against the CRD first, for better errors than the server's.
     let change = property::change(&assignments, &root)?;
+    // A dry run ends after the server's validation: nothing was stored that could be waited for.
     let app = write(&api, &change, &root, args.dry_run)?;
     if args.dry_run {
         api.record().success("App validated (dry run)");

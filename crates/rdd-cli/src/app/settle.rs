@@ -118,7 +118,9 @@ pub fn wait(api: &Api<'_>, written: &Written, bound: Option<Duration>, interrupt
     let end = watch::follow(api, &target, Deadline::after(bound), interrupt, &mut waiting)?;
     let holding_up = waiting.conditions.holding_up().map(ToString::to_string);
     let elapsed = waiting.began.elapsed();
+    // Scripts have the record of the Settled condition; people get a closing line instead of the progress line.
     let drawn = waiting.teller.progress.is_some();
+    // Whether the App runs on the host is known only from the App that was watched.
     let places = Places { is_host: waiting.is_host, ..facts::places(api.plane) };
     // Removes the progress line before anything else is printed.
     drop(waiting);
@@ -226,6 +228,7 @@ impl<'a> Teller<'a> {
     }
 
     fn tell(&mut self, condition: &Condition) {
+        // Scripts get every new condition as a record.
         let Some(progress) = &self.progress else {
             self.record.info(&condition.to_string());
             return;

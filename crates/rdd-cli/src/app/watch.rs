@@ -1,4 +1,4 @@
-//! One object followed until it is as wanted: through lost connections, and through restarts of the daemon.
+//! Watches a single object until it is in the wanted state, across lost connections and restarts of the daemon.
 
 use std::time::{Duration, Instant};
 
@@ -17,48 +17,62 @@ use crate::{
     service::{ControlPlane, deadline::Deadline, readiness, state},
 };
 
-/// How soon a lost connection is made again, and how slow that gets.
+/// The delays between reconnections.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(500));
-/// A daemon that has been down for this long was stopped, not restarted.
+/// How long the daemon may be down before the wait fails: a restart takes less.
 const DOWN_BOUND: Duration = Duration::from_secs(30);
-/// "Without end", for a clock that has one.
+/// The timeout that stands for none; timers need a finite duration.
 const FOREVER: Duration = Duration::from_secs(10 * 365 * 86_400);
-/// How long the beginning of a call may take while others are tried again anyway.
+/// The timeout of a list call and of the start of a watch; both are retried.
 const CALL_BOUND: Duration = Duration::from_secs(15);
 
-/// Whose object it is.
+/// The object to watch.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// The path of the objects of that kind.
+    /// The API path of the collection.
     pub collection: String,
-    /// The name of the one that is meant.
+    /// The object's name.
     pub name: String,
 }
 
-/// Looks at the object each time it may have changed.
+/// Receives the states of a watched object.
 pub trait Observer {
-    /// What is known once it is as wanted.
+    /// The result once the object is in the wanted state.
     type Found;
 
-    /// The object as it is now, `None` if there is none. It may be shown the same state again.
+    /// Receives the current state; `None` if the object does not exist. Returns the result if this is the wanted state.
+    ///
+    /// May be called again with an unchanged state. An error ends the wait.
     fn see(&mut self, object: Option<&Value>) -> Outcome<Option<Self::Found>>;
 
-    /// The daemon does not answer. It will be asked again.
+    /// The daemon does not answer; the connection is retried.
     fn lost(&mut self);
 }
 
-/// How it ended.
+/// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End<T> {
-    /// It is as wanted.
+    /// The object is in the wanted state.
     Found(T),
-    /// The time was over first.
+    /// The deadline passed.
     Deadline,
-    /// Somebody did not want to wait any longer.
+    /// The user interrupted the wait.
     Interrupted,
 }
 
-/// Follows the object until the observer has what it wants, the time is over, or the user has had enough.
+/// Watches the object until the observer has its result, the deadline passes, or the user interrupts.
+///
+/// # Flow
+///
+/// Lists the object, shows it to the observer, and watches from the list's version; starts over when the connection or the history is lost.
+///
+/// # Guarantees
+///
+/// A wanted state that has been seen takes precedence over a deadline or an interrupt at the same moment.
+///
+/// # Errors
+///
+/// The observer's error, or a failure if the daemon was stopped and does not come back.
 pub fn follow<O: Observer>(
     api: &Api<'_>,
     target: &Target,
@@ -68,7 +82,7 @@ pub fn follow<O: Observer>(
 ) -> Outcome<End<O::Found>> {
     api.block_on(async {
         tokio::select! {
-            // In this order: a state that is as wanted counts, whatever else has happened.
+            // The order is the priority: a wanted state counts, whatever else has happened.
             biased;
             found = watch(api.plane, target, observer) => found.map(End::Found),
             () = interrupt.came() => Ok(End::Interrupted),
@@ -87,6 +101,7 @@ async fn watch<O: Observer>(plane: &ControlPlane<'_>, target: &Target, observer:
         }
         if heard {
             down_since = None;
+            // Only a connection that lasted resets the backoff, so that a server that closes at once is not flooded.
             if began.elapsed() > BACKOFF.longest {
                 delays.reset();
             }
@@ -102,14 +117,14 @@ async fn watch<O: Observer>(plane: &ControlPlane<'_>, target: &Target, observer:
     }
 }
 
-/// One connection's worth. `heard` is set once the daemon has answered; errors of the connection are not ours to report.
+/// Lists and watches over one connection. `heard` is set once the daemon has answered; errors of the connection only lead to a retry.
 async fn watch_once<O: Observer>(
     plane: &ControlPlane<'_>,
     target: &Target,
     observer: &mut O,
     heard: &mut bool,
 ) -> Outcome<Option<O::Found>> {
-    // Read anew each time: a daemon that was restarted has other credentials, and perhaps another port.
+    // Read again each time: a restarted daemon has a new token and may have another port.
     let Ok(client) = readiness::read_config(plane).map_err(drop).and_then(|text| api::client(&text).map_err(drop))
     else {
         return Ok(None);
@@ -134,7 +149,7 @@ async fn read_events<O: Observer>(client: &Client, path: &str, observer: &mut O)
             Ok(Event { kind, object }) if matches!(kind.as_str(), "ADDED" | "MODIFIED") => Some(object),
             Ok(Event { kind, .. }) if kind == "DELETED" => None,
             Ok(Event { kind, .. }) if kind == "BOOKMARK" => continue,
-            // History is over, or this is no watch: a new list shows how things are.
+            // The history was compacted, or this is not an event: a new list shows the current state.
             _ => return Ok(None),
         };
         if let Some(found) = observer.see(object.as_ref())? {

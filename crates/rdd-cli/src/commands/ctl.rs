@@ -22,6 +22,7 @@ use crate::{
 /// Output, error texts and exit codes are kubectl's; nothing is wrapped in log records. Help and usage errors need no daemon.
 pub fn run(context: &Context<'_>, args: &[OsString]) -> Outcome {
     let words = args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    // Parsed before the service is started, so that help and usage errors are fast.
     let command = match rdd_ctl::read(words, Program::Ctl) {
         Asked::Text(text) => return Ok(context.printer.text(&text)?),
         Asked::Wrong(text) => return tell(context, &text),
@@ -53,6 +54,7 @@ fn config_files(plane: &ControlPlane<'_>) -> ConfigFiles {
 fn with_kubectl(context: &Context<'_>, args: &[OsString], verb: &str) -> Outcome {
     let plane = ControlPlane::of(context)?;
     service::ensure_api(&plane)?;
+    // kubectl supports everything, so the built-in form is only the fallback.
     if program::locate(context, "kubectl")?.is_none() && rdd_ctl::is_built_in(verb) {
         return kubectl::run_natively(context, args, config_files(&plane));
     }

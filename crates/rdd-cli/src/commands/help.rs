@@ -8,6 +8,7 @@ pub fn run(context: &Context<'_>, words: Vec<String>) -> Outcome {
     if help::render(&help::tree(context.is_developer_mode()), &path).is_some() {
         return print(context, &path);
     }
+    // cobra warns and shows the root's help, with exit code 0.
     context.record.warn(&format!("Unknown help topic {}", path[1..].join(" ")));
     print(context, &path[..1])
 }

@@ -63,6 +63,7 @@ pub fn become_program(
 /// are skipped too.
 pub(super) fn find(path: &OsStr, name: &str, ourselves: &Path) -> Option<PathBuf> {
     std::env::split_paths(path)
+        // A relative entry would run programs of the working folder.
         .filter(|folder| folder.is_absolute())
         .map(|folder| folder.join(name))
         .find(|candidate| is_executable(candidate) && !is_same(candidate, ourselves))

@@ -75,6 +75,7 @@ pub fn check(path: &Path, stored: &[String]) -> Outcome {
 
 /// Checks that the daemon would start with these arguments. The error names the first that it rejects.
 pub fn check_words(words: &[String]) -> Outcome {
+    // The daemon's own parser decides, so both accept the same.
     let line = ["service", "serve"].into_iter().chain(words.iter().map(String::as_str)).map(OsString::from);
     let (global, serve) = match parse::parse(&help::tree(false), line.collect())? {
         Parsed::Run(cli) => match cli.command {
@@ -91,6 +92,7 @@ pub fn check_words(words: &[String]) -> Outcome {
     if global.version.is_some_and(|version| version != "false") {
         return Err(Failure::message("--version does not start the daemon"));
     }
+    // The daemon checks these values after parsing, when it starts.
     Format::parse(&global.log_format)?;
     port(serve.secure_port)?;
     Ok(())

@@ -68,6 +68,7 @@ pub fn hold(plane: &ControlPlane<'_>, deadline: Deadline) -> Outcome<CommandLock
                 plane.record().info(&format!("waiting for {whom}, which is changing {:?}", plane.name()));
             }
         }
+        // Polling: file locks have no timeout.
         std::thread::sleep(deadline.left_up_to(RETRY));
     }
 }

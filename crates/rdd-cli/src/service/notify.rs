@@ -88,6 +88,7 @@ impl Listener {
         if !has_room(place) {
             return Err(Error::TooLong { folder: place.clone() });
         }
+        // Remains are removed here, since no other code knows this folder.
         sweep(place);
         let folder = fresh_folder(place).map_err(fail)?;
         let path = folder.join("s");

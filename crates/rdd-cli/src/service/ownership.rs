@@ -23,6 +23,7 @@ pub fn check(paths: &Paths, environment: &Environment) -> io::Result<()> {
 }
 
 fn check_state_folder(paths: &Paths) -> io::Result<()> {
+    // An instance without a state folder has nothing to check.
     let Some(state) = refusal_only(TrustedFolder::open_own(&paths.dir))?.flatten() else { return Ok(()) };
     refusal_only(state.check_entries())?;
     for folder in [Some(paths.tls_dir.as_path()), paths.datastore.parent()].into_iter().flatten() {

@@ -326,6 +326,7 @@ fn wait_with(
             return Ok(Awaited::Gone);
         }
         std::thread::sleep(deadline.left_up_to(delay));
+        // Short delays first: a warm start takes a few milliseconds.
         delay = (delay * 3 / 2).min(LAST_DELAY);
     }
 }

@@ -60,9 +60,11 @@ pub fn spawn(plane: &ControlPlane<'_>, arguments: &[OsString]) -> Outcome<Starti
     file::create_dir_private(&paths.log_dir)?;
     let rotate = |path: &Path| logfile::rotate(path, environment.keep_logs, environment.log_title.as_deref());
     let (stdout, stderr) = (rotate(&paths.stdout_log)?, rotate(&paths.stderr_log)?);
+    // Opened before the daemon starts, so that no message is lost.
     let listener = listen(plane);
     let mut command = process::background(&executable, &paths.dir);
     command.args(arguments).stdout(stdout).stderr(stderr);
+    // The instance may have been chosen by a flag.
     command.env("RDD_INSTANCE", plane.instance.name.as_str());
     match &listener {
         Some(listener) => command.env("NOTIFY_SOCKET", listener.path()),

@@ -94,10 +94,12 @@ pub fn start(plane: &ControlPlane<'_>, request: &Request, deadline: Deadline) ->
 }
 
 fn start_anew(plane: &ControlPlane<'_>, request: &Request, deadline: Deadline, lock: CommandLock) -> Outcome {
+    // Storing the arguments is what creates the instance.
     let stored = stored_arguments(plane, request)?;
     let session = request.session.arguments(plane.context.level.verbosity());
     let mut daemon = spawn::spawn(plane, &spawn::arguments(stored, session))?;
     let name = plane.name();
+    // Even without a wait, the lock is held until the daemon has its own; otherwise another start could start a second one.
     if !request.wait {
         until_locked(&mut daemon, plane, Deadline::after(Some(LOCK_BOUND)))?;
         drop(lock);

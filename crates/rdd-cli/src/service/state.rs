@@ -98,6 +98,7 @@ pub fn daemon(paths: &Paths) -> Result<Daemon, lock::Error> {
     let mut holder = lock::holder(&paths.lock_file)?;
     loop {
         let Holder::Process(pid) = holder else { return Ok(Daemon::Stopped) };
+        // Both locks in one process: a command, not a daemon.
         if pid.is_some() && lock::holder(&paths.command_lock_file)? == holder {
             return Ok(Daemon::Stopped);
         }

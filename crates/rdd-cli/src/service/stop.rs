@@ -66,6 +66,7 @@ pub fn stop(plane: &ControlPlane<'_>, wait: bool, bound: Option<Duration>) -> Ou
         }
     };
     let pid = process.pid();
+    // SIGINT asks for a graceful shutdown.
     let asked = process.signal(Signal::INT);
     asked.map_err(|error| Failure::caused(format!("failed to stop {name:?} control plane with pid {pid}"), error))?;
     if !wait {
@@ -78,6 +79,7 @@ pub fn stop(plane: &ControlPlane<'_>, wait: bool, bound: Option<Duration>) -> Ou
         end_by_force(plane, &process, bound.unwrap_or_default())?;
         return Err(Failure::deadline(format!("timed out waiting for {name:?} control plane with pid {pid} to stop")));
     }
+    // A daemon that was killed leaves its kubeconfig and PID file behind.
     clean_up(plane)?;
     Ok(Stopped::Ended)
 }
@@ -96,6 +98,7 @@ fn ends_within(process: &Process, bound: Option<Duration>) -> Outcome<bool> {
 /// Ends a daemon that did not stop in time: a second signal ends a healthy daemon at once, a hanging one is killed.
 fn end_by_force(plane: &ControlPlane<'_>, process: &Process, bound: Duration) -> Outcome {
     let (name, pid, bound_text) = (plane.name(), process.pid(), GoDuration::from(bound));
+    // The daemon treats any second signal as a request to end at once.
     process.signal(Signal::TERM)?;
     let how = if process.wait(grace(bound))? {
         "terminated"

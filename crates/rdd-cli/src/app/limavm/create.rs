@@ -1,4 +1,4 @@
-//! `rdd limavm create NAME TEMPLATE`.
+//! `rdd limavm create NAME TEMPLATE`: creates a LimaVM.
 
 use std::{
     fs::{self, File},
@@ -193,13 +193,14 @@ fn config_map_path(args: &Create) -> String {
 mod tests {
     use super::*;
 
-    /// Gets a template by a `limactl` that is this script.
+    /// Fetches a template with this script as `limactl`.
     fn fetched(script: &str) -> Result<String, String> {
         let folder = tempfile::tempdir().unwrap();
         let limactl = folder.path().join("limactl");
         let text = folder.path().join("text");
         fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
-        // Another process writes the program: what we have open for writing, even in a child of another thread, is busy.
+        // Another process writes the program: a file that this process or a child of another thread has open for writing cannot be
+        // executed.
         let mut install = process::foreground("install");
         assert!(install.args(["-m", "755"]).args([&text, &limactl]).status().unwrap().success());
         fetch_by(&limactl, folder.path(), "https://example.com/x.yaml", Duration::from_secs(5))

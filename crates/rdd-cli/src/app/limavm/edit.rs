@@ -1,4 +1,4 @@
-//! `rdd limavm edit NAME`.
+//! `rdd limavm edit NAME`: opens the template of a LimaVM in an editor.
 
 use std::{fs, path::Path};
 

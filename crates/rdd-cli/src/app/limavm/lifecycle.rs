@@ -1,4 +1,4 @@
-//! `rdd limavm start`, `stop`, `restart` and `delete`.
+//! `rdd limavm start`, `stop`, `restart` and `delete`: change a LimaVM and wait for the result.
 
 use serde_json::{Value, json};
 
@@ -62,6 +62,7 @@ pub(super) fn restart(plane: &ControlPlane<'_>, args: &OneVm) -> Outcome {
     if !args.waiting.wait {
         return Ok(());
     }
+    // The count before the request: any higher one means that the restart happened.
     let wish = Wish::Restarted(wait::restart_count(&vm.object));
     let phase = format!("restarting LimaVM {:?}", vm.name);
     let failed = "failed waiting for restart to complete";

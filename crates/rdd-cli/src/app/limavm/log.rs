@@ -1,4 +1,4 @@
-//! `rdd limavm log INSTANCE`.
+//! `rdd limavm log INSTANCE`: prints the log of a VM's host agent.
 
 use crate::{
     app::args::VmLog,

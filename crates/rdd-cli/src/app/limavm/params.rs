@@ -1,4 +1,4 @@
-//! `rdd limavm params NAME [CHANGE…]`: the parameters of a LimaVM's template.
+//! `rdd limavm params NAME [CHANGE…]`: prints or changes the parameters of a LimaVM's template.
 
 use serde_json::{Map, Value, json};
 
@@ -51,7 +51,7 @@ fn parse(words: &[String]) -> Outcome<Map<String, Value>> {
                 return Err(failure.hint("use NAME=VALUE to set a parameter, NAME- to remove it"));
             }
         };
-        // Lima passes it to scripts as an environment variable.
+        // Lima passes a parameter to scripts as an environment variable.
         let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
             && name.starts_with(|c: char| c.is_ascii_alphabetic());
         if !is_name {

@@ -1,4 +1,4 @@
-//! `rdd limavm shell INSTANCE [COMMAND…]`, and `rdd shell [COMMAND…]`.
+//! `rdd limavm shell INSTANCE [COMMAND…]` and `rdd shell [COMMAND…]`: run a shell or a command in a VM.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -42,7 +42,7 @@ pub(super) fn run(plane: &ControlPlane<'_>, words: &[OsString]) -> Outcome {
     open(plane, &request, None)
 }
 
-/// Like [`open_vm_shell`], in the VM of the App.
+/// Like [`run`], in the VM of the App.
 pub(in crate::app) fn run_in_app(context: &Context<'_>, words: &[OsString]) -> Outcome {
     let request = parse(words, Some(names::APP_VM))?;
     if request.help {

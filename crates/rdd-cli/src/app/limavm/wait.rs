@@ -87,6 +87,7 @@ pub(super) fn until(
     let progress = Progress::on_terminal(api.record(), phase);
     let mut waiting = Waiting { vm, wish, progress, phase: String::new() };
     let end = watch::follow(api, &target, Deadline::after(bound), interrupt, &mut waiting);
+    // Taken before the drop, which removes the progress line.
     let last = std::mem::take(&mut waiting.phase);
     drop(waiting);
     match end.map_err(|failure| Failure::message(format!("{what}: {}", failure.text())))? {

@@ -149,6 +149,7 @@ pub fn gather(plane: &ControlPlane<'_>) -> Outcome<Facts> {
         engine: None,
         mirrors: None,
     };
+    // Without a daemon there is nothing to ask; the other parts keep their initial values.
     let state::Daemon::Running(pid) = observed.daemon else { return Ok(facts) };
     // The daemon writes its PID once, when it starts, so the time of the file is the start time.
     let written = fs::metadata(&plane.paths().pid_file).and_then(|meta| meta.modified());
@@ -156,6 +157,7 @@ pub fn gather(plane: &ControlPlane<'_>) -> Outcome<Facts> {
     // In whole seconds, as API timestamps are.
     let since = since.and_then(|time| Timestamp::from_second(time.as_second()).ok());
     let answer = ask(plane);
+    // The API is only asked once the daemon is ready: its CRDs may not be served before.
     if matches!(answer, Answer::Ready { .. }) {
         match Api::connect(plane) {
             Ok(api) => ask_api(&api, &mut facts),
@@ -225,6 +227,7 @@ fn ask_api(api: &Api<'_>, facts: &mut Facts) {
     let namespace = if namespace.is_empty() { names::APP_NAMESPACE } else { &namespace };
     facts.vm = known(api.get_within(&names::object(&names::vms_in(namespace), names::APP_VM), CALL_BOUND));
     let is_mirrored = |discovery: &Discovery| discovery.controllers.contains(names::ENGINE_CONTROLLER);
+    // Without the engine controller the mirrors are stale or absent.
     if facts.discovery.as_ref().is_some_and(is_mirrored) {
         facts.mirrors = count_mirrors(api, namespace);
     }

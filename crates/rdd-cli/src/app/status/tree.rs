@@ -211,7 +211,9 @@ impl<'f> View<'f> {
             let message = if self.facts.created { "stopped" } else { "not created" };
             return node.state(State::Off, message).next("rdd start");
         };
+        // From here on a daemon runs.
         let node = node.since(*since);
+        // A start that takes too long counts as a failure.
         let pending = if self.is_overdue(*since) { State::Failed } else { State::Starting };
         match answer {
             Answer::Silent(why) => {
@@ -257,6 +259,7 @@ impl<'f> View<'f> {
         if condition::is_deleting(app) {
             return node.state(State::Stopping, "it is being deleted").next("rdd delete");
         }
+        // The controller has not seen the current generation yet.
         let Some(settled) = self.app_condition(conditions::SETTLED) else {
             return node.state(State::Starting, "its settings have not been looked at yet").next("rdd status --watch");
         };

@@ -37,6 +37,7 @@ pub fn run(plane: &ControlPlane<'_>, args: &Backup) -> Outcome {
         None => PathBuf::from(default_name(&plane.name(), timestamp(plane.context.clock().as_ref()))),
     };
     refuse_existing(&target)?;
+    // One deadline for all attempts.
     let deadline = Deadline::after(Some(BOUND));
     // Each way returns false if the daemon's state was the other one, which may change at any moment.
     while !(save_offline(plane, &target, deadline)? || save_online(plane, &target, deadline)?) {}
@@ -106,6 +107,7 @@ fn refuse_existing(target: &Path) -> Outcome {
 
 /// Creates a private file that is complete or absent; fails if the file exists.
 fn write_new(target: &Path, fill: impl FnOnce(&mut (dyn Write + Send)) -> Outcome) -> Outcome {
+    // In the target's folder, so that the file can be linked or renamed to its final name.
     let staged = target.with_file_name(owned::staging_name(target.file_name().unwrap_or_default()));
     let fail = |error: io::Error| Failure::caused(format!("write {}", target.display()), error);
     let written = || {
@@ -115,6 +117,7 @@ fn write_new(target: &Path, fill: impl FnOnce(&mut (dyn Write + Send)) -> Outcom
         let mut writer = BufWriter::new(file);
         fill(&mut writer)?;
         let file = writer.into_inner().map_err(|error| fail(error.into_error()))?;
+        // The content is durable before it gets its name.
         sync(&staged, || file.sync_all()).map_err(fail)?;
         publish(&staged, target).map_err(fail)
     };

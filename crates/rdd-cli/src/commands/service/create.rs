@@ -21,6 +21,7 @@ pub fn run(plane: &ControlPlane<'_>, args: &Create) -> Outcome {
         port,
         verbosity: plane.context.level.verbosity(),
     };
+    // What the daemon will start with.
     let words = args_file::of_create(&settings);
     // Arguments that the daemon rejects would make every later start fail, so they are checked before anything is written.
     args_file::check_words(&positional)?;

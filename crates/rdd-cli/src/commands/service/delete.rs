@@ -21,7 +21,7 @@ const KEPT_FOLDERS_MAX: u32 = 1000;
 /// Stops the daemon and removes all data of the instance.
 ///
 /// Nothing is removed while a daemon may be running: the command lock and the daemon's lock are held from the stop to the end. A delete
-/// that was killed can be repeated; [`sweep`] removes its remains.
+/// that was killed can be repeated; the next delete removes its remains.
 pub fn run(plane: &ControlPlane<'_>, args: &Delete) -> Outcome {
     let name = plane.name();
     plane.refuse_linked_folder()?;
@@ -33,6 +33,7 @@ pub fn run(plane: &ControlPlane<'_>, args: &Delete) -> Outcome {
         absent();
         return Ok(());
     }
+    // The timeout of the lock and of the stop, each.
     let bound = args.timeout.as_bound();
     let _command = command_lock::hold(plane, Deadline::after(bound))?;
     if !is_there()? {
@@ -41,6 +42,7 @@ pub fn run(plane: &ControlPlane<'_>, args: &Delete) -> Outcome {
         absent();
         return Ok(());
     }
+    // Under the command lock, so that no other command starts the daemon again.
     stop::stop(plane, true, bound)?;
     let may_live = |error: Box<dyn std::error::Error + Send + Sync>| {
         Failure::caused(
@@ -52,6 +54,7 @@ pub fn run(plane: &ControlPlane<'_>, args: &Delete) -> Outcome {
     // An engine that a killed daemon left behind would keep running in removed folders.
     (plane.context.product.remove_machines)(&plane.instance, &plane.context.environment)
         .map_err(|error| Failure::caused(format!("remove the machines of {name:?}"), error))?;
+    // The datastore goes first: if it cannot be removed, a daemon may still have it open and everything else must stay.
     file::remove_if_present(&plane.paths().datastore).map_err(|error| may_live(error.into()))?;
     remove_rest(plane)?;
     plane.record().success(&format!("{name:?} control plane has been deleted"));

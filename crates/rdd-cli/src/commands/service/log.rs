@@ -40,6 +40,7 @@ pub fn print(plane: &ControlPlane<'_>, path: &Path, tail: Option<u64>, follow: b
     };
     loop {
         let found = reader.copy_new(&mut write)?;
+        // Reported once, however long the file is missing.
         if !found && !told {
             told = true;
             let message = format!("Waiting for {} to appear...", path.display());

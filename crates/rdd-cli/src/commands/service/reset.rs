@@ -30,6 +30,7 @@ pub fn run(plane: &ControlPlane<'_>, args: &Reset) -> Outcome {
         "this removes every object that {name:?} keeps ({}); settings, certificates and logs stay",
         folder.display()
     );
+    // Before the locks, since the user may take long to answer.
     plane.context.confirm(&what, args.yes)?;
     if args.yes {
         plane.record().info(&what);
@@ -46,6 +47,7 @@ pub fn run(plane: &ControlPlane<'_>, args: &Reset) -> Outcome {
     };
     plane.record().success(&format!("{name:?} control plane has been reset"));
     if was_running {
+        // With the stored arguments: those of the last session ended with its daemon.
         let request = Request { session: Session::default(), wait: true, announce: true, api_only: false };
         start::start(plane, &request, Deadline::after(bound))?;
     }

@@ -27,6 +27,7 @@ pub fn run(plane: &ControlPlane<'_>, args: &Restore) -> Outcome {
     plane.refuse_linked_folder()?;
     refuse_running(plane)?;
     plane.refuse_live_original()?;
+    // The backup is checked before the question, so that a wrong file fails at once.
     let offline = Offline::of(plane);
     refuse_unreadable(&args.file)?;
     let what =

@@ -63,6 +63,7 @@ pub fn run(plane: &ControlPlane<'_>, args: &Status) -> Outcome {
             return Err(Failure::message(format!("unknown output format {format}; valid formats: json or yaml")));
         }
     };
+    // A daemon that does not run is not asked, which would take until the timeout.
     let seen = if state.daemon.is_running() {
         readiness::look(plane, Deadline::after(Some(LOOK_BOUND)))
     } else {

@@ -41,6 +41,7 @@ pub fn run(plane: &ControlPlane<'_>, args: &Unit) -> Outcome {
         log_dir: log_dir.as_deref(),
         logs: [&text(&plane.paths().stdout_log)?, &text(&plane.paths().stderr_log)?],
     };
+    // launchd is the default on macOS, systemd everywhere else.
     let launchd = args.launchd.unwrap_or(Platform::current() == Platform::MacOs);
     let unit = if launchd { launchd_agent(&facts)? } else { systemd_unit(&facts) };
     plane.context.printer.text(&unit)?;

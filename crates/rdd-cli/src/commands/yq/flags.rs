@@ -107,6 +107,7 @@ impl Request {
     pub(super) fn take_expression(&mut self, is_file: impl Fn(&str) -> bool) {
         let is_expression = |word: &String| word != STANDARD_INPUT && !is_file(word);
         let has_none = self.expression.is_none() && self.expression_file.is_none();
+        // The expression is no longer a file then.
         if has_none && self.files.first().is_some_and(is_expression) {
             self.expression = Some(self.files.remove(0));
         }

@@ -182,6 +182,7 @@ fn plain_reason(error: &std::io::Error) -> String {
 /// Replaces a file atomically and keeps its mode. A symbolic link stays; its target is replaced.
 fn write_file(name: &str, text: &str) -> Result<(), Ended> {
     let path = fs::canonicalize(name).map_err(|error| words(format!("open {name}: {}", plain_reason(&error))))?;
+    // The new file gets the mode of the old one.
     let mode = fs::metadata(&path).map_or(0o600, |meta| meta.permissions().mode() & 0o7777);
     write_atomic(Path::new(&path), text.as_bytes(), mode).map_err(|error| words(rdd_stdx::chain::Chain(&error)))
 }
