@@ -52,6 +52,7 @@ impl FromStr for GoDuration {
             Some(rest) => (true, rest),
             None => (false, text.strip_prefix('+').unwrap_or(text)),
         };
+        // The only value without a unit.
         if rest == "0" {
             return Ok(Self { nanoseconds: 0 });
         }
@@ -64,6 +65,7 @@ impl FromStr for GoDuration {
             let (number, after) = rest.split_at(number_end);
             let unit_end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
             let (unit, next) = after.split_at(unit_end);
+            // Go allows `.5s` and `5.s`, but not `.s`.
             let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
             if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
                 return Err(invalid());

@@ -189,6 +189,7 @@ pub fn render(tree: &Command, path: &[String]) -> Option<StyledStr> {
         let usage = format!("{}{instance} COMMAND [FLAGS]", names.join(" "));
         shown = shown.mut_subcommands(|command| command.hide(true)).override_usage(usage);
     }
+    // Only the root's help explains `--instance`, which is not a flag of clap.
     if let ["rdd"] = names.as_slice() {
         template.push_str(INSTANCES);
     }
@@ -223,6 +224,7 @@ fn grouped(command: &Command, groups: &[Group]) -> String {
                 format!("  {:width$}  {about}\n", command.get_name())
             })
             .collect();
+        // A group whose commands are all hidden has no heading.
         if !lines.is_empty() {
             text.push_str(&format!("{heading}:\n{lines}\n"));
         }

@@ -126,6 +126,7 @@ pub(crate) fn rewrite_go_flags(words: &[OsString]) -> Vec<OsString> {
         let value = match value {
             Some(value) => Some(OsString::from(value)),
             None if is_switch => None,
+            // Go's flag package takes the next word as the value, whatever it looks like.
             None => words.next().cloned(),
         };
         if IGNORED.contains(&name) {

@@ -120,6 +120,7 @@ pub enum Look {
 impl Look {
     /// Chooses the form. Records are for pipes and for JSON; a dumb terminal gets lines without colour and redrawing.
     pub fn of(format: Format, terminal: bool, no_color: bool, term: Option<&str>) -> Self {
+        // A dumb terminal supports neither colours nor cursor movement.
         let capable = term != Some("dumb");
         match (format, terminal) {
             (Format::Text, true) => Self::Terminal { color: capable && !no_color, redraw: capable },
@@ -196,6 +197,7 @@ impl Recorder {
     pub fn failure(&self, failure: &Failure) {
         let text = failure.text();
         let coded = failure.exit_code() != ExitCode::Failure;
+        // The original logs these with logrus' Fatal and Error; scripts match the level.
         let level = if coded { Level::Error } else { Level::Fatal };
         // A failure without text carries only an exit code, which only JSON records can represent.
         let carried = !text.is_empty() || self.look == Look::Record(Format::Json);
@@ -262,6 +264,7 @@ fn text_record(level: Level, message: &str, time: &Zoned) -> String {
 fn json_record(level: Level, message: &str, exit_code: Option<i32>, time: &Zoned) -> String {
     // serde_json's map is sorted by key, as logrus sorts its fields.
     let mut record = serde_json::Map::new();
+    // Only failures with a code of their own have the field, as in the original.
     if let Some(code) = exit_code {
         record.insert("exit-code".to_owned(), code.into());
     }
@@ -272,6 +275,7 @@ fn json_record(level: Level, message: &str, exit_code: Option<i32>, time: &Zoned
 }
 
 fn rfc3339(time: &Zoned) -> String {
+    // Go's RFC 3339 has `Z` for UTC, not `+00:00`.
     if time.offset().is_zero() {
         return time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     }

@@ -106,6 +106,7 @@ impl Failure {
 
     /// The hints that were added, or else a general one for the operating system's error.
     pub fn hints(&self) -> Vec<String> {
+        // A specific hint is better than a general one.
         if self.hints.is_empty() {
             return io_kind(self.error.as_ref()).and_then(hint_for).map(str::to_owned).into_iter().collect();
         }
@@ -138,6 +139,7 @@ struct Attempt {
 
 /// The first operating-system error in the chain of causes.
 fn io_kind(error: &(dyn Error + 'static)) -> Option<io::ErrorKind> {
+    // The operating system's error may be at any depth of the chain.
     let mut next = Some(error);
     while let Some(link) = next {
         if let Some(io) = link.downcast_ref::<io::Error>() {

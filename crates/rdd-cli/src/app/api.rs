@@ -226,6 +226,7 @@ fn warning_text(header: &str) -> Option<String> {
     loop {
         match characters.next()? {
             '"' => return Some(text),
+            // A backslash quotes the next character, as in any quoted string of HTTP.
             '\\' => text.push(characters.next()?),
             character => text.push(character),
         }

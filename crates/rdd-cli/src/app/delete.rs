@@ -36,7 +36,7 @@ pub fn run(context: &Context<'_>, args: &Delete) -> Outcome {
     let uid = condition::text(&app, "/metadata/uid").to_owned();
     match api.remove(&set::path(), &uid) {
         Ok(()) => {}
-        // {} => Another client deleted the App first.
+        // Another client deleted the App first.
         Err(error) if error.is_absent() => {}
         Err(error) => return Err(error.while_writing("failed to delete App")),
     }

@@ -78,6 +78,7 @@ fn summary(description: &str) -> String {
         }
     }
     let sentence = description[..end].split_whitespace().collect::<Vec<_>>().join(" ");
+    // Go comments begin with the field's name, in lower case.
     let mut characters = sentence.chars();
     match characters.next() {
         Some(first) => first.to_uppercase().chain(characters).collect(),

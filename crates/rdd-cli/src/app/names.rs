@@ -62,6 +62,7 @@ pub fn object(collection: &str, name: &str) -> String {
 
 /// The query parameter that selects one name of a collection.
 pub fn only(name: &str) -> String {
+    // A field selector escapes these three characters with a backslash.
     let escaped = name.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=");
     format!("fieldSelector=metadata.name%3D{}", encode(&escaped))
 }

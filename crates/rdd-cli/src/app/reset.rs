@@ -175,9 +175,11 @@ fn remove(api: &Api<'_>, path: &str, uid: &str) -> Result<(), Error> {
 
 fn remove_once(api: &Api<'_>, path: &str, uid: &str) -> Result<(), Error> {
     let Some(vm) = api.find(path)?.filter(|vm| condition::text(vm, "/metadata/uid") == uid) else { return Ok(()) };
+    // The guard rejects the deletion of a LimaVM that an App owns.
     if is_claimed(&vm) {
         api.write(Write::Merge, path, &without_claim(&vm), false)?;
     }
+    // An earlier try, or another client, has deleted it already.
     if condition::is_deleting(&vm) { Ok(()) } else { api.remove(path, uid) }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn run_natively(context: &Context<'_>, args: &[OsString], files: Conf
         Asked::Text(text) => Ok(context.printer.text(&text)?),
         Asked::Wrong(text) => tell(context, &text),
         Asked::Failed(words) => Err(Failure::message(words)),
-        // match find_plugin( => kubectl looks for a plugin before it reports an unknown command.
+        // kubectl looks for a plugin before it reports an unknown command.
         Asked::Other(verb) => match find_plugin(context.environment.path.as_deref(), args) {
             Some((plugin, used)) => program::become_program(context, &plugin, &args[used..], &[]),
             None => tell(context, &rdd_ctl::explain_missing(&verb)),

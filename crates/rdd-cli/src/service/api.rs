@@ -47,6 +47,7 @@ impl Api {
     pub fn from_kubeconfig(text: &str) -> Result<Self, Error> {
         let config = Kubeconfig::parse(text).map_err(Error::Kubeconfig)?;
         let client = Client::from_kubeconfig(&config, None).map_err(Error::Kubeconfig)?;
+        // Commands are synchronous; each call runs on this runtime to its end.
         let runtime = Builder::new_current_thread().enable_all().build().map_err(Error::Runtime)?;
         Ok(Self { client, runtime, download_bound: DOWNLOAD_BOUND })
     }

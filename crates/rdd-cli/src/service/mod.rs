@@ -94,6 +94,7 @@ impl<'a> ControlPlane<'a> {
     /// be touched while it runs.
     pub fn refuse_live_original(&self) -> Outcome {
         let socket = &self.paths().original_socket;
+        // A socket file that a dead process left behind refuses connections.
         if std::os::unix::net::UnixStream::connect(socket).is_ok() {
             let message = format!("the Go version of rdd is running {:?} ({} answers)", self.name(), socket.display());
             return Err(Failure::message(message).hint("stop it first, with its own `rdd svc stop`"));

@@ -159,12 +159,14 @@ fn get(api: &Api, path: &str, seen: &mut Seen, deadline: Deadline) -> Outcome<(u
 fn look_closely(plane: &ControlPlane<'_>, seen: &mut Seen, deadline: Deadline) -> Outcome {
     let api = connect(plane)?;
     seen.server = Some(api.server());
+    // The version comes first: a server of another version may not have the rest.
     let (status, body) = get(&api, "/version", seen, deadline)?;
     let unexpected = |path: &str, status: u16| Failure::message(format!("{}{path} answered {status}", api.server()));
     seen.version = Some(git_version(status, &body).ok_or_else(|| unexpected("/version", status))?);
     let (status, _) = get(&api, "/readyz", seen, deadline)?;
     seen.ready = status == 200;
     if !seen.ready {
+        // If the datastore refuses writes, its reason is more helpful than the status code of `/readyz`.
         seen.failing = read_only_reason(&api, deadline)?;
         seen.read_only = seen.failing.is_some();
         return Err(seen.failing.clone().map_or_else(|| unexpected("/readyz", status), Failure::message));
@@ -322,6 +324,7 @@ fn wait_with(
         if deadline.has_passed() {
             return Err(timed_out(plane, failing.or(seen.problem)));
         }
+        // A daemon that has ended never becomes ready.
         if !state::daemon(plane.paths())?.is_running() {
             return Ok(Awaited::Gone);
         }

@@ -30,6 +30,7 @@ use crate::{
 /// Creates a LimaVM. A template from a file or URL becomes a ConfigMap that the LimaVM owns.
 pub(super) fn run(plane: &ControlPlane<'_>, args: &Create) -> Outcome {
     let template = match &args.template {
+        // A word that could name a ConfigMap does; a file in the current folder is written as `./NAME`.
         name if is_dns_1123_subdomain(name) => None,
         url if is_url(url) => Some(fetch(plane, url)?),
         file => Some(read(file)?),
@@ -43,6 +44,7 @@ pub(super) fn run(plane: &ControlPlane<'_>, args: &Create) -> Outcome {
     };
     let config_map = if created.is_some() { &args.name } else { &args.template };
     let outcome = create_vm(&api, args, config_map).and_then(|vm| own(&api, args, created.as_ref(), vm));
+    // A dry run creates the ConfigMap too, since validating the LimaVM needs it; it is removed again.
     if let Some(created) = created.as_ref().filter(|_| outcome.is_err() || args.dry_run) {
         clean_up(&api, args, created);
     }
@@ -105,6 +107,7 @@ fn fetch_by(limactl: &Path, lima_home: &Path, url: &str, takes: Duration) -> Out
     }
     if !status.success() {
         let log = beginning(&mut log).map_err(failed)?;
+        // limactl's last line is its error.
         let line = String::from_utf8_lossy(&log).lines().next_back().unwrap_or_default().trim().to_owned();
         return Err(refused(if line.is_empty() { status.to_string() } else { line }));
     }

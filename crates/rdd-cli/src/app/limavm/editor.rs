@@ -12,6 +12,7 @@ const DEFAULT: &str = "vi";
 
 /// Opens the user's editor on a file and waits until it ends. A non-zero exit status is an error.
 pub(super) fn edit(environment: &Environment, file: &Path) -> Outcome {
+    // kubectl reads KUBE_EDITOR and EDITOR, in this order; VISUAL is an addition.
     let chosen = [&environment.kube_editor, &environment.editor, &environment.visual].into_iter().flatten().next();
     let words = chosen.map_or_else(|| vec![DEFAULT.to_owned()], |chosen| split(chosen));
     let Some((program, arguments)) = words.split_first() else {
@@ -38,6 +39,7 @@ fn split(command: &str) -> Vec<String> {
                 quote = Some(character);
                 word.get_or_insert_default();
             }
+            // Inside single quotes a backslash is an ordinary character.
             (None | Some('"'), '\\') => word.get_or_insert_default().extend(characters.next()),
             (None, blank) if blank.is_whitespace() => words.extend(word.take()),
             (_, character) => word.get_or_insert_default().push(character),

@@ -77,6 +77,7 @@ pub(super) fn delete(plane: &ControlPlane<'_>, args: &OneVm) -> Outcome {
     let vm = find(&api, &args.name)?;
     match api.remove(&vm.path(), vm.uid()) {
         Ok(()) => {}
+        // Another client deleted it first.
         Err(error) if error.is_absent() => {}
         Err(error) => return Err(Failure::caused("failed to delete LimaVM", error)),
     }

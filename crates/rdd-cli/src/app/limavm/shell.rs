@@ -58,6 +58,7 @@ fn open(plane: &ControlPlane<'_>, request: &Request, hint_if_absent: Option<&str
     let vm = vm.map_err(|failure| hint_if_absent.into_iter().fold(failure, Failure::hint))?;
     refuse_host(&api, &vm)?;
     let name = &vm.name;
+    // The LimaVM may exist in the API before its VM has been created.
     if !plane.paths().lima_home.join(name).is_dir() {
         return Err(Failure::message(format!("instance {name:?} does not exist on disk")));
     }

@@ -47,6 +47,7 @@ impl Wish {
             Self::Stopped(generation) => running(|condition| condition.reason == conditions::STOPPED, generation),
             Self::Restarted(before) => restart_count(vm) > before,
             Self::InEffect(generation) => {
+                // A running VM gets new parameters only with a restart.
                 let needs_restart = vm.pointer("/status/restartNeeded") == Some(&Value::Bool(true));
                 !needs_restart && Self::as_it_should(vm, generation).is_met(vm)
             }

@@ -201,6 +201,7 @@ impl Show<'_> {
             }
             Format::Text => {
                 let symbols = terminal.is_some();
+                // Without a terminal, lines stay whole, so that scripts can search them.
                 let width = match terminal {
                     None => Width::Any,
                     Some(columns) if self.watch => Width::Cut(columns),

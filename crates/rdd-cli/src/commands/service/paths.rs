@@ -24,10 +24,12 @@ fn render(all: &BTreeMap<&str, String>, key: Option<&str>, format: &str) -> Outc
         .map(|(name, path)| (*name, path.as_str()))
         .collect();
     if chosen.is_empty() {
+        // Only a wrong key leaves nothing.
         let keys: Vec<&str> = all.keys().copied().collect();
         let key = go::quote(key.unwrap_or_default());
         return Err(Failure::message(format!("unknown key {key}; valid keys: {}", keys.join(", "))));
     }
+    // Two spaces between the columns.
     let width = chosen.keys().map(|key| key.len()).max().unwrap_or(0) + 2;
     Ok(match format {
         "table" if key.is_some() => chosen.values().map(|path| format!("{path}\n")).collect(),

@@ -238,6 +238,7 @@ fn apply(
 ) -> Result<Option<Words>, String> {
     let value = match value {
         None if TAKES_VALUE.contains(letter) => {
+            // The texts are pflag's.
             let Some(next) = words.next() else {
                 return Err(if name.len() == 1 {
                     format!("flag needs an argument: '{name}' in -{name}")
@@ -274,6 +275,7 @@ fn apply(
         '1' => request.expression = Some(text),
         '2' => request.expression_file = Some(text),
         'I' => {
+            // A limit, since every level of nesting is indented by it.
             let indent = text.parse().ok().filter(|indent| *indent <= 100);
             request.indent = indent.ok_or_else(|| {
                 format!("invalid argument \"{text}\" for \"-I, --indent\" flag: a number from 0 to 100")
