@@ -20,6 +20,8 @@ const BYTES_MAX: u64 = 64 << 30;
 const WORTH: u64 = 64 << 10;
 /// How many wrong files a URL may deliver before it is given up.
 const MISTAKES_MAX: usize = 2;
+/// The same for files in several pieces, of which one may come from an older version of the file.
+const PIECED_MISTAKES_MAX: usize = 4;
 /// The maximum `Retry-After` that is honored.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 
@@ -76,7 +78,7 @@ pub(crate) async fn download(
     mut partial: Partial,
     meter: &mut Meter<'_>,
 ) -> Result<PathBuf, Error> {
-    let mut mistakes = vec![0; order.urls.len()];
+    let mut mistakes = vec![UrlMistakes::default(); order.urls.len()];
     let (mut at, mut failures) = (0, 0);
     loop {
         let url = &order.urls[at];
@@ -91,7 +93,9 @@ pub(crate) async fn download(
             Err(End::Failed(failure, wait)) => {
                 // A permanent failure removes this URL from the candidates.
                 if !failure.is_transient() {
-                    mistakes[at] = MISTAKES_MAX;
+                    mistakes[at].whole = MISTAKES_MAX;
+                } else if matches!(failure, Failure::Part) {
+                    mistakes[at].pieced += 1;
                 }
                 (failure, wait)
             }
@@ -99,7 +103,7 @@ pub(crate) async fn download(
         let (failure, wait) = end;
         failures = if partial.length >= before.saturating_add(WORTH) { 0 } else { failures + 1 };
         let next = (1..=order.urls.len()).map(|step| (at + step) % order.urls.len());
-        let next = next.into_iter().find(|next| mistakes[*next] < MISTAKES_MAX);
+        let next = next.into_iter().find(|next| !mistakes[*next].is_given_up());
         let Some(next) = next.filter(|_| failures < manner.attempts) else {
             return Err(Error::Download { name: order.name.to_owned(), url: without_secrets(url), source: failure });
         };
@@ -110,12 +114,29 @@ pub(crate) async fn download(
     }
 }
 
-/// Handles a complete file with a wrong digest. If it was resumed, its parts may come from different versions, which is
-/// no fault.
-fn wrong(expected: Sha256, partial: &mut Partial, mistakes: &mut usize) -> Result<(Failure, Duration), Error> {
+/// How many wrong files a URL has delivered.
+#[derive(Debug, Clone, Copy, Default)]
+struct UrlMistakes {
+    whole: usize,
+    /// Resumed files, and parts that do not fit. They may come from different versions, which is no fault unless it repeats.
+    pieced: usize,
+}
+
+impl UrlMistakes {
+    fn is_given_up(self) -> bool {
+        self.whole >= MISTAKES_MAX || self.pieced >= PIECED_MISTAKES_MAX
+    }
+}
+
+/// Handles a complete file with a wrong digest.
+fn wrong(expected: Sha256, partial: &mut Partial, mistakes: &mut UrlMistakes) -> Result<(Failure, Duration), Error> {
     let failure = Failure::Digest { expected, found: partial.digest() };
-    // A resumed file does not count until a complete response was wrong as well.
-    *mistakes += if partial.is_pieced && *mistakes == 0 { 0 } else { 1 };
+    // A resumed file counts in full once a complete response was wrong as well.
+    if partial.is_pieced && mistakes.whole == 0 {
+        mistakes.pieced += 1;
+    } else {
+        mistakes.whole += 1;
+    }
     partial.restart()?;
     Ok((failure, Duration::ZERO))
 }

@@ -54,6 +54,15 @@ async fn a_part_that_lies_is_found_out_by_the_digest_and_all_begins_anew() {
 }
 
 #[tokio::test]
+async fn parts_that_lie_again_and_again_are_given_up() {
+    // Each attempt makes progress, so that the number of attempts alone does not end this.
+    let plan = (0..20).flat_map(|_| [Do::Cut(70_000), Do::LieAboutPart]).collect();
+    let (result, asked) = run(plan).await;
+    assert!(matches!(result, Err(Error::Download { source: Failure::Part, .. })), "{result:?}");
+    assert_eq!(asked, [0, 70_000].repeat(4));
+}
+
+#[tokio::test]
 async fn a_length_that_lies_does_no_harm() {
     let (result, _) = run(vec![Do::LieAboutLength(10)]).await;
     assert!(matches!(result, Err(Error::Download { source: Failure::Length { .. }, .. })), "{result:?}");
