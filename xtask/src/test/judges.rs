@@ -39,8 +39,8 @@ impl JudgeBuild {
 
     /// Waits for the end of the build if this program uses an oracle. The test that needs an oracle reports if it was not built.
     pub(super) fn wait_for(&self, label: &str) -> Result<()> {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("the judges' PID")?;
         if asks_judges(label) {
+            let pid = Pid::from_child(&self.child);
             // Does not reap the process: its CPU time would be counted for the test program that runs in the other lane.
             waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).context("wait for the judges")?;
         }
@@ -52,10 +52,7 @@ impl Drop for JudgeBuild {
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
             // Kills the whole group: the compilers are children of `go`.
-            let _ = i32::try_from(self.child.id())
-                .ok()
-                .and_then(rustix::process::Pid::from_raw)
-                .map(|pid| rustix::process::kill_process_group(pid, rustix::process::Signal::KILL));
+            let _ = rustix::process::kill_process_group(Pid::from_child(&self.child), rustix::process::Signal::KILL);
             let _ = self.child.wait();
         }
     }

@@ -96,9 +96,7 @@ impl Drop for TestLane {
         // The lane ends at the end of its input.
         self.programs = None;
         // It is not reaped: the processor time of its tests would count as that of the program that runs in the first lane now.
-        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
-        }
+        let _ = waitid(WaitId::Pid(Pid::from_child(&self.child)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
     }
 }
 
